@@ -1,0 +1,3 @@
+//! What runs scripts: environment, spawn, replies.
+
+#![forbid(unsafe_code)]

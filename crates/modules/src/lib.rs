@@ -1,0 +1,3 @@
+//! One file per Apache module.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Multi-processing modules: supervisor, policy, listeners, prefork, percore.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The server: connection stages, requests, hooks, sections, virtual hosts.
+
+#![forbid(unsafe_code)]

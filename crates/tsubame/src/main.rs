@@ -1,0 +1,5 @@
+//! The tsubame binary.
+
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,5 @@
+//! The laboratory.
+
+#![forbid(unsafe_code)]
+
+fn main() {}

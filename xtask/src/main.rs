@@ -1,0 +1,5 @@
+//! House-keeping tasks.
+
+#![forbid(unsafe_code)]
+
+fn main() {}
