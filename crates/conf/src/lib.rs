@@ -1,3 +1,39 @@
-//! The Apache configuration language without I/O: lines, tree, tables, values, merge, expressions.
+//! The Apache configuration language, without I/O: text in, values out.
+//!
+//! Reading goes in two steps, as in Apache httpd:
+//!
+//! 1. [`read`](read::Reader) turns text into a [tree](tree::Node) of directives and sections. Whatever
+//!    decides what is read at all (`Include`, `Define`, `<IfModule>`, `<Macro>`, `LoadModule` …) runs here.
+//! 2. [`apply`](apply::apply) walks the tree with the [directive tables](directive::Directive) of the loaded
+//!    modules and fills typed [settings](settings::Settings), each value with its [origin](source::Origin).
+//!
+//! Merging is a property of the field's type ([`settings::Merge`]); values are parsed by [`values`] only.
+//! The machine (files, environment, user names) is reached through the [`Host`](host::Host) trait.
 
 #![forbid(unsafe_code)]
+
+pub mod apply;
+pub mod directive;
+pub mod dump;
+pub mod error;
+pub mod expr;
+pub mod fnmatch;
+pub mod host;
+pub mod lines;
+pub mod macros;
+pub mod pattern;
+pub mod read;
+pub mod settings;
+pub mod source;
+pub mod tree;
+pub mod values;
+pub mod words;
+
+pub use apply::{Cmd, Failure, Limited, Outcome, Place, World, apply};
+pub use directive::{Allowed, Args, Directive, Face};
+pub use error::{Error, Level, Notice};
+pub use host::Host;
+pub use read::{Language, OnRead, Reader};
+pub use settings::{Keyed, Listed, Merge, Setting, Settings, Slots};
+pub use source::{Origin, Source};
+pub use tree::Node;

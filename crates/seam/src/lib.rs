@@ -1,3 +1,12 @@
-//! What an MPM and the server know of each other: stages, scoreboard, log.
+//! What an MPM and the server know of each other, and nothing more.
+//!
+//! The server is a [`Service`]: it makes a [`Connection`] of an accepted socket. An MPM decides which process and which
+//! thread polls the stages of that connection; it never sees HTTP. Both write to one [`scoreboard`] and one [`log`].
 
 #![forbid(unsafe_code)]
+
+pub mod log;
+pub mod scoreboard;
+mod stage;
+
+pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining};

@@ -1,0 +1,158 @@
+//! What went wrong while reading a configuration, in Apache's wording, and what was merely worth saying.
+
+use std::fmt::Write as _;
+
+use crate::source::Origin;
+
+/// The two phases of contract.md 13, which print differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Structure, `Include`, everything that runs while reading: one line.
+    Read,
+    /// Everything else: two lines.
+    Apply,
+    /// The check after all directives were applied: the text as it is, then `AH00014`.
+    Check,
+}
+
+/// An error in a configuration. The first one ends the reading, as in Apache.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// When it was found.
+    pub phase: Phase,
+    /// The message without position.
+    pub message: String,
+    /// Where; `None` for a check over the whole.
+    pub origin: Option<Origin>,
+    /// A name the administrator may have meant.
+    pub hint: Option<String>,
+}
+
+impl Error {
+    /// An error at a line.
+    pub fn at(phase: Phase, origin: &Origin, message: impl Into<String>) -> Error {
+        Error { phase, message: message.into(), origin: Some(origin.clone()), hint: None }
+    }
+
+    /// An error of the whole configuration.
+    pub fn check(message: impl Into<String>) -> Error {
+        Error { phase: Phase::Check, message: message.into(), origin: None, hint: None }
+    }
+
+    /// The text for stderr: Apache's own line or lines first, then the include chain and the hint.
+    /// `program` is the name the server was called by.
+    pub fn render(&self, program: &str) -> String {
+        let message = escape(&self.message);
+        let mut out = match (self.phase, &self.origin) {
+            // The outermost file comes first: each Include adds its line in front.
+            (Phase::Read, Some(origin)) => {
+                let mut text = String::new();
+                let chain: Vec<&Origin> = origin.chain().collect();
+                for at in chain.iter().rev() {
+                    let _ = write!(text, "Syntax error on line {} of {}: ", at.line, at.file());
+                }
+                format!("{program}: {text}Syntax error on line {} of {}: {message}\n", origin.line, origin.file())
+            }
+            (Phase::Apply, Some(origin)) => {
+                format!("AH00526: Syntax error on line {} of {}:\n{message}\n", origin.line, origin.file())
+            }
+            (Phase::Check, _) => format!("{message}\nAH00014: Configuration check failed\n"),
+            (_, None) => format!("{program}: {message}\n"),
+        };
+        if let (Phase::Apply, Some(origin)) = (self.phase, &self.origin) {
+            for at in origin.chain() {
+                let _ = writeln!(out, "  included from {at}");
+            }
+        }
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(out, "  did you mean '{hint}'?");
+        }
+        out
+    }
+}
+
+/// Severity, as in `LogLevel` (Apache manual, core).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are Apache's")]
+pub enum Level {
+    Emerg,
+    Alert,
+    Crit,
+    Error,
+    Warn,
+    Notice,
+    Info,
+    Debug,
+    Trace1,
+    Trace2,
+    Trace3,
+    Trace4,
+    Trace5,
+    Trace6,
+    Trace7,
+    Trace8,
+}
+
+impl Level {
+    /// All levels with their names, most severe first.
+    pub const NAMES: [(&str, Level); 16] = [
+        ("emerg", Level::Emerg),
+        ("alert", Level::Alert),
+        ("crit", Level::Crit),
+        ("error", Level::Error),
+        ("warn", Level::Warn),
+        ("notice", Level::Notice),
+        ("info", Level::Info),
+        ("debug", Level::Debug),
+        ("trace1", Level::Trace1),
+        ("trace2", Level::Trace2),
+        ("trace3", Level::Trace3),
+        ("trace4", Level::Trace4),
+        ("trace5", Level::Trace5),
+        ("trace6", Level::Trace6),
+        ("trace7", Level::Trace7),
+        ("trace8", Level::Trace8),
+    ];
+
+    /// The level of a keyword, without difference of case.
+    pub fn parse(word: &str) -> Option<Level> {
+        Level::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, level)| *level)
+    }
+
+    /// The keyword, as it stands in a log line.
+    pub fn name(self) -> &'static str {
+        Level::NAMES[self as usize].0
+    }
+}
+
+/// Something worth saying that does not stop the server.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// The module that speaks, as in `LogLevel` (`core`, `alias`, `mpm_prefork`).
+    pub module: &'static str,
+    /// How bad.
+    pub level: Level,
+    /// The text, with its `AHnnnnn:` where Apache has one.
+    pub text: String,
+    /// Printed bare while the server starts, as Apache does with its start-up messages.
+    pub bare: bool,
+}
+
+/// Line breaks and other control characters cannot forge a second message; bytes beyond ASCII are shown as Apache shows
+/// them (`\xef`).
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for &byte in http::text::to_bytes(text).iter() {
+        match byte {
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            b'\\' => out.push('\\'),
+            0x20..=0x7e => out.push(byte as char),
+            _ => {
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+        }
+    }
+    out
+}

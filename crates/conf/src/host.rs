@@ -1,0 +1,26 @@
+//! What the language asks of the machine. The server answers from the real one, tests from a table.
+
+use std::io;
+use std::net::IpAddr;
+
+/// Files, names and environment, as seen while a configuration is read.
+pub trait Host {
+    /// The whole of a regular file.
+    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+    /// The names in a directory, in any order, without `.` and `..`.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    /// Whether `path` is a directory (links followed).
+    fn is_dir(&self, path: &str) -> bool;
+    /// Whether anything is there (links followed).
+    fn exists(&self, path: &str) -> bool;
+    /// A variable of the process environment.
+    fn env(&self, name: &str) -> Option<String>;
+    /// The addresses of a host name.
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+    /// The user of that name, with its primary group.
+    fn user(&self, name: &str) -> Option<(u32, u32)>;
+    /// The group of that name.
+    fn group(&self, name: &str) -> Option<u32>;
+    /// The name of this machine and, if it resolves, its full name.
+    fn hostname(&self) -> (String, Option<String>);
+}

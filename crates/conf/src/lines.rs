@@ -1,0 +1,113 @@
+//! From bytes to logical lines: continuation, white space, comments (contract.md 1).
+
+/// Longest logical line of a configuration file, in bytes.
+pub const LINE_MAX: usize = 16 * 1024 * 1024;
+/// Longest logical line of an `.htaccess` file, in bytes.
+pub const LINE_MAX_HTACCESS: usize = 8192;
+
+/// A logical line: joined, without white space at either end, never empty, never a comment.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The number of its last physical line, counted from 1.
+    pub number: u32,
+    /// The text; bytes that are not UTF-8 as [`http::text`] maps them.
+    pub text: String,
+}
+
+/// The logical lines of one text.
+#[derive(Debug)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    at: usize,
+    number: u32,
+    max: usize,
+}
+
+impl Lines {
+    /// Lines of `bytes`, none longer than `max` bytes.
+    pub fn new(bytes: Vec<u8>, max: usize) -> Lines {
+        Lines { bytes, at: 0, number: 0, max }
+    }
+
+    /// The number of the physical line read last.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The next line that says something; `Err` holds Apache's text for a line that is too long.
+    pub fn next(&mut self) -> Result<Option<Line>, String> {
+        while self.at < self.bytes.len() {
+            let joined = self.joined()?;
+            let text = trim(&joined);
+            if !text.is_empty() && text[0] != b'#' {
+                return Ok(Some(Line { number: self.number, text: http::text::from_bytes(text).into_owned() }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Joins physical lines while they end in a backslash: the backslash goes, nothing takes its place.
+    fn joined(&mut self) -> Result<Vec<u8>, String> {
+        let mut joined = Vec::new();
+        loop {
+            let rest = &self.bytes[self.at..];
+            let (line, next, ended) = match memchr::memchr(b'\n', rest) {
+                Some(end) => (&rest[..end], end + 1, true),
+                None => (rest, rest.len(), false),
+            };
+            self.at += next;
+            self.number += 1;
+            let body = if ended { line.strip_suffix(b"\r").unwrap_or(line) } else { line };
+            // At the end of a file without LF a backslash is an ordinary byte.
+            let (body, goes_on) = match body.strip_suffix(b"\\") {
+                Some(body) if ended => (body, self.at < self.bytes.len()),
+                _ => (line, false),
+            };
+            joined.extend_from_slice(body);
+            if joined.len() > self.max {
+                return Err("Line too long".into());
+            }
+            if !goes_on {
+                return Ok(joined);
+            }
+        }
+    }
+}
+
+fn trim(bytes: &[u8]) -> &[u8] {
+    let blank = |b: &u8| b.is_ascii_whitespace() || *b == 0x0b;
+    let start = bytes.iter().position(|b| !blank(b)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|b| !blank(b)).map_or(start, |i| i + 1);
+    &bytes[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<(u32, String)> {
+        let mut lines = Lines::new(text.as_bytes().to_vec(), LINE_MAX);
+        let mut out = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            out.push((line.number, line.text));
+        }
+        out
+    }
+
+    #[test]
+    fn continuation_and_comments_as_captured() {
+        let text = "A \\\n  one\n# c \\\nswallowed\n\nE 404 \\\n#not\nx\\\\\ny\nlast\\";
+        let want = [(2, "A   one"), (7, "E 404 #not"), (9, "x\\y"), (10, "last\\")];
+        assert_eq!(all(text), want.map(|(n, t)| (n, t.to_string())));
+    }
+
+    #[test]
+    fn carriage_returns_are_white_space() {
+        assert_eq!(all("c \\ \r\nd\\\r\n e\r\n"), [(1, "c \\".to_string()), (3, "d e".to_string())]);
+    }
+
+    #[test]
+    fn too_long_is_an_error() {
+        assert_eq!(Lines::new(vec![b'x'; 9000], LINE_MAX_HTACCESS).next(), Err("Line too long".to_string()));
+    }
+}

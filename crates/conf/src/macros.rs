@@ -1,0 +1,114 @@
+//! `<Macro>` and `Use`: lines with parameters, replaced as text (Apache manual, mod_macro).
+
+use crate::read::{Input, Reader, Stop};
+use crate::source::Origin;
+use crate::words::{next_word, words};
+
+/// A defined macro.
+#[derive(Debug)]
+pub(crate) struct Macro {
+    /// The name, in lower case.
+    pub(crate) name: String,
+    parameters: Vec<String>,
+    lines: Vec<String>,
+    defined: Origin,
+}
+
+/// Reads the body of `<Macro NAME PARAMETER…>`.
+pub(crate) fn define(reader: &mut Reader, head: &str, origin: &Origin, input: &mut Input) -> Result<Macro, Stop> {
+    let mut parameters = words(head);
+    if parameters.is_empty() {
+        return Err("<Macro> macro definition: name not specified".into());
+    }
+    let name = parameters.remove(0).to_ascii_lowercase();
+    if let Some(bad) = parameters.iter().find(|p| p.is_empty() || p.as_str() == "$") {
+        return Err(format!("macro '{name}': empty or bare parameter name '{bad}'").into());
+    }
+    for (i, parameter) in parameters.iter().enumerate() {
+        if parameters[..i].contains(parameter) {
+            return Err(format!("argument name conflict in macro '{name}': '{parameter}' is given twice").into());
+        }
+        if parameter.starts_with("${") {
+            reader.warn("macro", format!("macro '{name}': parameter '{parameter}' looks like a config variable"));
+        }
+    }
+    Ok(Macro { name, parameters, lines: body(input)?, defined: origin.clone() })
+}
+
+/// The lines up to the closing `</Macro>`, as they are.
+fn body(input: &mut Input) -> Result<Vec<String>, Stop> {
+    let mut lines = Vec::new();
+    let mut depth = 0usize;
+    while let Some((_, line)) = input.next()? {
+        let mut rest = line.as_str();
+        let word = next_word(&mut rest).to_ascii_lowercase();
+        match word.as_str() {
+            "</macro>" if depth == 0 => return Ok(lines),
+            "</macro>" => depth -= 1,
+            "<macro" => depth += 1,
+            _ => {}
+        }
+        lines.push(line);
+    }
+    Err("expected token not found: </Macro>".into())
+}
+
+impl Macro {
+    /// The text with the parameters replaced, and what is odd about the values.
+    pub(crate) fn expand(&self, values: &[String]) -> Result<(Vec<u8>, Vec<String>), String> {
+        if values.len() != self.parameters.len() {
+            return Err(format!(
+                "macro '{}' ({}:{}) used with {} arguments instead of {}",
+                self.name,
+                self.defined.file(),
+                self.defined.line,
+                values.len(),
+                self.parameters.len()
+            ));
+        }
+        let warnings = self.parameters.iter().zip(values).filter(|(_, value)| value.is_empty());
+        let warnings = warnings.map(|(name, _)| format!("macro '{}': empty value for '{name}'", self.name)).collect();
+        let mut text = Vec::new();
+        for line in &self.lines {
+            text.extend_from_slice(&http::text::to_bytes(&self.replace(line, values)));
+            text.push(b'\n');
+        }
+        Ok((text, warnings))
+    }
+
+    /// At each place the longest parameter that stands there is replaced.
+    fn replace(&self, line: &str, values: &[String]) -> String {
+        let mut out = String::with_capacity(line.len());
+        let mut rest = line;
+        while let Some(c) = rest.chars().next() {
+            let here = self.parameters.iter().zip(values).filter(|(name, _)| rest.starts_with(name.as_str()));
+            match here.max_by_key(|(name, _)| name.len()) {
+                Some((name, value)) => {
+                    if name.starts_with('@') {
+                        out.push_str(&format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")));
+                    } else {
+                        out.push_str(value);
+                    }
+                    rest = &rest[name.len()..];
+                }
+                None => {
+                    out.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
+            }
+        }
+        out
+    }
+
+    /// What stands for the file name in messages and dumps.
+    pub(crate) fn title(&self, used: &Origin) -> String {
+        format!(
+            "macro '{}' (defined on line {} of \"{}\") used on line {} of \"{}\"",
+            self.name,
+            self.defined.line,
+            self.defined.file(),
+            used.line,
+            used.file()
+        )
+    }
+}

@@ -1,0 +1,339 @@
+//! Typed settings: each value knows its origin, and how values merge is a property of the field's type.
+//!
+//! A module declares its settings with [`settings!`](crate::settings!); the server keeps one [`Slots`] per virtual host
+//! and one per section, and merges them without knowing any of the types.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::source::Origin;
+
+/// How an inner level (`add`) joins what it inherits (`base`).
+pub trait Merge {
+    /// The value that is in effect in the inner level.
+    fn merge(base: &Self, add: &Self) -> Self;
+}
+
+/// A single value: the inner one replaces the outer one. Unset is `None`, never a magic number.
+#[derive(Clone, Debug)]
+pub struct Setting<T>(Option<(T, Origin)>);
+
+impl<T> Default for Setting<T> {
+    fn default() -> Self {
+        Setting(None)
+    }
+}
+
+impl<T> Setting<T> {
+    /// Sets the value, as written at `origin`.
+    pub fn set(&mut self, value: T, origin: &Origin) {
+        self.0 = Some((value, origin.clone()));
+    }
+
+    /// The value, if any level set it.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_ref().map(|(value, _)| value)
+    }
+
+    /// The value to change in place.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.as_mut().map(|(value, _)| value)
+    }
+
+    /// Where the value was written.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.0.as_ref().map(|(_, origin)| origin)
+    }
+
+    /// Whether any level set it.
+    pub fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl<T: Copy> Setting<T> {
+    /// The value, or `default` where no level set one.
+    #[inline]
+    pub fn or(&self, default: T) -> T {
+        self.get().copied().unwrap_or(default)
+    }
+}
+
+impl<T: Clone> Merge for Setting<T> {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.is_set() { add.clone() } else { base.clone() }
+    }
+}
+
+/// Values that add up: the outer ones first, then the inner ones, each with its origin.
+#[derive(Clone, Debug)]
+pub struct Listed<T>(Vec<(T, Origin)>);
+
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Listed(Vec::new())
+    }
+}
+
+impl<T> Listed<T> {
+    /// Adds a value at the end.
+    pub fn push(&mut self, value: T, origin: &Origin) {
+        self.0.push((value, origin.clone()));
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.0.iter().map(|(value, _)| value)
+    }
+
+    /// The values with their origins, in order.
+    pub fn entries(&self) -> &[(T, Origin)] {
+        &self.0
+    }
+
+    /// The values to change in place.
+    pub fn entries_mut(&mut self) -> &mut Vec<(T, Origin)> {
+        &mut self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T: Clone> Merge for Listed<T> {
+    fn merge(base: &Self, add: &Self) -> Self {
+        Listed(base.0.iter().chain(&add.0).cloned().collect())
+    }
+}
+
+/// Values under keys: an inner value replaces the outer one of the same key.
+#[derive(Clone, Debug)]
+pub struct Keyed<K, T>(BTreeMap<K, (T, Origin)>);
+
+impl<K, T> Default for Keyed<K, T> {
+    fn default() -> Self {
+        Keyed(BTreeMap::new())
+    }
+}
+
+impl<K: Ord, T> Keyed<K, T> {
+    /// Sets the value of a key.
+    pub fn set(&mut self, key: K, value: T, origin: &Origin) {
+        self.0.insert(key, (value, origin.clone()));
+    }
+
+    /// The value of a key.
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&T>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.0.get(key).map(|(value, _)| value)
+    }
+
+    /// The value of a key to change in place.
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut T>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.0.get_mut(key).map(|(value, _)| value)
+    }
+
+    /// Keys and values, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &T)> {
+        self.0.iter().map(|(key, (value, _))| (key, value))
+    }
+
+    /// Whether no key is set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<K: Ord + Clone, T: Clone> Merge for Keyed<K, T> {
+    fn merge(base: &Self, add: &Self) -> Self {
+        let mut merged = base.0.clone();
+        merged.extend(add.0.iter().map(|(key, value)| (key.clone(), value.clone())));
+        Keyed(merged)
+    }
+}
+
+/// A module's settings of one level. Implemented by [`settings!`](crate::settings!) only.
+pub trait Settings: Any + Clone + Default + Send + Sync {
+    /// Merges field by field.
+    fn merged(base: &Self, add: &Self) -> Self;
+    /// The place of this type in every [`Slots`].
+    fn slot() -> usize;
+    /// What a level that says nothing has.
+    fn unset() -> &'static Self;
+}
+
+/// Hands out slot numbers; used by [`settings!`](crate::settings!).
+#[derive(Debug)]
+pub struct SlotId(OnceLock<usize>);
+
+impl SlotId {
+    /// Not numbered yet.
+    #[allow(clippy::new_without_default, reason = "a static's initialiser")]
+    pub const fn new() -> SlotId {
+        SlotId(OnceLock::new())
+    }
+
+    /// The number: the same for the life of the process.
+    #[inline]
+    pub fn get(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        *self.0.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Declares the settings of a module: a struct of [`Setting`], [`Listed`] or other [`Merge`] fields.
+#[macro_export]
+macro_rules! settings {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $fvis:vis $field:ident : $ty:ty),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default)]
+        $vis struct $name { $($(#[$fmeta])* $fvis $field: $ty),* }
+
+        impl $crate::settings::Settings for $name {
+            fn merged(base: &Self, add: &Self) -> Self {
+                $name { $($field: $crate::settings::Merge::merge(&base.$field, &add.$field)),* }
+            }
+            fn slot() -> usize {
+                static ID: $crate::settings::SlotId = $crate::settings::SlotId::new();
+                ID.get()
+            }
+            fn unset() -> &'static Self {
+                static UNSET: std::sync::LazyLock<$name> = std::sync::LazyLock::new($name::default);
+                &UNSET
+            }
+        }
+    };
+}
+
+/// [`Settings`] without their type.
+trait AnySettings: Any + Send + Sync {
+    fn merge_any(&self, add: &dyn AnySettings) -> Arc<dyn AnySettings>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl<S: Settings> AnySettings for S {
+    fn merge_any(&self, add: &dyn AnySettings) -> Arc<dyn AnySettings> {
+        match add.as_any().downcast_ref::<S>() {
+            Some(add) => Arc::new(S::merged(self, add)),
+            None => unreachable!("a slot holds one type"),
+        }
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// The settings of all modules for one level: a server, a section, an `.htaccess` file, or a merge of several.
+#[derive(Clone, Default)]
+pub struct Slots(Vec<Option<Arc<dyn AnySettings>>>);
+
+impl Slots {
+    /// The settings of one type; all unset if this level says nothing.
+    #[inline]
+    pub fn get<S: Settings>(&self) -> &S {
+        self.peek().unwrap_or_else(|| S::unset())
+    }
+
+    /// The settings of one type, if this level says anything.
+    #[inline]
+    pub fn peek<S: Settings>(&self) -> Option<&S> {
+        self.0.get(S::slot())?.as_deref()?.as_any().downcast_ref()
+    }
+
+    /// The settings of one type, to be filled.
+    pub fn edit<S: Settings>(&mut self) -> &mut S {
+        let slot = S::slot();
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, None);
+        }
+        let own = match &self.0[slot] {
+            Some(shared) if Arc::strong_count(shared) == 1 => None,
+            Some(shared) => shared.as_any().downcast_ref::<S>().cloned(),
+            None => Some(S::default()),
+        };
+        if let Some(own) = own {
+            self.0[slot] = Some(Arc::new(own));
+        }
+        match self.0[slot].as_mut().and_then(Arc::get_mut).and_then(|any| any.as_any_mut().downcast_mut()) {
+            Some(settings) => settings,
+            None => unreachable!("a slot holds one type and was just made our own"),
+        }
+    }
+
+    /// What is in effect when `add` stands inside `base`.
+    pub fn merge(base: &Slots, add: &Slots) -> Slots {
+        let longest = base.0.len().max(add.0.len());
+        let at = |slots: &Slots, i: usize| slots.0.get(i).cloned().flatten();
+        Slots(
+            (0..longest)
+                .map(|i| match (at(base, i), at(add, i)) {
+                    (Some(base), Some(add)) => Some(base.merge_any(&*add)),
+                    (base, add) => add.or(base),
+                })
+                .collect(),
+        )
+    }
+
+    /// Whether no module said anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slots({} set)", self.0.iter().flatten().count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Source;
+
+    settings! {
+        struct Sample { one: Setting<u32>, many: Listed<u32>, table: Keyed<&'static str, u32> }
+    }
+
+    fn at(line: u32) -> Origin {
+        Origin { source: Arc::new(Source { name: "f".into(), included_from: None }), line }
+    }
+
+    #[test]
+    fn the_type_decides_the_merge() {
+        let (mut outer, mut inner) = (Slots::default(), Slots::default());
+        outer.edit::<Sample>().one.set(1, &at(1));
+        outer.edit::<Sample>().many.push(1, &at(2));
+        outer.edit::<Sample>().table.set("a", 1, &at(3));
+        outer.edit::<Sample>().table.set("b", 1, &at(3));
+        inner.edit::<Sample>().many.push(2, &at(4));
+        inner.edit::<Sample>().table.set("a", 2, &at(5));
+        let merged = Slots::merge(&outer, &inner);
+        let sample = merged.get::<Sample>();
+        assert_eq!((sample.one.or(9), sample.one.origin().map(|o| o.line)), (1, Some(1)));
+        assert_eq!(sample.many.iter().copied().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((sample.table.get("a"), sample.table.get("b")), (Some(&2), Some(&1)));
+        assert_eq!(outer.get::<Sample>().many.len(), 1, "merging changes neither side");
+        assert_eq!(Slots::default().get::<Sample>().one.or(9), 9);
+    }
+}

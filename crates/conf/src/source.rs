@@ -1,0 +1,45 @@
+//! Where a directive was written: file, line, and the chain of `Include`s which led there.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A text that directives are read from: a file, the `-c`/`-C` options, or the body of a macro.
+#[derive(Debug)]
+pub struct Source {
+    /// The name shown in messages: an absolute path, `-c/-C directives`, or Apache's wording for a macro.
+    pub name: String,
+    /// The `Include` (or `Use`) line which led here; `None` for what the server was started with.
+    pub included_from: Option<Origin>,
+}
+
+/// A line of a [`Source`]. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The text.
+    pub source: Arc<Source>,
+    /// The line, counted from 1: of a directive its last physical line, of a section its opening line.
+    pub line: u32,
+}
+
+impl Origin {
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.source.name
+    }
+
+    /// The lines which included this one, innermost first.
+    pub fn chain(&self) -> impl Iterator<Item = &Origin> {
+        std::iter::successors(self.source.included_from.as_ref(), |at| at.source.included_from.as_ref())
+    }
+
+    /// How many `Include`s deep this line stands.
+    pub fn depth(&self) -> usize {
+        self.chain().count()
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file(), self.line)
+    }
+}

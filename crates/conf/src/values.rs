@@ -1,0 +1,80 @@
+//! The parsers of values; nobody else parses a value. Some are as lenient as Apache's own (contract.md 12).
+
+use std::time::Duration;
+
+/// Leading digits with an optional sign, as C's `atoi`: `5x` is 5, `abc` is 0. Saturates.
+pub fn atoi(text: &str) -> i64 {
+    let text = text.trim_start();
+    let (negative, digits) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let value = digits
+        .bytes()
+        .take_while(u8::is_ascii_digit)
+        .fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    if negative { -value } else { value }
+}
+
+/// A whole decimal number and nothing else.
+pub fn number(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// `On` or `Off`, without difference of case.
+pub fn on_off(text: &str) -> Option<bool> {
+    one_of(text, &[("on", true), ("off", false)])
+}
+
+/// One of a table of keywords, without difference of case.
+pub fn one_of<T: Copy>(text: &str, table: &[(&str, T)]) -> Option<T> {
+    table.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
+}
+
+/// A time with an optional unit: `ms`, `s`, `mi`/`min`, `h`; without one, `unit` counts. `None` for anything else, a
+/// negative number included.
+pub fn duration(text: &str, unit: Duration) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let value: u32 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].to_ascii_lowercase().as_str() {
+        "" => unit,
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "mi" | "min" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
+        _ => return None,
+    };
+    unit.checked_mul(value)
+}
+
+/// Lenient seconds, as `Timeout` has them: not a number is 0, negative is 0.
+pub fn seconds(text: &str) -> Duration {
+    Duration::from_secs(u64::try_from(atoi(text)).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lenient_and_strict_numbers() {
+        let cases = [("5x", 5, None), ("abc", 0, None), ("-3", -3, Some(-3)), ("", 0, None), ("12", 12, Some(12))];
+        for (text, lenient, strict) in cases {
+            assert_eq!((atoi(text), number(text)), (lenient, strict), "{text}");
+        }
+        assert_eq!(atoi("99999999999999999999"), i64::MAX);
+    }
+
+    #[test]
+    fn durations_with_units() {
+        let second = Duration::from_secs(1);
+        assert_eq!(duration("100ms", second), Some(Duration::from_millis(100)));
+        assert_eq!(duration("2min", second), Some(Duration::from_secs(120)));
+        assert_eq!(duration("5", second), Some(Duration::from_secs(5)));
+        for bad in ["-5", "abc", "5d", ""] {
+            assert_eq!(duration(bad, second), None, "{bad}");
+        }
+    }
+}

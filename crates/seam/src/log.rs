@@ -1,0 +1,40 @@
+//! The error log, as everything outside the server writes to it.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use conf::Level;
+
+/// Where messages go. The server implements it over `ErrorLog` and `LogLevel` of the main server.
+pub trait Log: Send + Sync {
+    /// Whether a message of that module and level would be written.
+    fn enabled(&self, module: &str, level: Level) -> bool;
+    /// Writes a message.
+    fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>);
+}
+
+static LOG: RwLock<Option<Arc<dyn Log>>> = RwLock::new(None);
+
+/// Sets where messages go from now on: at start, and again at every restart.
+pub fn set(log: Arc<dyn Log>) {
+    *LOG.write().unwrap_or_else(PoisonError::into_inner) = Some(log);
+}
+
+/// Writes a message of a module (`mpm_prefork`, `core`). Before a log is set it goes to standard error.
+pub fn log(module: &str, level: Level, text: fmt::Arguments<'_>) {
+    let log = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
+    match log {
+        Some(log) if log.enabled(module, level) => log.write(module, level, text),
+        Some(_) => {}
+        None if level <= Level::Warn => eprintln!("[{module}:{}] {text}", level.name()),
+        None => {}
+    }
+}
+
+/// `log!("mpm_prefork", Notice, "AH00163: {} configured", name)`: a message of a module at a level.
+#[macro_export]
+macro_rules! log {
+    ($module:expr, $level:ident, $($text:tt)+) => {
+        $crate::log::log($module, conf::Level::$level, format_args!($($text)+))
+    };
+}

@@ -1,0 +1,70 @@
+//! The stages of a connection's life, and who may poll them.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::scoreboard::Workers;
+
+/// What a connection does next. All but [`Stage::Serve`] only wait for the client and need no worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Read a request head, process it, write the answer.
+    Serve,
+    /// The rest of an answer goes out as fast as the client reads it (`Timeout`).
+    WriteCompletion,
+    /// Wait for the next request (`KeepAliveTimeout`).
+    KeepAlive,
+    /// Our side is shut; drain what the client still sends, 30 s at most.
+    Linger,
+    /// The same after a time-out, 2 s at most.
+    ShortLinger,
+    /// Nothing is left to do: drop the connection.
+    Closed,
+}
+
+/// A stage being polled.
+pub type Stepping<'a> = Pin<Box<dyn Future<Output = Stage> + Send + 'a>>;
+
+/// A connection between two stages: a value that may move to another thread.
+pub trait Connection: Send {
+    /// Runs `stage` to its end and says which one is next. Never called with [`Stage::Closed`].
+    fn step(&mut self, stage: Stage) -> Stepping<'_>;
+}
+
+/// An accepted socket on its way from the listener to the server.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The socket: non-blocking, close-on-exec, not yet registered with any reactor.
+    pub socket: OwnedFd,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The scoreboard slots of this child, from which the connection takes one while it serves a request.
+    pub workers: Arc<Workers>,
+}
+
+/// The server, as an MPM sees it.
+pub trait Service: Send + Sync {
+    /// Makes a connection of a socket. Cheap; waits for nothing. It starts with [`Stage::Serve`].
+    fn connect(&self, accepted: Accepted) -> Box<dyn Connection>;
+    /// Called once in a new child, after it dropped its privileges and before it accepts.
+    fn child_started(&self);
+    /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
+    fn before_wait(&self);
+}
+
+static DRAINING: AtomicBool = AtomicBool::new(false);
+
+/// Tells every connection of this process that it serves its last request: the child is being replaced or stopped.
+pub fn drain() {
+    DRAINING.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process takes no further requests than those on their way: answers say `Connection: close`.
+#[inline]
+pub fn draining() -> bool {
+    DRAINING.load(Ordering::Relaxed)
+}
