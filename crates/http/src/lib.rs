@@ -1,3 +1,39 @@
-//! HTTP/1.1 messages without I/O.
+//! HTTP/1.1 messages without I/O: values in, values out.
+//!
+//! The server reads bytes and hands them here; what comes back is either a value or an error that knows its HTTP
+//! status. Nothing in this crate opens a socket, asks the clock or knows a configuration directive: limits and the
+//! present time are arguments.
+//!
+//! Reading a request uses, in this order, [`Head::parse`] (request line and fields), [`Framing::of`] (is there a
+//! body, and where does it end), [`Chunked`] (the body, when chunked) and [`decode_path`] (what is asked for).
+//! Answering one uses [`conditional::evaluate`](conditional::evaluate), [`range::resolve`] and [`ResponseHead`].
+//!
+//! Where Apache httpd 2.4.71 and the RFCs agree, this crate does the same; where they differ, the module says which
+//! of the two it follows and why.
 
 #![forbid(unsafe_code)]
+
+pub mod accept;
+pub mod authority;
+pub mod chunked;
+pub mod conditional;
+pub mod date;
+mod error_page;
+pub mod framing;
+pub mod head;
+pub mod name;
+pub mod range;
+pub mod response;
+mod scan;
+pub mod status;
+pub mod text;
+pub mod uri;
+
+pub use authority::Authority;
+pub use chunked::{ChunkError, Chunked};
+pub use error_page::{ErrorPage, error_page, server_signature};
+pub use framing::{Framing, Persistence};
+pub use head::{Head, HeadError, Limits, Parse, Version};
+pub use name::{Known, Name};
+pub use response::ResponseHead;
+pub use uri::{PathError, PathOptions, decode_path};

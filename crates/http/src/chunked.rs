@@ -1,0 +1,367 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), incremental in both directions.
+//!
+//! The decoder is strict where leniency lets a message be read in two ways: every line ends with CR LF, and chunk
+//! data is followed by CR LF at once. Like Apache it tolerates up to ten blanks after a size. Extensions are skipped;
+//! beyond one line's worth, they may not outweigh the data.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::head::Limits;
+use crate::scan::{is_token, trim};
+
+/// Blanks between a chunk size and the end of its line, as many as Apache takes.
+const PADDING_MAX: u8 = 10;
+
+/// Decodes one chunked body, fed with whatever has arrived.
+#[derive(Debug)]
+pub struct Chunked {
+    state: State,
+    /// The size being read, then the bytes of the chunk yet to come.
+    size: u64,
+    /// Bytes of all size lines, and of all data, so far.
+    overhead: u64,
+    data: u64,
+    /// The trailer line being read.
+    line: Vec<u8>,
+    trailers: Vec<Trailer>,
+    limits: Limits,
+}
+
+/// A field after the last chunk: name and value.
+pub type Trailer = (Box<[u8]>, Box<[u8]>);
+
+/// What [`Chunked::decode`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The whole input is consumed and holds no more data.
+    More,
+    /// This part of the input is data (never empty). Go on with what follows `range.end`.
+    Data(Range<usize>),
+    /// The body ended after this many bytes of the input.
+    End(usize),
+}
+
+/// Why a chunked body was refused. The connection must be closed, for its next byte has no known meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkError {
+    /// A chunk size is not a hexadecimal number, or something other than an extension follows it.
+    BadSize,
+    /// A chunk of 2^63 bytes or more.
+    TooLarge,
+    /// Chunk extensions that are longer than a request line may be and than the data.
+    ExtensionTooLong,
+    /// A control character in a chunk extension.
+    BadExtension,
+    /// A line, or the data of a chunk, does not end with CR LF.
+    BadLineEnd,
+    /// A trailer field is malformed.
+    BadTrailer,
+    /// A trailer field is longer than a field may be, or there are more of them than of fields.
+    TrailersTooLong,
+}
+
+impl ChunkError {
+    /// The status of the answer, if none was sent yet.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            ChunkError::TooLarge | ChunkError::ExtensionTooLong => 413,
+            _ => 400,
+        }
+    }
+
+    /// A clause for the error log.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            ChunkError::BadSize => "a chunk size is malformed",
+            ChunkError::TooLarge => "a chunk is larger than any body may be",
+            ChunkError::ExtensionTooLong => "the chunk extensions are too long",
+            ChunkError::BadExtension => "a chunk extension holds a control character",
+            ChunkError::BadLineEnd => "a chunk does not end with CR LF",
+            ChunkError::BadTrailer => "a trailer field is malformed",
+            ChunkError::TrailersTooLong => "the trailer fields exceed the limits of header fields",
+        }
+    }
+}
+
+impl fmt::Display for ChunkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+impl std::error::Error for ChunkError {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the first digit of a size.
+    SizeStart,
+    Size,
+    /// Blanks after a size.
+    Padding(u8),
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    Trailer,
+    TrailerLf,
+    End,
+    Failed(ChunkError),
+}
+
+impl Chunked {
+    /// A decoder at the start of a body. Of `limits`, `line` bounds a size line; `fields` and `field_size` bound the
+    /// trailers.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Chunked {
+        Chunked {
+            state: State::SizeStart,
+            size: 0,
+            overhead: 0,
+            data: 0,
+            line: Vec::new(),
+            trailers: Vec::new(),
+            limits: *limits,
+        }
+    }
+
+    /// Looks at `input`, which continues where the last step's bytes ended.
+    ///
+    /// # Errors
+    /// The body is malformed or exceeds a limit. Every later call fails in the same way.
+    pub fn decode(&mut self, input: &[u8]) -> Result<Step, ChunkError> {
+        let step = self.advance(input);
+        if let Err(error) = step {
+            self.state = State::Failed(error);
+        }
+        step
+    }
+
+    /// The trailer fields; complete once [`Step::End`] was returned.
+    #[must_use]
+    pub fn trailers(&self) -> &[Trailer] {
+        &self.trailers
+    }
+
+    /// Was [`Step::End`] returned?
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        self.state == State::End
+    }
+
+    fn advance(&mut self, input: &[u8]) -> Result<Step, ChunkError> {
+        for (at, &byte) in input.iter().enumerate() {
+            match self.state {
+                State::SizeStart | State::Size | State::Padding(_) | State::Extension | State::SizeLf => {
+                    self.state = self.size_line(byte)?;
+                }
+                State::Data => return Ok(Step::Data(at..at + self.take(input.len() - at))),
+                State::DataCr if byte == b'\r' => self.state = State::DataLf,
+                State::DataLf if byte == b'\n' => self.state = State::SizeStart,
+                State::Trailer => self.trailer_byte(byte)?,
+                State::TrailerLf if byte == b'\n' => {
+                    if self.line.is_empty() {
+                        self.state = State::End;
+                        return Ok(Step::End(at + 1));
+                    }
+                    self.trailer_line()?;
+                }
+                State::DataCr | State::DataLf | State::TrailerLf => return Err(ChunkError::BadLineEnd),
+                State::End => return Ok(Step::End(at)),
+                State::Failed(error) => return Err(error),
+            }
+        }
+        match self.state {
+            State::End => Ok(Step::End(input.len())),
+            State::Failed(error) => Err(error),
+            _ => Ok(Step::More),
+        }
+    }
+
+    /// `chunk-size *( BWS ";" ... ) CRLF`, one byte of it.
+    fn size_line(&mut self, byte: u8) -> Result<State, ChunkError> {
+        self.overhead += 1;
+        if self.overhead > (self.limits.line as u64).saturating_add(self.data) {
+            return Err(ChunkError::ExtensionTooLong);
+        }
+        Ok(match (self.state, byte) {
+            (State::SizeStart | State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let digit = (byte as char).to_digit(16).map_or(0, u64::from);
+                if self.size > i64::MAX as u64 >> 4 {
+                    return Err(ChunkError::TooLarge);
+                }
+                self.size = self.size << 4 | digit;
+                State::Size
+            }
+            (State::Size | State::Padding(_), b'\r') => State::SizeLf,
+            (State::Size | State::Padding(_), b';') => State::Extension,
+            (State::Size, b' ' | b'\t') => State::Padding(1),
+            (State::Padding(n), b' ' | b'\t') if n < PADDING_MAX => State::Padding(n + 1),
+            (State::Extension, b'\r') => State::SizeLf,
+            (State::Extension, b'\t' | 0x20..=0x7E | 0x80..) => State::Extension,
+            (State::Extension, b'\n') => return Err(ChunkError::BadLineEnd),
+            (State::Extension, _) => return Err(ChunkError::BadExtension),
+            (State::SizeLf, b'\n') if self.size == 0 => State::Trailer,
+            (State::SizeLf, b'\n') => State::Data,
+            (State::SizeLf, _) => return Err(ChunkError::BadLineEnd),
+            _ => return Err(ChunkError::BadSize),
+        })
+    }
+
+    /// Takes as much of `available` bytes as the chunk still has.
+    fn take(&mut self, available: usize) -> usize {
+        let len = usize::try_from(self.size).map_or(available, |size| size.min(available));
+        self.size -= len as u64;
+        self.data += len as u64;
+        if self.size == 0 {
+            self.state = State::DataCr;
+        }
+        len
+    }
+
+    fn trailer_byte(&mut self, byte: u8) -> Result<(), ChunkError> {
+        match byte {
+            b'\r' => self.state = State::TrailerLf,
+            b'\n' => return Err(ChunkError::BadLineEnd),
+            _ if self.line.len() > self.limits.field_size => return Err(ChunkError::TrailersTooLong),
+            _ => self.line.push(byte),
+        }
+        Ok(())
+    }
+
+    /// Keeps the complete trailer field in `line`. Folded lines are refused (RFC 9112 section 5.2).
+    fn trailer_line(&mut self) -> Result<(), ChunkError> {
+        let most = if self.limits.fields == 0 { Limits::FIELDS_MAX } else { self.limits.fields };
+        if self.trailers.len() >= most {
+            return Err(ChunkError::TrailersTooLong);
+        }
+        let colon = memchr::memchr(b':', &self.line).ok_or(ChunkError::BadTrailer)?;
+        let (name, value) = (&self.line[..colon], &self.line[colon + 1..]);
+        let is_text = |byte: &u8| matches!(byte, b'\t' | 0x20..=0x7E | 0x80..);
+        if name.is_empty() || !name.iter().all(|&b| is_token(b)) || !value.iter().all(is_text) {
+            return Err(ChunkError::BadTrailer);
+        }
+        self.trailers.push((name.into(), trim(value).into()));
+        self.line.clear();
+        self.state = State::Trailer;
+        Ok(())
+    }
+}
+
+/// Appends the line that announces a chunk of `len` bytes, which must not be 0. The chunk's data and then
+/// [`CHUNK_END`] have to follow.
+pub fn write_chunk_header(out: &mut Vec<u8>, len: u64) {
+    debug_assert!(len > 0, "a chunk of length 0 ends the body");
+    let digits = (u64::BITS - len.leading_zeros()).div_ceil(4).max(1);
+    for shift in (0..digits).rev() {
+        out.push(b"0123456789abcdef"[(len >> (shift * 4) & 0xF) as usize]);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What follows the data of every chunk.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// The last chunk and the end of a body without trailers.
+pub const BODY_END: &[u8] = b"0\r\n\r\n";
+
+/// Appends `data` as one chunk; nothing if it is empty, since an empty chunk would end the body.
+pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if !data.is_empty() {
+        write_chunk_header(out, data.len() as u64);
+        out.extend_from_slice(data);
+        out.extend_from_slice(CHUNK_END);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes `input` in pieces of `size` bytes: the data, and how much of the input the body takes.
+    fn decode(input: &[u8], size: usize) -> Result<(Vec<u8>, Option<usize>, Vec<Trailer>), ChunkError> {
+        let (mut decoder, mut data, mut at) = (Chunked::new(&Limits::default()), Vec::new(), 0);
+        while at < input.len() {
+            let piece = &input[at..input.len().min(at + size)];
+            match decoder.decode(piece)? {
+                Step::More => at += piece.len(),
+                Step::Data(range) => {
+                    at += range.end;
+                    data.extend_from_slice(&piece[range]);
+                }
+                Step::End(len) => return Ok((data, Some(at + len), decoder.trailers().to_vec())),
+            }
+        }
+        Ok((data, None, decoder.trailers().to_vec()))
+    }
+
+    #[test]
+    fn bodies_whole_and_in_pieces() {
+        let long = format!("3;{}\r\nabc\r\n0\r\n\r\n", "x".repeat(8000));
+        let too_long = format!("3;{}\r\nabc\r\n0\r\n\r\n", "x".repeat(9000));
+        let padded = format!("3{}\r\nabc\r\n0\r\n\r\n", " ".repeat(10));
+        let overpadded = format!("3{}\r\nabc\r\n0\r\n\r\n", " ".repeat(11));
+        let table: &[(&str, Result<(), ChunkError>)] = &[
+            ("3\r\nabc\r\n0\r\n\r\n", Ok(())),
+            ("1\r\na\r\n02\r\nbc\r\n00\r\n\r\n", Ok(())),
+            ("3;x=\"y;\\\"z\"\r\nabc\r\n0;q\r\n\r\n", Ok(())),
+            ("3 ;x\r\nabc\r\n0\r\n\r\n", Ok(())),
+            ("3\t\r\nabc\r\n0\r\n\r\n", Ok(())),
+            (&padded, Ok(())),
+            (&long, Ok(())),
+            (&too_long, Err(ChunkError::ExtensionTooLong)),
+            (&overpadded, Err(ChunkError::BadSize)),
+            ("3\nabc\r\n0\r\n\r\n", Err(ChunkError::BadSize)),
+            ("3;x\nabc\r\n0\r\n\r\n", Err(ChunkError::BadLineEnd)),
+            ("3;x\rabc\r\n0\r\n\r\n", Err(ChunkError::BadLineEnd)),
+            ("3;x\x01\r\nabc\r\n0\r\n\r\n", Err(ChunkError::BadExtension)),
+            ("3\r\nabc\n0\r\n\r\n", Err(ChunkError::BadLineEnd)),
+            ("3\r\nabcd\r\n0\r\n\r\n", Err(ChunkError::BadLineEnd)),
+            ("3\r\nabc\r0\r\n\r\n", Err(ChunkError::BadLineEnd)),
+            ("3\r\nabc\r\n0\r\n\n", Err(ChunkError::BadLineEnd)),
+            (" 3\r\n", Err(ChunkError::BadSize)),
+            ("\r\n", Err(ChunkError::BadSize)),
+            (";x\r\n", Err(ChunkError::BadSize)),
+            ("-1\r\n", Err(ChunkError::BadSize)),
+            ("0x3\r\n", Err(ChunkError::BadSize)),
+            ("3 x\r\n", Err(ChunkError::BadSize)),
+            ("8000000000000000\r\n", Err(ChunkError::TooLarge)),
+            ("10000000000000000\r\n", Err(ChunkError::TooLarge)),
+            ("3\r\nabc\r\n0\r\nA : b\r\n\r\n", Err(ChunkError::BadTrailer)),
+            ("3\r\nabc\r\n0\r\nfoo\r\n\r\n", Err(ChunkError::BadTrailer)),
+            ("3\r\nabc\r\n0\r\nA: b\r\n c\r\n\r\n", Err(ChunkError::BadTrailer)),
+            ("3\r\nabc\r\n0\r\nA: \x01\r\n\r\n", Err(ChunkError::BadTrailer)),
+        ];
+        for (input, expected) in table {
+            for size in [1, 2, 3, 7, usize::MAX >> 1] {
+                let got = decode(input.as_bytes(), size);
+                match expected {
+                    Ok(()) => assert_eq!(got, Ok((b"abc".to_vec(), Some(input.len()), vec![])), "{input:.40?}"),
+                    Err(error) => assert_eq!(got, Err(*error), "{input:.40?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn trailers_are_kept_and_the_rest_is_left() {
+        let (_, len, trailers) = decode(b"0\r\nA: b \r\nC:\r\n\r\nGET /", 4).unwrap();
+        assert_eq!(len, Some(16));
+        assert_eq!(trailers, [(b"A"[..].into(), b"b"[..].into()), (b"C"[..].into(), b""[..].into())]);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for len in [1, 15, 16, 255, 4096, 70_000] {
+            let data = vec![b'x'; len];
+            let mut body = Vec::new();
+            write_chunk(&mut body, &data);
+            write_chunk(&mut body, b"");
+            body.extend_from_slice(BODY_END);
+            assert_eq!(decode(&body, 1000), Ok((data, Some(body.len()), vec![])));
+        }
+    }
+}

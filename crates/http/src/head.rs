@@ -1,0 +1,289 @@
+//! The head of a request: request line and fields, as ranges into the connection's read buffer.
+//!
+//! A [`Head`] copies nothing. It is meant to live as long as its connection and to be filled again for every request;
+//! then parsing allocates nothing. Accessors take the buffer that was parsed, whose first bytes must not have changed.
+//!
+//! Strictness follows RFC 9112 as Apache 2.4.71 implements it under `HttpProtocolOptions Strict`; `Unsafe` is the same
+//! set of relaxations that Apache makes. Stricter than Apache: an HTTP/2.0 request line is refused with 505, there are
+//! no HTTP/0.9 requests, and an absolute-form target must name a valid host (RFC 9110 section 4.2.1).
+
+mod error;
+mod parse;
+
+use std::borrow::Cow;
+
+pub use error::HeadError;
+
+use crate::name::{Known, Name};
+
+/// A parsed request head. See the [module](self) for how to use it.
+#[derive(Debug, Default)]
+pub struct Head {
+    method: Span,
+    target: Span,
+    /// Host and port of an absolute-form target.
+    authority: Span,
+    path: Span,
+    query: Option<Span>,
+    version: Version,
+    fields: Vec<Field>,
+    index: Index,
+    /// The joined values of fields that came folded over several lines; see [`Span`].
+    folded: Vec<u8>,
+    progress: parse::Progress,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parse {
+    /// The start of a head. Read more and parse again from the same first byte.
+    Partial,
+    /// A whole head.
+    Complete {
+        /// Its length in bytes, with the empty line; what follows is the body.
+        len: usize,
+    },
+}
+
+/// The protocol version of a request. Minor versions above 1 count as 1 (RFC 9110 section 2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    #[default]
+    Http11,
+}
+
+impl Version {
+    /// As `SERVER_PROTOCOL` and the access log write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
+/// How large a head may be and how strictly it is read. The default is Apache's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `LimitRequestLine`, in bytes. As in Apache, one byte more still passes.
+    pub line: usize,
+    /// `LimitRequestFields`; 0 means as many as [`Limits::FIELDS_MAX`].
+    pub fields: usize,
+    /// `LimitRequestFieldSize`, in bytes, of name, colon and value with the lines folded to it; one more passes.
+    pub field_size: usize,
+    /// `HttpProtocolOptions Strict` (true) or `Unsafe`.
+    pub strict: bool,
+    /// `HttpProtocolOptions RegisteredMethods`: refuse methods that Apache does not know with 501.
+    pub registered_methods: bool,
+}
+
+impl Limits {
+    /// Fields in a head when `LimitRequestFields` is 0: what a 16-bit index can name.
+    pub const FIELDS_MAX: usize = u16::MAX as usize - 1;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { line: 8190, fields: 100, field_size: 8190, strict: true, registered_methods: false }
+    }
+}
+
+impl Head {
+    /// Parses the head at the start of `buf` into `head`.
+    ///
+    /// Up to ten empty lines before the request line are skipped (RFC 9112 section 2.2). After
+    /// [`Parse::Partial`], the next call continues where this one stopped, so a head that trickles in costs its length
+    /// once; `buf` must then start with the same bytes. After any other outcome the next call starts afresh.
+    ///
+    /// # Errors
+    /// The head is malformed or too large. The connection is to be closed after the answer, because where the next
+    /// request starts is not known.
+    pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
+        parse::parse(buf, limits, head)
+    }
+
+    /// Forgets what was parsed, also a partial head, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.fields.clear();
+        self.folded.clear();
+        self.index = Index::default();
+        self.progress = parse::Progress::default();
+        (self.method, self.target, self.authority, self.path) = Default::default();
+        self.query = None;
+        self.version = Version::default();
+    }
+
+    /// The method, a case-sensitive token (RFC 9110 section 9.1).
+    #[must_use]
+    pub fn method<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
+        self.method.of(buf)
+    }
+
+    /// The request target as it was sent, in any of its forms (RFC 9112 section 3.2).
+    #[must_use]
+    pub fn target<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
+        self.target.of(buf)
+    }
+
+    /// The path of the target, still percent-encoded: `/` if an absolute-form target has none, `*` for
+    /// `OPTIONS *`, the whole target for `CONNECT`.
+    #[must_use]
+    pub fn path<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
+        if self.path.is_empty() { b"/" } else { self.path.of(buf) }
+    }
+
+    /// What follows the first `?` of the target; `Some(b"")` if that is nothing.
+    #[must_use]
+    pub fn query<'b>(&self, buf: &'b [u8]) -> Option<&'b [u8]> {
+        self.query.map(|query| query.of(buf))
+    }
+
+    /// Host and port the request is for: those of an absolute-form target, else the Host field
+    /// (RFC 9112 section 3.2.2). Already checked by the parser; split it with [`Authority::parse`](crate::Authority).
+    #[must_use]
+    pub fn host<'h>(&'h self, buf: &'h [u8]) -> Option<&'h [u8]> {
+        if self.authority.is_empty() { self.field(buf, Known::Host) } else { Some(self.authority.of(buf)) }
+    }
+
+    /// The version, see [`Version`].
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The number of fields.
+    #[must_use]
+    pub fn field_count(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The value of the first field called `name`, without surrounding blanks.
+    #[must_use]
+    pub fn field<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<&'h [u8]> {
+        match name.into() {
+            Name::Known(known) => self.index.first(known).map(|at| self.value(buf, &self.fields[at])),
+            name => self.fields_from(buf, 0, name).next(),
+        }
+    }
+
+    /// Is there a field called `name`?
+    #[must_use]
+    pub fn has<'n>(&self, buf: &[u8], name: impl Into<Name<'n>>) -> bool {
+        self.field(buf, name).is_some()
+    }
+
+    /// The values of all fields called `name`, in order.
+    pub fn values<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> impl Iterator<Item = &'h [u8]> {
+        let name = name.into();
+        // An absent known name needs no walk, and a present one no start before its first field.
+        let start = match name {
+            Name::Known(known) => self.index.first(known).unwrap_or(self.fields.len()),
+            Name::Other(_) => 0,
+        };
+        self.fields_from(buf, start, name)
+    }
+
+    /// The values of all fields called `name`, joined by `, ` (RFC 9110 section 5.3); copied only if there are several.
+    #[must_use]
+    pub fn combined<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<Cow<'h, [u8]>> {
+        let mut values = self.values(buf, name);
+        let first = values.next()?;
+        let Some(second) = values.next() else {
+            return Some(Cow::Borrowed(first));
+        };
+        let mut all = [first, second].join(&b", "[..]);
+        for value in values {
+            all.extend_from_slice(b", ");
+            all.extend_from_slice(value);
+        }
+        Some(Cow::Owned(all))
+    }
+
+    /// All fields in the order they came, as name and value.
+    pub fn fields<'h>(&'h self, buf: &'h [u8]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+        self.fields.iter().map(move |field| (field.name.of(buf), self.value(buf, field)))
+    }
+
+    fn fields_from<'h, 'n>(
+        &'h self,
+        buf: &'h [u8],
+        start: usize,
+        name: Name<'n>,
+    ) -> impl Iterator<Item = &'h [u8]> + use<'h, 'n> {
+        self.fields[start..]
+            .iter()
+            .filter(move |field| match name {
+                Name::Known(known) => field.known == Some(known),
+                Name::Other(other) => field.name.of(buf).eq_ignore_ascii_case(other.as_bytes()),
+            })
+            .map(move |field| self.value(buf, field))
+    }
+
+    fn value<'h>(&'h self, buf: &'h [u8], field: &Field) -> &'h [u8] {
+        if field.is_folded { field.value.of(&self.folded) } else { field.value.of(buf) }
+    }
+}
+
+#[derive(Debug)]
+struct Field {
+    name: Span,
+    /// In the read buffer, or in [`Head::folded`].
+    value: Span,
+    known: Option<Known>,
+    is_folded: bool,
+}
+
+/// A range of bytes. Heads of more than 4 GiB do not occur: every line and the number of lines are limited, and
+/// [`parse::parse`] refuses to look further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end as u32 }
+    }
+
+    fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    fn of(self, buf: &[u8]) -> &[u8] {
+        &buf[self.start as usize..self.end as usize]
+    }
+}
+
+/// For each known name, one more than the number of its first field; 0 if there is none.
+#[derive(Debug)]
+struct Index([u16; Known::ALL.len()]);
+
+impl Default for Index {
+    fn default() -> Self {
+        Index([0; Known::ALL.len()])
+    }
+}
+
+impl Index {
+    fn first(&self, known: Known) -> Option<usize> {
+        usize::from(self.0[known as usize]).checked_sub(1)
+    }
+
+    /// Notes that field number `at` is called `known`; false if there already was one.
+    fn note(&mut self, known: Known, at: usize) -> bool {
+        let entry = &mut self.0[known as usize];
+        let is_first = *entry == 0;
+        if is_first {
+            *entry = at as u16 + 1;
+        }
+        is_first
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,395 @@
+//! The parser behind [`Head::parse`](super::Head::parse): line by line, so that it can stop after any line.
+
+use super::{Field, Head, HeadError, Limits, Parse, Span, Version};
+use crate::authority::Authority;
+use crate::name::Known;
+use crate::scan::{find_below, is_token, trim};
+
+/// Empty lines that are skipped before a request line, as many as Apache skips.
+const BLANK_LINES_MAX: usize = 10;
+
+/// Where the next call of [`parse`] continues.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The start of the first line that was not yet complete.
+    at: usize,
+    blank_lines: usize,
+    has_request_line: bool,
+    is_under_way: bool,
+    /// The length of the field that continuation lines would be added to.
+    field_len: usize,
+}
+
+pub(super) fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
+    if !head.progress.is_under_way {
+        head.clear();
+    }
+    // Spans are 32 bits wide; the limits end a head long before this does.
+    let buf = &buf[..buf.len().min(u32::MAX as usize)];
+    let outcome = Parser { buf, limits, head }.run();
+    head.progress.is_under_way = outcome == Err(Stop::Partial);
+    match outcome {
+        Ok(len) => Ok(Parse::Complete { len }),
+        Err(Stop::Partial) => Ok(Parse::Partial),
+        Err(Stop::Bad(error)) => Err(error),
+    }
+}
+
+/// Why parsing does not go on.
+#[derive(Debug, PartialEq, Eq)]
+enum Stop {
+    Partial,
+    Bad(HeadError),
+}
+
+impl From<HeadError> for Stop {
+    fn from(error: HeadError) -> Self {
+        Stop::Bad(error)
+    }
+}
+
+struct Parser<'a> {
+    buf: &'a [u8],
+    limits: &'a Limits,
+    head: &'a mut Head,
+}
+
+impl Parser<'_> {
+    /// Parses the rest of the head and returns its length.
+    fn run(&mut self) -> Result<usize, Stop> {
+        if !self.head.progress.has_request_line {
+            self.blank_lines()?;
+            self.request_line()?;
+        }
+        loop {
+            let at = self.head.progress.at;
+            match self.buf.get(at) {
+                None => return Err(Stop::Partial),
+                Some(b'\r' | b'\n') => {
+                    let end = self.line_end(at)?;
+                    self.check_host()?;
+                    return Ok(end);
+                }
+                Some(b' ' | b'\t') => self.continuation(at)?,
+                Some(_) => self.field_line(at)?,
+            }
+        }
+    }
+
+    fn blank_lines(&mut self) -> Result<(), Stop> {
+        while let Some(b'\r' | b'\n') = self.buf.get(self.head.progress.at) {
+            if self.head.progress.blank_lines == BLANK_LINES_MAX {
+                return Err(HeadError::TooManyBlankLines.into());
+            }
+            self.head.progress.at = self.line_end(self.head.progress.at)?;
+            self.head.progress.blank_lines += 1;
+        }
+        Ok(())
+    }
+
+    /// `method SP request-target SP HTTP-version CRLF`, RFC 9112 section 3.
+    fn request_line(&mut self) -> Result<(), Stop> {
+        let start = self.head.progress.at;
+        let method_end = self.method(start)?;
+        let target_start = self.blanks(start, method_end)?;
+        let target_end = find_below(self.buf, target_start, 0x21);
+        match self.byte_of_line(start, target_end)? {
+            b' ' => {}
+            b'\r' | b'\n' => {
+                self.line_end(target_end)?;
+                return Err(HeadError::NoVersion.into());
+            }
+            _ => return Err(HeadError::BadTarget.into()),
+        }
+        let version_start = self.blanks(start, target_end)?;
+        let (version, version_end) = self.version(start, version_start)?;
+        let mut end = version_end;
+        if !self.limits.strict {
+            while self.byte_of_line(start, end)? == b' ' {
+                end += 1;
+            }
+        }
+        match self.byte_of_line(start, end)? {
+            b'\r' | b'\n' => {}
+            _ => return Err(HeadError::BadRequestLine.into()),
+        }
+        let next = self.line_end(end)?;
+        if end - start > self.limits.line.saturating_add(1) {
+            return Err(HeadError::LineTooLong.into());
+        }
+        self.head.method = Span::new(start, method_end);
+        self.head.target = Span::new(target_start, target_end);
+        self.head.version = version;
+        if self.limits.registered_methods && !is_registered(&self.buf[start..method_end]) {
+            return Err(HeadError::UnregisteredMethod.into());
+        }
+        self.target(target_start, target_end)?;
+        self.head.progress.at = next;
+        self.head.progress.has_request_line = true;
+        Ok(())
+    }
+
+    fn method(&self, start: usize) -> Result<usize, Stop> {
+        let mut at = start;
+        while at < self.buf.len() && is_token(self.buf[at]) {
+            at += 1;
+        }
+        let end = if self.limits.strict { at } else { find_below(self.buf, at, 0x21) };
+        match self.byte_of_line(start, end)? {
+            b' ' if end > start => Ok(end),
+            b'\r' | b'\n' => Err(HeadError::BadRequestLine.into()),
+            _ => Err(HeadError::BadMethod.into()),
+        }
+    }
+
+    /// The end of the single space at `at`, or of all spaces there if not strict.
+    fn blanks(&self, line: usize, at: usize) -> Result<usize, Stop> {
+        let mut end = at + 1;
+        while self.byte_of_line(line, end)? == b' ' {
+            if self.limits.strict {
+                return Err(HeadError::BadRequestLine.into());
+            }
+            end += 1;
+        }
+        Ok(end)
+    }
+
+    fn version(&self, line: usize, start: usize) -> Result<(Version, usize), Stop> {
+        let Some(text) = self.buf[start..].first_chunk::<8>() else {
+            // Still reject what cannot become a version, so that garbage need not wait for a timeout.
+            let end = find_below(self.buf, start, 0x20);
+            return match self.byte_of_line(line, end)? {
+                b'\r' | b'\n' if end == start => Err(HeadError::NoVersion.into()),
+                _ => Err(HeadError::BadRequestLine.into()),
+            };
+        };
+        let is_http = text.starts_with(b"HTTP/") || !self.limits.strict && text[..5].eq_ignore_ascii_case(b"HTTP/");
+        match text[5..] {
+            [b'1', b'.', b'0'] if is_http => Ok((Version::Http10, start + 8)),
+            [b'1', b'.', b'1'..=b'9'] if is_http => Ok((Version::Http11, start + 8)),
+            [b'2'..=b'9', b'.', b'0'..=b'9'] if is_http => Err(HeadError::UnsupportedVersion.into()),
+            _ if text[0] < 0x20 => Err(HeadError::NoVersion.into()),
+            _ => Err(HeadError::BadRequestLine.into()),
+        }
+    }
+
+    /// Takes the target apart, RFC 9112 section 3.2.
+    fn target(&mut self, start: usize, end: usize) -> Result<(), HeadError> {
+        let target = &self.buf[start..end];
+        let method = self.head.method.of(self.buf);
+        let path_start = match target {
+            [b'/', ..] => start,
+            b"*" if method == b"OPTIONS" => start,
+            _ if method == b"CONNECT" => {
+                Authority::parse(target, self.limits.strict).ok_or(HeadError::BadTarget)?;
+                self.head.authority = Span::new(start, end);
+                self.head.path = Span::new(start, end);
+                return Ok(());
+            }
+            _ => self.absolute_form(start, end)?,
+        };
+        let mut path_end = end;
+        if let Some(hash) = memchr::memchr(b'#', &self.buf[path_start..end]) {
+            if self.limits.strict {
+                return Err(HeadError::BadTarget);
+            }
+            path_end = path_start + hash;
+        }
+        if let Some(mark) = memchr::memchr(b'?', &self.buf[path_start..path_end]) {
+            self.head.query = Some(Span::new(path_start + mark + 1, path_end));
+            path_end = path_start + mark;
+        }
+        self.head.path = Span::new(path_start, path_end);
+        Ok(())
+    }
+
+    /// `http://authority/path?query`: notes the authority, returns the start of the path.
+    fn absolute_form(&mut self, start: usize, end: usize) -> Result<usize, HeadError> {
+        let target = &self.buf[start..end];
+        let scheme_len = ["http://", "https://"]
+            .into_iter()
+            .find(|scheme| target.get(..scheme.len()).is_some_and(|t| t.eq_ignore_ascii_case(scheme.as_bytes())))
+            .ok_or(HeadError::BadTarget)?
+            .len();
+        let rest = &target[scheme_len..];
+        let len = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+        let mut authority = start + scheme_len;
+        if !self.limits.strict {
+            // User information has no meaning for http (RFC 9110 section 4.2.4); Apache skips it under Unsafe.
+            authority += memchr::memrchr(b'@', &rest[..len]).map_or(0, |at| at + 1);
+        }
+        let path = start + scheme_len + len;
+        if authority == path || Authority::parse(&self.buf[authority..path], self.limits.strict).is_none() {
+            return Err(HeadError::BadHost);
+        }
+        self.head.authority = Span::new(authority, path);
+        Ok(path)
+    }
+
+    /// `field-name ":" OWS field-value OWS CRLF`, RFC 9112 section 5.
+    fn field_line(&mut self, start: usize) -> Result<(), Stop> {
+        let name_end = self.field_name(start)?;
+        let (value, next) = self.value(start, name_end + 1)?;
+        self.head.progress.field_len = self.checked_len(value.end as usize - start)?;
+        let number = self.head.fields.len();
+        let most = if self.limits.fields == 0 { Limits::FIELDS_MAX } else { self.limits.fields };
+        if number >= most.min(Limits::FIELDS_MAX) {
+            return Err(HeadError::TooManyFields.into());
+        }
+        let known = Known::classify(&self.buf[start..name_end]);
+        if let Some(known) = known {
+            let is_first = self.head.index.note(known, number);
+            if known == Known::Host && !is_first && self.limits.strict {
+                return Err(HeadError::SeveralHosts.into());
+            }
+        }
+        self.head.fields.push(Field { name: Span::new(start, name_end), value, known, is_folded: false });
+        self.head.progress.at = next;
+        Ok(())
+    }
+
+    /// The index of the colon.
+    fn field_name(&self, start: usize) -> Result<usize, Stop> {
+        let mut at = start;
+        while at < self.buf.len() && is_token(self.buf[at]) {
+            at += 1;
+        }
+        if !self.limits.strict {
+            while at < self.buf.len() && !matches!(self.buf[at], b':' | b' ' | b'\t' | b'\r' | b'\n' | 0) {
+                at += 1;
+            }
+        }
+        match self.byte_of_field(start, at)? {
+            b':' if at > start => Ok(at),
+            _ => Err(HeadError::BadFieldName.into()),
+        }
+    }
+
+    /// The trimmed value that starts at `from`, and the start of the next line.
+    fn value(&self, line: usize, from: usize) -> Result<(Span, usize), Stop> {
+        let mut start = from;
+        while let Some(b' ' | b'\t') = self.buf.get(start) {
+            start += 1;
+        }
+        let mut stop = start;
+        loop {
+            stop = find_below(self.buf, stop, 0x20);
+            match self.byte_of_field(line, stop)? {
+                b'\r' | b'\n' => break,
+                b'\t' => {}
+                0 => return Err(HeadError::BadFieldValue.into()),
+                _ if self.limits.strict => return Err(HeadError::BadFieldValue.into()),
+                _ => {}
+            }
+            stop += 1;
+        }
+        let next = self.line_end(stop)?;
+        let mut end = stop;
+        while end > start && matches!(self.buf[end - 1], b' ' | b'\t') {
+            end -= 1;
+        }
+        Ok((Span::new(start, end), next))
+    }
+
+    /// A line that starts with a blank continues the value before it (obs-fold, RFC 9112 section 5.2): the value
+    /// moves to [`Head::folded`] and gets one space and the rest.
+    fn continuation(&mut self, start: usize) -> Result<(), Stop> {
+        let (more, next) = self.value(start, start)?;
+        let Some(field) = self.head.fields.last_mut() else {
+            return Err(HeadError::BadFold.into());
+        };
+        if more.is_empty() {
+            return Err(HeadError::BadFold.into());
+        }
+        let folded = &mut self.head.folded;
+        if !field.is_folded {
+            let copy = folded.len();
+            folded.extend_from_slice(field.value.of(self.buf));
+            field.value = Span::new(copy, folded.len());
+            field.is_folded = true;
+        }
+        if !field.value.is_empty() {
+            folded.push(b' ');
+        }
+        folded.extend_from_slice(trim(more.of(self.buf)));
+        field.value.end = folded.len() as u32;
+        let added = 1 + (more.end - more.start) as usize;
+        self.head.progress.field_len = self.checked_len(self.head.progress.field_len + added)?;
+        self.head.progress.at = next;
+        Ok(())
+    }
+
+    /// Host is needed in HTTP/1.1, and must be valid in any version (RFC 9112 section 3.2).
+    fn check_host(&self) -> Result<(), HeadError> {
+        let Some(host) = self.head.field(self.buf, Known::Host) else {
+            return if self.head.version == Version::Http10 { Ok(()) } else { Err(HeadError::NoHost) };
+        };
+        if host.is_empty() {
+            return if self.head.version == Version::Http10 { Ok(()) } else { Err(HeadError::NoHost) };
+        }
+        Authority::parse(host, self.limits.strict).map(|_| ()).ok_or(HeadError::BadHost)
+    }
+
+    /// The byte at `at`, which belongs to the request line that starts at `line`.
+    fn byte_of_line(&self, line: usize, at: usize) -> Result<u8, Stop> {
+        self.buf.get(at).copied().ok_or_else(|| {
+            if at - line > self.limits.line.saturating_add(1) { HeadError::LineTooLong.into() } else { Stop::Partial }
+        })
+    }
+
+    /// The byte at `at`, which belongs to the field line that starts at `line`.
+    fn byte_of_field(&self, line: usize, at: usize) -> Result<u8, Stop> {
+        self.buf.get(at).copied().ok_or_else(|| match self.checked_len(at - line) {
+            Ok(_) => Stop::Partial,
+            Err(error) => Stop::Bad(error),
+        })
+    }
+
+    fn checked_len(&self, len: usize) -> Result<usize, HeadError> {
+        if len > self.limits.field_size.saturating_add(1) { Err(HeadError::FieldTooLong) } else { Ok(len) }
+    }
+
+    /// The start of the line after the line end at `at`, where a CR or LF stands.
+    fn line_end(&self, at: usize) -> Result<usize, Stop> {
+        match self.buf[at..] {
+            [b'\r', b'\n', ..] => Ok(at + 2),
+            [b'\r'] => Err(Stop::Partial),
+            [b'\n', ..] if !self.limits.strict => Ok(at + 1),
+            _ => Err(HeadError::BadLineEnd.into()),
+        }
+    }
+}
+
+/// The methods that Apache knows without a module's help.
+fn is_registered(method: &[u8]) -> bool {
+    const METHODS: [&[u8]; 27] = [
+        b"GET",
+        b"HEAD",
+        b"POST",
+        b"PUT",
+        b"DELETE",
+        b"CONNECT",
+        b"OPTIONS",
+        b"TRACE",
+        b"PATCH",
+        b"PROPFIND",
+        b"PROPPATCH",
+        b"MKCOL",
+        b"COPY",
+        b"MOVE",
+        b"LOCK",
+        b"UNLOCK",
+        b"VERSION-CONTROL",
+        b"CHECKOUT",
+        b"UNCHECKOUT",
+        b"CHECKIN",
+        b"UPDATE",
+        b"LABEL",
+        b"REPORT",
+        b"MKWORKSPACE",
+        b"MKACTIVITY",
+        b"BASELINE-CONTROL",
+        b"MERGE",
+    ];
+    METHODS.contains(&method)
+}

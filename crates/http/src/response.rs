@@ -1,0 +1,142 @@
+//! Writing response heads.
+
+use std::fmt;
+
+use crate::date::HttpDate;
+use crate::scan::is_token;
+use crate::status;
+
+/// A response head being appended to a buffer: status line, fields, and the empty line by [`end`](Self::end).
+///
+/// The version is always HTTP/1.1, the server's own (RFC 9110 section 6.2), whatever the request had.
+#[derive(Debug)]
+pub struct ResponseHead<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+/// A field that must not be sent: its name is no token, or its value holds CR, LF or NUL and would let whoever chose
+/// it write fields or responses of his own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadField;
+
+impl fmt::Display for BadField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a response field has a malformed name or a line break in its value")
+    }
+}
+
+impl std::error::Error for BadField {}
+
+impl<'o> ResponseHead<'o> {
+    /// Appends the status line with Apache's reason phrase. `status` has three digits.
+    pub fn start(out: &'o mut Vec<u8>, status: u16) -> Self {
+        let mut head = ResponseHead { out };
+        head.status_code(status);
+        head.out.extend_from_slice(status::reason(status).as_bytes());
+        head.out.extend_from_slice(b"\r\n");
+        head
+    }
+
+    /// Appends a status line with a phrase of the script's own.
+    ///
+    /// # Errors
+    /// `phrase` holds CR, LF or NUL; nothing is written.
+    pub fn start_with_phrase(out: &'o mut Vec<u8>, status: u16, phrase: &[u8]) -> Result<Self, BadField> {
+        check_value(phrase)?;
+        let mut head = ResponseHead { out };
+        head.status_code(status);
+        head.out.extend_from_slice(phrase);
+        head.out.extend_from_slice(b"\r\n");
+        Ok(head)
+    }
+
+    /// Appends a field.
+    ///
+    /// # Errors
+    /// See [`BadField`]; nothing is written.
+    pub fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
+        if name.is_empty() || !name.bytes().all(is_token) {
+            return Err(BadField);
+        }
+        check_value(value)?;
+        self.raw_field(name, value);
+        Ok(())
+    }
+
+    /// Appends a field whose value is a number, such as Content-Length. `name` must be a token.
+    pub fn number(&mut self, name: &'static str, value: u64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = value;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.raw_field(name, &digits[at..]);
+    }
+
+    /// Appends a field whose value is a date, such as Date or Last-Modified. `name` must be a token.
+    pub fn date(&mut self, name: &'static str, date: &HttpDate) {
+        self.raw_field(name, date);
+    }
+
+    /// Appends the empty line.
+    pub fn end(self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn status_code(&mut self, status: u16) {
+        debug_assert!((100..1000).contains(&status), "a status has three digits");
+        let digit = |n: u16| b'0' + (n % 10) as u8;
+        self.out.extend_from_slice(b"HTTP/1.1 ");
+        self.out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status), b' ']);
+    }
+
+    fn raw_field(&mut self, name: &str, value: &[u8]) {
+        self.out.reserve(name.len() + value.len() + 4);
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b": ");
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn check_value(value: &[u8]) -> Result<(), BadField> {
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() { Err(BadField) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::date::http_date;
+
+    #[test]
+    fn writes_a_head() {
+        let mut out = Vec::new();
+        let mut head = ResponseHead::start(&mut out, 200);
+        head.date("Date", &http_date(0));
+        head.number("Content-Length", 0);
+        head.number("X-Max", u64::MAX);
+        head.field("X-Y", b"z").unwrap();
+        head.end();
+        let expected = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\
+                        X-Max: 18446744073709551615\r\nX-Y: z\r\n\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn refuses_what_would_split_the_response() {
+        let mut out = Vec::new();
+        assert!(ResponseHead::start_with_phrase(&mut out, 200, b"OK\r\nA: b").is_err());
+        assert!(out.is_empty());
+        let mut head = ResponseHead::start(&mut out, 418);
+        for (name, value) in [("A", &b"b\r\nC: d"[..]), ("A", b"b\nc"), ("A", b"b\0"), ("A:", b"b"), ("", b"b")] {
+            assert_eq!(head.field(name, value), Err(BadField));
+        }
+        assert_eq!(out, b"HTTP/1.1 418 \r\n");
+    }
+}

@@ -1,0 +1,84 @@
+//! Classes of bytes and the scanner that the head parser spends its time in.
+
+/// Is this a `tchar` of RFC 9110 section 5.6.2 (methods and field names)?
+pub(crate) const fn is_token(byte: u8) -> bool {
+    TOKEN[byte as usize]
+}
+
+/// The index of the first byte from `from` on that is below `bound` or DEL; `buf.len()` if there is none.
+///
+/// `bound` is at most 0x80. Eight bytes are tested at once, in plain integer arithmetic: subtracting `bound` from a
+/// byte below it borrows into the top bit. A borrow can spill over into higher bytes only, so the lowest mark is true.
+pub(crate) fn find_below(buf: &[u8], from: usize, bound: u8) -> usize {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    const DEL: u64 = u64::from_ne_bytes([0x7F; 8]);
+
+    let mut at = from.min(buf.len());
+    while let Some(chunk) = buf[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        let not_del = word ^ DEL;
+        let below = word.wrapping_sub(LOW * u64::from(bound)) & !word;
+        let del = not_del.wrapping_sub(LOW) & !not_del;
+        let marks = (below | del) & HIGH;
+        if marks != 0 {
+            return at + (marks.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while at < buf.len() && buf[at] >= bound && buf[at] != 0x7F {
+        at += 1;
+    }
+    at
+}
+
+/// `value` without the spaces and tabs at both ends (OWS, RFC 9110 section 5.6.3).
+pub(crate) fn trim(value: &[u8]) -> &[u8] {
+    let mut value = value;
+    while let [b' ' | b'\t', rest @ ..] = value {
+        value = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+/// The trimmed elements of a comma-separated list, empty ones left out (RFC 9110 section 5.6.1).
+pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(trim).filter(|element| !element.is_empty())
+}
+
+static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = matches!(byte as u8,
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z'
+            | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_first_low_byte() {
+        for bound in [0x20, 0x21] {
+            for len in 0..20 {
+                for at in 0..len {
+                    for byte in 0..=255_u8 {
+                        let mut buf = vec![0xFF; len];
+                        buf[at] = byte;
+                        let expected = if byte < bound || byte == 0x7F { at } else { len };
+                        assert_eq!(find_below(&buf, 0, bound), expected, "{byte:#x} at {at} of {len}");
+                        assert_eq!(find_below(&buf, at + 1, bound), len);
+                    }
+                }
+            }
+        }
+    }
+}
