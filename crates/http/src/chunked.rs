@@ -281,8 +281,11 @@ pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Decodes `input` in pieces of `size` bytes: the data, and how much of the input the body takes.
-    fn decode(input: &[u8], size: usize) -> Result<(Vec<u8>, Option<usize>, Vec<Trailer>), ChunkError> {
+    /// The data, how much of the input the body takes if it ended, and the trailers.
+    type Decoded = (Vec<u8>, Option<usize>, Vec<Trailer>);
+
+    /// Decodes `input` in pieces of `size` bytes.
+    fn decode(input: &[u8], size: usize) -> Result<Decoded, ChunkError> {
         let (mut decoder, mut data, mut at) = (Chunked::new(&Limits::default()), Vec::new(), 0);
         while at < input.len() {
             let piece = &input[at..input.len().min(at + size)];

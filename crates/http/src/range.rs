@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn limits() {
         let set = |n: u64, f: &dyn Fn(u64) -> (u64, u64)| {
-            let ranges: Vec<_> = (0..n).map(|i| f(i)).map(|(a, b)| format!("{a}-{b}")).collect();
+            let ranges: Vec<_> = (0..n).map(f).map(|(a, b)| format!("{a}-{b}")).collect();
             show(&format!("bytes={}", ranges.join(",")), 10_000) != "whole"
         };
         let apart = |i| (4 * i, 4 * i + 1);
