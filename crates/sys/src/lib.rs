@@ -1,3 +1,25 @@
-//! Everything that needs unsafe code: processes, shared memory, descriptors, sendfile, credentials, limits.
+//! The kernel, with types: the only crate with `unsafe` code.
+//!
+//! One small file per facility. Everything returns [`std::io::Error`] with the system's error number, sets close-on-exec
+//! on every descriptor it makes, and never blocks unless its documentation says so.
 
-#![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
+#![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+pub mod affinity;
+pub mod cred;
+pub mod file;
+pub mod notify;
+pub mod poll;
+pub mod process;
+pub mod rlimit;
+pub mod shm;
+pub mod signal;
+pub mod socket;
+pub mod spawn;
+pub mod syslog;
+pub mod time;
+
+/// The error of a libc call that returned a negative number.
+fn last_os_error<T>() -> std::io::Result<T> {
+    Err(std::io::Error::last_os_error())
+}

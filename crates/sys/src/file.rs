@@ -1,0 +1,141 @@
+//! Files: opening without surprises, and what is known about them.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{self, Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+
+/// What the server wants to know about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The device it lies on.
+    pub dev: u64,
+    /// Its number there.
+    pub ino: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When it was changed, in nanoseconds since 1970.
+    pub mtime: i128,
+    /// Type and permission bits (`st_mode`).
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// How many names it has.
+    pub links: u64,
+}
+
+impl Meta {
+    fn of(stat: &fs::Stat) -> Meta {
+        Meta {
+            dev: stat.st_dev,
+            ino: stat.st_ino,
+            size: stat.st_size.unsigned_abs(),
+            mtime: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+            mode: stat.st_mode,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            links: stat.st_nlink as u64,
+        }
+    }
+
+    fn is(&self, wanted: FileType) -> bool {
+        FileType::from_raw_mode(self.mode) == wanted
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.is(FileType::RegularFile)
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.is(FileType::Directory)
+    }
+
+    /// Whether it is a symbolic link (never after following one).
+    pub fn is_symlink(&self) -> bool {
+        self.is(FileType::Symlink)
+    }
+
+    /// Whether anybody at all may execute it.
+    pub fn is_executable(&self) -> bool {
+        self.mode & 0o111 != 0
+    }
+}
+
+/// What is behind a path, links followed.
+pub fn stat(path: &CStr) -> io::Result<Meta> {
+    Ok(Meta::of(&fs::stat(path)?))
+}
+
+/// What a path names itself, a link not followed.
+pub fn lstat(path: &CStr) -> io::Result<Meta> {
+    Ok(Meta::of(&fs::lstat(path)?))
+}
+
+/// What an open file is.
+pub fn fstat(file: impl AsFd) -> io::Result<Meta> {
+    Ok(Meta::of(&fs::fstat(file)?))
+}
+
+/// Opens for reading. Never waits, not even for a pipe or a device, and never takes a terminal.
+pub fn open(path: &CStr) -> io::Result<OwnedFd> {
+    Ok(fs::open(path, READ, Mode::empty())?)
+}
+
+/// As [`open`], but fails (`ELOOP`) where any part of the path is a symbolic link (`Options -FollowSymLinks`). On kernels
+/// before 5.6 only the last part is looked at.
+pub fn open_without_links(path: &CStr) -> io::Result<OwnedFd> {
+    match fs::openat2(CWD, path, READ, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(rustix::io::Errno::NOSYS) => Ok(fs::open(path, READ | OFlags::NOFOLLOW, Mode::empty())?),
+        result => Ok(result?),
+    }
+}
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
+/// Opens (creates with these permission bits) for adding at the end, as log files are written.
+pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(fs::open(path, flags, Mode::from_raw_mode(mode))?)
+}
+
+/// Reads from a position, leaving the file's own position alone. 0 is the end.
+pub fn read_at(file: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::pread(file, into, offset)?)
+}
+
+/// Writes as much as goes.
+pub fn write(file: impl AsFd, from: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(file, from)?)
+}
+
+/// Whether this process, as who it now is, may read (or, with `execute`, run) a file.
+pub fn may_access(path: &CStr, execute: bool) -> io::Result<()> {
+    let access = if execute { Access::EXEC_OK } else { Access::READ_OK };
+    Ok(fs::accessat(CWD, path, access, AtFlags::EACCESS)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_files_are() {
+        let passwd = stat(c"/etc/passwd").expect("stat");
+        assert!(passwd.is_file() && !passwd.is_dir() && !passwd.is_executable());
+        let file = open(c"/etc/passwd").expect("open");
+        assert_eq!(fstat(&file).expect("fstat"), passwd);
+        let mut start = [0; 4];
+        assert_eq!((read_at(&file, &mut start, 0).ok(), &start), (Some(4), b"root"));
+        assert!(lstat(c"/proc/self").expect("lstat").is_symlink());
+        assert!(stat(c"/proc/self").expect("stat").is_dir());
+        assert!(open_without_links(c"/etc/passwd").is_ok());
+        let error = open_without_links(c"/proc/self/status").expect_err("a link on the way");
+        assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+        assert!(may_access(c"/bin/sh", true).is_ok() && may_access(c"/etc/passwd", true).is_err());
+    }
+}

@@ -1,0 +1,242 @@
+//! Processes: forking, reaping, names.
+
+use std::ffi::CString;
+use std::io;
+use std::time::Duration;
+
+use rustix::process as rx;
+
+use crate::last_os_error;
+use crate::signal::Signal;
+use crate::time::from_timeval;
+
+/// The number of one process; never 0 or negative, which kill(2) would take for a whole group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pid(rx::Pid);
+
+impl Pid {
+    /// A process number read from somewhere; `None` if it cannot be one.
+    pub fn new(number: i32) -> Option<Pid> {
+        if number > 0 { rx::Pid::from_raw(number).map(Pid) } else { None }
+    }
+
+    /// This process.
+    pub fn own() -> Pid {
+        Pid(rx::getpid())
+    }
+
+    /// The parent of this process; `None` when it lives outside our process namespace.
+    pub fn parent() -> Option<Pid> {
+        rx::getppid().map(Pid)
+    }
+
+    /// The number.
+    pub fn number(self) -> i32 {
+        self.0.as_raw_nonzero().get()
+    }
+
+    /// Sends a signal.
+    pub fn kill(self, signal: Signal) -> io::Result<()> {
+        // SAFETY: kill(2) touches no memory; the number is that of one process.
+        if unsafe { libc::kill(self.number(), signal.number()) } == 0 { Ok(()) } else { last_os_error() }
+    }
+
+    /// Sends a signal to the process group that this process leads.
+    pub fn kill_group(self, signal: Signal) -> io::Result<()> {
+        // SAFETY: kill(2) touches no memory; the number is that of one process group.
+        if unsafe { libc::kill(-self.number(), signal.number()) } == 0 { Ok(()) } else { last_os_error() }
+    }
+
+    /// Whether there is such a process, whoever owns it.
+    pub fn exists(self) -> bool {
+        !matches!(rx::test_kill_process(self.0), Err(rustix::io::Errno::SRCH))
+    }
+}
+
+impl From<Pid> for rx::Pid {
+    fn from(pid: Pid) -> rx::Pid {
+        pid.0
+    }
+}
+
+impl std::fmt::Display for Pid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.number().fmt(f)
+    }
+}
+
+/// Which side of a [`fork`] this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// The old process; the new one has this number.
+    Parent(Pid),
+    /// The new process.
+    Child,
+}
+
+/// Makes a copy of this process. Refused (`Unsupported`) where the process has a second thread: the copy would have only
+/// one of them, and whatever locks the other held would stay locked.
+pub fn fork() -> io::Result<Fork> {
+    if std::fs::read_dir("/proc/self/task")?.nth(1).is_some() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "fork from a process with threads"));
+    }
+    // SAFETY: the process has one thread (just checked, and no other could start one), so the child inherits a
+    // consistent state of all of it.
+    match unsafe { libc::fork() } {
+        0 => Ok(Fork::Child),
+        pid => Pid::new(pid).map(Fork::Parent).map_or_else(last_os_error, Ok),
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// By itself, with an exit status.
+    Exited(i32),
+    /// By a signal.
+    Signaled {
+        /// Which one.
+        signal: Signal,
+        /// Whether there is a core dump.
+        core: bool,
+    },
+}
+
+/// A child that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Reaped {
+    /// Which one.
+    pub pid: Pid,
+    /// How.
+    pub status: Status,
+    /// CPU time in user mode, its own waited-for children included.
+    pub user: Duration,
+    /// CPU time in the kernel, likewise.
+    pub system: Duration,
+    /// The most memory it had resident, in KiB.
+    pub max_rss: u64,
+}
+
+/// Takes the status of a child that ended; does not wait. `None`: no child (or not this one) has ended, or there is none.
+/// Without `pid` any child.
+pub fn reap(pid: Option<Pid>) -> io::Result<Option<Reaped>> {
+    let which = pid.map_or(-1, Pid::number);
+    let mut status = 0;
+    // SAFETY: `rusage` is plain data for which zero is valid; wait4 fills what it is given and keeps no pointer.
+    let (got, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(which, &mut status, libc::WNOHANG, &mut usage), usage)
+    };
+    let pid = match Pid::new(got) {
+        Some(pid) => pid,
+        None if got == 0 => return Ok(None),
+        None => {
+            let error = io::Error::last_os_error();
+            return if error.raw_os_error() == Some(libc::ECHILD) { Ok(None) } else { Err(error) };
+        }
+    };
+    let status = if libc::WIFSIGNALED(status) {
+        Status::Signaled { signal: Signal::from_number(libc::WTERMSIG(status)), core: libc::WCOREDUMP(status) }
+    } else {
+        Status::Exited(libc::WEXITSTATUS(status))
+    };
+    Ok(Some(Reaped {
+        pid,
+        status,
+        user: from_timeval(usage.ru_utime),
+        system: from_timeval(usage.ru_stime),
+        max_rss: usage.ru_maxrss.unsigned_abs(),
+    }))
+}
+
+/// Ends this process at once: no destructors, no exit handlers, so that a forked child cannot write out what its parent
+/// kept back.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit(2) does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Starts a session without a terminal, led by this process.
+pub fn new_session() -> io::Result<()> {
+    rx::setsid()?;
+    Ok(())
+}
+
+/// Lets descriptors 0, 1 and 2 (those with `true`) lead to `/dev/null`.
+pub fn close_standard(which: [bool; 3]) -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+    for (number, wanted) in which.into_iter().enumerate() {
+        let number = i32::try_from(number).unwrap_or(0);
+        // SAFETY: dup2 replaces one of the standard descriptors, which no owned descriptor of ours stands for.
+        if wanted && unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&null), number) } < 0 {
+            return last_os_error();
+        }
+    }
+    Ok(())
+}
+
+/// Sends `signal` to this process when its parent ends, however it ends. Holds until the process changes its user, so it
+/// comes after [`Identity::assume`](crate::cred::Identity::assume). `Ok(false)`: the parent was not `parent` any more.
+pub fn die_with(parent: Pid, signal: Signal) -> io::Result<bool> {
+    // SAFETY: this prctl takes a number and touches no memory.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal.number()) } != 0 {
+        return last_os_error();
+    }
+    Ok(Pid::parent() == Some(parent))
+}
+
+/// Lets a process that changed its user dump core and be traced again, as `CoreDumpDirectory` asks for.
+pub fn allow_core_dumps() -> io::Result<()> {
+    Ok(rx::set_dumpable_behavior(rx::DumpableBehavior::Dumpable)?)
+}
+
+/// Shows `title` as this process's command line in `ps`, as far as there is room, and `name` as its short name (15 bytes).
+///
+/// The room is that of the original arguments: [`std::env::args`] is of no use afterwards. For a child, before it has a
+/// second thread and before it drops its privileges.
+pub fn set_title(name: &str, title: &str) -> io::Result<()> {
+    if let Ok(name) = CString::new(name) {
+        rustix::thread::set_name(&name)?;
+    }
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // proc(5): the fields after the name in parentheses start with number 3; arg_start and arg_end are 48 and 49.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = |number: usize| fields.split_whitespace().nth(number - 3).and_then(|field| field.parse().ok());
+    let (Some(start), Some(end)) = (field(48), field(49)) else { return Ok(()) };
+    let (start, end): (usize, usize) = (start, end);
+    let room = end.saturating_sub(start);
+    if start == 0 || room < 2 {
+        return Ok(());
+    }
+    let text = &title.as_bytes()[..title.len().min(room - 1)];
+    // SAFETY: the kernel says that our own arguments lie at start..end, writable memory at the top of the first stack.
+    // Nobody holds a reference into it: `std::env::args` copies, and only one thread is there to call it.
+    unsafe {
+        let area = std::ptr::with_exposed_provenance_mut::<u8>(start);
+        std::ptr::copy_nonoverlapping(text.as_ptr(), area, text.len());
+        std::ptr::write_bytes(area.add(text.len()), 0, room - text.len());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pid_is_one_process() {
+        assert_eq!((Pid::new(0), Pid::new(-1)), (None, None));
+        assert!(Pid::own().exists());
+        assert_eq!(Pid::new(Pid::own().number()), Some(Pid::own()));
+    }
+
+    #[test]
+    fn fork_is_refused_with_threads() {
+        // The test harness itself runs tests in threads.
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || wait.recv());
+        assert_eq!(fork().expect_err("two threads").kind(), io::ErrorKind::Unsupported);
+        drop(end);
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,161 @@
+//! Signals, read as data from a descriptor instead of interrupting the program.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::last_os_error;
+
+/// A signal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signal(i32);
+
+#[allow(missing_docs, reason = "the names are POSIX's")]
+impl Signal {
+    pub const HUP: Signal = Signal(libc::SIGHUP);
+    pub const INT: Signal = Signal(libc::SIGINT);
+    pub const QUIT: Signal = Signal(libc::SIGQUIT);
+    pub const KILL: Signal = Signal(libc::SIGKILL);
+    pub const USR1: Signal = Signal(libc::SIGUSR1);
+    pub const USR2: Signal = Signal(libc::SIGUSR2);
+    pub const SEGV: Signal = Signal(libc::SIGSEGV);
+    pub const PIPE: Signal = Signal(libc::SIGPIPE);
+    pub const ALRM: Signal = Signal(libc::SIGALRM);
+    pub const TERM: Signal = Signal(libc::SIGTERM);
+    pub const CHLD: Signal = Signal(libc::SIGCHLD);
+    pub const WINCH: Signal = Signal(libc::SIGWINCH);
+    pub const XCPU: Signal = Signal(libc::SIGXCPU);
+    pub const XFSZ: Signal = Signal(libc::SIGXFSZ);
+}
+
+impl Signal {
+    /// The number, as the system knows it.
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The signal of a number that the system gave us.
+    pub(crate) const fn from_number(number: i32) -> Signal {
+        Signal(number)
+    }
+
+    /// The description in the words of the C library (`Segmentation fault`).
+    pub fn description(self) -> &'static str {
+        match self.0 {
+            libc::SIGHUP => "Hangup",
+            libc::SIGINT => "Interrupt",
+            libc::SIGQUIT => "Quit",
+            libc::SIGILL => "Illegal instruction",
+            libc::SIGTRAP => "Trace/breakpoint trap",
+            libc::SIGABRT => "Aborted",
+            libc::SIGBUS => "Bus error",
+            libc::SIGFPE => "Floating point exception",
+            libc::SIGKILL => "Killed",
+            libc::SIGUSR1 => "User defined signal 1",
+            libc::SIGUSR2 => "User defined signal 2",
+            libc::SIGSEGV => "Segmentation fault",
+            libc::SIGPIPE => "Broken pipe",
+            libc::SIGALRM => "Alarm clock",
+            libc::SIGTERM => "Terminated",
+            libc::SIGXCPU => "CPU time limit exceeded",
+            libc::SIGXFSZ => "File size limit exceeded",
+            libc::SIGSYS => "Bad system call",
+            _ => "Unknown signal",
+        }
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.0, self.description())
+    }
+}
+
+fn set_of(signals: &[Signal]) -> libc::sigset_t {
+    // SAFETY: `sigset_t` is plain data; sigemptyset initialises it, sigaddset refuses numbers that are none.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in signals {
+            libc::sigaddset(&mut set, signal.0);
+        }
+        set
+    }
+}
+
+fn change_mask(how: i32, signals: &[Signal]) -> io::Result<()> {
+    let set = set_of(signals);
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Keeps signals from interrupting this thread (and the ones it starts, and forked children); they stay pending.
+pub fn block(signals: &[Signal]) -> io::Result<()> {
+    change_mask(libc::SIG_BLOCK, signals)
+}
+
+/// Ends [`block`].
+pub fn unblock(signals: &[Signal]) -> io::Result<()> {
+    change_mask(libc::SIG_UNBLOCK, signals)
+}
+
+/// A descriptor from which blocked signals are read.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// Blocks the signals and opens a descriptor for them. A forked child needs one of its own.
+    pub fn new(signals: &[Signal]) -> io::Result<SignalFd> {
+        block(signals)?;
+        let set = set_of(signals);
+        // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) };
+        if fd < 0 {
+            return last_os_error();
+        }
+        // SAFETY: a new descriptor that nobody else owns.
+        Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The next pending signal; does not wait.
+    pub fn next(&self) -> io::Result<Option<Signal>> {
+        let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.0, &mut info) {
+            // The number is the first field of signalfd_siginfo(2), four bytes.
+            Ok(read) if read == info.len() => {
+                Ok(Some(Signal(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))))
+            }
+            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for SignalFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_signal_is_read_as_data() {
+        let fd = SignalFd::new(&[Signal::WINCH]).expect("signalfd");
+        assert_eq!(fd.next().expect("read"), None);
+        // SAFETY: raises a signal that this thread has blocked.
+        unsafe { libc::raise(libc::SIGWINCH) };
+        assert_eq!(fd.next().expect("read"), Some(Signal::WINCH));
+    }
+}
