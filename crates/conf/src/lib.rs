@@ -19,6 +19,7 @@ pub mod error;
 pub mod expr;
 pub mod fnmatch;
 pub mod host;
+pub mod ip;
 pub mod lines;
 pub mod macros;
 pub mod pattern;

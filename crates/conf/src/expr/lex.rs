@@ -1,0 +1,441 @@
+//! From text to tokens.
+//!
+//! Strings, variables and regular expressions have rules of their own, so the scanner works with a
+//! stack of places it is in. It runs to the end or to the first error; an error is a token too,
+//! because the grammar decides what the message looks like.
+
+use super::Comparison;
+
+/// The longest run of plain text in a string, and the longest regular expression.
+const MAX_TEXT: usize = 8192;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token {
+    End,
+    True,
+    False,
+    Error(String),
+    Digit(String),
+    Id(String),
+    Text(String),
+    Regex {
+        pattern: String,
+        ignore_case: bool,
+    },
+    BackReference(u8),
+    Unary(String),
+    Binary(String),
+    StringBegin,
+    StringEnd,
+    VariableBegin,
+    VariableEnd,
+    Numeric(Comparison),
+    Textual(Comparison),
+    Match,
+    NoMatch,
+    In,
+    Concat,
+    Or,
+    And,
+    Not,
+    /// One of `(){},:`.
+    Sign(char),
+}
+
+impl Token {
+    /// The name that Apache's messages give to a token.
+    pub(super) fn name(&self) -> String {
+        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        let name = match self {
+            Self::End => "$end",
+            Self::True => "T_TRUE",
+            Self::False => "T_FALSE",
+            Self::Error(_) => "T_ERROR",
+            Self::Digit(_) => "T_DIGIT",
+            Self::Id(_) => "T_ID",
+            Self::Text(_) => "T_STRING",
+            Self::Regex { ignore_case, .. } if *ignore_case => "T_REGEX_I",
+            Self::Regex { .. } => "T_REGEX",
+            Self::BackReference(_) => "T_REGEX_BACKREF",
+            Self::Unary(_) => "T_OP_UNARY",
+            Self::Binary(_) => "T_OP_BINARY",
+            Self::StringBegin => "T_STR_BEGIN",
+            Self::StringEnd => "T_STR_END",
+            Self::VariableBegin => "T_VAR_BEGIN",
+            Self::VariableEnd => "T_VAR_END",
+            Self::Numeric(Equal) => "T_OP_EQ",
+            Self::Numeric(NotEqual) => "T_OP_NE",
+            Self::Numeric(Less) => "T_OP_LT",
+            Self::Numeric(LessOrEqual) => "T_OP_LE",
+            Self::Numeric(Greater) => "T_OP_GT",
+            Self::Numeric(GreaterOrEqual) => "T_OP_GE",
+            Self::Textual(Equal) => "T_OP_STR_EQ",
+            Self::Textual(NotEqual) => "T_OP_STR_NE",
+            Self::Textual(Less) => "T_OP_STR_LT",
+            Self::Textual(LessOrEqual) => "T_OP_STR_LE",
+            Self::Textual(Greater) => "T_OP_STR_GT",
+            Self::Textual(GreaterOrEqual) => "T_OP_STR_GE",
+            Self::Match => "T_OP_REG",
+            Self::NoMatch => "T_OP_NRE",
+            Self::In => "T_OP_IN",
+            Self::Concat => "T_OP_CONCAT",
+            Self::Or => "T_OP_OR",
+            Self::And => "T_OP_AND",
+            Self::Not => "T_OP_NOT",
+            Self::Sign(c) => return format!("'{c}'"),
+        };
+        name.to_owned()
+    }
+}
+
+/// The tokens of a condition; the last one is `End` or `Error`.
+pub(super) fn condition(text: &str) -> Vec<Token> {
+    Lexer::new(text, vec![Place::Expression]).run()
+}
+
+/// The tokens of a string, as if it stood between quotes.
+pub(super) fn string(text: &str) -> Vec<Token> {
+    Lexer::new(text, vec![Place::Expression, Place::String(None)]).run()
+}
+
+/// Where the scanner is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Expression,
+    /// Between quotes of this kind; without one, the whole text is the string.
+    String(Option<char>),
+    /// After `%{`.
+    Variable,
+    /// After the colon in `%{name:`.
+    Argument,
+}
+
+struct Lexer<'t> {
+    rest: &'t str,
+    places: Vec<Place>,
+    tokens: Vec<Token>,
+}
+
+/// What stops the scanner: the message for the error token.
+type Step = Result<(), String>;
+
+const UNTERMINATED: &str = "Unterminated string or variable";
+
+impl<'t> Lexer<'t> {
+    fn new(rest: &'t str, places: Vec<Place>) -> Self {
+        Self { rest, places, tokens: Vec::new() }
+    }
+
+    fn run(mut self) -> Vec<Token> {
+        let last = loop {
+            let step = match self.places.last() {
+                Some(Place::String(quote)) => self.string(*quote),
+                Some(Place::Argument) => self.argument(),
+                Some(Place::Variable) => self.variable(),
+                Some(Place::Expression) | None if self.rest.is_empty() => break Token::End,
+                Some(Place::Expression) | None => self.expression(),
+            };
+            if let Err(message) = step {
+                break Token::Error(message);
+            }
+        };
+        self.tokens.push(last);
+        self.tokens
+    }
+
+    fn eat(&mut self, text: &str) -> bool {
+        match self.rest.strip_prefix(text) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes `length` bytes; the caller has seen them.
+    fn take(&mut self, length: usize) -> &'t str {
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    fn push(&mut self, token: Token) -> Step {
+        self.tokens.push(token);
+        Ok(())
+    }
+
+    /// One token outside of strings and variables.
+    fn expression(&mut self) -> Step {
+        let Some(c) = self.rest.chars().next() else {
+            return Ok(());
+        };
+        match c {
+            ' ' | '\t' | '\n' => {
+                self.take(1);
+                Ok(())
+            }
+            '"' | '\'' => {
+                self.take(1);
+                self.places.push(Place::String(Some(c)));
+                self.push(Token::StringBegin)
+            }
+            '%' if self.eat("%{") => {
+                self.places.push(Place::Variable);
+                self.push(Token::VariableBegin)
+            }
+            '$' if second_digit(self.rest).is_some() => self.back_reference(),
+            '/' => self.regex(1),
+            '0'..='9' => {
+                let digits = self.take(run(self.rest, |b| b.is_ascii_digit()));
+                self.push(Token::Digit(digits.to_owned()))
+            }
+            'a'..='z' | 'A'..='Z' => self.word(),
+            '-' => self.minus(),
+            _ => self.sign(c),
+        }
+    }
+
+    /// An identifier, a keyword, or the `m` that begins a regular expression.
+    fn word(&mut self) -> Step {
+        let length = run(self.rest, is_word);
+        let separator = self.rest.strip_prefix('m').and_then(|r| r.chars().next());
+        let is_regex = separator.is_some_and(|c| "/#$%^,;:_?|-!.'\"".contains(c));
+        if is_regex && length <= 2 {
+            return self.regex(2);
+        }
+        let token = match self.take(length) {
+            "true" => Token::True,
+            "false" => Token::False,
+            "and" => Token::And,
+            "or" => Token::Or,
+            "not" => Token::Not,
+            "in" => Token::In,
+            name => match comparison(name) {
+                Some(comparison) => Token::Numeric(comparison),
+                None => Token::Id(name.to_owned()),
+            },
+        };
+        self.push(token)
+    }
+
+    /// What begins with a minus sign: a number or an operator.
+    fn minus(&mut self) -> Step {
+        let after = &self.rest[1..];
+        let digits = run(after, |b| b.is_ascii_digit());
+        if digits > 0 {
+            let number = self.take(1 + digits).to_owned();
+            return self.push(Token::Digit(number));
+        }
+        let length = run(after, is_word);
+        if length == 0 {
+            return Err(near('-'));
+        }
+        let name = &self.take(1 + length)[1..];
+        let token = match (name, comparison(name)) {
+            ("in", _) => Token::In,
+            (_, Some(comparison)) => Token::Numeric(comparison),
+            _ if length == 1 => Token::Unary(name.to_owned()),
+            _ => Token::Binary(name.to_owned()),
+        };
+        self.push(token)
+    }
+
+    fn sign(&mut self, c: char) -> Step {
+        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        const SIGNS: [(&str, Token); 13] = [
+            ("==", Token::Textual(Equal)),
+            ("=~", Token::Match),
+            ("=", Token::Textual(Equal)),
+            ("!=", Token::Textual(NotEqual)),
+            ("!~", Token::NoMatch),
+            ("!", Token::Not),
+            ("<=", Token::Textual(LessOrEqual)),
+            ("<", Token::Textual(Less)),
+            (">=", Token::Textual(GreaterOrEqual)),
+            (">", Token::Textual(Greater)),
+            ("&&", Token::And),
+            ("||", Token::Or),
+            (".", Token::Concat),
+        ];
+        if let Some((_, token)) = SIGNS.iter().find(|(sign, _)| self.eat(sign)) {
+            return self.push(token.clone());
+        }
+        if matches!(c, '(' | ')' | '{' | '}' | ',' | ':') {
+            self.take(1);
+            return self.push(Token::Sign(c));
+        }
+        Err(near(c))
+    }
+
+    /// A regular expression after an opening of `opening` bytes, the last of which ends it too.
+    ///
+    /// There is no escape for that character. Without an end the text is simply over.
+    fn regex(&mut self, opening: usize) -> Step {
+        let delimiter = &self.take(opening)[opening - 1..];
+        let Some((pattern, rest)) = self.rest.split_once(delimiter) else {
+            self.rest = "";
+            return Ok(());
+        };
+        if pattern.len() >= MAX_TEXT {
+            return Err("Regexp too long".to_owned());
+        }
+        self.rest = rest;
+        let ignore_case = self.eat("i");
+        self.push(Token::Regex { pattern: pattern.to_owned(), ignore_case })
+    }
+
+    fn back_reference(&mut self) -> Step {
+        let digit = second_digit(self.rest).unwrap_or_default();
+        self.take(2);
+        self.push(Token::BackReference(digit))
+    }
+
+    /// Text between quotes up to the next variable, back reference or end.
+    fn string(&mut self, quote: Option<char>) -> Step {
+        let text = self.text(|c| Some(c) == quote)?;
+        let at_end = self.rest.is_empty();
+        if at_end && quote.is_some() {
+            return Err(UNTERMINATED.to_owned());
+        }
+        if at_end || !text.is_empty() {
+            self.tokens.push(Token::Text(text));
+        }
+        match quote {
+            None if at_end => {
+                self.places.pop();
+                Ok(())
+            }
+            Some(quote) if self.rest.starts_with(quote) => {
+                self.take(1);
+                self.places.pop();
+                self.push(Token::StringEnd)
+            }
+            _ => self.interpolation(),
+        }
+    }
+
+    /// The argument in `%{function:argument}`.
+    fn argument(&mut self) -> Step {
+        let text = self.text(|c| c == '}')?;
+        if self.rest.is_empty() {
+            return Err(UNTERMINATED.to_owned());
+        }
+        if !text.is_empty() {
+            self.tokens.push(Token::Text(text));
+        }
+        if self.eat("}") {
+            self.places.pop();
+            return self.push(Token::VariableEnd);
+        }
+        self.interpolation()
+    }
+
+    fn interpolation(&mut self) -> Step {
+        if self.eat("%{") {
+            self.places.push(Place::Variable);
+            return self.push(Token::VariableBegin);
+        }
+        self.back_reference()
+    }
+
+    /// Plain text up to `%{`, a back reference, the end, or what `stop` says.
+    fn text(&mut self, stop: impl Fn(char) -> bool) -> Result<String, String> {
+        let mut text = String::new();
+        while let Some(c) = self.rest.chars().next() {
+            let special = self.rest.starts_with("%{") || (c == '$' && second_digit(self.rest).is_some());
+            if special || stop(c) {
+                break;
+            }
+            self.take(c.len_utf8());
+            match c {
+                '\n' => return Err(UNTERMINATED.to_owned()),
+                '\\' => text.push(self.escape()?),
+                c => text.push(c),
+            }
+            if text.len() >= MAX_TEXT {
+                return Err("String too long".to_owned());
+            }
+        }
+        Ok(text)
+    }
+
+    /// What follows a backslash in a string.
+    fn escape(&mut self) -> Result<char, String> {
+        let digits = run(self.rest, |b| b.is_ascii_digit());
+        if digits > 0 {
+            let octal = run(self.rest, |b| b.is_ascii_digit() && b < b'8').min(3);
+            if octal < digits {
+                return Err("Bad escape sequence".to_owned());
+            }
+            let code = u32::from_str_radix(self.take(octal), 8).unwrap_or(u32::MAX);
+            return u8::try_from(code).map(char::from).map_err(|_| "Escape sequence out of bound".to_owned());
+        }
+        let c = self.rest.chars().next().ok_or(UNTERMINATED)?;
+        self.take(c.len_utf8());
+        Ok(match c {
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'b' => '\x08',
+            'f' => '\x0c',
+            c => c,
+        })
+    }
+
+    /// The name in `%{name}` and what ends it.
+    fn variable(&mut self) -> Step {
+        let c = self.rest.chars().next().ok_or(UNTERMINATED)?;
+        match c {
+            'a'..='z' | 'A'..='Z' => {
+                let name = self.take(run(self.rest, is_word)).to_owned();
+                self.push(Token::Id(name))
+            }
+            '}' => {
+                self.take(1);
+                self.places.pop();
+                self.push(Token::VariableEnd)
+            }
+            ':' => {
+                self.take(1);
+                self.places.pop();
+                self.places.push(Place::Argument);
+                self.push(Token::Sign(':'))
+            }
+            '\n' => Err(UNTERMINATED.to_owned()),
+            c => Err(format!("Invalid character in variable name '{c}'")),
+        }
+    }
+}
+
+/// `eq`, `ne` and so on, with or without a minus sign in front.
+fn comparison(name: &str) -> Option<Comparison> {
+    Some(match name {
+        "eq" => Comparison::Equal,
+        "ne" => Comparison::NotEqual,
+        "lt" => Comparison::Less,
+        "le" => Comparison::LessOrEqual,
+        "gt" => Comparison::Greater,
+        "ge" => Comparison::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+fn near(c: char) -> String {
+    format!("Parse error near '{c}'")
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// The length of the run of wanted bytes that `text` begins with.
+fn run(text: &str, wanted: impl Fn(u8) -> bool) -> usize {
+    text.bytes().take_while(|b| wanted(*b)).count()
+}
+
+/// The digit in `$3`.
+fn second_digit(text: &str) -> Option<u8> {
+    let digit = text.as_bytes().get(1).filter(|b| b.is_ascii_digit())?;
+    Some(digit - b'0')
+}

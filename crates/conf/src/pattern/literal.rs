@@ -1,0 +1,111 @@
+//! Patterns that are plain text between an optional `^` and an optional `$`.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::Flags;
+
+/// A pattern that needs no regex engine.
+#[derive(Debug, Clone)]
+pub(super) struct Literal {
+    text: Box<str>,
+    place: Place,
+    ignore_case: bool,
+}
+
+/// Where in the subject the text must stand.
+#[derive(Debug, Clone)]
+enum Place {
+    Start,
+    End,
+    Whole,
+    /// Anywhere; the searcher is for the case-sensitive text.
+    Anywhere(Box<memmem::Finder<'static>>),
+}
+
+impl Literal {
+    /// The literal that `pattern` is, if it is one.
+    pub(super) fn recognise(pattern: &str, flags: Flags) -> Option<Self> {
+        if flags.multi_line || flags.extended {
+            return None;
+        }
+        let (at_start, body) = match pattern.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, pattern),
+        };
+        let (text, at_end) = unescape(body)?;
+        if at_end && !flags.dollar_end_only {
+            return None;
+        }
+        let place = match (at_start, at_end) {
+            (true, true) => Place::Whole,
+            (true, false) => Place::Start,
+            (false, true) => Place::End,
+            (false, false) => {
+                let finder = memmem::Finder::new(text.as_bytes()).into_owned();
+                Place::Anywhere(Box::new(finder))
+            }
+        };
+        Some(Self { text: text.into(), place, ignore_case: flags.ignore_case })
+    }
+
+    /// Where the text stands in `subject`.
+    pub(super) fn find(&self, subject: &str) -> Option<Range<usize>> {
+        self.find_at(subject, 0)
+    }
+
+    /// Where the text stands in `subject` at byte `from` or later.
+    pub(super) fn find_at(&self, subject: &str, from: usize) -> Option<Range<usize>> {
+        let (text, subject) = (self.text.as_bytes(), subject.as_bytes());
+        let last = subject.len().checked_sub(text.len())?;
+        let start = match &self.place {
+            Place::Start => self.stands_at(subject, 0).then_some(0),
+            Place::End => self.stands_at(subject, last).then_some(last),
+            Place::Whole => (last == 0 && self.stands_at(subject, 0)).then_some(0),
+            Place::Anywhere(finder) => {
+                let tail = subject.get(from..)?;
+                let found = if self.ignore_case { find_ignoring_case(tail, text) } else { finder.find(tail) };
+                found.map(|at| from + at)
+            }
+        }?;
+        (start >= from).then(|| start..start + text.len())
+    }
+
+    fn stands_at(&self, subject: &[u8], start: usize) -> bool {
+        let candidate = &subject[start..start + self.text.len()];
+        if self.ignore_case {
+            candidate.eq_ignore_ascii_case(self.text.as_bytes())
+        } else {
+            candidate == self.text.as_bytes()
+        }
+    }
+}
+
+/// The text of a pattern without special characters and whether a `$` ends it.
+fn unescape(pattern: &str) -> Option<(String, bool)> {
+    let mut text = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '$' if chars.as_str().is_empty() => return Some((text, true)),
+            '\\' => match chars.next()? {
+                escaped if escaped.is_ascii_alphanumeric() => return None,
+                escaped => text.push(escaped),
+            },
+            '.' | '*' | '+' | '?' | '(' | ')' | '[' | '{' | '|' | '^' | '$' => return None,
+            plain => text.push(plain),
+        }
+    }
+    Some((text, false))
+}
+
+/// The first place of `needle` in `haystack`, ASCII letters compared without case.
+fn find_ignoring_case(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    let Some(first) = needle.first() else {
+        return Some(0);
+    };
+    let starts = &haystack[..=haystack.len().checked_sub(needle.len())?];
+    memchr::memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), starts)
+        .find(|&at| haystack[at..at + needle.len()].eq_ignore_ascii_case(needle))
+}
