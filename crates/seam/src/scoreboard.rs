@@ -1,1 +1,292 @@
 //! The scoreboard: what every child and every worker is doing, in memory shared by all processes of the server.
+//!
+//! A table of processes, and for each of them a row per worker. All of it is atomic numbers, so nothing is ever torn; the
+//! texts of a worker's row stand under a sequence counter. A child writes only to its own rows, and may die between any
+//! two instructions: the parent, when it reaps the child, gives the rows back ([`Board::retire`]). Totals that outlive a
+//! child (accesses, bytes) are never held in a child alone.
+
+mod row;
+mod snapshot;
+mod workers;
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+
+use sys::process::{Pid, Reaped};
+use sys::shm::Shared;
+
+use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
+pub use snapshot::{Process, Snapshot, Worker};
+pub use workers::{Slot, Traffic, Workers};
+
+/// What a worker does: the letters of Apache's status page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// `.`: no process has this slot.
+    Dead = b'.',
+    /// `S`: the child is starting.
+    Starting = b'S',
+    /// `_`: waits for a connection.
+    Ready = b'_',
+    /// `R`: reads a request.
+    Read = b'R',
+    /// `W`: processes a request and sends the answer.
+    Write = b'W',
+    /// `K`: waits for the next request of a kept-alive connection.
+    KeepAlive = b'K',
+    /// `D`: looks up a name.
+    Dns = b'D',
+    /// `C`: closes a connection.
+    Closing = b'C',
+    /// `L`: writes logs.
+    Log = b'L',
+    /// `G`: finishes its connection before it ends.
+    Graceful = b'G',
+    /// `I`: an idle worker being ended.
+    IdleCleanup = b'I',
+}
+
+impl State {
+    const ALL: [State; 11] = [
+        State::Dead,
+        State::Starting,
+        State::Ready,
+        State::Read,
+        State::Write,
+        State::KeepAlive,
+        State::Dns,
+        State::Closing,
+        State::Log,
+        State::Graceful,
+        State::IdleCleanup,
+    ];
+
+    /// The letter of the status page.
+    pub fn letter(self) -> char {
+        char::from(self as u8)
+    }
+
+    /// Whether the worker serves somebody.
+    pub fn is_busy(self) -> bool {
+        !matches!(self, State::Dead | State::Starting | State::Ready | State::IdleCleanup)
+    }
+
+    fn of(word: u64) -> State {
+        State::ALL.into_iter().find(|state| *state as u64 == word).unwrap_or(State::Dead)
+    }
+}
+
+/// Where a child is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// The slot is free.
+    Empty = 0,
+    /// Forked, does not accept yet. Counts as idle.
+    Starting = 1,
+    /// Accepts connections.
+    Running = 2,
+    /// Accepts no more, and ends when its connections have.
+    Quiescing = 3,
+}
+
+impl Life {
+    fn of(word: u64) -> Life {
+        [Life::Starting, Life::Running, Life::Quiescing].into_iter().find(|l| *l as u64 == word).unwrap_or(Life::Empty)
+    }
+}
+
+/// A count of the connections of a child that are in a stage without a worker, or in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gauge {
+    /// All open connections.
+    Connections,
+    /// Those whose answer goes out as the client reads it.
+    Writing,
+    /// Those that wait for their next request.
+    KeepAlive,
+    /// Those that are closing.
+    Closing,
+}
+
+impl Gauge {
+    fn field(self) -> Field {
+        match self {
+            Gauge::Connections => Field::Connections,
+            Gauge::Writing => Field::Writing,
+            Gauge::KeepAlive => Field::KeepAlive,
+            Gauge::Closing => Field::Closing,
+        }
+    }
+}
+
+/// The memory itself. Made by the parent before it forks; every child has it.
+#[derive(Debug)]
+pub struct Board {
+    header: Shared<[AtomicU64; row::HEADER]>,
+    processes: Shared<[AtomicU64; row::PROCESS]>,
+    workers: Shared<[AtomicU64; row::WORKER]>,
+    per_process: usize,
+}
+
+static BOARD: OnceLock<Board> = OnceLock::new();
+
+/// The scoreboard of this server; `None` before it has started.
+pub fn get() -> Option<&'static Board> {
+    BOARD.get()
+}
+
+/// Makes the scoreboard: `processes` slots, each with up to `workers`. Once in the life of a server, before the first
+/// fork; the slots cost memory only when used.
+pub fn create(processes: usize, workers: usize) -> io::Result<&'static Board> {
+    let board = Board::new(processes, workers)?;
+    BOARD.set(board).map_err(|_| io::Error::other("the scoreboard exists already"))?;
+    get().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+impl Board {
+    fn new(processes: usize, workers: usize) -> io::Result<Board> {
+        let rows = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
+        let header = Shared::new(1)?;
+        let board =
+            Board { header, processes: Shared::new(processes)?, workers: Shared::new(rows)?, per_process: workers };
+        board.header().store(Header::Started, now());
+        board.header().store(Header::Restarted, now());
+        Ok(board)
+    }
+
+    fn header(&self) -> row::HeaderRow<'_> {
+        row::HeaderRow(&self.header[0])
+    }
+
+    fn process(&self, slot: usize) -> ProcessRow<'_> {
+        ProcessRow(&self.processes[slot])
+    }
+
+    fn worker(&self, slot: usize, index: usize) -> WorkerRow<'_> {
+        WorkerRow(&self.workers[slot * self.per_process + index])
+    }
+
+    /// How many process slots there are.
+    pub fn slots(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// How many worker rows each process slot has.
+    pub fn workers_per_process(&self) -> usize {
+        self.per_process
+    }
+
+    /// The lowest free slot, if any. For the parent.
+    pub fn free_slot(&self) -> Option<usize> {
+        (0..self.slots()).find(|slot| self.life(*slot) == Life::Empty)
+    }
+
+    /// Takes a slot for a child about to be forked: its workers are `S`. For the parent.
+    pub fn claim(&self, slot: usize, generation: u32, workers: usize) {
+        let process = self.process(slot);
+        let workers = workers.min(self.per_process);
+        process.store(Field::Pid, 0);
+        process.store(Field::Generation, u64::from(generation));
+        process.store(Field::Started, now());
+        process.store(Field::Workers, workers as u64);
+        process.store(Field::OwnAccesses, 0);
+        process.store(Field::OwnBytes, 0);
+        process.store(Field::Accepted, 0);
+        for field in row::CPU.into_iter().chain(row::GAUGES) {
+            process.store(field, 0);
+        }
+        for index in 0..workers {
+            let row = self.worker(slot, index);
+            row.store(WorkerField::OwnAccesses, 0);
+            row.store(WorkerField::OwnBytes, 0);
+            row.store(WorkerField::State, State::Starting as u64);
+        }
+        process.set_life(Life::Starting);
+    }
+
+    /// Says which process has the slot. By the parent after the fork; the child does it too, whichever comes first.
+    pub fn set_pid(&self, slot: usize, pid: Pid) {
+        self.process(slot).store(Field::Pid, u64::from(pid.number().unsigned_abs()));
+    }
+
+    /// Where the child in a slot is in its life.
+    pub fn life(&self, slot: usize) -> Life {
+        Life::of(self.process(slot).0[Field::Life as usize].load(Acquire))
+    }
+
+    /// A child that will accept no more: of the parent when it says so, of the child when it knows.
+    pub fn set_quiescing(&self, slot: usize) {
+        self.process(slot).set_life(Life::Quiescing);
+    }
+
+    /// How many connections the child in a slot has open.
+    pub fn connections(&self, slot: usize) -> u64 {
+        self.process(slot).load(Field::Connections)
+    }
+
+    /// How many workers of the child in a slot serve nobody; all of them while it starts.
+    pub fn idle_workers(&self, slot: usize) -> usize {
+        let workers = self.process(slot).workers(self.per_process);
+        (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count()
+    }
+
+    /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written
+    /// texts are dropped, totals stay. For the parent.
+    pub fn retire(&self, slot: usize, reaped: Option<&Reaped>) {
+        let process = self.process(slot);
+        for index in 0..process.workers(self.per_process) {
+            let row = self.worker(slot, index);
+            row.repair();
+            row.store(WorkerField::State, State::Dead as u64);
+        }
+        for field in row::GAUGES {
+            process.store(field, 0);
+        }
+        process.store(Field::Pid, 0);
+        if let Some(reaped) = reaped {
+            let header = self.header();
+            header.add(Header::CpuUser, micros(reaped.user));
+            header.add(Header::CpuSystem, micros(reaped.system));
+        }
+        process.set_life(Life::Empty);
+    }
+
+    /// Starts a generation: the number that new children carry, and how many worker rows a status page shows at least.
+    /// With `reset` all totals start again from zero (`SIGHUP`); there must be no children then. For the parent.
+    pub fn begin_generation(&self, generation: u32, shown: usize, reset: bool) {
+        if reset {
+            for row in self.processes.iter() {
+                row.iter().for_each(|word| word.store(0, Relaxed));
+            }
+            for row in self.workers.iter().filter(|row| row.iter().any(|word| word.load(Relaxed) != 0)) {
+                row.iter().for_each(|word| word.store(0, Relaxed));
+            }
+            self.header().store(Header::CpuUser, 0);
+            self.header().store(Header::CpuSystem, 0);
+        }
+        self.header().store(Header::Generation, u64::from(generation));
+        self.header().store(Header::Shown, shown as u64);
+        self.header().store(Header::Restarted, now());
+    }
+
+    /// Every process and worker as they are now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self)
+    }
+}
+
+/// Microseconds since 1970, up to 4 ms late.
+fn now() -> u64 {
+    micros(sys::time::realtime_coarse())
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,8 +23,6 @@ pub struct Meta {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// How many names it has.
-    pub links: u64,
 }
 
 impl Meta {
@@ -37,7 +35,6 @@ impl Meta {
             mode: stat.st_mode,
             uid: stat.st_uid,
             gid: stat.st_gid,
-            links: stat.st_nlink as u64,
         }
     }
 

@@ -121,7 +121,7 @@ impl SignalFd {
     }
 
     /// The next pending signal; does not wait.
-    pub fn next(&self) -> io::Result<Option<Signal>> {
+    pub fn read(&self) -> io::Result<Option<Signal>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&self.0, &mut info) {
             // The number is the first field of signalfd_siginfo(2), four bytes.
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn a_blocked_signal_is_read_as_data() {
         let fd = SignalFd::new(&[Signal::WINCH]).expect("signalfd");
-        assert_eq!(fd.next().expect("read"), None);
+        assert_eq!(fd.read().expect("read"), None);
         // SAFETY: raises a signal that this thread has blocked.
         unsafe { libc::raise(libc::SIGWINCH) };
-        assert_eq!(fd.next().expect("read"), Some(Signal::WINCH));
+        assert_eq!(fd.read().expect("read"), Some(Signal::WINCH));
     }
 }

@@ -44,7 +44,7 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> Result<OwnedFd, Li
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
         .map_err(|error| ListenError::Socket(error.into()))?;
-    prepare(&socket, address, options).map_err(|error| ListenError::Socket(error.into()))?;
+    prepare(&socket, address, options).map_err(ListenError::Socket)?;
     net::bind(&socket, &address).map_err(|error| ListenError::Bind(error.into()))?;
     net::listen(&socket, options.backlog).map_err(|error| ListenError::Listen(error.into()))?;
     Ok(socket)
@@ -153,6 +153,11 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
 /// As [`receive`] into memory that was never written; returns the part that is now.
 pub fn receive_uninit(socket: impl AsFd, into: &mut [MaybeUninit<u8>]) -> io::Result<&mut [u8]> {
     Ok(net::recv(socket, into, RecvFlags::DONTWAIT)?.0.0)
+}
+
+/// As [`receive`], behind what is in `into`, as far as its capacity goes.
+pub fn receive_into(socket: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
+    Ok(net::recv(socket, rustix::buffer::spare_capacity(into), RecvFlags::DONTWAIT)?.0)
 }
 
 /// As [`receive`], but leaves the data there for the next call.

@@ -1,0 +1,214 @@
+//! The rows: arrays of atomic numbers, and what each of them means.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+use super::{Life, State};
+
+/// Words of the header.
+pub(super) const HEADER: usize = 8;
+/// Words of a process row: three cache lines.
+pub(super) const PROCESS: usize = 24;
+/// Words of a worker row: six cache lines.
+pub(super) const WORKER: usize = 48;
+
+/// What holds for the whole server.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Header {
+    /// When the server started, in µs since 1970.
+    Started,
+    /// When it was last restarted, likewise.
+    Restarted,
+    /// The number of restarts.
+    Generation,
+    /// How many worker rows are shown, used or not.
+    Shown,
+    /// CPU time of children that ended, in µs: user.
+    CpuUser,
+    /// System.
+    CpuSystem,
+}
+
+/// A process row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Field {
+    Life,
+    Pid,
+    Generation,
+    /// µs since 1970.
+    Started,
+    /// How many of the slot's worker rows are used.
+    Workers,
+    Connections,
+    Writing,
+    KeepAlive,
+    Closing,
+    /// Connections this child has accepted.
+    Accepted,
+    /// Requests over the life of the server.
+    Accesses,
+    Bytes,
+    /// Sum of the requests' durations in µs, likewise.
+    Duration,
+    /// Requests of this child.
+    OwnAccesses,
+    OwnBytes,
+    /// CPU time in µs, as of about the last request.
+    CpuUser,
+    CpuSystem,
+    /// The same of scripts that were waited for.
+    CpuChildrenUser,
+    CpuChildrenSystem,
+}
+
+pub(super) const GAUGES: [Field; 4] = [Field::Connections, Field::Writing, Field::KeepAlive, Field::Closing];
+pub(super) const CPU: [Field; 4] = [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem];
+
+/// A worker row, without its texts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WorkerField {
+    State,
+    /// Odd while the texts are being written.
+    Sequence,
+    /// When the last request began, in µs since 1970.
+    Began,
+    /// When the row was last used, likewise.
+    Used,
+    /// How long the last request took, in µs.
+    Took,
+    /// Sum over this slot's requests.
+    Duration,
+    ConnectionAccesses,
+    OwnAccesses,
+    Accesses,
+    ConnectionBytes,
+    OwnBytes,
+    Bytes,
+}
+
+/// The texts of a worker row: where they begin and how many words they have. A longer text is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text(usize, usize);
+
+pub(super) const CLIENT: Text = Text(12, 6);
+pub(super) const PROTOCOL: Text = Text(18, 2);
+pub(super) const VHOST: Text = Text(20, 10);
+pub(super) const REQUEST: Text = Text(30, 18);
+
+pub(super) struct HeaderRow<'a>(pub(super) &'a [AtomicU64; HEADER]);
+
+impl HeaderRow<'_> {
+    pub(super) fn load(&self, field: Header) -> u64 {
+        self.0[field as usize].load(Relaxed)
+    }
+    pub(super) fn store(&self, field: Header, value: u64) {
+        self.0[field as usize].store(value, Relaxed);
+    }
+    pub(super) fn add(&self, field: Header, value: u64) {
+        self.0[field as usize].fetch_add(value, Relaxed);
+    }
+}
+
+pub(super) struct ProcessRow<'a>(pub(super) &'a [AtomicU64; PROCESS]);
+
+impl ProcessRow<'_> {
+    pub(super) fn load(&self, field: Field) -> u64 {
+        self.0[field as usize].load(Relaxed)
+    }
+    pub(super) fn store(&self, field: Field, value: u64) {
+        self.0[field as usize].store(value, Relaxed);
+    }
+    pub(super) fn add(&self, field: Field, value: u64) {
+        self.0[field as usize].fetch_add(value, Relaxed);
+    }
+    pub(super) fn sub(&self, field: Field, value: u64) {
+        self.0[field as usize].fetch_sub(value, Relaxed);
+    }
+    pub(super) fn set_life(&self, life: Life) {
+        self.0[Field::Life as usize].store(life as u64, Release);
+    }
+    pub(super) fn workers(&self, most: usize) -> usize {
+        usize::try_from(self.load(Field::Workers)).unwrap_or(0).min(most)
+    }
+}
+
+pub(super) struct WorkerRow<'a>(pub(super) &'a [AtomicU64; WORKER]);
+
+impl WorkerRow<'_> {
+    pub(super) fn load(&self, field: WorkerField) -> u64 {
+        self.0[field as usize].load(Relaxed)
+    }
+    pub(super) fn store(&self, field: WorkerField, value: u64) {
+        self.0[field as usize].store(value, Relaxed);
+    }
+    /// Adds; only the row's one owner writes, so a load and a store do.
+    pub(super) fn add(&self, field: WorkerField, value: u64) {
+        self.store(field, self.load(field).wrapping_add(value));
+    }
+    pub(super) fn state(&self) -> State {
+        State::of(self.load(WorkerField::State))
+    }
+
+    /// Replaces texts; readers see all of the old ones or all of the new ones.
+    pub(super) fn write_texts(&self, texts: &[(Text, &str)]) {
+        let sequence = &self.0[WorkerField::Sequence as usize];
+        let even = sequence.load(Relaxed) & !1;
+        sequence.store(even.wrapping_add(1), Relaxed);
+        fence(Release);
+        for (text, value) in texts {
+            self.write_text(*text, value);
+        }
+        sequence.store(even.wrapping_add(2), Release);
+    }
+
+    /// Only as many words as the text has, and one with its end.
+    fn write_text(&self, Text(at, words): Text, value: &str) {
+        let bytes = &value.as_bytes()[..value.len().min(words * 8)];
+        let mut used = 0;
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0[at + used].store(u64::from_ne_bytes(word), Relaxed);
+            used += 1;
+        }
+        if bytes.len() % 8 == 0 && used < words {
+            self.0[at + used].store(0, Relaxed);
+        }
+    }
+
+    /// Reads texts that belong together. Empty ones when the writer is always in the midst of writing: it was stopped or
+    /// killed there.
+    pub(super) fn read_texts<const N: usize>(&self, texts: [Text; N]) -> [String; N] {
+        const TRIES: usize = 64;
+        let sequence = &self.0[WorkerField::Sequence as usize];
+        for _ in 0..TRIES {
+            let before = sequence.load(Acquire);
+            if before & 1 == 0 {
+                let read = texts.map(|text| self.read_text(text));
+                fence(Acquire);
+                if sequence.load(Relaxed) == before {
+                    return read;
+                }
+            }
+            std::hint::spin_loop();
+        }
+        texts.map(|_| String::new())
+    }
+
+    fn read_text(&self, Text(at, words): Text) -> String {
+        let bytes: Vec<u8> = self.0[at..at + words].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
+    /// Ends what a killed writer began: its half-written texts are dropped.
+    pub(super) fn repair(&self) {
+        let sequence = &self.0[WorkerField::Sequence as usize];
+        if sequence.load(Relaxed) & 1 == 1 {
+            for Text(at, _) in [CLIENT, PROTOCOL, VHOST, REQUEST] {
+                self.0[at].store(0, Relaxed);
+            }
+            sequence.fetch_add(1, AcqRel);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a status page reads.
+
+use super::row::{CLIENT, Field, Header, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
+use super::{Board, Life, State};
+
+/// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When the server started.
+    pub started: u64,
+    /// When it was last restarted.
+    pub restarted: u64,
+    /// How often it was restarted.
+    pub generation: u32,
+    /// How many worker rows are worth showing even where no process has them (`MaxRequestWorkers`).
+    pub shown: usize,
+    /// CPU time in user mode of children that ended, their scripts included.
+    pub ended_user: u64,
+    /// The same in the kernel.
+    pub ended_system: u64,
+    /// The process slots up to the last one in use, free ones among them.
+    pub processes: Vec<Process>,
+}
+
+/// A process slot.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its number, from 0.
+    pub slot: usize,
+    /// Where its child is in its life.
+    pub life: Life,
+    /// The child; 0 if there is none.
+    pub pid: u32,
+    /// The generation it belongs to.
+    pub generation: u32,
+    /// When it was forked.
+    pub started: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Those whose answer is still going out.
+    pub writing: u64,
+    /// Those waiting for their next request.
+    pub keep_alive: u64,
+    /// Those that are closing.
+    pub closing: u64,
+    /// Connections the child has accepted.
+    pub accepted: u64,
+    /// Requests of this slot since the counters were last reset.
+    pub accesses: u64,
+    /// Bytes likewise.
+    pub bytes: u64,
+    /// Sum of the requests' durations, likewise.
+    pub duration: u64,
+    /// Requests of this child.
+    pub own_accesses: u64,
+    /// Bytes of this child.
+    pub own_bytes: u64,
+    /// CPU time of the child: user, system, and the same of its scripts that ended; about a second old.
+    pub cpu: [u64; 4],
+    /// Its workers.
+    pub workers: Vec<Worker>,
+}
+
+/// A worker row.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// What it does. Of a child that finishes its last connections every busy one is [`State::Graceful`].
+    pub state: State,
+    /// When its last request began; 0: never.
+    pub began: u64,
+    /// When it last did anything.
+    pub used: u64,
+    /// How long its last request took.
+    pub took: u64,
+    /// Sum over all requests of this row.
+    pub duration: u64,
+    /// Requests of this connection, this child, this slot.
+    pub accesses: [u64; 3],
+    /// Bytes of this connection, this child, this slot.
+    pub bytes: [u64; 3],
+    /// The client's address.
+    pub client: String,
+    /// The virtual host with its port.
+    pub vhost: String,
+    /// The request line.
+    pub request: String,
+    /// `http/1.1`.
+    pub protocol: String,
+}
+
+impl Snapshot {
+    pub(super) fn of(board: &Board) -> Snapshot {
+        let header = board.header();
+        // A slot was used if it counted anything or has a process now.
+        let used = |slot: &usize| {
+            let row = board.process(*slot);
+            board.life(*slot) != Life::Empty || row.load(Field::Accesses) != 0
+        };
+        let last = (0..board.slots()).rev().find(used).map_or(0, |slot| slot + 1);
+        Snapshot {
+            started: header.load(Header::Started),
+            restarted: header.load(Header::Restarted),
+            generation: header.load(Header::Generation) as u32,
+            shown: header.load(Header::Shown) as usize,
+            ended_user: header.load(Header::CpuUser),
+            ended_system: header.load(Header::CpuSystem),
+            processes: (0..last).map(|slot| process(board, slot)).collect(),
+        }
+    }
+}
+
+fn process(board: &Board, slot: usize) -> Process {
+    let row = board.process(slot);
+    let life = board.life(slot);
+    let workers = row.workers(board.workers_per_process());
+    Process {
+        slot,
+        life,
+        pid: row.load(Field::Pid) as u32,
+        generation: row.load(Field::Generation) as u32,
+        started: row.load(Field::Started),
+        connections: row.load(Field::Connections),
+        writing: row.load(Field::Writing),
+        keep_alive: row.load(Field::KeepAlive),
+        closing: row.load(Field::Closing),
+        accepted: row.load(Field::Accepted),
+        accesses: row.load(Field::Accesses),
+        bytes: row.load(Field::Bytes),
+        duration: row.load(Field::Duration),
+        own_accesses: row.load(Field::OwnAccesses),
+        own_bytes: row.load(Field::OwnBytes),
+        cpu: [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem]
+            .map(|field| row.load(field)),
+        workers: (0..workers).map(|index| worker(&board.worker(slot, index), life)).collect(),
+    }
+}
+
+fn worker(row: &WorkerRow<'_>, life: Life) -> Worker {
+    let state = match row.state() {
+        _ if life == Life::Empty => State::Dead,
+        busy if busy.is_busy() && life == Life::Quiescing => State::Graceful,
+        state => state,
+    };
+    let [client, vhost, request, protocol] = row.read_texts([CLIENT, VHOST, REQUEST, PROTOCOL]);
+    let three = |fields: [WorkerField; 3]| fields.map(|field| row.load(field));
+    Worker {
+        state,
+        began: row.load(WorkerField::Began),
+        used: row.load(WorkerField::Used),
+        took: row.load(WorkerField::Took),
+        duration: row.load(WorkerField::Duration),
+        accesses: three([WorkerField::ConnectionAccesses, WorkerField::OwnAccesses, WorkerField::Accesses]),
+        bytes: three([WorkerField::ConnectionBytes, WorkerField::OwnBytes, WorkerField::Bytes]),
+        client,
+        vhost,
+        request,
+        protocol,
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+
+fn board(processes: usize, workers: usize) -> &'static Board {
+    Box::leak(Box::new(Board::new(processes, workers).expect("memory")))
+}
+
+const CLIENT: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+#[test]
+fn a_request_from_begin_to_finish() {
+    let board = board(4, 2);
+    assert_eq!(board.free_slot(), Some(0));
+    board.claim(0, 3, 2);
+    assert_eq!((board.life(0), board.free_slot(), board.idle_workers(0)), (Life::Starting, Some(1), 2));
+    let workers = Workers::start(board, 0);
+    let slot = workers.acquire();
+    assert_eq!((board.life(0), board.idle_workers(0)), (Life::Running, 1));
+    slot.begin(Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
+    slot.finish(50, Duration::from_millis(3));
+    let seen = board.snapshot();
+    let worker = &seen.processes[0].workers[0];
+    assert_eq!((worker.state, worker.accesses, worker.bytes), (State::Write, [5, 1, 1], [150, 50, 50]));
+    assert_eq!((worker.took, worker.duration), (3000, 3000));
+    let texts = [&worker.client, &worker.vhost, &worker.request, &worker.protocol];
+    assert_eq!(texts, ["192.0.2.1", "example:80", "GET / HTTP/1.1", "http/1.1"]);
+    drop(slot);
+    assert_eq!((board.idle_workers(0), seen.processes.len(), seen.processes[0].generation), (2, 1, 3));
+}
+
+#[test]
+fn a_request_without_a_row_is_counted() {
+    let board = board(1, 1);
+    board.claim(0, 0, 1);
+    let workers = Workers::start(board, 0);
+    let (first, second) = (workers.acquire(), workers.acquire());
+    second.begin(Traffic::default(), CLIENT, "", "unlisted", "");
+    second.finish(7, Duration::ZERO);
+    assert_eq!(first.index, Some(0));
+    let seen = board.snapshot();
+    assert_eq!((seen.processes[0].accesses, seen.processes[0].bytes), (1, 7));
+    assert_eq!(seen.processes[0].workers[0].request, "");
+}
+
+#[test]
+fn more_rows_than_bits_in_a_word() {
+    let board = board(1, 130);
+    board.claim(0, 0, 130);
+    let workers = Workers::start(board, 0);
+    let slots: Vec<_> = (0..130).map(|_| workers.acquire()).collect();
+    assert!(slots.iter().enumerate().all(|(index, slot)| slot.index == Some(index)));
+    assert_eq!(workers.acquire().index, None);
+    drop(slots);
+    assert_eq!(workers.acquire().index, Some(0));
+}
+
+#[test]
+fn long_texts_are_cut_and_short_ones_end() {
+    let board = board(1, 1);
+    board.claim(0, 0, 1);
+    let workers = Workers::start(board, 0);
+    let slot = workers.acquire();
+    let long = "x".repeat(500);
+    slot.begin(Traffic::default(), CLIENT, &long, &long, &long);
+    let worker = board.snapshot().processes[0].workers[0].clone();
+    assert_eq!([worker.vhost.len(), worker.request.len(), worker.protocol.len()], [80, 144, 16]);
+    for length in 0..20 {
+        slot.begin(Traffic::default(), CLIENT, "", &long[..length], "");
+        assert_eq!(board.snapshot().processes[0].workers[0].request.len(), length);
+    }
+}
+
+#[test]
+fn a_child_killed_in_the_midst_leaves_nothing_torn() {
+    let board = board(2, 1);
+    board.claim(0, 0, 1);
+    let workers = Workers::start(board, 0);
+    let slot = workers.acquire();
+    slot.begin(Traffic::default(), CLIENT, "v", "whole", "p");
+    slot.finish(10, Duration::ZERO);
+    workers.enter(Gauge::Connections);
+    workers.enter(Gauge::KeepAlive);
+    // As if killed between the first store of new texts and the last.
+    board.worker(0, 0).0[WorkerField::Sequence as usize].fetch_add(1, Relaxed);
+    std::mem::forget(slot);
+    assert_eq!(board.snapshot().processes[0].workers[0].request, "", "never half of one and half of another");
+    board.retire(0, None);
+    let seen = board.snapshot();
+    let process = &seen.processes[0];
+    assert_eq!((process.life, process.connections, process.keep_alive), (Life::Empty, 0, 0));
+    assert_eq!((process.accesses, process.bytes), (1, 10), "totals outlive the child");
+    assert_eq!(process.workers[0].state, State::Dead);
+
+    board.claim(0, 1, 1);
+    let workers = Workers::start(board, 0);
+    workers.acquire().begin(Traffic::default(), CLIENT, "v", "next", "p");
+    let process = &board.snapshot().processes[0];
+    assert_eq!((process.workers[0].request.as_str(), process.workers[0].accesses), ("next", [0, 0, 1]));
+}
+
+#[test]
+fn graceful_keeps_counters_and_hangup_resets_them() {
+    let board = board(2, 1);
+    board.claim(0, 0, 1);
+    Workers::start(board, 0).acquire().finish(10, Duration::ZERO);
+    board.retire(0, None);
+    board.begin_generation(1, 5, false);
+    assert_eq!(board.snapshot().processes[0].accesses, 1);
+    board.begin_generation(2, 5, true);
+    let seen = board.snapshot();
+    assert_eq!((seen.processes.len(), seen.generation, seen.shown), (0, 2, 5));
+}
+
+#[test]
+fn busy_workers_of_a_child_that_leaves_are_finishing() {
+    let board = board(1, 2);
+    board.claim(0, 0, 2);
+    let workers = Workers::start(board, 0);
+    let _busy = workers.acquire();
+    workers.quiesce();
+    let states: Vec<_> = board.snapshot().processes[0].workers.iter().map(|worker| worker.state).collect();
+    assert_eq!(states, [State::Graceful, State::Ready]);
+}
+
+#[test]
+fn readers_never_see_torn_texts() {
+    let board = board(1, 1);
+    board.claim(0, 0, 1);
+    let slot = Workers::start(board, 0).acquire();
+    let texts = ["a".repeat(40), "b".repeat(144)];
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for turn in 0..20_000 {
+                slot.begin(Traffic::default(), CLIENT, &texts[turn % 2], &texts[turn % 2], "");
+            }
+        });
+        while !writer.is_finished() {
+            let worker = board.snapshot().processes[0].workers[0].clone();
+            assert_eq!(worker.vhost[..], worker.request[..worker.vhost.len()]);
+            assert!(worker.request.is_empty() || texts.contains(&worker.request), "{}", worker.request);
+        }
+    });
+}

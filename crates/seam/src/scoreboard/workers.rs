@@ -1,0 +1,241 @@
+//! A child's own rows, as the child writes them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sys::process::Pid;
+use sys::time::{Who, cpu};
+
+use super::row::{self, CLIENT, Field, PROTOCOL, REQUEST, VHOST, WorkerField};
+use super::{Board, Gauge, Life, State, micros, now};
+
+/// What a connection has done so far: the connection keeps it, its rows change from request to request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Requests answered.
+    pub accesses: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+}
+
+/// The rows of one child, of which a connection takes one while it serves a request.
+#[derive(Debug)]
+pub struct Workers {
+    board: &'static Board,
+    process: usize,
+    /// A bit per row, set while it is free. Not shared: it dies with the child.
+    free: Box<[AtomicU64]>,
+    count: usize,
+    /// The second of the last look at the CPU time.
+    looked: AtomicU64,
+}
+
+impl Workers {
+    /// The rows of the process slot of this child, which thereby runs: its workers are `_`.
+    pub fn start(board: &'static Board, process: usize) -> Arc<Workers> {
+        let row = board.process(process);
+        let count = row.workers(board.per_process);
+        let bits = |word: usize| match count - word * 64 {
+            left @ 0..64 => (1 << left) - 1,
+            _ => u64::MAX,
+        };
+        let free = (0..count.div_ceil(64)).map(|word| AtomicU64::new(bits(word))).collect();
+        for index in 0..count {
+            board.worker(process, index).store(WorkerField::State, State::Ready as u64);
+        }
+        board.set_pid(process, Pid::own());
+        if board.life(process) == Life::Starting {
+            row.set_life(Life::Running);
+        }
+        Arc::new(Workers { board, process, free, count, looked: AtomicU64::new(0) })
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The number of this child's process slot.
+    pub fn process(&self) -> usize {
+        self.process
+    }
+
+    /// Takes a free row for a request that is being read (`R`); dropping it gives it back. When all are taken the request
+    /// is not listed, but counted all the same.
+    pub fn acquire(self: &Arc<Self>) -> Slot {
+        let index = self.take();
+        let slot = Slot { workers: self.clone(), index };
+        slot.state(State::Read);
+        slot
+    }
+
+    fn take(&self) -> Option<usize> {
+        for (word, bits) in self.free.iter().enumerate() {
+            let mut seen = bits.load(Relaxed);
+            while seen != 0 {
+                match bits.compare_exchange_weak(seen, seen & (seen - 1), Relaxed, Relaxed) {
+                    Ok(_) => return Some(word * 64 + seen.trailing_zeros() as usize),
+                    Err(other) => seen = other,
+                }
+            }
+        }
+        None
+    }
+
+    /// What the row of a child with a single worker shows while nobody has taken it: what the worker's one connection
+    /// does. For the MPM.
+    pub fn show(&self, state: State) {
+        if self.count == 1 {
+            self.board.worker(self.process, 0).store(WorkerField::State, state as u64);
+        }
+    }
+
+    /// One connection more in a stage. For the MPM.
+    pub fn enter(&self, gauge: Gauge) {
+        self.board.process(self.process).add(gauge.field(), 1);
+    }
+
+    /// One connection less. For the MPM.
+    pub fn leave(&self, gauge: Gauge) {
+        self.board.process(self.process).sub(gauge.field(), 1);
+    }
+
+    /// Counts an accepted connection; returns how many this child has accepted. For the MPM.
+    pub fn accepted(&self) -> u64 {
+        let row = self.board.process(self.process);
+        row.add(Field::Accepted, 1);
+        row.load(Field::Accepted)
+    }
+
+    /// How many connections this child has open.
+    pub fn connections(&self) -> u64 {
+        self.board.connections(self.process)
+    }
+
+    /// How many connections the accepting children of this generation have open on average, this one included.
+    pub fn average_connections(&self) -> u64 {
+        let generation = self.board.process(self.process).load(Field::Generation);
+        let (mut sum, mut children) = (0, 0);
+        for slot in 0..self.board.slots() {
+            let row = self.board.process(slot);
+            if self.board.life(slot) == Life::Running && row.load(Field::Generation) == generation {
+                sum += row.load(Field::Connections);
+                children += 1;
+            }
+        }
+        sum / children.max(1)
+    }
+
+    /// This child accepts no more (`G` on its busy rows follows from it).
+    pub fn quiesce(&self) {
+        self.board.set_quiescing(self.process);
+    }
+
+    fn count(&self, bytes: u64, took: u64) {
+        let row = self.board.process(self.process);
+        for (field, value) in [
+            (Field::Accesses, 1),
+            (Field::OwnAccesses, 1),
+            (Field::Bytes, bytes),
+            (Field::OwnBytes, bytes),
+            (Field::Duration, took),
+        ] {
+            row.add(field, value);
+        }
+    }
+
+    /// Looks at the CPU time once a second at most: the call costs as much as a small request.
+    fn note_cpu(&self, now: u64) {
+        let second = now / 1_000_000;
+        if self.looked.swap(second, Relaxed) == second {
+            return;
+        }
+        let row = self.board.process(self.process);
+        let ((user, system), (children_user, children_system)) = (cpu(Who::Own), cpu(Who::Children));
+        for (field, time) in row::CPU.into_iter().zip([user, system, children_user, children_system]) {
+            row.store(field, micros(time));
+        }
+    }
+}
+
+/// The row of a request being served, or of one that found no row.
+#[derive(Debug)]
+pub struct Slot {
+    workers: Arc<Workers>,
+    pub(super) index: Option<usize>,
+}
+
+impl Slot {
+    fn row(&self) -> Option<row::WorkerRow<'_>> {
+        self.index.map(|index| self.workers.board.worker(self.workers.process, index))
+    }
+
+    /// Shows what the worker does now.
+    #[inline]
+    pub fn state(&self, state: State) {
+        if let Some(row) = self.row() {
+            row.store(WorkerField::State, state as u64);
+        }
+    }
+
+    /// Shows whose request is served (`W`), and what the connection did before it. The texts are cut to 48, 80, 144 and 16
+    /// bytes; writing them costs a store per eight bytes.
+    pub fn begin(&self, so_far: Traffic, client: IpAddr, vhost: &str, request: &str, protocol: &str) {
+        let Some(row) = self.row() else { return };
+        let mut text = [0; 48];
+        let client = address(client, &mut text);
+        row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
+        row.store(WorkerField::ConnectionAccesses, so_far.accesses);
+        row.store(WorkerField::ConnectionBytes, so_far.bytes);
+        let now = now();
+        row.store(WorkerField::Began, now);
+        row.store(WorkerField::Used, now);
+        row.store(WorkerField::State, State::Write as u64);
+    }
+
+    /// Counts an answered request: the bytes sent, head included, and how long it took.
+    pub fn finish(&self, bytes: u64, took: Duration) {
+        let took = micros(took);
+        self.workers.count(bytes, took);
+        let now = now();
+        self.workers.note_cpu(now);
+        let Some(row) = self.row() else { return };
+        row.store(WorkerField::Took, took);
+        row.store(WorkerField::Used, now);
+        row.add(WorkerField::Duration, took);
+        for field in [WorkerField::ConnectionAccesses, WorkerField::OwnAccesses, WorkerField::Accesses] {
+            row.add(field, 1);
+        }
+        for field in [WorkerField::ConnectionBytes, WorkerField::OwnBytes, WorkerField::Bytes] {
+            row.add(field, bytes);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.state(State::Ready);
+        if let Some(index) = self.index {
+            self.workers.free[index / 64].fetch_or(1 << (index % 64), Relaxed);
+        }
+    }
+}
+
+/// The text of an address without an allocation.
+fn address(client: IpAddr, into: &mut [u8; 48]) -> &str {
+    use std::io::Write;
+    let mut rest = &mut into[..];
+    let written = match write!(rest, "{client}") {
+        Ok(()) => 48 - rest.len(),
+        Err(_) => 0,
+    };
+    std::str::from_utf8(&into[..written]).unwrap_or_default()
+}
