@@ -1,0 +1,209 @@
+//! Where a server's CPU time is read: a control group of its own, or else its process tree.
+//!
+//! A control group counts every process that was ever in it, ended ones included, in nanoseconds; that is what
+//! servers made of many short-lived processes need. The process tree is the fallback and counts in ticks of 10 ms.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::{Context as _, Error, Result, read_text};
+use crate::procfs;
+
+/// Ended processes leave their group a moment after they were waited for.
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Groups of the laboratory are recognised by this, so that those of an interrupted run can be cleared away.
+const PREFIX: &str = "tsubame-lab.";
+
+/// How CPU time is accounted on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Accounting {
+    /// cgroup v1: `cpuacct.usage` below this directory.
+    Cpuacct(PathBuf),
+    /// cgroup v2: `cpu.stat` below this directory.
+    Unified(PathBuf),
+    /// Times of the process tree from /proc.
+    ProcessTree,
+}
+
+impl Accounting {
+    /// The best method that works here: tried out, not guessed.
+    pub(crate) fn detect() -> Self {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let own_groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        candidates(&mounts, &own_groups).into_iter().find(Accounting::works).unwrap_or(Self::ProcessTree)
+    }
+
+    fn works(&self) -> bool {
+        self.clear_leftovers();
+        let Ok(group) = self.group("probe") else {
+            return false;
+        };
+        group.cpu(0).is_ok()
+    }
+
+    /// A new, empty group called `name`.
+    pub(crate) fn group(&self, name: &str) -> Result<Group> {
+        let directory = self.parent().map(|parent| parent.join(format!("{PREFIX}{}.{name}", std::process::id())));
+        if let Some(directory) = &directory {
+            std::fs::create_dir(directory).context(|| format!("create control group {}", directory.display()))?;
+        }
+        Ok(Group { accounting: self.clone(), directory })
+    }
+
+    fn parent(&self) -> Option<&Path> {
+        match self {
+            Self::Cpuacct(directory) | Self::Unified(directory) => Some(directory),
+            Self::ProcessTree => None,
+        }
+    }
+
+    /// Removes groups of runs that were interrupted; the kernel refuses while anything lives in them.
+    fn clear_leftovers(&self) {
+        let entries = self.parent().and_then(|parent| std::fs::read_dir(parent).ok());
+        for entry in entries.into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                let _ = std::fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+impl fmt::Display for Accounting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpuacct(_) => "cgroup v1 cpuacct.usage, one group for each server (exact, ended processes included)",
+            Self::Unified(_) => "cgroup v2 cpu.stat, one group for each server (exact, ended processes included)",
+            Self::ProcessTree => "utime, stime, cutime and cstime of the process tree in ticks of 10 ms (coarse)",
+        })
+    }
+}
+
+/// Groups are made below our own group where that is allowed, else below the root of the hierarchy.
+fn candidates(mounts: &str, own_groups: &str) -> Vec<Accounting> {
+    let mut v1 = Vec::new();
+    let mut v2 = Vec::new();
+    for line in mounts.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [_, mount, kind, options, ..] = fields[..] else {
+            continue;
+        };
+        let below = |controller: &str| {
+            let own = own_group(own_groups, controller).trim_start_matches('/');
+            [Path::new(mount).join(own), PathBuf::from(mount)]
+        };
+        if kind == "cgroup" && options.split(',').any(|option| option == "cpuacct") {
+            v1.extend(below("cpuacct").map(Accounting::Cpuacct));
+        } else if kind == "cgroup2" {
+            v2.extend(below("").map(Accounting::Unified));
+        }
+    }
+    v1.append(&mut v2);
+    v1
+}
+
+/// The path after `ID:controllers:` in /proc/self/cgroup; cgroup v2 is the line without controllers.
+fn own_group<'a>(own_groups: &'a str, controller: &str) -> &'a str {
+    own_groups
+        .lines()
+        .filter_map(|line| line.split_once(':')?.1.split_once(':'))
+        .find(|(controllers, _)| controllers.split(',').any(|name| name == controller))
+        .map_or("", |(_, path)| path)
+}
+
+/// The processes of one server, together; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Group {
+    accounting: Accounting,
+    directory: Option<PathBuf>,
+}
+
+impl Group {
+    /// The file that a process writes its number to in order to enter.
+    pub(crate) fn entrance(&self) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.join("cgroup.procs"))
+    }
+
+    /// The CPU time used so far. `root` is the first process, for when there is no control group.
+    pub(crate) fn cpu(&self, root: u32) -> Result<Duration> {
+        match (&self.accounting, &self.directory) {
+            (Accounting::Cpuacct(_), Some(directory)) => {
+                let text = read_text(directory.join("cpuacct.usage"))?;
+                let nanoseconds = text.trim().parse().context(|| "understand cpuacct.usage".to_owned())?;
+                Ok(Duration::from_nanos(nanoseconds))
+            }
+            (Accounting::Unified(_), Some(directory)) => parse_cpu_stat(&read_text(directory.join("cpu.stat"))?)
+                .ok_or_else(|| Error::new("cpu.stat has no usage_usec")),
+            _ => Ok(procfs::tree(root).into_iter().filter_map(procfs::stat).map(|stat| stat.own + stat.reaped).sum()),
+        }
+    }
+
+    /// The living processes.
+    pub(crate) fn pids(&self, root: u32) -> Vec<u32> {
+        match self.entrance() {
+            Some(procs) => parse_pids(&std::fs::read_to_string(procs).unwrap_or_default()),
+            None => procfs::tree(root),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        let deadline = Instant::now() + REMOVAL_DEADLINE;
+        while std::fs::remove_dir(directory).is_err() && directory.exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn parse_cpu_stat(text: &str) -> Option<Duration> {
+    let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+    usage.trim().parse().ok().map(Duration::from_micros)
+}
+
+fn parse_pids(text: &str) -> Vec<u32> {
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+proc /proc proc rw 0 0
+cgroup /cg/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0
+cgroup2 /cg/unified cgroup2 rw,relatime 0 0
+";
+
+    #[test]
+    fn version_one_is_tried_first_and_the_own_group_before_the_root() {
+        let found = candidates(MOUNTS, "4:memory:/m\n2:cpu,cpuacct:/job/7\n0::/u\n");
+        let expected = [
+            Accounting::Cpuacct("/cg/cpu,cpuacct/job/7".into()),
+            Accounting::Cpuacct("/cg/cpu,cpuacct".into()),
+            Accounting::Unified("/cg/unified/u".into()),
+            Accounting::Unified("/cg/unified".into()),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(candidates("proc /proc proc rw 0 0\n", ""), []);
+    }
+
+    #[test]
+    fn usage_is_read_from_version_two() {
+        let text = "usage_usec 1500000\nuser_usec 1\nsystem_usec 2\n";
+        assert_eq!(parse_cpu_stat(text), Some(Duration::from_millis(1500)));
+        assert_eq!(parse_cpu_stat("user_usec 1\n"), None);
+    }
+
+    #[test]
+    fn a_process_tree_can_always_be_accounted() {
+        let group = Accounting::ProcessTree.group("test").unwrap();
+        let own = std::process::id();
+        assert!(group.pids(own).contains(&own));
+        assert!(group.cpu(own).is_ok());
+    }
+}

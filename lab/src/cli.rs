@@ -1,0 +1,165 @@
+//! The command line: what a person can ask for, and the help that teaches it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The laboratory of Tsubame: measures web servers side by side, on your machine.
+///
+/// Every figure is a ratio between servers that were measured in turn in the same run; the unit is requests per
+/// CPU-second of the server, which a noisy machine disturbs least. A floor (a bare epoll loop that answers without
+/// reading) stands in every table for the best that the kernel allows.
+#[derive(Parser)]
+#[command(name = "tsubame-lab", version, after_help = FIRST_STEPS)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const FIRST_STEPS: &str = "\
+First steps:
+  tsubame-lab doctor                       what is installed here, what is missing
+  tsubame-lab run http --quick             one short round of everything: a look, not a result
+  tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
+  tsubame-lab list                         the subjects and workloads by name";
+
+/// What the laboratory does.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run an experiment
+    #[command(subcommand)]
+    Run(Experiment),
+    /// Write report.md again from the results.json of an earlier run
+    Report(ReportOptions),
+    /// Say which servers, tools and kernel controllers are here, and how to get those that are missing
+    Doctor(DoctorOptions),
+    /// List subjects, workloads and targets
+    List,
+    /// Serve the floor: a fixed response to whatever arrives
+    #[command(hide = true)]
+    Floor(FloorOptions),
+    /// Enter a control group, a core and limits, then become another program
+    #[command(hide = true)]
+    Launch(LaunchOptions),
+}
+
+/// The experiments.
+#[derive(Subcommand)]
+pub(crate) enum Experiment {
+    /// Static files over HTTP/1.1: speed, memory and behaviour under many connections
+    ///
+    /// Each server gets one core, the load generator (wrk) another. Rounds alternate: every server is measured
+    /// once before the first is measured again, and the median of the rounds counts.
+    #[command(after_help = HTTP_EXAMPLES)]
+    Http(HttpOptions),
+}
+
+const HTTP_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run http --workloads keepalive,close --subjects tsubame-percore,h2o,nginx
+  tsubame-lab run http --rounds 5 --seconds 8 --out docs/benchmarks/raw
+  tsubame-lab run http --quick --json | jq '.samples[] | {subject, workload}'";
+
+/// Choices for `run http`.
+#[derive(Args)]
+pub(crate) struct HttpOptions {
+    /// How often each server is measured on each workload; below 3 nothing is proved [default: 3, or 1 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: Option<u32>,
+
+    /// Length of one measurement [default: 4, or 1 with --quick]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: Option<u32>,
+
+    /// Only these servers (see `tsubame-lab list`); floors are always measured
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) subjects: Vec<String>,
+
+    /// Only these workloads (see `tsubame-lab list`)
+    #[arg(long, value_name = "X,Y", value_delimiter = ',')]
+    pub(crate) workloads: Vec<String>,
+
+    /// One round of one second each: shows that everything works, proves nothing
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// The tsubame program to measure [default: target/release/tsubame of the workspace around the current directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tsubame: Option<PathBuf>,
+
+    /// Keep results.json, raw.csv, setup.txt and report.md here (written after every round)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print results.json instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Choices for `report`.
+#[derive(Args)]
+pub(crate) struct ReportOptions {
+    /// A directory written by `run ... --out`
+    pub(crate) dir: PathBuf,
+}
+
+/// Choices for `doctor`.
+#[derive(Args)]
+pub(crate) struct DoctorOptions {
+    /// The tsubame program to look for [default: as in `run http`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tsubame: Option<PathBuf>,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Choices for the hidden `floor`.
+#[derive(Args)]
+pub(crate) struct FloorOptions {
+    /// Where to listen
+    #[arg(long)]
+    pub(crate) listen: SocketAddr,
+
+    /// Close after each response instead of keeping the connection
+    #[arg(long)]
+    pub(crate) close: bool,
+}
+
+/// Choices for the hidden `launch`.
+#[derive(Args)]
+pub(crate) struct LaunchOptions {
+    /// A cgroup.procs file to enter
+    #[arg(long)]
+    pub(crate) group: Option<PathBuf>,
+
+    /// The only core to run on
+    #[arg(long)]
+    pub(crate) core: usize,
+
+    /// Program and arguments
+    #[arg(trailing_var_arg = true, required = true)]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_are_split_at_commas() {
+        let cli = Cli::try_parse_from(["lab", "run", "http", "--subjects", "a,b"]).unwrap();
+        let Command::Run(Experiment::Http(options)) = cli.command else {
+            panic!("run http was not recognised");
+        };
+        assert_eq!(options.subjects, ["a", "b"]);
+    }
+}

@@ -1,0 +1,166 @@
+//! Apache httpd and Tsubame, which read the same language.
+
+use std::path::PathBuf;
+
+use crate::config::debian;
+use crate::error::{Error, Result};
+use crate::programs;
+use crate::subject::{APACHE, BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, PREFORK_CHILDREN, Recipe, Site};
+use crate::workload::Profile;
+
+/// What the bare configuration loads besides the MPM.
+const MODULES: [&str; 3] = ["authz_core", "mime", "dir"];
+
+/// Where Apache keeps its configuration and its modules on this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Installation {
+    /// The compiled-in server root.
+    pub(crate) root: PathBuf,
+    /// The directory of the loadable modules.
+    pub(crate) modules: PathBuf,
+}
+
+impl Installation {
+    /// Asks Apache for its root, and that root's `LoadModule` lines for the modules.
+    pub(crate) fn find() -> Option<Self> {
+        let program = APACHE.locate(None).ok()?;
+        let root = PathBuf::from(root_of(&programs::output_of(&program, &["-V"])?)?);
+        let modules = std::fs::read_to_string(root.join("mods-available/mpm_event.load"))
+            .ok()
+            .and_then(|text| module_directory(&text))
+            .unwrap_or_else(|| root.join("modules"));
+        Some(Self { root, modules })
+    }
+}
+
+/// Apache under one of its MPMs.
+pub(crate) fn apache(site: &Site, mpm: &str) -> Result<Recipe> {
+    let installation =
+        site.apache.as_ref().ok_or_else(|| Error::new("apache2 does not tell its server root").advise("apache2 -V"))?;
+    let modules = installation.modules.display().to_string();
+    recipe(site, mpm, &modules)
+}
+
+/// Tsubame under one of its MPMs; its modules are built in and the file names are never opened.
+pub(crate) fn tsubame(site: &Site, mpm: &str) -> Result<Recipe> {
+    recipe(site, mpm, "modules")
+}
+
+fn recipe(site: &Site, mpm: &str, modules: &str) -> Result<Recipe> {
+    let (file, files, environment) = match site.profile {
+        Profile::Bare => {
+            let text = bare(site, mpm, modules)?;
+            let file = "httpd.conf";
+            (file, vec![ConfigFile::composed(file, text)], Vec::new())
+        }
+        Profile::Debian => {
+            let files = debian::files(site, mpm, &load_mpm(mpm, modules))?;
+            (debian::MAIN_FILE, files, debian::environment(site))
+        }
+    };
+    let directory = site.directory.display().to_string();
+    let path = site.directory.join(file).display().to_string();
+    Ok(Recipe {
+        files,
+        arguments: ["-d", &directory, "-f", &path, "-DFOREGROUND"].map(str::to_owned).to_vec(),
+        environment,
+    })
+}
+
+fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
+    let (directory, documents) = (site.directory.display(), site.documents.display());
+    let account = match &site.account {
+        Some(account) => format!("User {}\nGroup {}\n", account.user, account.group),
+        None => String::new(),
+    };
+    let load: String =
+        MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
+    let mpm = load_mpm(mpm, modules) + &mpm_settings(mpm)?;
+    Ok(format!(
+        "\
+ServerRoot {directory}
+ServerName localhost
+{mpm}{load}{account}Listen {address}
+ListenBacklog {BACKLOG}
+PidFile {directory}/httpd.pid
+ErrorLog {directory}/error.log
+LogLevel warn
+Timeout {KEEP_ALIVE_SECONDS}
+KeepAlive On
+KeepAliveTimeout {KEEP_ALIVE_SECONDS}
+MaxKeepAliveRequests 0
+EnableSendfile On
+TypesConfig /dev/null
+AddType text/plain .txt
+DocumentRoot {documents}
+<Directory />
+    AllowOverride None
+    Require all denied
+</Directory>
+<Directory {documents}>
+    Require all granted
+</Directory>
+",
+        address = site.address,
+    ))
+}
+
+fn load_mpm(mpm: &str, modules: &str) -> String {
+    format!("LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n")
+}
+
+/// One process for the threaded models, because there is one core; many connections for a worker of event.
+fn mpm_settings(mpm: &str) -> Result<String> {
+    Ok(match mpm {
+        "percore" => String::new(),
+        "prefork" => format!(
+            "ServerLimit {PREFORK_CHILDREN}\nStartServers {PREFORK_CHILDREN}\nMinSpareServers {PREFORK_CHILDREN}\n\
+             MaxSpareServers {PREFORK_CHILDREN}\nMaxRequestWorkers {PREFORK_CHILDREN}\nMaxConnectionsPerChild 0\n"
+        ),
+        "worker" => one_process(128),
+        "event" => one_process(64) + "AsyncRequestWorkerFactor 400\n",
+        other => return Err(Error::new(format!("the laboratory has no settings for the MPM {other}"))),
+    })
+}
+
+fn one_process(threads: u32) -> String {
+    format!(
+        "ServerLimit 1\nStartServers 1\nThreadLimit {threads}\nThreadsPerChild {threads}\nMinSpareThreads 1\n\
+         MaxSpareThreads {}\nMaxRequestWorkers {threads}\nMaxConnectionsPerChild 0\n",
+        threads + 1
+    )
+}
+
+fn root_of(compile_settings: &str) -> Option<&str> {
+    compile_settings.lines().find_map(|line| line.trim().strip_prefix("-D HTTPD_ROOT=\""))?.strip_suffix('"')
+}
+
+fn module_directory(text: &str) -> Option<PathBuf> {
+    let line = text.lines().find(|line| line.starts_with("LoadModule "))?;
+    Some(PathBuf::from(line.split_whitespace().nth(2)?).parent()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::example_site;
+
+    #[test]
+    fn apache_tells_where_it_lives() {
+        let told = "Server compiled with....\n -D APR_HAS_MMAP\n -D HTTPD_ROOT=\"/srv/httpd\"\n";
+        assert_eq!(root_of(told), Some("/srv/httpd"));
+        let load = "# Conflicts: mpm_worker\nLoadModule mpm_event_module /lib/m/mod_mpm_event.so\n";
+        assert_eq!(module_directory(load), Some("/lib/m".into()));
+    }
+
+    #[test]
+    fn the_bare_configuration_has_one_mpm_and_no_access_log() {
+        let site = example_site(Profile::Bare);
+        for mpm in ["percore", "prefork", "worker", "event"] {
+            let text = bare(&site, mpm, "modules").unwrap();
+            assert_eq!(text.matches("LoadModule mpm_").count(), 1, "{text}");
+            assert!(text.contains("Listen 127.88.0.1:8080") && !text.contains("CustomLog"), "{text}");
+        }
+        assert!(bare(&site, "winnt", "modules").is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! h2o: one thread.
+
+use crate::error::Result;
+use crate::subject::{CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
+
+/// h2o; its queue of new connections is fixed at 65 535 by its authors, its `sendfile` is its own choice.
+pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
+    let path = site.directory.join("h2o.conf").display().to_string();
+    Ok(Recipe {
+        files: vec![ConfigFile::composed("h2o.conf", configuration(site))],
+        arguments: ["-m", "worker", "-c", &path].map(str::to_owned).to_vec(),
+        ..Recipe::default()
+    })
+}
+
+fn configuration(site: &Site) -> String {
+    let user = match &site.account {
+        Some(account) => format!("user: {}\n", account.user),
+        None => String::new(),
+    };
+    let (ip, port) = (site.address.ip(), site.address.port());
+    let (documents, directory) = (site.documents.display(), site.directory.display());
+    format!(
+        "\
+{user}num-threads: 1
+max-connections: {CAPACITY}
+http1-request-timeout: {KEEP_ALIVE_SECONDS}
+pid-file: {directory}/h2o.pid
+error-log: {directory}/error.log
+listen:
+  host: {ip}
+  port: {port}
+hosts:
+  default:
+    paths:
+      /:
+        file.dir: {documents}
+"
+    )
+}

@@ -1,0 +1,43 @@
+//! lighttpd: one process, which is its default.
+
+use crate::error::Result;
+use crate::subject::{BACKLOG, CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
+
+/// lighttpd refuses a greater number of requests for a connection; the client then connects again.
+const KEEP_ALIVE_REQUESTS_MAX: u32 = 65_535;
+
+/// lighttpd without modules.
+pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
+    let path = site.directory.join("lighttpd.conf").display().to_string();
+    Ok(Recipe {
+        files: vec![ConfigFile::composed("lighttpd.conf", configuration(site))],
+        arguments: ["-D", "-f", &path].map(str::to_owned).to_vec(),
+        ..Recipe::default()
+    })
+}
+
+fn configuration(site: &Site) -> String {
+    let account = match &site.account {
+        Some(account) => format!("server.username = \"{}\"\nserver.groupname = \"{}\"\n", account.user, account.group),
+        None => String::new(),
+    };
+    let (ip, port) = (site.address.ip(), site.address.port());
+    let (documents, directory) = (site.documents.display(), site.directory.display());
+    let descriptors = CAPACITY + 1000;
+    format!(
+        "\
+{account}server.modules = ()
+server.document-root = \"{documents}\"
+server.bind = \"{ip}\"
+server.port = {port}
+server.listen-backlog = {BACKLOG}
+server.max-connections = {CAPACITY}
+server.max-fds = {descriptors}
+server.max-keep-alive-requests = {KEEP_ALIVE_REQUESTS_MAX}
+server.max-keep-alive-idle = {KEEP_ALIVE_SECONDS}
+server.errorlog = \"{directory}/error.log\"
+server.pid-file = \"{directory}/lighttpd.pid\"
+mimetype.assign = ( \".txt\" => \"text/plain\" )
+"
+    )
+}

@@ -1,0 +1,9 @@
+//! The configuration of each server: access logs off, one process or thread on one core, keep-alive practically
+//! without limit, `sendfile` where there is a choice, room for as many connections as any workload opens.
+
+pub(crate) mod apache;
+pub(crate) mod caddy;
+pub(crate) mod debian;
+pub(crate) mod h2o;
+pub(crate) mod lighttpd;
+pub(crate) mod nginx;

@@ -1,0 +1,143 @@
+//! `tsubame-lab doctor`: what is here, what is missing, and the command that brings it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::accounting::Accounting;
+use crate::cli::DoctorOptions;
+use crate::error::{Context as _, Result};
+use crate::host::Cores;
+use crate::procfs;
+use crate::programs;
+use crate::style;
+use crate::subject::{Program, SUBJECTS};
+use crate::table::Table;
+use crate::workload::{Kind, WORKLOADS};
+use crate::wrk;
+
+/// How long to watch how busy the machine is.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// More than this share of busy cores disturbs a run.
+const BUSY_MAX: f64 = 0.05;
+
+/// One thing looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    /// What was found.
+    found: Option<String>,
+    /// What to do, when nothing was found or it is not as it should be.
+    remedy: Option<String>,
+}
+
+/// Looks at everything that `run` depends on.
+pub(crate) fn examine(options: &DoctorOptions) -> Result<()> {
+    let mut findings = find_programs(options)?;
+    findings.push(examine_accounting());
+    findings.push(examine_cores()?);
+    findings.push(examine_quiet()?);
+    findings.push(examine_descriptors());
+    if options.json {
+        let json = serde_json::to_string_pretty(&findings).context(|| "write the findings as JSON".to_owned())?;
+        println!("{json}");
+    } else {
+        print(&findings);
+    }
+    Ok(())
+}
+
+fn print(findings: &[Finding]) {
+    let mut table = Table::new(2, &["", ""]);
+    for finding in findings {
+        let found = finding.found.as_deref().unwrap_or("not here");
+        table.push(vec![finding.what.clone(), found.to_owned()]);
+    }
+    // Colour comes after alignment: it has no width.
+    for (line, finding) in table.to_text().lines().skip(1).zip(findings) {
+        match &finding.remedy {
+            None => println!("{} {line}", style::good("ok     ")),
+            Some(remedy) if finding.found.is_none() => {
+                println!("{} {line}; to have it: {remedy}", style::bad("missing"))
+            }
+            Some(remedy) => println!("{} {line}: {remedy}", style::doubtful("look   ")),
+        }
+    }
+}
+
+fn find_programs(options: &DoctorOptions) -> Result<Vec<Finding>> {
+    let tsubame = programs::find_tsubame(options.tsubame.as_deref())?;
+    let generator = Program::System { names: &[wrk::NAME], package: wrk::NAME };
+    let mut findings = vec![about_program("wrk (load generator)", &generator.locate(None), &["-v"])];
+    for subject in SUBJECTS.iter().filter(|subject| !matches!(subject.program, Program::Lab)) {
+        let located = subject.program.locate(tsubame.as_deref());
+        findings.push(about_program(subject.title, &located, subject.version));
+    }
+    Ok(findings)
+}
+
+fn about_program(what: &str, located: &std::result::Result<PathBuf, String>, version: &[&str]) -> Finding {
+    let found = located.as_ref().ok().map(|program| {
+        let version = programs::version_of(program, version).unwrap_or_else(|| "of unknown version".to_owned());
+        format!("{version} ({})", program.display())
+    });
+    Finding { what: what.to_owned(), found, remedy: located.as_ref().err().cloned() }
+}
+
+fn examine_accounting() -> Finding {
+    let accounting = Accounting::detect();
+    let coarse = accounting == Accounting::ProcessTree;
+    Finding {
+        what: "CPU accounting".to_owned(),
+        found: Some(accounting.to_string()),
+        remedy: coarse.then(|| {
+            "run as root, or let this user make control groups (systemd-run --user --scope -p Delegate=yes)".to_owned()
+        }),
+    }
+}
+
+fn examine_cores() -> Result<Finding> {
+    let cores = Cores::choose()?;
+    let alone = cores.server != cores.generator;
+    Ok(Finding {
+        what: "cores".to_owned(),
+        found: Some(format!("server on {}, load generator on {}", cores.server, cores.generator)),
+        remedy: (!alone).then(|| "two cores are needed to keep server and load generator apart".to_owned()),
+    })
+}
+
+fn examine_quiet() -> Result<Finding> {
+    let cores = Cores::choose()?.both();
+    let before = procfs::core_time(&cores)?;
+    std::thread::sleep(WATCH);
+    let after = procfs::core_time(&cores)?;
+    let share = |spent: Duration| spent.as_secs_f64() / (WATCH.as_secs_f64() * cores.len() as f64);
+    let (busy, stolen) = (share(after.busy - before.busy), share(after.stolen - before.stolen));
+    Ok(Finding {
+        what: "quiet".to_owned(),
+        found: Some(format!("{:.0} % busy, {:.0} % stolen", busy * 100.0, stolen * 100.0)),
+        remedy: (busy + stolen > BUSY_MAX).then(|| "wait until nothing else runs".to_owned()),
+    })
+}
+
+fn examine_descriptors() -> Finding {
+    let allowed = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let needed = WORKLOADS
+        .iter()
+        .map(|workload| match &workload.kind {
+            Kind::Load { connections, .. } => connections.iter().copied().max().unwrap_or(0),
+            Kind::Idle { connections } => *connections,
+            Kind::Children { .. } => 0,
+        })
+        .max()
+        .unwrap_or(0);
+    let enough = allowed > u64::from(needed) + 1000;
+    Finding {
+        what: "open files".to_owned(),
+        found: Some(format!("{allowed} allowed, {needed} connections at most")),
+        remedy: (!enough).then(|| "ulimit -Hn 20000 (as root)".to_owned()),
+    }
+}

@@ -1,0 +1,63 @@
+//! One error type: what went wrong and, where we know it, what to do about it.
+
+use std::fmt;
+use std::path::Path;
+
+/// What every fallible function of the laboratory returns.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// A failure told to a person: the fact, and the remedy if there is one.
+#[derive(Debug)]
+pub(crate) struct Error {
+    what: String,
+    remedy: Option<String>,
+}
+
+impl Error {
+    /// A failure with nothing to advise.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: None }
+    }
+
+    /// Adds what the reader can do.
+    pub(crate) fn advise(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, "\n  try: {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Says what was being done when a lower layer failed.
+pub(crate) trait Context<T> {
+    /// Prefixes the failure with `doing`, for example "read /proc/stat".
+    fn context(self, doing: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
+    fn context(self, doing: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|cause| Error::new(format!("cannot {}: {cause}", doing())))
+    }
+}
+
+/// Reads a whole file as text; the error names the file.
+pub(crate) fn read_text(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).context(|| format!("read {}", path.display()))
+}
+
+/// Writes a whole file; the error names the file.
+pub(crate) fn write_file(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<()> {
+    let path = path.as_ref();
+    std::fs::write(path, content).context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,110 @@
+//! The floor: a bare epoll loop that answers every read with one fixed response, without looking at what it read.
+//!
+//! No server that reads requests can be expected to do better with the same system calls; where one does
+//! (keeping connections differently, fewer calls), the table shows it as more than 1.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
+
+use crate::cli::FloorOptions;
+use crate::error::{Context as _, Result};
+use crate::workload::SMALL_FILE;
+
+/// As long as the longest queue that the measured servers ask for.
+const BACKLOG: i32 = 4096;
+
+/// What the loop waits for is the listener when an event carries this instead of a descriptor's number.
+const LISTENER: u64 = u64::MAX;
+
+/// Serves until killed.
+pub(crate) fn serve(options: &FloorOptions) -> Result<()> {
+    run(options).context(|| format!("serve the floor on {}", options.listen))
+}
+
+fn run(options: &FloorOptions) -> rustix::io::Result<()> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let listener = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    set_socket_reuseaddr(&listener, true)?;
+    bind(&listener, &options.listen)?;
+    listen(&listener, BACKLOG)?;
+
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+
+    let response = response(options.close);
+    let mut connections: Vec<Option<OwnedFd>> = Vec::new();
+    let mut events: Vec<Event> = Vec::with_capacity(512);
+    loop {
+        epoll::wait(&epoll, spare_capacity(&mut events), None)?;
+        for event in events.drain(..) {
+            let target = event.data;
+            if target.u64() == LISTENER {
+                accept_all(&listener, &epoll, &mut connections)?;
+            } else if let Some(slot) = connections.get_mut(target.u64() as usize)
+                && let Some(connection) = slot
+                && (!answer(connection, &response) || options.close)
+            {
+                *slot = None;
+            }
+        }
+    }
+}
+
+/// Accepts whatever waits; a connection is found again by the number of its descriptor.
+fn accept_all(listener: &OwnedFd, epoll: &OwnedFd, connections: &mut Vec<Option<OwnedFd>>) -> rustix::io::Result<()> {
+    loop {
+        let connection = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok(connection) => connection,
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(Errno::CONNABORTED | Errno::INTR) => continue,
+            Err(error) => return Err(error),
+        };
+        let index = connection.as_raw_fd() as usize;
+        epoll::add(epoll, &connection, EventData::new_u64(index as u64), EventFlags::IN)?;
+        if connections.len() <= index {
+            connections.resize_with(index + 1, || None);
+        }
+        connections[index] = Some(connection);
+    }
+}
+
+/// One read, one write; false when the connection is over.
+fn answer(connection: &OwnedFd, response: &[u8]) -> bool {
+    let mut request = [0; 4096];
+    match rustix::io::read(connection, &mut request) {
+        Ok(0) => false,
+        Ok(_) => rustix::io::write(connection, response).is_ok(),
+        Err(Errno::AGAIN | Errno::INTR) => true,
+        Err(_) => false,
+    }
+}
+
+/// A response with the header fields that an ordinary server sends for the same file.
+fn response(close: bool) -> Vec<u8> {
+    let connection = if close { "close" } else { "keep-alive" };
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nServer: floor\r\n\
+         Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nETag: \"1f-647c0c5c8a000\"\r\nAccept-Ranges: bytes\r\n\
+         Content-Length: {}\r\nConnection: {connection}\r\nContent-Type: text/plain\r\n\r\n",
+        SMALL_FILE.len()
+    );
+    [head.as_bytes(), SMALL_FILE].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fixed_response_is_framed_correctly() {
+        let text = String::from_utf8(response(true)).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body.as_bytes(), SMALL_FILE);
+        assert!(head.contains("Content-Length: 31") && head.contains("Connection: close"), "{head}");
+    }
+}

@@ -1,0 +1,144 @@
+//! The machine: recorded beside every result, because no figure means anything without it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use rustix::thread::sched_getaffinity;
+
+use crate::error::{Context as _, Result};
+
+/// What is known about the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Host {
+    /// The distribution.
+    pub(crate) system: String,
+    /// The kernel's release.
+    pub(crate) kernel: String,
+    /// The processor.
+    pub(crate) cpu: String,
+    /// How many cores this process may use.
+    pub(crate) cores: usize,
+    /// The frequency governor, where there is one.
+    pub(crate) governor: Option<String>,
+    /// Memory in MiB.
+    pub(crate) memory_mib: u64,
+    /// Load average over one minute when the run began.
+    pub(crate) load_average: String,
+    /// The load generator's version.
+    pub(crate) generator: String,
+}
+
+impl Host {
+    /// Reads /proc, /sys and /etc; what cannot be read stays empty.
+    pub(crate) fn observe(generator: String) -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let first_word = |text: String| text.split_whitespace().next().unwrap_or_default().to_owned();
+        let governor = first_word(read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+        let memory = value_of(&read("/proc/meminfo"), "MemTotal", ':');
+        Self {
+            system: value_of(&read("/etc/os-release"), "PRETTY_NAME", '='),
+            kernel: first_word(read("/proc/sys/kernel/osrelease")),
+            cpu: value_of(&read("/proc/cpuinfo"), "model name", ':'),
+            cores: allowed_cores().map_or(0, |cores| cores.len()),
+            governor: Some(governor).filter(|governor| !governor.is_empty()),
+            memory_mib: memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0) / 1024,
+            load_average: first_word(read("/proc/loadavg")),
+            generator,
+        }
+    }
+}
+
+/// Who runs where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cores {
+    /// The server's only core.
+    pub(crate) server: usize,
+    /// The core of the load generator and of the laboratory.
+    pub(crate) generator: usize,
+}
+
+impl Cores {
+    /// The last core for the server, since interrupts prefer the first.
+    pub(crate) fn choose() -> Result<Self> {
+        let cores = allowed_cores()?;
+        let first = cores.first().copied().unwrap_or(0);
+        Ok(Self { server: cores.last().copied().unwrap_or(first), generator: first })
+    }
+
+    /// Both, each once.
+    pub(crate) fn both(self) -> Vec<usize> {
+        let mut cores = vec![self.generator, self.server];
+        cores.dedup();
+        cores
+    }
+}
+
+fn allowed_cores() -> Result<Vec<usize>> {
+    let set = sched_getaffinity(None).context(|| "ask which cores may be used".to_owned())?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
+}
+
+/// The value after `key` and `separator`, without quotes.
+fn value_of(text: &str, key: &str, separator: char) -> String {
+    text.lines()
+        .filter_map(|line| line.split_once(separator))
+        .find(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim().trim_matches('"').to_owned())
+        .unwrap_or_default()
+}
+
+/// Now, for people: `2026-01-31 23:59 UTC`.
+pub(crate) fn now() -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    format_time(since_epoch.as_secs())
+}
+
+/// Days are turned into a date by counting years from 1 March, so that leap days come last.
+fn format_time(seconds: u64) -> String {
+    const DAYS_IN_400_YEARS: u64 = 146_097;
+    const DAYS_FROM_YEAR_0_TO_1970: u64 = 719_468;
+    let days = seconds / 86_400 + DAYS_FROM_YEAR_0_TO_1970;
+    let (era, day_of_era) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
+    let leap_corrected = day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / (DAYS_IN_400_YEARS - 1);
+    let year_of_era = leap_corrected / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (seconds / 3600 % 24, seconds / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_around_leap_days() {
+        let table = [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_709_251_140, "2024-02-29 23:59 UTC"),
+            (1_709_251_200, "2024-03-01 00:00 UTC"),
+            (1_798_761_599, "2026-12-31 23:59 UTC"),
+        ];
+        for (seconds, expected) in table {
+            assert_eq!(format_time(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn values_are_found_by_key() {
+        assert_eq!(value_of("NAME=x\nPRETTY_NAME=\"Debian 12\"\n", "PRETTY_NAME", '='), "Debian 12");
+        assert_eq!(value_of("MemTotal:  2048 kB\n", "MemTotal", ':'), "2048 kB");
+        assert_eq!(value_of("", "MemTotal", ':'), "");
+    }
+
+    #[test]
+    fn some_core_may_be_used() {
+        let cores = Cores::choose().unwrap();
+        assert!(cores.both().contains(&cores.server));
+    }
+}

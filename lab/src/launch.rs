@@ -1,0 +1,57 @@
+//! The hidden subcommand `launch`: arranges the process from inside, then becomes the program to measure.
+//!
+//! A process that enters its control group itself, before `exec`, is accounted from its first instruction, and
+//! everything it starts later inherits group, core and limits. It also needs no `unsafe` hook between fork and exec.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::cli::LaunchOptions;
+use crate::error::{Context as _, Error, Result, write_file};
+
+/// The command line that starts `program` on `core`, in `group` when there is one.
+pub(crate) fn command(group: Option<&Path>, core: usize, program: &Path) -> Result<Command> {
+    let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
+    let mut command = Command::new(lab);
+    command.arg("launch").args(["--core", &core.to_string()]);
+    if let Some(group) = group {
+        command.arg("--group").arg(group);
+    }
+    command.arg("--").arg(program);
+    Ok(command)
+}
+
+/// Arranges this process and executes the command; returns only when that failed.
+pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
+    // A server must not outlive a laboratory that was interrupted.
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .context(|| "ask for a signal when the laboratory ends".to_owned())?;
+    if let Some(group) = &options.group {
+        write_file(group, std::process::id().to_string())?;
+    }
+    pin(options.core)?;
+    raise_descriptor_limit()?;
+
+    let program = &options.command[0];
+    let error = Command::new(program).args(&options.command[1..]).exec();
+    Err(Error::new(format!("cannot execute {}: {error}", program.display())))
+}
+
+/// Keeps the calling process, and whatever it starts, on one core.
+pub(crate) fn pin(core: usize) -> Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).context(|| format!("stay on core {core}"))
+}
+
+/// Raises the soft limit of open descriptors to the hard one and returns it: thousands of connections need it.
+pub(crate) fn raise_descriptor_limit() -> Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).context(|| "raise the limit of open files".to_owned())?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
+}

@@ -1,0 +1,177 @@
+//! What /proc tells: a process's CPU time, the processes below one, proportional memory, and how busy the cores are.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use crate::error::{Error, Result, read_text};
+
+/// CPU times in /proc come in hundredths of a second on every Linux (USER_HZ).
+const TICKS_PER_SECOND: u64 = 100;
+
+/// The part of /proc/PID/stat that matters here.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// The parent's number.
+    pub(crate) parent: u32,
+    /// Own CPU time, user and system.
+    pub(crate) own: Duration,
+    /// CPU time of children that have ended and were waited for.
+    pub(crate) reaped: Duration,
+}
+
+/// Reads /proc/PID/stat; `None` when the process is gone.
+pub(crate) fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name of a process stands in parentheses and may hold anything, so counting starts after the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(Stat {
+        parent: fields.get(1)?.parse().ok()?,
+        own: from_ticks(ticks(11)? + ticks(12)?),
+        reaped: from_ticks(ticks(13)? + ticks(14)?),
+    })
+}
+
+/// CPU time of this process's ended children: exact for a child that was started and awaited in between two readings.
+pub(crate) fn reaped_children() -> Duration {
+    stat(std::process::id()).map_or(Duration::ZERO, |stat| stat.reaped)
+}
+
+/// CPU time of this process itself.
+pub(crate) fn own_time() -> Duration {
+    stat(std::process::id()).map_or(Duration::ZERO, |stat| stat.own)
+}
+
+/// `root` and everything below it that is alive.
+pub(crate) fn tree(root: u32) -> Vec<u32> {
+    let parents: BTreeMap<u32, u32> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(|pid| Some((pid, stat(pid)?.parent)))
+        .collect();
+    descendants(root, &parents)
+}
+
+fn descendants(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
+    let mut found = HashSet::new();
+    if parents.contains_key(&root) {
+        found.insert(root);
+    }
+    loop {
+        let before = found.len();
+        for (pid, parent) in parents {
+            if found.contains(parent) {
+                found.insert(*pid);
+            }
+        }
+        if found.len() == before {
+            let mut found: Vec<u32> = found.into_iter().collect();
+            found.sort_unstable();
+            return found;
+        }
+    }
+}
+
+/// Proportional set size summed over processes, in KiB: shared pages are divided among those who share them,
+/// so that the sum is the memory that the server really takes. A process that ends meanwhile counts nothing.
+pub(crate) fn pss_kib(pids: &[u32]) -> Result<u64> {
+    let mut sum = 0;
+    for pid in pids {
+        let path = format!("/proc/{pid}/smaps_rollup");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => sum += parse_pss(&text).ok_or_else(|| Error::new(format!("{path} has no Pss line")))?,
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::new(format!("{path} may not be read")).advise("run the laboratory as root"));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(sum)
+}
+
+fn parse_pss(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Time that cores have spent since the machine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoreTime {
+    /// Working, for anyone.
+    pub(crate) busy: Duration,
+    /// Ready to work while the hypervisor ran someone else.
+    pub(crate) stolen: Duration,
+}
+
+/// The sum over the given cores.
+pub(crate) fn core_time(cores: &[usize]) -> Result<CoreTime> {
+    Ok(parse_core_time(&read_text("/proc/stat")?, cores))
+}
+
+fn parse_core_time(text: &str, cores: &[usize]) -> CoreTime {
+    let mut sum = CoreTime::default();
+    for line in text.lines() {
+        let mut fields = line.split_whitespace();
+        let core = fields.next().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
+        if !core.is_some_and(|core| cores.contains(&core)) {
+            continue;
+        }
+        let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
+        let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+        // user, nice, system, idle, iowait, irq, softirq, steal
+        sum.busy += from_ticks(at(0) + at(1) + at(2) + at(5) + at(6));
+        sum.stolen += from_ticks(at(7));
+    }
+    sum
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_survives_any_process_name() {
+        let text = "7 (a) R b) S 3 7 7 0 -1 4194304 100 200 0 0 150 50 30 20 20 0 1 0 99 1 1";
+        let expected = Stat { parent: 3, own: Duration::from_secs(2), reaped: Duration::from_millis(500) };
+        assert_eq!(parse_stat(text), Some(expected));
+        assert_eq!(parse_stat("7 (cut"), None);
+    }
+
+    #[test]
+    fn a_tree_holds_grandchildren_and_no_strangers() {
+        let parents = BTreeMap::from([(1, 0), (10, 1), (5, 10), (6, 5), (99, 1)]);
+        assert_eq!(descendants(10, &parents), [5, 6, 10]);
+        assert_eq!(descendants(77, &parents), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn pss_is_read_from_a_rollup() {
+        let text =
+            "5580-7ffe ---p 00000000 00:00 0    [rollup]\nRss:  4096 kB\nPss:        1234 kB\nPss_Dirty:   7 kB\n";
+        assert_eq!(parse_pss(text), Some(1234));
+        assert_eq!(parse_pss("Rss: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn core_time_sums_the_cores_asked_for() {
+        let text = "cpu  1 1 1 1 1 1 1 1\ncpu0 100 0 100 900 5 0 100 50 0 0\ncpu1 10 10 10 9 9 10 10 0 0 0\nintr 5\n";
+        let time = parse_core_time(text, &[0]);
+        assert_eq!((time.busy, time.stolen), (Duration::from_secs(3), Duration::from_millis(500)));
+        assert_eq!(parse_core_time(text, &[0, 1]).busy, Duration::from_millis(3500));
+    }
+
+    #[test]
+    fn this_process_can_be_read() {
+        let own = std::process::id();
+        assert!(tree(own).contains(&own));
+        assert!(pss_kib(&[own]).unwrap() > 0);
+    }
+}

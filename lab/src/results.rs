@@ -1,0 +1,355 @@
+//! The results as they are kept: one versioned schema, written as JSON and as CSV.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context as _, Error, Result, read_text, write_file};
+use crate::host::Host;
+use crate::workload::Profile;
+use crate::wrk::Errors;
+
+/// Rises when a reader of older results would misunderstand.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// The name of the file in the output directory.
+const FILE: &str = "results.json";
+
+/// Everything about one run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Results {
+    /// [`SCHEMA`].
+    pub(crate) schema: u32,
+    /// Always `http` so far.
+    pub(crate) experiment: String,
+    /// When it began, UTC.
+    pub(crate) started: String,
+    /// Rounds asked for.
+    pub(crate) rounds: u32,
+    /// Length of one measurement.
+    pub(crate) seconds: u32,
+    /// How CPU time was read.
+    pub(crate) accounting: String,
+    /// The machine.
+    pub(crate) host: Host,
+    /// Who took part, or why not.
+    pub(crate) subjects: Vec<SubjectRecord>,
+    /// What was measured.
+    pub(crate) samples: Vec<Sample>,
+    /// What could not be measured.
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// A subject as it was found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SubjectRecord {
+    /// The identifier in the table of subjects.
+    pub(crate) id: String,
+    /// The name in tables.
+    pub(crate) title: String,
+    /// What the program says about itself; `None` when it is not here.
+    pub(crate) version: Option<String>,
+    /// Why it did not take part.
+    pub(crate) absent: Option<String>,
+    /// The configurations it ran with.
+    pub(crate) configurations: Vec<Configuration>,
+}
+
+/// An exact configuration.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Configuration {
+    /// Which of the subject's configurations.
+    pub(crate) profile: Profile,
+    /// The command line.
+    pub(crate) command: String,
+    /// Additional environment.
+    pub(crate) environment: Vec<String>,
+    /// Name and text of each file that the laboratory wrote or changed.
+    pub(crate) files: Vec<(String, String)>,
+    /// Names of files taken over as installed.
+    pub(crate) as_installed: Vec<String>,
+}
+
+/// One measurement of one server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// The workload's identifier.
+    pub(crate) workload: String,
+    /// The subject's identifier.
+    pub(crate) subject: String,
+    /// Its configuration.
+    pub(crate) profile: Profile,
+    /// Connections at a time, or processes for `prefork-memory`.
+    pub(crate) connections: u32,
+    /// Which round, from 1.
+    pub(crate) round: u32,
+    /// The figures.
+    pub(crate) measure: Measure,
+}
+
+/// What a measurement consists of.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum Measure {
+    /// Under load.
+    Load(Load),
+    /// At rest.
+    Memory(Memory),
+}
+
+/// Figures under load.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Load {
+    /// The time in which the requests were completed.
+    pub(crate) seconds: f64,
+    /// Completed requests.
+    pub(crate) requests: u64,
+    /// Bytes received.
+    pub(crate) bytes: u64,
+    /// CPU time of the server, in seconds.
+    pub(crate) server_cpu_seconds: f64,
+    /// Latencies in microseconds.
+    pub(crate) p50_us: u64,
+    /// See `p50_us`.
+    pub(crate) p99_us: u64,
+    /// See `p50_us`.
+    pub(crate) max_us: u64,
+    /// What failed.
+    pub(crate) errors: Errors,
+    /// Memory right after the load.
+    pub(crate) pss_kib: u64,
+    /// Processes right after the load.
+    pub(crate) processes: usize,
+    /// Who kept the cores busy.
+    pub(crate) busy: Busy,
+}
+
+impl Load {
+    /// The primary unit.
+    pub(crate) fn per_cpu_second(&self) -> f64 {
+        if self.server_cpu_seconds > 0.0 { self.requests as f64 / self.server_cpu_seconds } else { 0.0 }
+    }
+
+    /// The unit everyone knows.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+}
+
+/// Shares of one core's time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Busy {
+    /// The server.
+    pub(crate) server: f64,
+    /// The load generator.
+    pub(crate) generator: f64,
+    /// Neither of them nor the laboratory, on the two cores.
+    pub(crate) others: f64,
+    /// Taken by the hypervisor, on the two cores.
+    pub(crate) stolen: f64,
+}
+
+/// Figures at rest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// Memory before the connections came, or of fresh children.
+    pub(crate) before_kib: u64,
+    /// Memory while they stay, or of children that have all served.
+    pub(crate) after_kib: u64,
+    /// Server processes.
+    pub(crate) processes: usize,
+    /// Connections that the server closed, or that failed.
+    pub(crate) lost: u64,
+}
+
+/// A measurement that did not happen.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// The workload's identifier.
+    pub(crate) workload: String,
+    /// The subject's identifier.
+    pub(crate) subject: String,
+    /// Its configuration.
+    pub(crate) profile: Profile,
+    /// Which round.
+    pub(crate) round: u32,
+    /// Why.
+    pub(crate) reason: String,
+}
+
+impl Memory {
+    /// What the connections, or serving, added.
+    pub(crate) fn growth_kib(&self) -> f64 {
+        self.after_kib as f64 - self.before_kib as f64
+    }
+}
+
+impl Results {
+    /// The results as JSON.
+    pub(crate) fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).context(|| "write the results as JSON".to_owned())
+    }
+
+    /// Results that [`Results::save`] wrote.
+    pub(crate) fn load(directory: &Path) -> Result<Self> {
+        let path = directory.join(FILE);
+        Self::from_json(&read_text(&path)?).context(|| format!("understand {}", path.display()))
+    }
+
+    fn from_json(text: &str) -> Result<Self> {
+        let value: serde_json::Value = serde_json::from_str(text).context(|| "read JSON".to_owned())?;
+        let schema = &value["schema"];
+        if *schema != SCHEMA {
+            return Err(Error::new(format!("its schema is {schema}, this laboratory reads {SCHEMA}"))
+                .advise("use the laboratory of that time, or measure again"));
+        }
+        serde_json::from_value(value).context(|| "read results".to_owned())
+    }
+
+    /// Writes results.json and raw.csv.
+    pub(crate) fn save(&self, directory: &Path) -> Result<()> {
+        write_file(directory.join(FILE), self.to_json()? + "\n")?;
+        write_file(directory.join("raw.csv"), self.to_csv())
+    }
+
+    /// One line for a measurement; columns that do not apply stay empty.
+    fn to_csv(&self) -> String {
+        let mut csv = "workload,subject,profile,connections,round,seconds,requests,bytes,server_cpu_seconds,\
+                       p50_us,p99_us,max_us,connect_errors,read_errors,write_errors,timeouts,status_errors,\
+                       pss_kib,pss_before_kib,processes,lost,server_busy,generator_busy,others_busy,stolen\n"
+            .to_owned();
+        for sample in &self.samples {
+            csv += &sample.to_csv_line();
+        }
+        csv
+    }
+}
+
+impl Sample {
+    fn to_csv_line(&self) -> String {
+        let profile = match self.profile {
+            Profile::Bare => "bare",
+            Profile::Debian => "debian",
+        };
+        let key = format!("{},{},{profile},{},{}", self.workload, self.subject, self.connections, self.round);
+        match &self.measure {
+            Measure::Load(load) => {
+                let Load { errors, busy, .. } = load;
+                format!(
+                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},,{:.3},{:.3},{:.3},{:.3}\n",
+                    load.seconds,
+                    load.requests,
+                    load.bytes,
+                    load.server_cpu_seconds,
+                    load.p50_us,
+                    load.p99_us,
+                    load.max_us,
+                    errors.connect,
+                    errors.read,
+                    errors.write,
+                    errors.timeout,
+                    errors.status,
+                    load.pss_kib,
+                    load.processes,
+                    busy.server,
+                    busy.generator,
+                    busy.others,
+                    busy.stolen,
+                )
+            }
+            Measure::Memory(memory) => format!(
+                "{key},,,,,,,,,,,,,{},{},{},{},,,,\n",
+                memory.after_kib, memory.before_kib, memory.processes, memory.lost
+            ),
+        }
+    }
+}
+
+/// Results for the tests of everything that reads them.
+#[cfg(test)]
+pub(crate) mod example {
+    use super::*;
+
+    /// A run without samples.
+    pub(crate) fn empty() -> Results {
+        Results {
+            schema: SCHEMA,
+            experiment: "http".to_owned(),
+            started: "2026-01-01 00:00 UTC".to_owned(),
+            rounds: 3,
+            seconds: 4,
+            accounting: "exact".to_owned(),
+            host: Host::default(),
+            subjects: Vec::new(),
+            samples: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// A quiet measurement of one second on one CPU-second.
+    pub(crate) fn load(workload: &str, subject: &str, connections: u32, round: u32, requests: u64) -> Sample {
+        Sample {
+            workload: workload.to_owned(),
+            subject: subject.to_owned(),
+            profile: Profile::Bare,
+            connections,
+            round,
+            measure: Measure::Load(Load {
+                seconds: 1.0,
+                requests,
+                bytes: 0,
+                server_cpu_seconds: 1.0,
+                p50_us: 1000,
+                p99_us: 2000,
+                max_us: 3000,
+                errors: Errors::default(),
+                pss_kib: 1024,
+                processes: 2,
+                busy: Busy { server: 1.0, generator: 0.8, ..Busy::default() },
+            }),
+        }
+    }
+
+    /// A measurement of memory.
+    pub(crate) fn memory(workload: &str, subject: &str, connections: u32, before_kib: u64, after_kib: u64) -> Sample {
+        Sample {
+            workload: workload.to_owned(),
+            subject: subject.to_owned(),
+            profile: Profile::Bare,
+            connections,
+            round: 1,
+            measure: Measure::Memory(Memory { before_kib, after_kib, processes: 2, lost: 0 }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_survive_being_kept() {
+        let mut results = example::empty();
+        results.samples.push(example::load("keepalive", "nginx", 100, 1, 50_000));
+        results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
+        let kept = Results::from_json(&results.to_json().unwrap()).unwrap();
+        assert_eq!(kept.to_csv(), results.to_csv());
+    }
+
+    #[test]
+    fn another_schema_is_refused() {
+        let json = example::empty().to_json().unwrap().replace("\"schema\": 1", "\"schema\": 9");
+        let error = Results::from_json(&json).unwrap_err().to_string();
+        assert!(error.contains("its schema is 9"), "{error}");
+    }
+
+    #[test]
+    fn every_line_of_the_csv_has_every_column() {
+        let mut results = example::empty();
+        results.samples.push(example::load("keepalive", "nginx", 100, 1, 50_000));
+        results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
+        let csv = results.to_csv();
+        let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(columns, [25, 25, 25], "{csv}");
+    }
+}

@@ -1,0 +1,263 @@
+//! A whole run: which measurements, in which order, and what happens to the results.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::bench::{Bench, Trial};
+use crate::cli::HttpOptions;
+use crate::error::{Context as _, Error, Result};
+use crate::host::{self, Host};
+use crate::programs;
+use crate::report;
+use crate::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
+use crate::subject::{self, SUBJECTS, Subject};
+use crate::summary::title;
+use crate::workload::{Entry, WORKLOADS, Workload};
+use crate::wrk;
+
+/// Always measured where the table of workloads has it.
+const FLOOR: &str = "floor";
+
+/// Runs `tsubame-lab run http`.
+pub(crate) fn http(options: &HttpOptions) -> Result<()> {
+    let wrk = programs::find(&[wrk::NAME])
+        .ok_or_else(|| Error::new("the load generator wrk is not installed").advise("apt-get install wrk"))?;
+    let selection = Selection::new(options)?;
+    if let Some(directory) = &options.out {
+        std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
+    }
+
+    let host = Host::observe(programs::version_of(&wrk, &["-v"]).unwrap_or_default());
+    let bench = Bench::new(wrk)?;
+    let mut run = Run {
+        results: Results {
+            schema: SCHEMA,
+            experiment: "http".to_owned(),
+            started: host::now(),
+            rounds: selection.rounds,
+            seconds: selection.seconds,
+            accounting: bench.accounting(),
+            host,
+            subjects: selection.records,
+            samples: Vec::new(),
+            failures: Vec::new(),
+        },
+        programs: selection.programs,
+        bench,
+    };
+    let steps = steps(&selection.workloads, selection.rounds, |subject| run.programs.contains_key(subject));
+    run.take(&steps, options.out.as_ref())?;
+    finish(&run.results, options)
+}
+
+fn finish(results: &Results, options: &HttpOptions) -> Result<()> {
+    if options.json {
+        println!("{}", results.to_json()?);
+    } else {
+        report::print(results);
+    }
+    if let Some(directory) = &options.out {
+        eprintln!("results.json, raw.csv, setup.txt and report.md are in {}", directory.display());
+    }
+    if results.samples.is_empty() {
+        return Err(Error::new("nothing was measured").advise("tsubame-lab doctor"));
+    }
+    Ok(())
+}
+
+/// What the options come to.
+struct Selection {
+    rounds: u32,
+    seconds: u32,
+    workloads: Vec<&'static Workload>,
+    programs: BTreeMap<&'static str, PathBuf>,
+    records: Vec<SubjectRecord>,
+}
+
+impl Selection {
+    fn new(options: &HttpOptions) -> Result<Self> {
+        let workload_ids: Vec<&str> = WORKLOADS.iter().map(|workload| workload.id).collect();
+        let subject_ids: Vec<&str> = SUBJECTS.iter().map(|subject| subject.id).collect();
+        check_names("workload", &options.workloads, &workload_ids)?;
+        check_names("subject", &options.subjects, &subject_ids)?;
+
+        let tsubame = programs::find_tsubame(options.tsubame.as_deref())?;
+        let wanted = |id: &str, chosen: &[String]| chosen.is_empty() || chosen.iter().any(|name| name == id);
+        let mut programs = BTreeMap::new();
+        let mut records = Vec::new();
+        for subject in &SUBJECTS {
+            if subject.id != FLOOR && !wanted(subject.id, &options.subjects) {
+                continue;
+            }
+            let located = subject.program.locate(tsubame.as_deref());
+            records.push(record(subject, &located));
+            if let Ok(program) = located {
+                programs.insert(subject.id, program);
+            }
+        }
+        Ok(Self {
+            rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 3 }),
+            seconds: options.seconds.unwrap_or(if options.quick { 1 } else { 4 }),
+            workloads: WORKLOADS.iter().filter(|workload| wanted(workload.id, &options.workloads)).collect(),
+            programs,
+            records,
+        })
+    }
+}
+
+fn record(subject: &Subject, located: &std::result::Result<PathBuf, String>) -> SubjectRecord {
+    SubjectRecord {
+        id: subject.id.to_owned(),
+        title: subject.title.to_owned(),
+        version: located.as_ref().ok().and_then(|program| programs::version_of(program, subject.version)),
+        absent: located.as_ref().err().map(|remedy| format!("not here; to have it: {remedy}")),
+        configurations: Vec::new(),
+    }
+}
+
+fn check_names(what: &str, asked: &[String], known: &[&str]) -> Result<()> {
+    match asked.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Error::new(format!("there is no {what} {name:?}"))
+            .advise(format!("one of {}, or `tsubame-lab list`", known.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+/// One measurement to take.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    workload: &'static Workload,
+    round: u32,
+    connections: u32,
+    entry: Entry,
+}
+
+/// All measurements in order: within a workload every subject has its turn before any has its second.
+fn steps(workloads: &[&'static Workload], rounds: u32, is_here: impl Fn(&str) -> bool) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for workload in workloads {
+        for round in 1..=rounds {
+            for connections in workload.connections() {
+                let entries = workload.entries.iter().filter(|entry| is_here(entry.subject));
+                steps.extend(entries.map(|entry| Step { workload, round, connections: *connections, entry: *entry }));
+            }
+        }
+    }
+    steps
+}
+
+/// A run in progress.
+struct Run {
+    bench: Bench,
+    programs: BTreeMap<&'static str, PathBuf>,
+    results: Results,
+}
+
+impl Run {
+    /// Takes the measurements; what exists is saved after every round, for a run may be interrupted.
+    fn take(&mut self, steps: &[Step], out: Option<&PathBuf>) -> Result<()> {
+        let progress = progress_bar(steps.len());
+        for (index, step) in steps.iter().enumerate() {
+            let next = steps.get(index + 1);
+            announce(&progress, step);
+            self.measure(step);
+            progress.inc(1);
+            let round_ends = next.is_none_or(|next| (next.workload.id, next.round) != (step.workload.id, step.round));
+            if let Some(directory) = out.filter(|_| round_ends) {
+                self.results.save(directory)?;
+                report::write(&self.results, directory)?;
+            }
+        }
+        progress.finish_and_clear();
+        Ok(())
+    }
+
+    /// A server that cannot be measured must not spoil the others: its failure is a result too.
+    fn measure(&mut self, step: &Step) {
+        let Entry { subject: id, profile } = step.entry;
+        let (Some(subject), Some(program)) = (subject::find(id), self.programs.get(id)) else {
+            return;
+        };
+        let trial = Trial {
+            subject,
+            program,
+            profile,
+            kind: &step.workload.kind,
+            connections: step.connections,
+            seconds: self.results.seconds,
+        };
+        match self.bench.measure(&trial) {
+            Ok((measure, configuration)) => {
+                self.results.samples.push(Sample {
+                    workload: step.workload.id.to_owned(),
+                    subject: id.to_owned(),
+                    profile,
+                    connections: step.connections,
+                    round: step.round,
+                    measure,
+                });
+                self.keep(id, configuration);
+            }
+            Err(error) => self.results.failures.push(Failure {
+                workload: step.workload.id.to_owned(),
+                subject: id.to_owned(),
+                profile,
+                round: step.round,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    /// Keeps the first configuration of each kind; later ones differ in the port only.
+    fn keep(&mut self, id: &str, configuration: Configuration) {
+        let record = self.results.subjects.iter_mut().find(|record| record.id == id);
+        if let Some(record) = record
+            && record.configurations.iter().all(|kept| kept.profile != configuration.profile)
+        {
+            record.configurations.push(configuration);
+        }
+    }
+}
+
+fn progress_bar(length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {eta} left  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length as u64).with_style(style)
+}
+
+/// Says what is being measured: in the bar, or line by line where there is no terminal to draw on.
+fn announce(progress: &ProgressBar, step: &Step) {
+    let Step { workload, round, connections, entry } = step;
+    let text = format!("{} round {round}: {}, {connections} connections", workload.id, title(*entry));
+    if std::io::stderr().is_terminal() {
+        progress.set_message(text);
+    } else {
+        eprintln!("[{}/{}] {text}", progress.position() + 1, progress.length().unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload;
+
+    #[test]
+    fn rounds_alternate_over_all_subjects() {
+        let keepalive = workload::find("keepalive").unwrap();
+        let here = ["floor", "nginx", "h2o"];
+        let steps = steps(&[keepalive], 2, |subject| here.contains(&subject));
+        let order: Vec<(u32, &str)> = steps.iter().map(|step| (step.round, step.entry.subject)).collect();
+        let expected = [(1, "floor"), (1, "nginx"), (1, "h2o"), (2, "floor"), (2, "nginx"), (2, "h2o")];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known_ones() {
+        let error = check_names("workload", &["keepalife".to_owned()], &["keepalive", "close"]).unwrap_err();
+        assert!(error.to_string().contains("keepalive, close"), "{error}");
+        assert!(check_names("workload", &[], &["keepalive"]).is_ok());
+    }
+}

@@ -1,0 +1,170 @@
+//! A server while it is being measured: started, ready, and gone with all its processes afterwards.
+
+use std::fs::File;
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::accounting::{Accounting, Group};
+use crate::error::{Context as _, Error, Result, write_file};
+use crate::launch;
+use crate::procfs;
+use crate::subject::{Recipe, Site};
+
+/// How long a server may take to accept its first connection.
+const START_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long a server may take to end after it was asked to.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often to look.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Lines of a log shown when a server does not start.
+const LOG_LINES: usize = 8;
+
+/// A running server; dropping it ends all its processes.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    group: Group,
+}
+
+impl Server {
+    /// Writes the configuration, starts `program` on `core` and waits until it accepts connections.
+    pub(crate) fn start(
+        accounting: &Accounting,
+        core: usize,
+        program: &Path,
+        recipe: &Recipe,
+        site: &Site,
+    ) -> Result<Self> {
+        for file in &recipe.files {
+            let path = site.directory.join(&file.name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).context(|| format!("create {}", parent.display()))?;
+            }
+            write_file(path, &file.text)?;
+        }
+        let output_path = site.directory.join("output.log");
+        let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
+        let errors = output.try_clone().context(|| "share a log file".to_owned())?;
+
+        let group = accounting.group("server")?;
+        let mut command = launch::command(group.entrance().as_deref(), core, program)?;
+        command
+            .args(&recipe.arguments)
+            .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&site.directory)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            // Apache's parent ends by signalling its whole process group, which must not be ours.
+            .process_group(0);
+        let child = command.spawn().context(|| format!("start {}", program.display()))?;
+        let mut server = Self { child, group };
+        server.await_ready(site)?;
+        Ok(server)
+    }
+
+    fn await_ready(&mut self, site: &Site) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        while TcpStream::connect_timeout(&site.address, START_LIMIT).is_err() {
+            let trouble = match self.child.try_wait() {
+                Ok(Some(status)) => format!("it ended at once ({status})"),
+                _ if Instant::now() > deadline => format!("nothing listens on {} after {START_LIMIT:?}", site.address),
+                _ => {
+                    std::thread::sleep(INTERVAL);
+                    continue;
+                }
+            };
+            return Err(Error::new(format!("{trouble}{}", last_words(&site.directory))));
+        }
+        Ok(())
+    }
+
+    /// CPU time used by all processes so far.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        self.group.cpu(self.child.id())
+    }
+
+    /// The living processes.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.group.pids(self.child.id())
+    }
+
+    /// Memory of all processes, in KiB.
+    pub(crate) fn pss_kib(&self) -> Result<u64> {
+        procfs::pss_kib(&self.pids())
+    }
+
+    /// Waits until there are more than `children` processes: those and their parent.
+    pub(crate) fn await_children(&self, children: u32) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        while self.pids().len() <= children as usize {
+            if Instant::now() > deadline {
+                let count = self.pids().len();
+                return Err(Error::new(format!(
+                    "it has {count} processes after {START_LIMIT:?}, not {children} children and a parent"
+                )));
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Ok(())
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for pid in self.pids() {
+            if let Some(pid) = Pid::from_raw(pid as i32) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
+    fn await_end(&mut self) -> bool {
+        let deadline = Instant::now() + STOP_LIMIT;
+        loop {
+            let parent_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+            if parent_ended && self.pids().is_empty() {
+                return true;
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(INTERVAL);
+        }
+    }
+}
+
+impl Drop for Server {
+    /// Asks the first process, as an administrator would, then insists with all of them.
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32)
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if !self.await_end() {
+            self.signal_all(Signal::KILL);
+            self.await_end();
+        }
+    }
+}
+
+/// The ends of the logs, indented, for an error message.
+fn last_words(directory: &Path) -> String {
+    ["output.log", "error.log"]
+        .iter()
+        .filter_map(|name| std::fs::read_to_string(directory.join(name)).ok())
+        .flat_map(|text| {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let skipped = lines.len().saturating_sub(LOG_LINES);
+            lines.into_iter().skip(skipped)
+        })
+        .map(|line| format!("\n    {line}"))
+        .collect()
+}

@@ -1,0 +1,295 @@
+//! Who is measured: the table of servers. One code path starts them all; only configuration differs.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::config::{apache, caddy, h2o, lighttpd, nginx};
+use crate::error::Result;
+use crate::programs;
+use crate::workload::Profile;
+
+/// Children of every prefork server: enough for 100 connections at once, and the number whose memory is measured.
+pub(crate) const PREFORK_CHILDREN: u32 = 256;
+
+/// Connections that every event-driven server is told to allow.
+pub(crate) const CAPACITY: u32 = 12_000;
+
+/// Long enough that no server closes an idle connection while it is measured.
+pub(crate) const KEEP_ALIVE_SECONDS: u32 = 600;
+
+/// The queue of connections not yet accepted; the kernel may cut it down (net.core.somaxconn).
+pub(crate) const BACKLOG: u32 = 4095;
+
+/// The table.
+pub(crate) static SUBJECTS: [Subject; 11] = [
+    Subject {
+        id: "floor",
+        title: "floor (bare epoll loop)",
+        program: Program::Lab,
+        version: &["--version"],
+        recipe: floor_recipe,
+    },
+    Subject {
+        id: "tsubame-percore",
+        title: "Tsubame percore",
+        program: Program::Tsubame,
+        version: &["-v"],
+        recipe: |site| apache::tsubame(site, "percore"),
+    },
+    Subject {
+        id: "tsubame-prefork",
+        title: "Tsubame prefork",
+        program: Program::Tsubame,
+        version: &["-v"],
+        recipe: |site| apache::tsubame(site, "prefork"),
+    },
+    Subject {
+        id: "nginx",
+        title: "nginx",
+        program: NGINX,
+        version: &["-v"],
+        recipe: |site| nginx::recipe(site, false),
+    },
+    Subject {
+        id: "nginx-ofc",
+        title: "nginx with open_file_cache",
+        program: NGINX,
+        version: &["-v"],
+        recipe: |site| nginx::recipe(site, true),
+    },
+    Subject {
+        id: "lighttpd",
+        title: "lighttpd",
+        program: Program::System { names: &["lighttpd"], package: "lighttpd" },
+        version: &["-v"],
+        recipe: lighttpd::recipe,
+    },
+    Subject {
+        id: "h2o",
+        title: "h2o",
+        program: Program::System { names: &["h2o"], package: "h2o" },
+        version: &["-v"],
+        recipe: h2o::recipe,
+    },
+    Subject {
+        id: "caddy",
+        title: "caddy",
+        program: Program::System { names: &["caddy"], package: "caddy" },
+        version: &["version"],
+        recipe: caddy::recipe,
+    },
+    Subject {
+        id: "apache-prefork",
+        title: "Apache prefork",
+        program: APACHE,
+        version: &["-v"],
+        recipe: |site| apache::apache(site, "prefork"),
+    },
+    Subject {
+        id: "apache-worker",
+        title: "Apache worker",
+        program: APACHE,
+        version: &["-v"],
+        recipe: |site| apache::apache(site, "worker"),
+    },
+    Subject {
+        id: "apache-event",
+        title: "Apache event",
+        program: APACHE,
+        version: &["-v"],
+        recipe: |site| apache::apache(site, "event"),
+    },
+];
+
+const NGINX: Program = Program::System { names: &["nginx"], package: "nginx" };
+
+/// Apache httpd under Debian's name and its own.
+pub(crate) const APACHE: Program = Program::System { names: &["apache2", "httpd"], package: "apache2" };
+
+/// A server with one way of running it.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// The name on the command line and in the results.
+    pub(crate) id: &'static str,
+    /// The name in tables.
+    pub(crate) title: &'static str,
+    /// What to start.
+    pub(crate) program: Program,
+    /// The arguments that make it tell its version.
+    pub(crate) version: &'static [&'static str],
+    /// Its configuration and command line for a site.
+    pub(crate) recipe: fn(&Site) -> Result<Recipe>,
+}
+
+/// Which program a subject is.
+#[derive(Debug)]
+pub(crate) enum Program {
+    /// The server of this project.
+    Tsubame,
+    /// This program.
+    Lab,
+    /// Something installed on the machine.
+    System {
+        /// Names it is known by.
+        names: &'static [&'static str],
+        /// The Debian package that brings it.
+        package: &'static str,
+    },
+}
+
+impl Program {
+    /// Where it is, or what to do to have it.
+    pub(crate) fn locate(&self, tsubame: Option<&Path>) -> std::result::Result<PathBuf, String> {
+        match self {
+            Self::Lab => std::env::current_exe().map_err(|error| error.to_string()),
+            Self::Tsubame => tsubame
+                .map(Path::to_owned)
+                .ok_or_else(|| "cargo build --release -p tsubame, or give --tsubame PATH".to_owned()),
+            Self::System { names, package } => {
+                programs::find(names).ok_or_else(|| format!("apt-get install --no-install-recommends {package}"))
+            }
+        }
+    }
+}
+
+/// What a configuration is written for.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// The server's own directory: configuration, logs, PID file.
+    pub(crate) directory: PathBuf,
+    /// The documents, the same for everyone.
+    pub(crate) documents: PathBuf,
+    /// Where to listen.
+    pub(crate) address: SocketAddr,
+    /// Which configuration.
+    pub(crate) profile: Profile,
+    /// Whether the clients of the floor, which cannot read, want a connection for each request.
+    pub(crate) close: bool,
+    /// Whom a server that root started turns into.
+    pub(crate) account: Option<Account>,
+    /// Where Apache is configured and has its modules, if it is here.
+    pub(crate) apache: Option<apache::Installation>,
+}
+
+/// An unprivileged user and its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// The user's name.
+    pub(crate) user: &'static str,
+    /// The group's name.
+    pub(crate) group: &'static str,
+    /// The user's number.
+    pub(crate) uid: u32,
+    /// The group's number.
+    pub(crate) gid: u32,
+}
+
+impl Account {
+    /// Debian's account for web servers, else the one that owns nothing; `None` when we are not root.
+    pub(crate) fn choose() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        Self::among(&std::fs::read_to_string("/etc/passwd").unwrap_or_default())
+    }
+
+    fn among(users: &str) -> Option<Self> {
+        [("www-data", "www-data"), ("nobody", "nogroup")].into_iter().find_map(|(user, group)| {
+            let line = users.lines().find(|line| line.split(':').next() == Some(user))?;
+            let mut numbers = line.split(':').skip(2).map_while(|field| field.parse().ok());
+            Some(Self { user, group, uid: numbers.next()?, gid: numbers.next()? })
+        })
+    }
+}
+
+/// How to start a server for a site.
+#[derive(Debug, Default)]
+pub(crate) struct Recipe {
+    /// Files to write into the site's directory.
+    pub(crate) files: Vec<ConfigFile>,
+    /// The command line after the program.
+    pub(crate) arguments: Vec<String>,
+    /// Additional environment.
+    pub(crate) environment: Vec<(&'static str, String)>,
+}
+
+/// One file of a configuration.
+#[derive(Debug)]
+pub(crate) struct ConfigFile {
+    /// Its name relative to the site's directory.
+    pub(crate) name: String,
+    /// Its text.
+    pub(crate) text: String,
+    /// Taken over as installed on the machine, hence not worth keeping beside the results.
+    pub(crate) as_installed: bool,
+}
+
+impl ConfigFile {
+    /// A file that the laboratory composed.
+    pub(crate) fn composed(name: impl Into<String>, text: String) -> Self {
+        Self { name: name.into(), text, as_installed: false }
+    }
+}
+
+/// The subject of that name.
+pub(crate) fn find(id: &str) -> Option<&'static Subject> {
+    SUBJECTS.iter().find(|subject| subject.id == id)
+}
+
+fn floor_recipe(site: &Site) -> Result<Recipe> {
+    let mut arguments = vec!["floor".to_owned(), "--listen".to_owned(), site.address.to_string()];
+    if site.close {
+        arguments.push("--close".to_owned());
+    }
+    Ok(Recipe { arguments, ..Recipe::default() })
+}
+
+/// A site for the tests of configurations.
+#[cfg(test)]
+pub(crate) fn example_site(profile: Profile) -> Site {
+    Site {
+        directory: "/lab/server".into(),
+        documents: "/lab/documents".into(),
+        address: SocketAddr::from(([127, 88, 0, 1], 8080)),
+        profile,
+        close: false,
+        account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
+        apache: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for subject in &SUBJECTS {
+            assert_eq!(find(subject.id).map(|found| found.title), Some(subject.title));
+        }
+        assert!(find("iis").is_none());
+    }
+
+    #[test]
+    fn a_missing_program_says_how_to_get_it() {
+        let nowhere = Program::System { names: &["no-such-server"], package: "no-such-package" };
+        assert!(nowhere.locate(None).unwrap_err().contains("apt-get install"));
+        assert!(Program::Tsubame.locate(None).unwrap_err().contains("--tsubame"));
+    }
+
+    #[test]
+    fn an_account_is_found_with_its_numbers() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65533:nobody:/:/bin/false\n";
+        let expected = Account { user: "nobody", group: "nogroup", uid: 65534, gid: 65533 };
+        assert_eq!(Account::among(users), Some(expected));
+        assert_eq!(Account::among("root:x:0:0:root:/root:/bin/sh\n"), None);
+    }
+
+    #[test]
+    fn the_floor_is_told_when_to_close() {
+        let mut site = example_site(Profile::Bare);
+        assert!(!floor_recipe(&site).unwrap().arguments.contains(&"--close".to_owned()));
+        site.close = true;
+        assert!(floor_recipe(&site).unwrap().arguments.contains(&"--close".to_owned()));
+    }
+}

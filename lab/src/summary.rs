@@ -1,0 +1,170 @@
+//! Medians over rounds, and ratios between subjects of the same round.
+
+use std::collections::BTreeMap;
+
+use crate::results::{Load, Measure, Memory, Results, Sample};
+use crate::stats;
+use crate::subject;
+use crate::workload::{Entry, Profile, Workload};
+
+/// A figure of a measurement under load.
+pub(crate) type Figure = fn(&Load) -> f64;
+
+/// One subject on one workload with one number of connections: all rounds.
+#[derive(Debug)]
+pub(crate) struct Cell<'a> {
+    rounds: BTreeMap<u32, &'a Sample>,
+}
+
+impl<'a> Cell<'a> {
+    /// The rounds under load, with their numbers.
+    fn loads(&self) -> impl Iterator<Item = (u32, &'a Load)> {
+        self.rounds.iter().filter_map(|(round, sample)| match &sample.measure {
+            Measure::Load(load) => Some((*round, load)),
+            Measure::Memory(_) => None,
+        })
+    }
+
+    /// The rounds at rest.
+    fn memories(&self) -> impl Iterator<Item = &'a Memory> {
+        self.rounds.values().filter_map(|sample| match &sample.measure {
+            Measure::Memory(memory) => Some(memory),
+            Measure::Load(_) => None,
+        })
+    }
+
+    /// The median of a figure under load.
+    pub(crate) fn median(&self, figure: Figure) -> Option<f64> {
+        stats::median(&self.values(figure))
+    }
+
+    /// The spread of a figure under load.
+    pub(crate) fn spread(&self, figure: Figure) -> Option<f64> {
+        stats::spread(&self.values(figure))
+    }
+
+    fn values(&self, figure: Figure) -> Vec<f64> {
+        self.loads().map(|(_, load)| figure(load)).collect()
+    }
+
+    /// The median of a figure at rest.
+    pub(crate) fn median_memory(&self, figure: fn(&Memory) -> f64) -> Option<f64> {
+        stats::median(&self.memories().map(figure).collect::<Vec<_>>())
+    }
+
+    /// Errors of all rounds together; for memory, connections lost.
+    pub(crate) fn errors(&self) -> u64 {
+        let failed: u64 = self.loads().map(|(_, load)| load.errors.total()).sum();
+        failed + self.memories().map(|memory| memory.lost).sum::<u64>()
+    }
+
+    /// The median over rounds of this cell's requests per CPU-second over the other's in the same round, which
+    /// cancels what changes slowly on the machine.
+    pub(crate) fn ratio(&self, other: &Cell<'_>) -> Option<f64> {
+        let theirs: BTreeMap<u32, &Load> = other.loads().collect();
+        let ratios: Vec<f64> = self
+            .loads()
+            .filter_map(|(round, load)| Some(load.per_cpu_second() / theirs.get(&round)?.per_cpu_second()))
+            .filter(|ratio| ratio.is_finite())
+            .collect();
+        stats::median(&ratios)
+    }
+}
+
+/// Whom and what a cell is about.
+type Key = (String, u32, String, Profile);
+
+/// All cells of a run.
+#[derive(Debug)]
+pub(crate) struct Summary<'a> {
+    cells: BTreeMap<Key, Cell<'a>>,
+}
+
+impl<'a> Summary<'a> {
+    /// Sorts the samples into cells.
+    pub(crate) fn of(results: &'a Results) -> Self {
+        let mut cells: BTreeMap<Key, Cell<'a>> = BTreeMap::new();
+        for sample in &results.samples {
+            let key = (sample.workload.clone(), sample.connections, sample.subject.clone(), sample.profile);
+            let cell = cells.entry(key).or_insert_with(|| Cell { rounds: BTreeMap::new() });
+            cell.rounds.insert(sample.round, sample);
+        }
+        Self { cells }
+    }
+
+    /// The cell of a subject, if it was measured.
+    pub(crate) fn cell(&self, workload: &Workload, connections: u32, entry: Entry) -> Option<&Cell<'a>> {
+        let key = (workload.id.to_owned(), connections, entry.subject.to_owned(), entry.profile);
+        self.cells.get(&key)
+    }
+
+    /// The measured cells of a workload, in the order of its table.
+    pub(crate) fn rows(&self, workload: &'static Workload) -> Vec<(Entry, u32, &Cell<'a>)> {
+        let mut rows = Vec::new();
+        for entry in workload.entries {
+            for connections in workload.connections() {
+                if let Some(cell) = self.cell(workload, *connections, *entry) {
+                    rows.push((*entry, *connections, cell));
+                }
+            }
+        }
+        rows
+    }
+
+    /// Of `peers`, the one with the most requests per CPU-second.
+    pub(crate) fn best(&self, workload: &Workload, connections: u32, peers: &[Entry]) -> Option<(Entry, &Cell<'a>)> {
+        peers
+            .iter()
+            .filter_map(|peer| Some((*peer, self.cell(workload, connections, *peer)?)))
+            .filter_map(|(peer, cell)| Some((cell.median(Load::per_cpu_second)?, peer, cell)))
+            .max_by(|(a, ..), (b, ..)| a.total_cmp(b))
+            .map(|(_, peer, cell)| (peer, cell))
+    }
+}
+
+/// The name of a subject under a configuration.
+pub(crate) fn title(entry: Entry) -> String {
+    let title = subject::find(entry.subject).map_or(entry.subject, |subject| subject.title);
+    match entry.profile {
+        Profile::Bare => title.to_owned(),
+        Profile::Debian => format!("{title}, Debian's configuration"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::example;
+    use crate::workload;
+
+    const A: Entry = Entry { subject: "tsubame-percore", profile: Profile::Bare };
+    const B: Entry = Entry { subject: "nginx", profile: Profile::Bare };
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let mut results = example::empty();
+        // The machine halves its speed in every round; the ratio stays.
+        for (round, requests) in [(1, 8000), (2, 4000), (3, 2000)] {
+            results.samples.push(example::load("keepalive", A.subject, 100, round, requests));
+            results.samples.push(example::load("keepalive", B.subject, 100, round, requests / 2));
+        }
+        let summary = Summary::of(&results);
+        let workload = workload::find("keepalive").unwrap();
+        let (a, b) = (summary.cell(workload, 100, A).unwrap(), summary.cell(workload, 100, B).unwrap());
+        assert_eq!(a.ratio(b), Some(2.0));
+        assert_eq!(a.median(Load::per_cpu_second), Some(4000.0));
+        let best = summary.best(workload, 100, &[B, A]).map(|(entry, _)| entry);
+        assert_eq!(best, Some(A));
+    }
+
+    #[test]
+    fn rows_follow_the_table_and_skip_the_absent() {
+        let mut results = example::empty();
+        results.samples.push(example::load("keepalive", B.subject, 100, 1, 1));
+        results.samples.push(example::load("keepalive", A.subject, 100, 1, 1));
+        let summary = Summary::of(&results);
+        let rows = summary.rows(workload::find("keepalive").unwrap());
+        let subjects: Vec<&str> = rows.iter().map(|(entry, ..)| entry.subject).collect();
+        assert_eq!(subjects, [A.subject, B.subject]);
+    }
+}

@@ -1,0 +1,205 @@
+//! Reasons to disbelieve a run. They are printed above the figures, not below.
+
+use std::fmt;
+
+use crate::results::{Load, Measure, Results, Sample};
+use crate::summary::{Summary, title};
+use crate::workload::{self, Entry, WORKLOADS};
+
+/// Fewer rounds have no median worth the name.
+const ROUNDS_MIN: u32 = 3;
+/// Shorter measurements consist of start and end.
+const SECONDS_MIN: u32 = 2;
+/// Above this share of its core the load generator has nothing in reserve.
+const GENERATOR_BUSY_MAX: f64 = 0.95;
+/// Below this share of its core the server has something in reserve.
+const SERVER_BUSY_MIN: f64 = 0.90;
+/// More work of others than this on the two cores disturbs both sides.
+const OTHERS_MAX: f64 = 0.05;
+/// More stolen time than this means that the machine is not ours.
+const STOLEN_MAX: f64 = 0.02;
+/// Rounds that differ more than this measure something else.
+const SPREAD_MAX: f64 = 0.10;
+
+/// One reason.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Doubt {
+    /// Too few rounds.
+    FewRounds(u32),
+    /// Too short measurements.
+    Short(u32),
+    /// Server and load generator had to share a core.
+    OneCore,
+    /// CPU time was read in ticks.
+    CoarseClock,
+    /// The load generator was the limit, not the server.
+    GeneratorSaturated(Vec<String>),
+    /// Somebody else worked on the two cores: in so many measurements, at worst this share.
+    OthersBusy(usize, f64),
+    /// The hypervisor took time away.
+    Stolen(usize, f64),
+    /// Requests failed or connections were lost.
+    Errors(Vec<String>),
+    /// Rounds differ.
+    Spread(Vec<String>),
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FewRounds(rounds) => write!(f, "only {rounds} round(s): use --rounds {ROUNDS_MIN} or more"),
+            Self::Short(seconds) => {
+                write!(f, "only {seconds} s for each measurement: use --seconds {SECONDS_MIN} or more")
+            }
+            Self::OneCore => f.write_str("server and load generator shared one core: latencies and req/s mean little"),
+            Self::CoarseClock => {
+                f.write_str("no control group was writable, CPU time was read in ticks of 10 ms: run as root")
+            }
+            Self::GeneratorSaturated(who) => write!(
+                f,
+                "the load generator was the limit, so req/s and latencies say little (requests per CPU-second \
+                 remain): {}",
+                who.join("; ")
+            ),
+            Self::OthersBusy(count, worst) => write!(
+                f,
+                "other programs worked on the two cores during {count} measurement(s), up to {:.0} % of their time",
+                worst * 100.0
+            ),
+            Self::Stolen(count, worst) => {
+                write!(f, "the hypervisor took time away during {count} measurement(s), up to {:.0} %", worst * 100.0)
+            }
+            Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", who.join("; ")),
+            Self::Spread(who) => {
+                write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, who.join("; "))
+            }
+        }
+    }
+}
+
+/// All reasons against a run, gravest first.
+pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    if results.rounds < ROUNDS_MIN {
+        doubts.push(Doubt::FewRounds(results.rounds));
+    }
+    if results.seconds < SECONDS_MIN {
+        doubts.push(Doubt::Short(results.seconds));
+    }
+    if results.host.cores == 1 {
+        doubts.push(Doubt::OneCore);
+    }
+    if results.accounting.contains("coarse") {
+        doubts.push(Doubt::CoarseClock);
+    }
+    doubts.extend(about_machine(&results.samples));
+    doubts.extend(about_cells(summary));
+    doubts
+}
+
+fn about_machine(samples: &[Sample]) -> Vec<Doubt> {
+    let loads = || {
+        samples.iter().filter_map(|sample| match &sample.measure {
+            Measure::Load(load) => Some(load),
+            Measure::Memory(_) => None,
+        })
+    };
+    let above = |limit: f64, share: fn(&Load) -> f64| {
+        let shares: Vec<f64> = loads().map(share).filter(|share| *share > limit).collect();
+        let worst = shares.iter().copied().fold(0.0, f64::max);
+        (!shares.is_empty()).then_some((shares.len(), worst))
+    };
+    let others = above(OTHERS_MAX, |load| load.busy.others).map(|(count, worst)| Doubt::OthersBusy(count, worst));
+    let stolen = above(STOLEN_MAX, |load| load.busy.stolen).map(|(count, worst)| Doubt::Stolen(count, worst));
+    others.into_iter().chain(stolen).collect()
+}
+
+fn about_cells(summary: &Summary<'_>) -> Vec<Doubt> {
+    let (mut saturated, mut errors, mut spread) = (Vec::new(), Vec::new(), Vec::new());
+    for workload in &WORKLOADS {
+        for (entry, connections, cell) in summary.rows(workload) {
+            let name = name(workload, entry, connections);
+            let generator = cell.median(|load| load.busy.generator).unwrap_or(0.0);
+            let server = cell.median(|load| load.busy.server).unwrap_or(1.0);
+            if generator > GENERATOR_BUSY_MAX && server < SERVER_BUSY_MIN {
+                saturated.push(format!("{name} (server {:.0} % busy)", server * 100.0));
+            }
+            if cell.errors() > 0 {
+                errors.push(format!("{name} ({})", cell.errors()));
+            }
+            if let Some(share) = cell.spread(Load::per_cpu_second).filter(|share| *share > SPREAD_MAX) {
+                spread.push(format!("{name} ({:.0} %)", share * 100.0));
+            }
+        }
+    }
+    let some = |who: Vec<String>, doubt: fn(Vec<String>) -> Doubt| (!who.is_empty()).then(|| doubt(who));
+    [some(errors, Doubt::Errors), some(saturated, Doubt::GeneratorSaturated), some(spread, Doubt::Spread)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn name(workload: &workload::Workload, entry: Entry, connections: u32) -> String {
+    if workload.connections().len() > 1 {
+        format!("{}/{connections} {}", workload.id, title(entry))
+    } else {
+        format!("{} {}", workload.id, title(entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::example;
+
+    fn doubts_of(results: &Results) -> Vec<Doubt> {
+        doubts(results, &Summary::of(results))
+    }
+
+    fn with(change: fn(&mut Load)) -> Results {
+        let mut results = example::empty();
+        let mut sample = example::load("keepalive", "nginx", 100, 1, 1000);
+        if let Measure::Load(load) = &mut sample.measure {
+            change(load);
+        }
+        results.samples.push(sample);
+        results
+    }
+
+    #[test]
+    fn a_quiet_thorough_run_raises_no_doubt() {
+        assert_eq!(doubts_of(&with(|_| ())), []);
+    }
+
+    #[test]
+    fn a_quick_run_does() {
+        let mut results = with(|_| ());
+        (results.rounds, results.seconds, results.host.cores) = (1, 1, 1);
+        results.accounting = crate::accounting::Accounting::ProcessTree.to_string();
+        let expected = [Doubt::FewRounds(1), Doubt::Short(1), Doubt::OneCore, Doubt::CoarseClock];
+        assert_eq!(doubts_of(&results), expected);
+    }
+
+    #[test]
+    fn a_saturated_generator_matters_only_when_the_server_waits() {
+        let both_busy = with(|load| load.busy.generator = 1.0);
+        assert_eq!(doubts_of(&both_busy), []);
+        let server_waits = with(|load| (load.busy.generator, load.busy.server) = (1.0, 0.5));
+        assert!(matches!(&doubts_of(&server_waits)[..], [Doubt::GeneratorSaturated(who)] if who.len() == 1));
+    }
+
+    #[test]
+    fn errors_and_neighbours_are_told() {
+        let errors = doubts_of(&with(|load| load.errors.timeout = 7));
+        assert_eq!(errors, [Doubt::Errors(vec!["keepalive nginx (7)".to_owned()])]);
+        let neighbours = doubts_of(&with(|load| (load.busy.others, load.busy.stolen) = (0.2, 0.03)));
+        assert_eq!(neighbours, [Doubt::OthersBusy(1, 0.2), Doubt::Stolen(1, 0.03)]);
+    }
+
+    #[test]
+    fn rounds_that_differ_are_told() {
+        let mut results = with(|_| ());
+        results.samples.push(example::load("keepalive", "nginx", 100, 2, 2000));
+        assert!(matches!(&doubts_of(&results)[..], [Doubt::Spread(_)]));
+    }
+}
