@@ -6,7 +6,7 @@
 //!
 //! Reading a request uses, in this order, [`Head::parse`] (request line and fields), [`Framing::of`] (is there a
 //! body, and where does it end), [`Chunked`] (the body, when chunked) and [`decode_path`] (what is asked for).
-//! Answering one uses [`conditional::evaluate`](conditional::evaluate), [`range::resolve`] and [`ResponseHead`].
+//! Answering one uses [`conditional::evaluate`], [`range::resolve`] and [`ResponseHead`].
 //!
 //! Where Apache httpd 2.4.71 and the RFCs agree, this crate does the same; where they differ, the module says which
 //! of the two it follows and why.

@@ -33,6 +33,9 @@ macro_rules! known {
             $(#[doc = concat!("`", $name, "`")] $variant,)*
         }
 
+        /// [`Known::name`] as bytes, by discriminant.
+        static NAMES: &[&[u8]] = &[$($name.as_bytes(),)*];
+
         impl Known {
             /// All of them, in the order of their discriminants.
             pub const ALL: &'static [Known] = &[$(Known::$variant,)*];
@@ -97,7 +100,11 @@ impl Known {
             19 => &[Known::IfUnmodifiedSince, Known::ProxyAuthorization],
             _ => return None,
         };
-        candidates.iter().copied().find(|known| known.name().as_bytes().eq_ignore_ascii_case(name))
+        // The first letter rules out most candidates without a call.
+        let initial = name[0] | 0x20;
+        candidates.iter().copied().find(|known| {
+            NAMES[*known as usize][0] | 0x20 == initial && NAMES[*known as usize].eq_ignore_ascii_case(name)
+        })
     }
 }
 

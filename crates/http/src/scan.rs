@@ -5,10 +5,17 @@ pub(crate) const fn is_token(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
 
+/// The index of the first byte from `from` on that is no token character; `buf.len()` if there is none.
+#[inline]
+pub(crate) fn token_end(buf: &[u8], from: usize) -> usize {
+    buf[from..].iter().position(|&byte| !is_token(byte)).map_or(buf.len(), |len| from + len)
+}
+
 /// The index of the first byte from `from` on that is below `bound` or DEL; `buf.len()` if there is none.
 ///
 /// `bound` is at most 0x80. Eight bytes are tested at once, in plain integer arithmetic: subtracting `bound` from a
 /// byte below it borrows into the top bit. A borrow can spill over into higher bytes only, so the lowest mark is true.
+#[inline]
 pub(crate) fn find_below(buf: &[u8], from: usize, bound: u8) -> usize {
     const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);

@@ -36,7 +36,7 @@ pub enum EncodedSlashes {
 pub enum PathError {
     /// `%` without two hexadecimal digits: 400.
     BadEscape,
-    /// `/../` above the root, or a path that does not start with a slash: 400 (Apache's AH10244).
+    /// `/../` above the root, a path that does not start with a slash, or a raw NUL: 400 (Apache's AH10244).
     Invalid,
     /// `%2F` under [`EncodedSlashes::Off`]: 404.
     EncodedSlash,
@@ -59,7 +59,7 @@ impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PathError::BadEscape => "a percent sign is not followed by two hexadecimal digits",
-            PathError::Invalid => "the path does not stay below the root",
+            PathError::Invalid => "the path is not absolute or leads above the root",
             PathError::EncodedSlash => "found %2f (encoded '/') in the path, which AllowEncodedSlashes forbids",
             PathError::EncodedNul => "found %00 in the path",
         })
@@ -79,8 +79,8 @@ impl std::error::Error for PathError {}
 /// On` does not let `..%2f` climb above the root either.
 pub fn decode_path(raw: &[u8], options: &PathOptions) -> Result<String, PathError> {
     if is_clean(raw) {
-        // Clean paths are ASCII, so this neither fails nor maps anything.
-        return Ok(text::from_bytes(raw).into_owned());
+        // Clean paths are ASCII, so the check that Rust wants never fails.
+        return String::from_utf8(raw.to_vec()).map_err(|_| PathError::Invalid);
     }
     if raw == b"*" {
         return Ok("*".to_owned());
@@ -181,10 +181,14 @@ fn unescape(raw: &[u8], slashes: EncodedSlashes) -> Result<(Vec<u8>, Option<Path
     let mut refusal = None;
     let mut rest = raw;
     while let [byte, tail @ ..] = rest {
-        if *byte != b'%' {
-            path.push(*byte);
-            rest = tail;
-            continue;
+        match byte {
+            b'%' => {}
+            0 => return Err(PathError::Invalid),
+            _ => {
+                path.push(*byte);
+                rest = tail;
+                continue;
+            }
         }
         match escaped_byte(rest).ok_or(PathError::BadEscape)? {
             b'/' if slashes != EncodedSlashes::On => {
@@ -226,7 +230,7 @@ fn normalize(path: &mut Vec<u8>, merge: bool) -> Result<(), PathError> {
                 let parent = path[..written - 1].iter().rposition(|&b| b == b'/').ok_or(PathError::Invalid)?;
                 written = parent + 1;
             }
-            b"" if merge || written == 1 && read == written => {}
+            b"" if merge || written == 1 => {}
             _ => {
                 path.copy_within(read..end, written);
                 written += end - read;
@@ -325,6 +329,7 @@ mod tests {
             ("/d/..%2fa", Ok("/a"), Ok("/d/..%2fa")),
             ("/d/%2f/e", Ok("/d///e"), Ok("/d/%2f/e")),
             ("/d//../a", Ok("/d/a"), Ok("/a")),
+            ("/d/..//a", Ok("/a"), Ok("/a")),
             ("//d//e", Ok("/d//e"), Ok("/d/e")),
             ("/a%2f%25x", Ok("/a/%x"), Ok("/a%2f%x")),
             ("/%2e%2e%2fa", Err(PathError::Invalid), Ok("/..%2fa")),

@@ -3,7 +3,7 @@
 use super::{Field, Head, HeadError, Limits, Parse, Span, Version};
 use crate::authority::Authority;
 use crate::name::Known;
-use crate::scan::{find_below, is_token, trim};
+use crate::scan::{find_below, token_end, trim};
 
 /// Empty lines that are skipped before a request line, as many as Apache skips.
 const BLANK_LINES_MAX: usize = 10;
@@ -114,9 +114,6 @@ impl Parser<'_> {
             _ => return Err(HeadError::BadRequestLine.into()),
         }
         let next = self.line_end(end)?;
-        if end - start > self.limits.line.saturating_add(1) {
-            return Err(HeadError::LineTooLong.into());
-        }
         self.head.method = Span::new(start, method_end);
         self.head.target = Span::new(target_start, target_end);
         self.head.version = version;
@@ -130,10 +127,7 @@ impl Parser<'_> {
     }
 
     fn method(&self, start: usize) -> Result<usize, Stop> {
-        let mut at = start;
-        while at < self.buf.len() && is_token(self.buf[at]) {
-            at += 1;
-        }
+        let at = token_end(self.buf, start);
         let end = if self.limits.strict { at } else { find_below(self.buf, at, 0x21) };
         match self.byte_of_line(start, end)? {
             b' ' if end > start => Ok(end),
@@ -155,20 +149,16 @@ impl Parser<'_> {
     }
 
     fn version(&self, line: usize, start: usize) -> Result<(Version, usize), Stop> {
-        let Some(text) = self.buf[start..].first_chunk::<8>() else {
-            // Still reject what cannot become a version, so that garbage need not wait for a timeout.
-            let end = find_below(self.buf, start, 0x20);
-            return match self.byte_of_line(line, end)? {
-                b'\r' | b'\n' if end == start => Err(HeadError::NoVersion.into()),
-                _ => Err(HeadError::BadRequestLine.into()),
-            };
-        };
-        let is_http = text.starts_with(b"HTTP/") || !self.limits.strict && text[..5].eq_ignore_ascii_case(b"HTTP/");
-        match text[5..] {
-            [b'1', b'.', b'0'] if is_http => Ok((Version::Http10, start + 8)),
-            [b'1', b'.', b'1'..=b'9'] if is_http => Ok((Version::Http11, start + 8)),
+        let end = find_below(self.buf, start, 0x21);
+        let next = self.byte_of_line(line, end)?;
+        let text = &self.buf[start..end];
+        let (scheme, number) = text.split_at_checked(5).unwrap_or((text, b""));
+        let is_http = scheme == b"HTTP/" || !self.limits.strict && scheme.eq_ignore_ascii_case(b"HTTP/");
+        match number {
+            b"1.0" if is_http => Ok((Version::Http10, end)),
+            [b'1', b'.', b'1'..=b'9'] if is_http => Ok((Version::Http11, end)),
             [b'2'..=b'9', b'.', b'0'..=b'9'] if is_http => Err(HeadError::UnsupportedVersion.into()),
-            _ if text[0] < 0x20 => Err(HeadError::NoVersion.into()),
+            _ if text.is_empty() && matches!(next, b'\r' | b'\n') => Err(HeadError::NoVersion.into()),
             _ => Err(HeadError::BadRequestLine.into()),
         }
     }
@@ -230,7 +220,7 @@ impl Parser<'_> {
     fn field_line(&mut self, start: usize) -> Result<(), Stop> {
         let name_end = self.field_name(start)?;
         let (value, next) = self.value(start, name_end + 1)?;
-        self.head.progress.field_len = self.checked_len(value.end as usize - start)?;
+        self.head.progress.field_len = value.end as usize - start;
         let number = self.head.fields.len();
         let most = if self.limits.fields == 0 { Limits::FIELDS_MAX } else { self.limits.fields };
         if number >= most.min(Limits::FIELDS_MAX) {
@@ -249,11 +239,9 @@ impl Parser<'_> {
     }
 
     /// The index of the colon.
+    #[inline]
     fn field_name(&self, start: usize) -> Result<usize, Stop> {
-        let mut at = start;
-        while at < self.buf.len() && is_token(self.buf[at]) {
-            at += 1;
-        }
+        let mut at = token_end(self.buf, start);
         if !self.limits.strict {
             while at < self.buf.len() && !matches!(self.buf[at], b':' | b' ' | b'\t' | b'\r' | b'\n' | 0) {
                 at += 1;
@@ -266,6 +254,7 @@ impl Parser<'_> {
     }
 
     /// The trimmed value that starts at `from`, and the start of the next line.
+    #[inline]
     fn value(&self, line: usize, from: usize) -> Result<(Span, usize), Stop> {
         let mut start = from;
         while let Some(b' ' | b'\t') = self.buf.get(start) {
@@ -330,26 +319,29 @@ impl Parser<'_> {
         Authority::parse(host, self.limits.strict).map(|_| ()).ok_or(HeadError::BadHost)
     }
 
-    /// The byte at `at`, which belongs to the request line that starts at `line`.
+    /// The byte at `at`, which belongs to the request line that starts at `line`. What lies beyond the limit is not
+    /// looked at, so that the outcome does not depend on how the bytes arrive.
     fn byte_of_line(&self, line: usize, at: usize) -> Result<u8, Stop> {
-        self.buf.get(at).copied().ok_or_else(|| {
-            if at - line > self.limits.line.saturating_add(1) { HeadError::LineTooLong.into() } else { Stop::Partial }
-        })
+        if at - line > self.limits.line.saturating_add(1) {
+            return Err(HeadError::LineTooLong.into());
+        }
+        self.buf.get(at).copied().ok_or(Stop::Partial)
     }
 
-    /// The byte at `at`, which belongs to the field line that starts at `line`.
+    /// The same for the field line that starts at `line`.
+    #[inline]
     fn byte_of_field(&self, line: usize, at: usize) -> Result<u8, Stop> {
-        self.buf.get(at).copied().ok_or_else(|| match self.checked_len(at - line) {
-            Ok(_) => Stop::Partial,
-            Err(error) => Stop::Bad(error),
-        })
+        self.checked_len(at - line)?;
+        self.buf.get(at).copied().ok_or(Stop::Partial)
     }
 
+    #[inline]
     fn checked_len(&self, len: usize) -> Result<usize, HeadError> {
         if len > self.limits.field_size.saturating_add(1) { Err(HeadError::FieldTooLong) } else { Ok(len) }
     }
 
     /// The start of the line after the line end at `at`, where a CR or LF stands.
+    #[inline]
     fn line_end(&self, at: usize) -> Result<usize, Stop> {
         match self.buf[at..] {
             [b'\r', b'\n', ..] => Ok(at + 2),
