@@ -187,14 +187,15 @@ impl<'a> Walk<'a, '_> {
                 true
             }
             Condition::CompareText(comparison, left, right) => {
-                comparison.holds(self.word(left)?.as_bytes(), self.word(right)?.as_bytes())
+                let (left, right) = self.operands(left, right)?;
+                comparison.holds(left.as_bytes(), right.as_bytes())
             }
             Condition::CompareNumbers(comparison, left, right) => {
-                let left = text::integer(&self.word(left)?);
-                comparison.holds(left, text::integer(&self.word(right)?))
+                let (left, right) = self.operands(left, right)?;
+                comparison.holds(text::integer(&left), text::integer(&right))
             }
             Condition::CompareBySize(comparison, left, right) => {
-                let (left, right) = (self.word(left)?, self.word(right)?);
+                let (left, right) = self.operands(left, right)?;
                 comparison.holds((left.len(), left), (right.len(), right))
             }
             Condition::Regex { subject, regex, negated } => {
@@ -213,17 +214,25 @@ impl<'a> Walk<'a, '_> {
                 parse_address(&self.word(word)?).is_some_and(|address| subnet.contains(address))
             }
             Condition::Wildcard(word, pattern, flags) => {
-                let word = self.word(word)?;
-                fnmatch(&self.word(pattern)?, &word, *flags)
+                let (word, pattern) = self.operands(word, pattern)?;
+                fnmatch(&pattern, &word, *flags)
             }
         })
     }
 
+    /// The words on both sides of an operator. Apache looks at the right one first, which shows in the
+    /// order of `Vary`.
+    fn operands(&mut self, left: &'a Word, right: &'a Word) -> Result<(Cow<'a, str>, Cow<'a, str>), EvalError> {
+        let right = self.word(right)?;
+        Ok((self.word(left)?, right))
+    }
+
+    /// Apache looks through a list from its end, which shows in `Vary`.
     fn is_in(&mut self, word: &'a Word, list: &'a List) -> Result<bool, EvalError> {
         let needle = self.word(word)?;
         match list {
             List::Words(words) => {
-                for word in words {
+                for word in words.iter().rev() {
                     if self.word(word)? == needle {
                         return Ok(true);
                     }

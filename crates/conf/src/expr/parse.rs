@@ -394,7 +394,7 @@ impl Parser {
             None if self.options.ssl && names::is_ssl(name) => Word::Ssl(name.into()),
             None => {
                 self.detail = Some(format!("Variable '{name}' does not exist"));
-                Word::Text("".into())
+                Word::Concat(Vec::new())
             }
         }
     }
