@@ -209,7 +209,10 @@ impl Parser<'_> {
             authority += memchr::memrchr(b'@', &rest[..len]).map_or(0, |at| at + 1);
         }
         let path = start + scheme_len + len;
-        if authority == path || Authority::parse(&self.buf[authority..path], self.limits.strict).is_none() {
+        let text = &self.buf[authority..path];
+        let parsed = Authority::parse(text, self.limits.strict).ok_or(HeadError::BadHost)?;
+        // Unlike in a Host field, a port that is no number is refused here even under Unsafe.
+        if parsed.port.is_none() && text.last() != Some(&b']') && text.contains(&b':') {
             return Err(HeadError::BadHost);
         }
         self.head.authority = Span::new(authority, path);

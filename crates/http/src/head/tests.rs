@@ -76,6 +76,8 @@ fn request_lines() {
         ("GET HTTPS://b:443?q HTTP/1.1", None, None),
         ("GET ftp://b/a HTTP/1.1", Some(BadTarget), Some(BadTarget)),
         ("GET http://u@b/a HTTP/1.1", Some(BadHost), None),
+        ("GET http://b:x/a HTTP/1.1", Some(BadHost), Some(BadHost)),
+        ("GET http://[::1]/a HTTP/1.1", None, None),
         ("GET http:///a HTTP/1.1", Some(BadHost), Some(BadHost)),
     ];
     for (line, strict, lax) in table {
