@@ -5,7 +5,8 @@
 //!
 //! Strictness follows RFC 9112 as Apache 2.4.71 implements it under `HttpProtocolOptions Strict`; `Unsafe` is the same
 //! set of relaxations that Apache makes. Stricter than Apache: an HTTP/2.0 request line is refused with 505, there are
-//! no HTTP/0.9 requests, and an absolute-form target must name a valid host (RFC 9110 section 4.2.1).
+//! no HTTP/0.9 requests, a second Host is refused also under `Unsafe` (RFC 9112 section 3.2), and an absolute-form
+//! target must name a valid host (RFC 9110 section 4.2.1).
 
 mod error;
 mod parse;

@@ -232,7 +232,7 @@ impl Parser<'_> {
         let known = Known::classify(&self.buf[start..name_end]);
         if let Some(known) = known {
             let is_first = self.head.index.note(known, number);
-            if known == Known::Host && !is_first && self.limits.strict {
+            if known == Known::Host && !is_first {
                 return Err(HeadError::SeveralHosts.into());
             }
         }
