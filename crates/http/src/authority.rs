@@ -16,7 +16,7 @@ impl<'a> Authority<'a> {
     /// Splits and checks `host[:port]`; `None` if it is not valid.
     ///
     /// If `strict`, a name consists of letters, digits, `-`, `_` and `.`, without empty labels inside; a name of
-    /// digits and dots must be an IPv4 address, and the last of several labels may not start with a digit. Otherwise
+    /// digits and dots must be an IPv4 address, and the last of several labels starts with a letter. Otherwise
     /// anything passes that cannot leave a directory named after the host. Ports are 1 to 65535.
     #[must_use]
     pub fn parse(value: &'a [u8], strict: bool) -> Option<Authority<'a>> {
@@ -80,7 +80,7 @@ fn is_strict_name(host: &[u8]) -> bool {
         return is_dotted_quad(host);
     }
     match memchr::memrchr(b'.', host) {
-        Some(dot) => !host[dot + 1].is_ascii_digit(),
+        Some(dot) => host.get(dot + 1).is_some_and(u8::is_ascii_alphabetic),
         None => true,
     }
 }
@@ -146,6 +146,8 @@ mod tests {
         ("163.com", true, true),
         ("1.2.3.4a", false, true),
         ("0x1.2", false, true),
+        ("a._4", false, true),
+        ("a.b_4", true, true),
         ("0xa", true, true),
         ("a,b", false, true),
         ("\u{e9}", false, true),
