@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::accounting::Accounting;
 use crate::client::Connection;
@@ -20,6 +20,15 @@ use crate::wrk::{Shot, Wrk};
 
 /// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next.
 const NETWORK: [u8; 3] = [127, 88, 0];
+
+/// Enough for caches and branch predictors; threads and children are there already.
+const WARM_UP_SECONDS: u32 = 1;
+
+/// How long connections rest before memory is read, so that a server can give back what only requests needed.
+const REST: Duration = Duration::from_secs(1);
+
+/// Opening so many connections takes about a second, which a measurement must not consist of.
+const CONNECTIONS_PER_SECOND: u32 = 1500;
 
 /// Everything that measurements share.
 #[derive(Debug)]
@@ -101,6 +110,7 @@ impl Bench {
             address: free_address(number as u8 + 1)?,
             profile: trial.profile,
             close: matches!(trial.kind, Kind::Load { close: true, .. }),
+            descriptors: self.descriptors,
             account: self.account.clone(),
             apache: self.apache.clone(),
         })
@@ -122,9 +132,9 @@ impl Bench {
             name: document.name,
             connections: trial.connections,
             close: site.close,
-            seconds: trial.seconds,
+            seconds: trial.seconds.max(trial.connections / CONNECTIONS_PER_SECOND),
         };
-        self.wrk.fire(Shot { seconds: 1, ..shot })?;
+        self.wrk.fire(Shot { seconds: WARM_UP_SECONDS, ..shot })?;
 
         let before = self.reading(server)?;
         let counts = self.wrk.fire(shot)?;
@@ -171,6 +181,7 @@ impl Bench {
         probe(site, DOCUMENTS[0], false)?;
         let before_kib = server.pss_kib()?;
         let crowd = Crowd::gather(site.address, DOCUMENTS[0].name, connections, self.descriptors)?;
+        std::thread::sleep(REST);
         let after_kib = server.pss_kib()?;
         Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost() })
     }
@@ -307,7 +318,7 @@ mod tests {
     fn shares_are_of_the_time_that_passed() {
         let start = Instant::now();
         let reading = |seconds: f64, server: f64, generator: f64, busy: f64| Reading {
-            when: start + std::time::Duration::from_secs_f64(seconds),
+            when: start + Duration::from_secs_f64(seconds),
             server,
             generator,
             laboratory: 0.0,

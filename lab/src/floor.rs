@@ -99,6 +99,37 @@ fn response(close: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Connection;
+    use std::net::{SocketAddr, TcpListener};
+
+    /// Starts a floor that lives as long as the test program.
+    fn start(close: bool) -> SocketAddr {
+        let listen = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        std::thread::spawn(move || serve(&FloorOptions { listen, close }));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while Connection::open(listen).is_err() {
+            assert!(std::time::Instant::now() < deadline, "the floor does not listen");
+        }
+        listen
+    }
+
+    #[test]
+    fn connections_are_kept_until_the_client_leaves() {
+        let address = start(false);
+        for _ in 0..3 {
+            let mut connection = Connection::open(address).unwrap();
+            for _ in 0..3 {
+                assert_eq!(connection.get("x", false).unwrap().body, SMALL_FILE);
+            }
+        }
+    }
+
+    #[test]
+    fn connections_are_closed_when_asked_for() {
+        let mut connection = Connection::open(start(true)).unwrap();
+        assert_eq!(connection.get("x", true).unwrap().status, 200);
+        connection.await_end().unwrap();
+    }
 
     #[test]
     fn the_fixed_response_is_framed_correctly() {

@@ -165,6 +165,8 @@ pub(crate) struct Site {
     pub(crate) profile: Profile,
     /// Whether the clients of the floor, which cannot read, want a connection for each request.
     pub(crate) close: bool,
+    /// How many files a process may open.
+    pub(crate) descriptors: u64,
     /// Whom a server that root started turns into.
     pub(crate) account: Option<Account>,
     /// Where Apache is configured and has its modules, if it is here.
@@ -253,6 +255,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
         address: SocketAddr::from(([127, 88, 0, 1], 8080)),
         profile,
         close: false,
+        descriptors: 20_000,
         account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
         apache: None,
     }

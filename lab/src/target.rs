@@ -35,6 +35,7 @@ pub(crate) struct Verdict {
 
 const PERCORE: Entry = bare("tsubame-percore");
 const PREFORK: Entry = bare("tsubame-prefork");
+const FLOOR: Entry = bare("floor");
 const fn speed(
     text: &'static str,
     workload: &'static str,
@@ -54,7 +55,7 @@ pub(crate) static TARGETS: [Target; 13] = [
         1.0,
         &[bare("lighttpd"), bare("h2o")],
     ),
-    speed("keep-alive: percore ≥ 0.85 × the floor", "keepalive", PERCORE, 0.85, &[bare("floor")]),
+    speed("keep-alive: percore ≥ 0.85 × the floor", "keepalive", PERCORE, 0.85, &[FLOOR]),
     speed("keep-alive: percore ≥ 1.5 × nginx with open_file_cache", "keepalive", PERCORE, 1.5, &[bare("nginx-ofc")]),
     speed("keep-alive: prefork ≥ 4 × Apache prefork", "keepalive", PREFORK, 4.0, &[bare("apache-prefork")]),
     speed("keep-alive: prefork ≥ 0.9 × nginx with open_file_cache", "keepalive", PREFORK, 0.9, &[bare("nginx-ofc")]),
@@ -143,20 +144,30 @@ fn judge_connections(summary: &Summary<'_>, bytes: f64) -> Option<Verdict> {
 }
 
 fn judge_steadiness(summary: &Summary<'_>, loss: f64) -> Option<Verdict> {
+    let (worst, errors) = steadiness(summary, PERCORE)?;
+    let floor = match steadiness(summary, FLOOR) {
+        Some((worst, _)) => format!(" (the floor: {worst:.2})"),
+        None => String::new(),
+    };
+    Some(Verdict {
+        met: Some(errors == 0 && worst >= 1.0 - loss),
+        measured: format!("worst point {worst:.2} of the best{floor}, {errors} errors"),
+    })
+}
+
+/// The worst point of the sweep as a share of the best, and all errors; nothing when a point is missing.
+fn steadiness(summary: &Summary<'_>, subject: Entry) -> Option<(f64, u64)> {
     let workload = workload::find("sweep")?;
     let mut points = Vec::new();
     let mut errors = 0;
     for connections in workload.connections() {
-        let cell = summary.cell(workload, *connections, PERCORE)?;
+        let cell = summary.cell(workload, *connections, subject)?;
         points.push(cell.median(Load::per_second)?);
         errors += cell.errors();
     }
     let best = points.iter().copied().fold(0.0, f64::max);
     let worst = points.iter().copied().fold(f64::MAX, f64::min);
-    Some(Verdict {
-        met: Some(errors == 0 && worst >= (1.0 - loss) * best),
-        measured: format!("worst point {:.2} of the best, {errors} errors", worst / best),
-    })
+    Some((worst / best, errors))
 }
 
 #[cfg(test)]

@@ -149,6 +149,17 @@ pub(crate) const FILE_PEERS: &[Entry] =
 const EVENT_DRIVEN: &[Entry] =
     &[bare("tsubame-percore"), bare("nginx"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
 
+/// The same and the floor, which tells what so many connections cost kernel and load generator.
+const FLOOR_AND_EVENT_DRIVEN: &[Entry] = &[
+    bare("floor"),
+    bare("tsubame-percore"),
+    bare("nginx"),
+    bare("lighttpd"),
+    bare("h2o"),
+    bare("caddy"),
+    bare("apache-event"),
+];
+
 /// The workloads, in the order in which they are run and reported.
 pub(crate) static WORKLOADS: [Workload; 8] = [
     Workload {
@@ -204,7 +215,7 @@ pub(crate) static WORKLOADS: [Workload; 8] = [
         id: "sweep",
         title: "31-byte file, 100 to 10 000 keep-alive connections",
         kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000], close: false },
-        entries: EVENT_DRIVEN,
+        entries: FLOOR_AND_EVENT_DRIVEN,
         peers: &[],
     },
 ];

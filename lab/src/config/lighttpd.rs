@@ -1,10 +1,13 @@
 //! lighttpd: one process, which is its default.
 
 use crate::error::Result;
-use crate::subject::{BACKLOG, CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
+use crate::subject::{BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 
 /// lighttpd refuses a greater number of requests for a connection; the client then connects again.
 const KEEP_ALIVE_REQUESTS_MAX: u32 = 65_535;
+
+/// lighttpd reserves memory in proportion to its descriptors, and allows half as many connections.
+const DESCRIPTORS_MAX: u64 = 30_000;
 
 /// lighttpd without modules.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
@@ -23,7 +26,8 @@ fn configuration(site: &Site) -> String {
     };
     let (ip, port) = (site.address.ip(), site.address.port());
     let (documents, directory) = (site.documents.display(), site.directory.display());
-    let descriptors = CAPACITY + 1000;
+    let descriptors = site.descriptors.min(DESCRIPTORS_MAX);
+    let connections = descriptors / 2;
     format!(
         "\
 {account}server.modules = ()
@@ -31,7 +35,7 @@ server.document-root = \"{documents}\"
 server.bind = \"{ip}\"
 server.port = {port}
 server.listen-backlog = {BACKLOG}
-server.max-connections = {CAPACITY}
+server.max-connections = {connections}
 server.max-fds = {descriptors}
 server.max-keep-alive-requests = {KEEP_ALIVE_REQUESTS_MAX}
 server.max-keep-alive-idle = {KEEP_ALIVE_SECONDS}
