@@ -1,7 +1,8 @@
 //! Where a server's CPU time is read: a control group of its own, or else its process tree.
 //!
 //! A control group counts every process that was ever in it, ended ones included, in nanoseconds; that is what
-//! servers made of many short-lived processes need. The process tree is the fallback and counts in ticks of 10 ms.
+//! servers made of many short-lived processes need. The process tree is the fallback: it sees ended processes only in
+//! ticks of 10 ms, and only once somebody in the tree has waited for them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,9 @@ impl fmt::Display for Accounting {
         f.write_str(match self {
             Self::Cpuacct(_) => "cgroup v1 cpuacct.usage, one group for each server (exact, ended processes included)",
             Self::Unified(_) => "cgroup v2 cpu.stat, one group for each server (exact, ended processes included)",
-            Self::ProcessTree => "utime, stime, cutime and cstime of the process tree in ticks of 10 ms (coarse)",
+            Self::ProcessTree => {
+                "schedstat, utime, stime, cutime and cstime of the process tree (coarse: what ends unnoticed is lost)"
+            }
         })
     }
 }
@@ -135,7 +138,7 @@ impl Group {
             }
             (Accounting::Unified(_), Some(directory)) => parse_cpu_stat(&read_text(directory.join("cpu.stat"))?)
                 .ok_or_else(|| Error::new("cpu.stat has no usage_usec")),
-            _ => Ok(procfs::tree(root).into_iter().filter_map(procfs::stat).map(|stat| stat.own + stat.reaped).sum()),
+            _ => Ok(procfs::tree(root).into_iter().filter_map(procfs::cpu_time).sum()),
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) enum Doubt {
     Short(u32),
     /// Server and load generator had to share a core.
     OneCore,
-    /// CPU time was read in ticks.
+    /// CPU time was read from the process tree.
     CoarseClock,
     /// The load generator was the limit, not the server.
     GeneratorSaturated(Vec<String>),
@@ -53,7 +53,7 @@ impl fmt::Display for Doubt {
             }
             Self::OneCore => f.write_str("server and load generator shared one core: latencies and req/s mean little"),
             Self::CoarseClock => {
-                f.write_str("no control group was writable, CPU time was read in ticks of 10 ms: run as root")
+                f.write_str("no control group was writable, CPU time was read from the process tree: run as root")
             }
             Self::GeneratorSaturated(who) => write!(
                 f,

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::subject::{ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 
-/// caddy without administration interface, certificates and saved state.
+/// caddy without administration interface and certificates; what it saves goes into the site's directory.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     let directory = site.directory.display().to_string();
     let path = site.directory.join("Caddyfile").display().to_string();
@@ -27,7 +27,6 @@ fn configuration(site: &Site) -> String {
 {{
     admin off
     auto_https off
-    persist_config off
     servers {{
         timeouts {{
             idle {KEEP_ALIVE_SECONDS}s
