@@ -64,11 +64,17 @@ impl Accounting {
     fn clear_leftovers(&self) {
         let entries = self.parent().and_then(|parent| std::fs::read_dir(parent).ok());
         for entry in entries.into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let owner = owner_of(&entry.file_name().to_string_lossy());
+            if owner.is_some_and(|pid| procfs::stat(pid).is_none()) {
                 let _ = std::fs::remove_dir(entry.path());
             }
         }
     }
+}
+
+/// The laboratory that a group belongs to, by the group's name.
+fn owner_of(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
 }
 
 impl fmt::Display for Accounting {
@@ -193,6 +199,12 @@ cgroup2 /cg/unified cgroup2 rw,relatime 0 0
         ];
         assert_eq!(found, expected);
         assert_eq!(candidates("proc /proc proc rw 0 0\n", ""), []);
+    }
+
+    #[test]
+    fn groups_name_their_owner() {
+        assert_eq!(owner_of("tsubame-lab.17.server"), Some(17));
+        assert_eq!(owner_of("system.slice"), None);
     }
 
     #[test]

@@ -59,7 +59,10 @@ const HTTP_EXAMPLES: &str = "\
 Examples:
   tsubame-lab run http --workloads keepalive,close --subjects tsubame-percore,h2o,nginx
   tsubame-lab run http --rounds 5 --seconds 8 --out docs/benchmarks/raw
-  tsubame-lab run http --quick --json | jq '.samples[] | {subject, workload}'";
+  tsubame-lab run http --quick --json | jq '.samples[] | {subject, workload}'
+
+Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.
+An interrupted run leaves nothing behind but the rounds it finished (--out).";
 
 /// Choices for `run http`.
 #[derive(Args)]
