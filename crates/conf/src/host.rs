@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 /// Files, names and environment, as seen while a configuration is read.
-pub trait Host {
+pub trait Host: Send + Sync {
     /// The whole of a regular file.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
     /// The names in a directory, in any order, without `.` and `..`.

@@ -35,6 +35,7 @@ impl Lines {
     }
 
     /// The next line that says something; `Err` holds Apache's text for a line that is too long.
+    #[allow(clippy::should_implement_trait, reason = "it can fail")]
     pub fn next(&mut self) -> Result<Option<Line>, String> {
         while self.at < self.bytes.len() {
             let joined = self.joined()?;

@@ -253,8 +253,7 @@ impl Reader {
             return Ok(());
         }
         let section = name.starts_with('<');
-        let node =
-            Node { name, args: args.to_string(), origin: origin.clone(), children: section.then(Vec::new) };
+        let node = Node { name, args: args.to_string(), origin: origin.clone(), children: section.then(Vec::new) };
         if section {
             open.push(Open { node });
         } else {
@@ -331,7 +330,9 @@ impl Reader {
             OnRead::DefaultRuntimeDir => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
                 if !self.host.is_dir(&path) {
-                    return Err("DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into());
+                    return Err(
+                        "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
+                    );
                 }
                 self.language.runtime_dir = path;
             }
@@ -629,8 +630,10 @@ fn compare(text: &str) -> Result<std::cmp::Ordering, String> {
         Some([major]) => Ok(VERSION.cmp(&(*major, 0, 0))),
         Some([major, minor]) => Ok(VERSION.cmp(&(*major, *minor, 0))),
         Some([major, minor, patch]) => Ok(VERSION.cmp(&(*major, *minor, *patch))),
-        _ => Err("Version appears to be invalid. It must have the format major[.minor[.patch]] where major, minor and \
+        _ => {
+            Err("Version appears to be invalid. It must have the format major[.minor[.patch]] where major, minor and \
                   patch are numbers."
-            .into()),
+                .into())
+        }
     }
 }

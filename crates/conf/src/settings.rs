@@ -203,6 +203,7 @@ macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $fvis:vis $field:ident : $ty:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default)]
+        #[allow(missing_docs, reason = "the table of directives says what a field is")]
         $vis struct $name { $($(#[$fmeta])* $fvis $field: $ty),* }
 
         impl $crate::settings::Settings for $name {

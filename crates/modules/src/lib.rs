@@ -1,3 +1,34 @@
-//! One file per Apache module.
+//! One file per Apache module, in Apache's own categories.
+//!
+//! A module is a `static MODULE`: its face (identifier, source file, table of directives) and its hooks. To read one is
+//! to know all. The list of modules is the one array below; nothing registers itself.
 
 #![forbid(unsafe_code)]
+
+pub mod arch;
+pub mod mappers;
+
+use server::Module;
+
+/// All modules but the MPMs. The order is that of hooks of equal rank: Apache's static modules first, then the others by
+/// name.
+pub static MODULES: &[&Module] = &[
+    &server::core::CORE,
+    &server::core::SO,
+    &server::core::HTTP_CORE,
+    &server::core::VERSION,
+    &arch::mod_unixd::MODULE,
+    &mappers::mod_dir::MODULE,
+    &server::core::MACRO,
+];
+
+/// A row of a table of directives.
+pub(crate) const fn row(
+    name: &'static str,
+    allowed: conf::Allowed,
+    args: conf::Args,
+    default: &'static str,
+    help: &'static str,
+) -> conf::Directive {
+    conf::Directive::new(name, allowed, args, default, help)
+}

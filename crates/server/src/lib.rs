@@ -1,3 +1,42 @@
-//! The server: connection stages, requests, hooks, sections, virtual hosts.
+//! The server: connection stages, requests, hooks, sections, virtual hosts, logging.
+//!
+//! HTTP is written here once. The crate never knows which MPM polls its connections ([`seam`]).
 
 #![forbid(unsafe_code)]
+
+mod access;
+pub mod authz;
+mod config;
+mod connection;
+pub mod core;
+mod error_document;
+pub mod fields;
+pub mod host;
+mod htaccess;
+mod input;
+pub mod log;
+mod lookup;
+mod merge;
+pub mod module;
+mod output;
+pub mod paths;
+mod process;
+mod request;
+mod response;
+mod section;
+pub mod static_file;
+mod stream;
+mod subject;
+mod timer;
+mod translate;
+mod vhost;
+mod walk;
+
+pub use config::{Draft, DraftHost, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load};
+pub use connection::HttpService;
+pub use fields::Fields;
+pub use input::{BodyError, ReadTimeout, RequestBody};
+pub use module::{Flow, Handler, Hook, Module, Order};
+pub use request::{Client, Kind, Previous, Request, Sent};
+pub use response::{Answer, Body, FilePart, Piece, Stream};
+pub use subject::{evaluate, evaluate_string};

@@ -17,6 +17,8 @@ pub struct Meta {
     pub size: u64,
     /// When it was changed, in nanoseconds since 1970.
     pub mtime: i128,
+    /// When it or what is known about it was changed, in nanoseconds since 1970; cannot be set back.
+    pub ctime: i128,
     /// Type and permission bits (`st_mode`).
     pub mode: u32,
     /// Its owner.
@@ -32,6 +34,7 @@ impl Meta {
             ino: stat.st_ino,
             size: stat.st_size.unsigned_abs(),
             mtime: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+            ctime: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
             mode: stat.st_mode,
             uid: stat.st_uid,
             gid: stat.st_gid,

@@ -61,34 +61,35 @@ fn prepare(socket: &OwnedFd, address: SocketAddr, options: ListenOptions) -> io:
     if options.reuse_port {
         sockopt::set_socket_reuseport(socket, true)?;
     }
+    buffers(socket, options)
+}
+
+fn buffers(socket: &OwnedFd, options: ListenOptions) -> io::Result<()> {
     if let Some(bytes) = options.send_buffer {
         sockopt::set_socket_send_buffer_size(socket, bytes as usize)?;
     }
     if let Some(bytes) = options.receive_buffer {
         sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
     }
-    if let Some(seconds) = options.defer_accept {
-        let seconds = libc::c_int::try_from(seconds).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the option takes an int, of which pointer and size are given.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_DEFER_ACCEPT,
-                (&raw const seconds).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
+    let seconds = libc::c_int::try_from(options.defer_accept.unwrap_or(0)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the option takes an int, of which pointer and size are given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Changes how many connections may wait at a socket that already listens.
-pub fn set_backlog(listener: impl AsFd, backlog: i32) -> io::Result<()> {
-    Ok(net::listen(listener, backlog)?)
+/// Gives a socket that listens already the options that can still change: backlog, buffers (not back to the kernel's own
+/// sizing), deferred accept.
+pub fn reconfigure(listener: &OwnedFd, options: ListenOptions) -> io::Result<()> {
+    buffers(listener, options)?;
+    Ok(net::listen(listener, options.backlog)?)
 }
 
 /// Whether this is a listening TCP socket.

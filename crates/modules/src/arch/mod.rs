@@ -1,0 +1,3 @@
+//! What depends on the operating system.
+
+pub mod mod_unixd;

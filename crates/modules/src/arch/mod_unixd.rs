@@ -1,0 +1,73 @@
+//! Who the children run as.
+//!
+//! Apache manual: mod_unixd.
+
+use conf::directive::Args::{Flag, Take1};
+use conf::{Allowed, Cmd, Directive, Error, Face, Outcome, Setting, Slots, World, settings};
+use server::{Draft, Hook, Module};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "unixd_module", source: "mod_unixd.c", linked: true, directives: DIRECTIVES },
+    hooks: &[Hook::Check(check)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
+    row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
+    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into"),
+    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut UnixConf| &mut s.suexec, on)), "On", "Enable or disable suEXEC support"),
+];
+
+settings! {
+    /// The module's settings of the server.
+    pub struct UnixConf {
+        pub user: Setting<String>,
+        pub group: Setting<String>,
+        pub chroot: Setting<String>,
+        pub suexec: Setting<bool>,
+    }
+}
+
+fn set_chroot(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    if !cmd.world.host.is_dir(value) {
+        return Err("ChrootDir must be a valid directory".into());
+    }
+    let path = value.to_string();
+    cmd.server_set(|s: &mut UnixConf| &mut s.chroot, path)
+}
+
+/// A user or group with its name and number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// As written.
+    pub name: String,
+    /// Its number; `u32::MAX` where nothing is configured (`#-1`).
+    pub id: u32,
+}
+
+/// `User` and `Group` as they are in effect. `Err`: there is no such user or group.
+pub fn identity(main: &Slots, world: &World) -> Result<(Named, Named), String> {
+    let conf = main.get::<UnixConf>();
+    let number = |name: &str| name.strip_prefix('#').map(|digits| conf::values::atoi(digits) as u32);
+    let user = conf.user.get().map_or("#-1", String::as_str);
+    let group = conf.group.get().map_or("#-1", String::as_str);
+    let uid = number(user).or_else(|| world.host.user(user).map(|(uid, _)| uid));
+    let gid = number(group).or_else(|| world.host.group(group));
+    Ok((
+        Named { name: user.into(), id: uid.ok_or_else(|| format!("AH00543: {{program}}: bad user name {user}"))? },
+        Named { name: group.into(), id: gid.ok_or_else(|| format!("AH00544: {{program}}: bad group name {group}"))? },
+    ))
+}
+
+fn check(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
+    identity(&draft.main, world).map(|_| ()).map_err(|message| Error {
+        phase: conf::error::Phase::Read,
+        message,
+        origin: None,
+        hint: None,
+    })
+}

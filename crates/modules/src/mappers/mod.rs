@@ -1,0 +1,3 @@
+//! From URLs to files.
+
+pub mod mod_dir;

@@ -1,0 +1,151 @@
+//! Directories: the slash at their end, their index files, and what stands in for missing files.
+//!
+//! Apache manual: mod_dir.
+
+use conf::directive::Args::{Flag, Raw, Take1, Take12};
+use conf::words::words;
+use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use server::{Flow, Hook, Module, Order, Request};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Fixups(Order::Last, fixup)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("FallbackResource", Allowed::INDEXES, Take1(set_fallback), "disabled", "Set a default handler"),
+    row("DirectoryIndex", Allowed::INDEXES, Raw(add_index), "index.html", "a list of file names"),
+    row("DirectorySlash", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.slash, on)), "On", "On or Off"),
+    row("DirectoryCheckHandler", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.check_handler, on)), "Off", "On or Off"),
+    row("DirectoryIndexRedirect", Allowed::INDEXES, Take12(set_redirect), "Off", "On, Off, or a 3xx status code."),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct DirConf {
+        index: Setting<Vec<String>>,
+        slash: Setting<bool>,
+        check_handler: Setting<bool>,
+        fallback: Setting<Option<String>>,
+        redirect: Setting<Option<u16>>,
+    }
+}
+
+/// Lines of one section add up; `disabled` alone empties the list.
+fn add_index(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let origin = cmd.origin();
+    let conf = cmd.dir.edit::<DirConf>();
+    let mut names = conf.index.get().cloned().unwrap_or_default();
+    let words = words(rest);
+    match &words[..] {
+        [only] if only.eq_ignore_ascii_case("disabled") => names.clear(),
+        _ => names.extend(words),
+    }
+    conf.index.set(names, &origin);
+    Ok(())
+}
+
+fn set_fallback(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let path = (!value.eq_ignore_ascii_case("disabled")).then(|| value.to_string());
+    cmd.set(|d: &mut DirConf| &mut d.fallback, path)
+}
+
+fn set_redirect(cmd: &mut Cmd<'_>, value: &str, _: Option<&str>) -> Outcome {
+    let status = match value.to_ascii_lowercase().as_str() {
+        "on" => Some(302),
+        "off" => None,
+        "permanent" => Some(301),
+        "temp" => Some(302),
+        "seeother" => Some(303),
+        other => match other.parse() {
+            Ok(status @ 300..=399) => Some(status),
+            _ => return Err("DirectoryIndexRedirect only accepts values between 300 and 399".into()),
+        },
+    };
+    cmd.set(|d: &mut DirConf| &mut d.redirect, status)
+}
+
+fn fixup(request: &mut Request) -> Flow {
+    match request.stat {
+        Some(meta) if meta.is_dir() => directory(request),
+        Some(_) => Flow::Declined,
+        None => fallback(request),
+    }
+}
+
+fn directory(request: &mut Request) -> Flow {
+    let dir = request.dir.slots.clone();
+    let conf = dir.get::<DirConf>();
+    if !request.uri.ends_with('/') {
+        if !conf.slash.or(true) || request.is_lookup() {
+            return Flow::Declined;
+        }
+        let path = http::uri::escape_path(&request.uri).into_owned();
+        let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+        request.headers_out.set("Location", request.url(&format!("{path}/{args}")));
+        return Flow::Status(301);
+    }
+    if conf.check_handler.or(false) && request.handler.is_some() {
+        return Flow::Declined;
+    }
+    // What is no file access has no index.
+    if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
+        return Flow::Declined;
+    }
+    let default = vec!["index.html".to_string()];
+    let mut error = None;
+    for name in conf.index.get().unwrap_or(&default) {
+        let target = match &request.args {
+            Some(args) if !name.contains('?') => format!("{name}?{args}"),
+            _ => name.clone(),
+        };
+        let found = request.lookup_uri(&target);
+        if found.status == 200 && found.stat.is_some_and(|meta| meta.is_file()) {
+            if let Some(status) = conf.redirect.or(None) {
+                let path = http::uri::escape_path(&found.uri).into_owned();
+                request.headers_out.set("Location", request.url(&path));
+                return Flow::Status(status);
+            }
+            request.become_found(found);
+            return Flow::Ok;
+        }
+        match found.status {
+            // The index sends the client elsewhere, or asks who it is: so does the directory.
+            status @ (300..=399 | 401) => {
+                request.headers_out.extend(&found.headers_out);
+                request.err_headers_out.extend(&found.err_headers_out);
+                return Flow::Status(status);
+            }
+            200 | 404 => {}
+            status => error = Some(error.unwrap_or(status)),
+        }
+    }
+    if let Some(status) = error {
+        return Flow::Status(status);
+    }
+    fallback(request)
+}
+
+/// `FallbackResource`: answers for what is not there.
+fn fallback(request: &mut Request) -> Flow {
+    let Some(path) = request.dir::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
+    // Something else may still make an answer, and a fallback that is missing itself must not be asked for ever.
+    if request.handler.is_some() || request.uri == path || request.is_lookup() {
+        return Flow::Declined;
+    }
+    let mut found = request.lookup_uri(&path);
+    if found.status != 200 {
+        request.log("dir", Level::Debug, format!("FallbackResource {path} would not be served: {}", found.status));
+        return Flow::Declined;
+    }
+    if found.path_info.is_empty() && request.stat.is_none() {
+        found.path_info.clone_from(&request.uri);
+    }
+    found.accept_path_info = Some(true);
+    request.become_found(found);
+    Flow::Ok
+}

@@ -1,0 +1,432 @@
+//! From a configuration to the running server's immutable plan.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime};
+
+use conf::error::Phase;
+use conf::{Error, Face, Host, Language, Notice, Origin, Place, Reader, Settings, Slots, World};
+
+use crate::core::{CoreServer, HostAddress, Tri};
+use crate::htaccess::HtaccessCache;
+use crate::input::{BodyRules, ReadTimeout};
+use crate::log::{ErrorLog, Levels};
+use crate::merge::{Layer, Merged, Merger};
+use crate::module::{Hooks, Module, known, with_faces};
+use crate::section::Section;
+use crate::vhost::Hosts;
+use crate::walk::DirectoryCache;
+
+/// A configuration as it was applied, before it is resolved: modules check and complete it here.
+pub struct Draft {
+    /// The main server's settings.
+    pub main: Slots,
+    /// What holds outside sections on the main server.
+    pub main_dir: Slots,
+    /// The virtual hosts, each already merged with the main server.
+    pub hosts: Vec<DraftHost>,
+}
+
+/// A virtual host of a [`Draft`].
+pub struct DraftHost {
+    /// Its addresses.
+    pub addresses: Vec<HostAddress>,
+    /// Its server settings, merged with the main server's.
+    pub server: Slots,
+    /// What it says itself outside sections.
+    pub dir: Slots,
+    /// What the main server and it say outside sections.
+    pub merged_dir: Slots,
+    /// Its `<VirtualHost>` line.
+    pub origin: Origin,
+    own: Slots,
+}
+
+impl Draft {
+    /// The settings of the main server and of every virtual host.
+    pub fn servers(&self) -> impl Iterator<Item = &Slots> {
+        std::iter::once(&self.main).chain(self.hosts.iter().map(|host| &host.server))
+    }
+}
+
+/// Values that every request of a virtual host needs, looked up once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) limits: http::Limits,
+    pub(crate) keep_alive: bool,
+    pub(crate) keep_alive_timeout: Duration,
+    /// 0: endless.
+    pub(crate) keep_alive_max: u32,
+    pub(crate) body: BodyRules,
+    pub(crate) head_timeout: Option<ReadTimeout>,
+    pub(crate) timeout: Duration,
+    pub(crate) path: http::uri::PathOptions,
+    pub(crate) redirects_max: u32,
+    pub(crate) lookups_max: u32,
+}
+
+conf::settings! {
+    /// `RequestReadTimeout`, filled by mod_reqtimeout and obeyed by the connection.
+    pub struct ReadTimeouts {
+        /// For the head.
+        pub header: conf::Setting<Option<ReadTimeout>>,
+        /// For the body.
+        pub body: conf::Setting<Option<ReadTimeout>>,
+    }
+}
+
+/// A virtual host, or the main server.
+pub struct VirtualHost {
+    /// Its place in [`Server::hosts`]; the main server is 0.
+    pub index: usize,
+    /// `ServerName` without port.
+    pub name: String,
+    /// The port of `ServerName`.
+    pub port: Option<u16>,
+    /// Names and wildcard names of `ServerAlias`.
+    pub aliases: Vec<String>,
+    /// `ServerAdmin`.
+    pub admin: Option<String>,
+    /// Its addresses; none for the main server.
+    pub addresses: Vec<HostAddress>,
+    /// Its `<VirtualHost>` line; `None` for the main server.
+    pub origin: Option<Origin>,
+    /// The server settings of all modules.
+    pub settings: Slots,
+    /// What holds outside sections.
+    pub base: Merged,
+    /// Its error log.
+    pub error_log: Arc<ErrorLog>,
+    /// `LogLevel`.
+    pub(crate) levels: Levels,
+    /// `DocumentRoot`, without slash at the end.
+    pub document_root: String,
+    /// `<Directory>` with paths and wildcards, shortest first.
+    pub(crate) directories: Vec<Arc<Section>>,
+    /// `<DirectoryMatch>`, in file order.
+    pub(crate) directory_matches: Vec<Arc<Section>>,
+    /// `<Location>` and `<LocationMatch>`, in file order.
+    pub(crate) locations: Vec<Arc<Section>>,
+    pub(crate) access_file_names: Vec<String>,
+    pub(crate) plan: Plan,
+    pub(crate) directory_cache: RwLock<DirectoryCache>,
+}
+
+/// The server as configured: immutable, but for caches. Restarts make a new one.
+pub struct Server {
+    /// The loaded modules, in order.
+    pub modules: Vec<&'static Module>,
+    /// The main server first, then the virtual hosts in file order.
+    pub hosts: Vec<Arc<VirtualHost>>,
+    /// What `.htaccess` files are read with.
+    pub language: Language,
+    /// When this configuration was read.
+    pub configured: SystemTime,
+    /// The text of the `Server` field.
+    pub software: String,
+    pub(crate) hooks: Hooks,
+    pub(crate) by_name: Hosts,
+    pub(crate) merger: Merger,
+    pub(crate) htaccess: HtaccessCache,
+    pub(crate) files: crate::static_file::FileCache,
+    /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
+    pub(crate) host: Arc<dyn Host>,
+}
+
+impl Server {
+    /// The main server.
+    pub fn main(&self) -> &Arc<VirtualHost> {
+        &self.hosts[0]
+    }
+
+    /// Opens what the modules log to.
+    pub fn open_logs(&self) -> Result<(), String> {
+        for host in &self.hosts {
+            host.error_log.open().map_err(|error| {
+                format!(
+                    "{}AH00091: could not open error log file {}.",
+                    crate::log::os_prefix(&error),
+                    host.error_log.path()
+                )
+            })?;
+        }
+        self.hooks.open_logs.iter().try_for_each(|open| open(self))
+    }
+
+    /// Tells the modules that this process is a new child.
+    pub fn child_started(&self) {
+        self.hooks.child_init.iter().for_each(|start| start(self));
+    }
+
+    /// Whether a module is loaded, by identifier.
+    pub fn has_module(&self, id: &str) -> bool {
+        self.modules.iter().any(|module| module.face.id == id)
+    }
+
+    /// The faces of the loaded modules.
+    pub fn faces(&self) -> Vec<&'static Face> {
+        self.language.loaded()
+    }
+}
+
+/// What reading a configuration yields.
+pub struct Loaded {
+    /// The server.
+    pub server: Server,
+    /// The tree, for dumps.
+    pub tree: Vec<conf::Node>,
+    /// The files that were read.
+    pub included: Vec<conf::read::Included>,
+    /// What was worth saying.
+    pub notices: Vec<Notice>,
+}
+
+/// What to read.
+pub struct Sources<'a> {
+    /// The name the server was called by, for messages.
+    pub program: &'a str,
+    /// `-C` lines.
+    pub before: &'a [String],
+    /// The file; `None` for `text`.
+    pub file: Option<&'a str>,
+    /// A configuration in memory: its name and text.
+    pub text: Option<(&'a str, &'a str)>,
+    /// `-c` lines.
+    pub after: &'a [String],
+}
+
+/// Reads and resolves a configuration. What was said until an error occurred comes with the error.
+pub fn load(
+    host: Arc<dyn Host>,
+    language: Language,
+    sources: &Sources<'_>,
+    software: impl Fn(crate::core::Tokens) -> String,
+    check: impl Fn(&Draft, &mut World) -> Result<(), Error>,
+) -> Result<Loaded, (Error, Vec<Notice>, Vec<conf::read::Included>)> {
+    let mut reader = Reader::new(host.clone(), language);
+    let tree = match read(&mut reader, sources) {
+        Ok(tree) => tree,
+        Err(error) => return Err((error, reader.notices, reader.included)),
+    };
+    let Reader { language, notices, included, .. } = reader;
+    let mut world = World { host: host.clone(), language, notices };
+    match resolve(&tree, &mut world, sources, software, check) {
+        Ok(server) => Ok(Loaded { server, tree, included, notices: world.notices }),
+        Err(error) => Err((error, world.notices, included)),
+    }
+}
+
+fn read(reader: &mut Reader, sources: &Sources<'_>) -> Result<Vec<conf::Node>, Error> {
+    const OPTIONS: &str = "-c/-C directives";
+    let mut tree = reader.read_text(OPTIONS, sources.before.join("\n").into_bytes())?;
+    if let Some((name, text)) = sources.text {
+        tree.extend(reader.read_text(name, text.as_bytes().to_vec())?);
+    }
+    if let Some(file) = sources.file {
+        tree.extend(reader.read_file(file)?);
+    }
+    tree.extend(reader.read_text(OPTIONS, sources.after.join("\n").into_bytes())?);
+    Ok(tree)
+}
+
+fn resolve(
+    tree: &[conf::Node],
+    world: &mut World,
+    sources: &Sources<'_>,
+    software: impl Fn(crate::core::Tokens) -> String,
+    check: impl Fn(&Draft, &mut World) -> Result<(), Error>,
+) -> Result<Server, Error> {
+    let (mut main, mut main_dir) = (Slots::default(), Slots::default());
+    conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
+    let mut draft = draft(main, main_dir);
+    let modules = with_faces(&world.language.loaded());
+    let hooks = Hooks::of(&modules);
+    for hook in &hooks.check {
+        hook(&mut draft, world)?;
+    }
+    check(&draft, world)?;
+    let tokens = draft.main.get::<CoreServer>().server_tokens.or(crate::core::Tokens::Full);
+    let hosts = hosts(&draft, world, sources.program)?;
+    Ok(Server {
+        by_name: Hosts::new(&hosts),
+        modules,
+        hooks,
+        hosts,
+        language: world.language.clone(),
+        configured: SystemTime::now(),
+        software: software(tokens),
+        merger: Merger::default(),
+        htaccess: HtaccessCache::default(),
+        files: crate::static_file::FileCache::default(),
+        host: world.host.clone(),
+    })
+}
+
+fn draft(mut main: Slots, main_dir: Slots) -> Draft {
+    let entries = std::mem::take(main.edit::<CoreServer>().virtual_hosts.entries_mut());
+    let hosts = entries.into_iter().map(|(host, origin)| DraftHost {
+        server: Slots::merge(&main, &host.server),
+        merged_dir: Slots::merge(&main_dir, &host.dir),
+        addresses: host.addresses,
+        own: host.server,
+        dir: host.dir,
+        origin,
+    });
+    let hosts = hosts.collect();
+    Draft { main, main_dir, hosts }
+}
+
+fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<Arc<VirtualHost>>, Error> {
+    let mut logs: HashMap<String, Arc<ErrorLog>> = HashMap::new();
+    let base = Layer::new(draft.main_dir.clone()).into_base();
+    let mut all = Vec::with_capacity(draft.hosts.len() + 1);
+    let (name, port) = main_name(draft, world, program);
+    all.push(Arc::new(host(HostParts {
+        index: 0,
+        name: name.clone(),
+        port,
+        settings: &draft.main,
+        base,
+        addresses: Vec::new(),
+        origin: None,
+        logs: &mut logs,
+        world,
+    })?));
+    for (i, draft_host) in draft.hosts.iter().enumerate() {
+        let own = draft_host.own.get::<CoreServer>();
+        let (name, port) = match own.server_name.get() {
+            Some((_, name, port)) => (name.clone(), *port),
+            None => (name.clone(), port),
+        };
+        all.push(Arc::new(host(HostParts {
+            index: i + 1,
+            name,
+            port,
+            settings: &draft_host.server,
+            base: Layer::new(draft_host.merged_dir.clone()).into_base(),
+            addresses: draft_host.addresses.clone(),
+            origin: Some(draft_host.origin.clone()),
+            logs: &mut logs,
+            world,
+        })?));
+    }
+    Ok(all)
+}
+
+/// The main server's name; without `ServerName` the machine is asked, and says so.
+fn main_name(draft: &Draft, world: &mut World, program: &str) -> (String, Option<u16>) {
+    if let Some((_, name, port)) = draft.main.get::<CoreServer>().server_name.get() {
+        return (name.clone(), *port);
+    }
+    let (short, full) = world.host.hostname();
+    if let Some(full) = full {
+        return (full, None);
+    }
+    let mut say = |level, text: String| world.notices.push(Notice { module: "core", level, text, bare: true });
+    say(conf::Level::Alert, format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
+    say(
+        conf::Level::Alert,
+        format!(
+            "AH00558: {program}: Could not reliably determine the server's fully qualified domain name, using \
+             127.0.0.1. Set the 'ServerName' directive globally to suppress this message"
+        ),
+    );
+    ("127.0.0.1".into(), None)
+}
+
+struct HostParts<'a> {
+    index: usize,
+    name: String,
+    port: Option<u16>,
+    settings: &'a Slots,
+    base: Merged,
+    addresses: Vec<HostAddress>,
+    origin: Option<Origin>,
+    logs: &'a mut HashMap<String, Arc<ErrorLog>>,
+    world: &'a World,
+}
+
+fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
+    let HostParts { index, name, port, settings, base, addresses, origin, logs, world } = parts;
+    let core = settings.get::<CoreServer>();
+    let error_log = core.error_log.get().map_or("logs/error_log", String::as_str);
+    let error_log = match logs.get(error_log) {
+        Some(log) => log.clone(),
+        None => {
+            let log = ErrorLog::new(error_log, core.error_log_format.get().map(String::as_str), world);
+            let log =
+                Arc::new(log.map_err(|message| Error { phase: Phase::Check, message, origin: None, hint: None })?);
+            logs.insert(error_log.to_string(), log.clone());
+            log
+        }
+    };
+    let mut directories = crate::core::listed(settings, |s: &CoreServer| &s.directories);
+    directories.sort_by_key(|section| section.depth());
+    let split = directories.partition_point(|section| section.depth() != usize::MAX);
+    let directory_matches = directories.split_off(split);
+    let root = core.document_root.get().map_or("/var/www/html", String::as_str);
+    Ok(VirtualHost {
+        index,
+        name,
+        port,
+        aliases: core.server_aliases.iter().cloned().collect(),
+        admin: core.server_admin.get().cloned(),
+        addresses,
+        origin,
+        base,
+        error_log,
+        levels: Levels::new(&core.log_level),
+        document_root: root.trim_end_matches('/').to_string(),
+        directories,
+        directory_matches,
+        locations: crate::core::listed(settings, |s: &CoreServer| &s.locations),
+        access_file_names: core.access_file_names.get().cloned().unwrap_or_else(|| vec![".htaccess".into()]),
+        plan: plan(settings),
+        directory_cache: RwLock::default(),
+        settings: settings.clone(),
+    })
+}
+
+fn plan(settings: &Slots) -> Plan {
+    let core = settings.get::<CoreServer>();
+    let limits = http::Limits {
+        line: core.limit_request_line.or(8190),
+        fields: core.limit_request_fields.or(100),
+        field_size: core.limit_request_field_size.or(8190),
+        strict: core.strict.or(true),
+        registered_methods: core.registered_methods.or(false),
+    };
+    let timeout = core.timeout.or(Duration::from_secs(60));
+    let read_timeouts = settings.get::<ReadTimeouts>();
+    let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
+        Tri::Off => http::uri::EncodedSlashes::Off,
+        Tri::On => http::uri::EncodedSlashes::On,
+        Tri::Other => http::uri::EncodedSlashes::NoDecode,
+    };
+    let (redirects_max, lookups_max) = core.internal_recursion.or((10, 10));
+    let keep_alive_timeout = core.keep_alive_timeout.or(Duration::from_secs(5));
+    Plan {
+        limits,
+        keep_alive: core.keep_alive.or(true) && !keep_alive_timeout.is_zero(),
+        keep_alive_timeout,
+        keep_alive_max: core.max_keep_alive_requests.or(100),
+        body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
+        head_timeout: read_timeouts.header.or(None),
+        timeout,
+        path: http::uri::PathOptions { merge_slashes: core.merge_slashes.or(true), encoded_slashes },
+        redirects_max,
+        lookups_max,
+    }
+}
+
+impl VirtualHost {
+    /// A module's settings outside sections.
+    pub fn base_settings<S: Settings>(&self) -> &S {
+        self.base.slots.get()
+    }
+}
+
+/// The modules the program knows, as faces.
+pub fn known_faces() -> Vec<&'static Face> {
+    known().iter().map(|module| &module.face).collect()
+}

@@ -1,0 +1,555 @@
+//! A connection's life, stage by stage: read a head, process, write; wait for the next; linger; close.
+//!
+//! HTTP/1.1 is spoken here and nowhere else. Whoever polls the stages is the MPM's affair.
+
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+
+use conf::Level;
+use http::framing::{Framing, Persistence};
+use http::{Head, HeadError, Parse};
+use seam::scoreboard::{Slot, Traffic, Workers};
+use seam::{Accepted, Connection, Service, Stage, Stepping};
+
+use crate::config::{Plan, Server, VirtualHost};
+use crate::error_document;
+use crate::fields::Fields;
+use crate::input::RequestBody;
+use crate::output::{Delimiter, Outgoing, Persist, write_head};
+use crate::process::{Response, respond};
+use crate::request::{Client, Incoming, Kind, Request, Sent};
+use crate::response::Body;
+use crate::stream::Stream;
+use crate::timer::Timer;
+use crate::vhost;
+
+/// How much of a head is received at once, in bytes.
+const HEAD_PIECE: usize = 4096;
+/// How much of an unread request body is read and thrown away to keep the connection, in bytes.
+const DISCARD_MAX: u64 = 256 * 1024;
+/// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
+const LINGER: Duration = Duration::from_secs(30);
+const SHORT_LINGER: Duration = Duration::from_secs(2);
+
+/// The server as the MPM sees it.
+pub struct HttpService {
+    server: Arc<Server>,
+}
+
+impl HttpService {
+    /// Serves this configuration.
+    pub fn new(server: Arc<Server>) -> HttpService {
+        HttpService { server }
+    }
+}
+
+impl Service for HttpService {
+    fn connect(&self, accepted: Accepted) -> Box<dyn Connection> {
+        let stream = Arc::new(Stream::new(accepted.socket));
+        let client = Client {
+            peer: accepted.peer,
+            stream: stream.clone(),
+            local: OnceLock::new(),
+            keepalives: AtomicU32::new(0),
+        };
+        Box::new(HttpConnection {
+            server: self.server.clone(),
+            client: Arc::new(client),
+            stream,
+            workers: accepted.workers,
+            traffic: Traffic::default(),
+            timer: Timer::default(),
+            buffer: Vec::new(),
+            exchange: None,
+        })
+    }
+
+    fn child_started(&self) {
+        self.server.child_started();
+    }
+
+    fn before_wait(&self) {
+        crate::log::flush_all();
+    }
+}
+
+struct HttpConnection {
+    server: Arc<Server>,
+    client: Arc<Client>,
+    stream: Arc<Stream>,
+    workers: Arc<Workers>,
+    /// What this connection was served so far.
+    traffic: Traffic,
+    timer: Timer,
+    /// Received and not looked at yet.
+    buffer: Vec<u8>,
+    /// An answer of which a part still has to go out.
+    exchange: Option<Box<Exchange>>,
+}
+
+/// A request and what is left to send of its answer.
+struct Exchange {
+    request: Box<Request>,
+    outgoing: Outgoing,
+    slot: Slot,
+    keep: bool,
+    /// The client may still be sending: closing at once could reset the connection under our answer.
+    linger: bool,
+}
+
+impl Connection for HttpConnection {
+    fn step(&mut self, stage: Stage) -> Stepping<'_> {
+        match stage {
+            Stage::Serve => Box::pin(self.serve()),
+            Stage::WriteCompletion => Box::pin(self.write_completion()),
+            Stage::KeepAlive => Box::pin(self.keep_alive()),
+            Stage::Linger => Box::pin(self.linger(LINGER)),
+            Stage::ShortLinger => Box::pin(self.linger(SHORT_LINGER)),
+            Stage::Closed => Box::pin(std::future::ready(Stage::Closed)),
+        }
+    }
+}
+
+impl HttpConnection {
+    fn plan(&self) -> Plan {
+        self.server.main().plan
+    }
+
+    /// Serves requests until the connection has to wait for its client.
+    async fn serve(&mut self) -> Stage {
+        loop {
+            let slot = self.workers.acquire();
+            let incoming = match self.read_head().await {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => return Stage::Closed,
+                Err(refusal) => return self.refuse(refusal, slot).await,
+            };
+            match self.serve_one(incoming, slot).await {
+                // What has been received already may be the next request.
+                Stage::KeepAlive if !self.buffer.is_empty() => {}
+                stage => return stage,
+            }
+        }
+    }
+
+    /// Reads a request head; `None`: the client is gone, or never said anything.
+    async fn read_head(&mut self) -> Result<Option<Incoming>, Refusal> {
+        let plan = self.plan();
+        let start = Instant::now();
+        let mut head = Head::default();
+        let mut bytes = std::mem::take(&mut self.buffer);
+        loop {
+            if !bytes.is_empty() {
+                match Head::parse(&bytes, &plan.limits, &mut head) {
+                    Ok(Parse::Complete { len }) => return Ok(Some(Incoming { bytes, head, head_len: len })),
+                    Ok(Parse::Partial) => {}
+                    Err(error) => {
+                        return Err(Refusal { why: Why::Head(error), incoming: Incoming::broken(bytes, head) });
+                    }
+                }
+            }
+            let mut deadline = Instant::now() + plan.timeout;
+            if let Some(limit) = plan.head_timeout {
+                deadline = deadline.min(limit.deadline(start, bytes.len() as u64));
+            }
+            match self.timer.until(deadline, self.stream.read(&mut bytes, HEAD_PIECE)).await {
+                Some(Ok(0)) | Some(Err(_)) => return Ok(None),
+                Some(Ok(_)) => {}
+                None => return Err(Refusal { why: Why::Timeout, incoming: Incoming::broken(bytes, head) }),
+            }
+        }
+    }
+
+    /// Processes one request and writes its answer.
+    async fn serve_one(&mut self, incoming: Incoming, slot: Slot) -> Stage {
+        let framing = match Framing::of(&incoming.head, &incoming.bytes) {
+            Ok(framing) => framing,
+            Err(error) => return self.refuse(Refusal { why: Why::Head(error), incoming }, slot).await,
+        };
+        let mut request = match self.request(incoming, framing) {
+            Ok(request) => request,
+            Err(refusal) => return self.refuse(refusal, slot).await,
+        };
+        let line = http::text::from_bytes(request.incoming.line());
+        slot.begin(self.traffic, self.client.peer.ip().to_canonical(), &request.vhost.name, &line, request.protocol());
+        if let Some(error) = expectation(&request) {
+            let body = error_document::canned(&mut request, error);
+            return self.write(request, Response { body, raw: false }, slot).await;
+        }
+        let response = respond(&mut request).await;
+        self.write(request, response, slot).await
+    }
+
+    /// Makes a request of a head.
+    fn request(&mut self, mut incoming: Incoming, framing: Framing) -> Result<Box<Request>, Refusal> {
+        let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
+        let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
+        let hostname = head.host(bytes).and_then(|host| http::Authority::parse(host, false)).map(|authority| {
+            let host = text(authority.host).to_ascii_lowercase();
+            host.strip_suffix('.').map(str::to_string).unwrap_or(host)
+        });
+        let vhost = self.virtual_host(hostname.as_deref());
+        let Some(vhost) = vhost else { return Err(Refusal { why: Why::UnknownHost, incoming }) };
+        let method = match head.method(bytes) {
+            b"GET" => Cow::Borrowed("GET"),
+            b"HEAD" => Cow::Borrowed("HEAD"),
+            b"POST" => Cow::Borrowed("POST"),
+            other => Cow::Owned(text(other)),
+        };
+        let (unparsed_uri, args) = (text(head.target(bytes)), head.query(bytes).map(text));
+        let version = head.version();
+        let expects = head.field(bytes, http::Known::Expect).is_some_and(|e| e.eq_ignore_ascii_case(b"100-continue"));
+        let mut received = incoming.head_len as u64;
+        let body = if framing.has_body() {
+            let rest = incoming.bytes.split_off(incoming.head_len);
+            received += rest.len() as u64;
+            RequestBody::new(self.stream.clone(), framing, rest, expects, vhost.plan.body)
+        } else {
+            self.buffer = incoming.bytes.split_off(incoming.head_len);
+            RequestBody::default()
+        };
+        let base = vhost.base.clone();
+        Ok(Box::new(Request {
+            server: self.server.clone(),
+            vhost,
+            client: self.client.clone(),
+            incoming: Arc::new(incoming),
+            kind: Kind::Main,
+            header_only: method == "HEAD",
+            method,
+            version,
+            unparsed_uri,
+            uri: String::new(),
+            args,
+            hostname,
+            headers_in: None,
+            filename: String::new(),
+            path_info: String::new(),
+            stat: None,
+            context: None,
+            dir: base,
+            handler: None,
+            content_type: None,
+            content_encoding: None,
+            content_languages: Vec::new(),
+            status: 200,
+            status_line: None,
+            headers_out: Fields::default(),
+            err_headers_out: Fields::default(),
+            env: Fields::default(),
+            notes: Fields::default(),
+            user: None,
+            auth_type: None,
+            no_local_copy: false,
+            accept_path_info: None,
+            body,
+            time: SystemTime::now(),
+            start: Instant::now(),
+            sent: Sent { received, ..Sent::default() },
+            log_id: OnceLock::new(),
+        }))
+    }
+
+    /// The virtual host; `None`: the name is unknown and `StrictHostCheck` is on.
+    fn virtual_host(&self, name: Option<&str>) -> Option<Arc<VirtualHost>> {
+        let hosts = &self.server.by_name;
+        let (index, known) = if hosts.is_empty() { (0, false) } else { hosts.choose(self.client.local(), name) };
+        let host = &self.server.hosts[index];
+        if name.is_some() && !known && vhost::is_strict(host) && name != Some(host.name.as_str()) {
+            return None;
+        }
+        Some(host.clone())
+    }
+
+    /// Writes an answer. What is ready goes out as far as the socket takes it; the rest is another stage.
+    async fn write(&mut self, mut request: Box<Request>, response: Response, slot: Slot) -> Stage {
+        let Response { mut body, raw } = response;
+        // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
+        // request from it.
+        let unread = request.body.expects() || !request.body.is_done() && !self.discard(&request).await;
+        let length = body.length();
+        let chunked = length.is_none() && request.version == http::Version::Http11;
+        let bodyless = request.header_only || http::status::is_bodyless(request.status);
+        let delimiter = match length {
+            _ if raw => Delimiter::Close,
+            Some(length) => Delimiter::Length(length),
+            None if bodyless && !chunked => Delimiter::Close,
+            None if chunked => Delimiter::Chunked,
+            None => Delimiter::Close,
+        };
+        let framed = delimiter != Delimiter::Close || bodyless && !raw;
+        let persist = self.persist(&request, framed && !unread);
+        let mut front = Vec::with_capacity(512);
+        if !raw {
+            write_head(&mut request, delimiter, persist, &mut front);
+        }
+        if bodyless && !raw {
+            body = Body::Empty;
+        }
+        request.sent.keepalive = persist.keep;
+        let head_len = front.len() as u64;
+        let mut outgoing = Outgoing::new(front);
+        let client_said_close = Persistence::of(&request.incoming.head, &request.incoming.bytes).connection_close
+            || request.version == http::Version::Http10;
+        let linger = unread || !client_said_close;
+        let mut stream = None;
+        match body {
+            Body::Stream(source) => stream = Some(source),
+            body => outgoing.push(body),
+        }
+        let mut exchange = Box::new(Exchange { request, outgoing, slot, keep: persist.keep, linger });
+        if let Some(mut source) = stream {
+            let ended = self.write_stream(&mut exchange, &mut *source, delimiter == Delimiter::Chunked).await;
+            drop(source);
+            return self.finish(exchange, ended.is_ok(), head_len);
+        }
+        exchange.request.sent.bytes = head_len;
+        // Once, without waiting: most answers fit into the socket's buffer.
+        match poll_fn(|cx| Poll::Ready(exchange.outgoing.poll_write(cx, &self.stream, false))).await {
+            Poll::Ready(result) => self.finish(exchange, result.is_ok(), head_len),
+            Poll::Pending => {
+                self.exchange = Some(exchange);
+                Stage::WriteCompletion
+            }
+        }
+    }
+
+    /// Sends the rest of an answer, as fast as the client takes it.
+    async fn write_completion(&mut self) -> Stage {
+        let Some(mut exchange) = self.exchange.take() else { return Stage::Closed };
+        let timeout = exchange.request.vhost.plan.timeout;
+        let head_len = exchange.request.sent.bytes;
+        let written = loop {
+            let before = exchange.outgoing.sent;
+            let deadline = Instant::now() + timeout;
+            let write = poll_fn(|cx| match exchange.outgoing.poll_write(cx, &self.stream, false) {
+                // Progress moves the deadline on.
+                Poll::Pending if exchange.outgoing.sent > before => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+            });
+            match self.timer.until(deadline, write).await {
+                Some(None) => {}
+                Some(Some(result)) => break result,
+                None => break Err(io::ErrorKind::TimedOut.into()),
+            }
+        };
+        self.finish(exchange, written.is_ok(), head_len)
+    }
+
+    /// Sends a body that is being made, piece by piece.
+    async fn write_stream(
+        &mut self,
+        exchange: &mut Exchange,
+        source: &mut dyn crate::response::Stream,
+        chunked: bool,
+    ) -> io::Result<()> {
+        let timeout = exchange.request.vhost.plan.timeout;
+        loop {
+            let piece = source.next().await;
+            match piece {
+                None => {
+                    if chunked {
+                        exchange.outgoing.push(Body::Bytes(http::chunked::BODY_END.into()));
+                    }
+                    return self.write_all(exchange, timeout).await;
+                }
+                // The client must not take a part for the whole: the connection breaks off instead.
+                Some(Err(error)) => return Err(error),
+                Some(Ok(bytes)) if bytes.is_empty() => {}
+                Some(Ok(bytes)) => {
+                    exchange.request.sent.body += bytes.len() as u64;
+                    if chunked {
+                        let mut size = Vec::with_capacity(20);
+                        http::chunked::write_chunk_header(&mut size, bytes.len() as u64);
+                        exchange.outgoing.push(Body::Bytes(size.into()));
+                    }
+                    exchange.outgoing.push(Body::Bytes(bytes));
+                    if chunked {
+                        exchange.outgoing.push(Body::Bytes(http::chunked::CHUNK_END.into()));
+                    }
+                    self.write_all(exchange, timeout).await?;
+                }
+            }
+        }
+    }
+
+    async fn write_all(&mut self, exchange: &mut Exchange, timeout: Duration) -> io::Result<()> {
+        let outgoing = &mut exchange.outgoing;
+        loop {
+            let before = outgoing.sent;
+            let write = poll_fn(|cx| match outgoing.poll_write(cx, &self.stream, false) {
+                Poll::Pending if outgoing.sent > before => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+            });
+            match self.timer.until(Instant::now() + timeout, write).await {
+                Some(None) => {}
+                Some(Some(result)) => return result,
+                None => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+    }
+
+    /// Ends an exchange: accounts for it, logs it, and says what comes next.
+    fn finish(&mut self, exchange: Box<Exchange>, complete: bool, head_len: u64) -> Stage {
+        let Exchange { mut request, outgoing, slot, keep, linger } = *exchange;
+        let sent = &mut request.sent;
+        sent.bytes = outgoing.sent;
+        sent.aborted = !complete;
+        sent.duration = request.start.elapsed();
+        sent.first_byte.get_or_insert(sent.duration);
+        if sent.body == 0 {
+            sent.body = outgoing.sent.saturating_sub(head_len);
+        }
+        let (body_received, trailers) = request.body.received();
+        sent.received += body_received;
+        sent.trailers_in = trailers;
+        let server = self.server.clone();
+        for hook in &server.hooks.log {
+            hook(&mut request);
+        }
+        slot.finish(request.sent.bytes, request.sent.duration);
+        drop(slot);
+        self.traffic.accesses += 1;
+        self.traffic.bytes += request.sent.bytes;
+        self.client.keepalives.fetch_add(1, Ordering::Relaxed);
+        if let Some(rest) = request.body.take_rest() {
+            self.buffer = rest;
+        }
+        if !complete {
+            return Stage::Closed;
+        }
+        match (keep, linger) {
+            (true, _) => {
+                // An idle connection keeps no buffer.
+                if self.buffer.is_empty() {
+                    self.buffer = Vec::new();
+                }
+                Stage::KeepAlive
+            }
+            (false, true) => Stage::Linger,
+            // A client that announced the end sends nothing more that a closed socket could answer with a reset.
+            (false, false) => Stage::Closed,
+        }
+    }
+
+    /// Whether the connection may stay open after this answer (RFC 9112 section 9.3; Apache's ap_set_keepalive).
+    fn persist(&self, request: &Request, possible: bool) -> Persist {
+        let plan = &request.vhost.plan;
+        let used = self.client.keepalives.load(Ordering::Relaxed);
+        let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used + 1));
+        let wish = Persistence::of(&request.incoming.head, &request.incoming.bytes);
+        let keep = possible
+            && plan.keep_alive
+            && left != Some(0)
+            && wish.allows(request.version)
+            && !http::status::closes_connection(request.status)
+            && !request.env.contains("nokeepalive")
+            && !seam::draining();
+        let announce = (keep && wish.connection_keep_alive).then(|| (plan.keep_alive_timeout.as_secs(), left));
+        Persist { keep, announce }
+    }
+
+    /// Reads what is left of a small request body; `false`: too much, or it does not come.
+    async fn discard(&self, request: &Request) -> bool {
+        let mut read = 0;
+        while read <= DISCARD_MAX {
+            match request.body.read().await {
+                Ok(None) => return true,
+                Ok(Some(piece)) => read += piece.len() as u64,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Answers what is no request, and closes.
+    async fn refuse(&mut self, refusal: Refusal, slot: Slot) -> Stage {
+        let Refusal { why, incoming } = refusal;
+        let silent = matches!(why, Why::Timeout) && !incoming.bytes.contains(&b'\n');
+        let (status, reason, note) = match why {
+            Why::Head(error) => (error.status(), error.reason(), error.note()),
+            Why::Timeout => (408, "AH01382: Request header read timeout", ""),
+            Why::UnknownHost => {
+                (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)", "")
+            }
+        };
+        if silent {
+            return Stage::ShortLinger;
+        }
+        let Ok(mut request) = self.request(incoming, Framing::None) else { return Stage::Closed };
+        self.buffer.clear();
+        let level = if status == 408 { Level::Info } else { Level::Debug };
+        request.log("core", level, reason);
+        if !note.is_empty() {
+            request.notes.set("error-notes", note);
+        }
+        request.env.set("nokeepalive", "1");
+        let body = error_document::canned(&mut request, status);
+        match self.write(request, Response { body, raw: false }, slot).await {
+            Stage::Linger if status == 408 => Stage::ShortLinger,
+            Stage::Closed => Stage::Linger,
+            stage => stage,
+        }
+    }
+
+    /// Waits for the next request.
+    async fn keep_alive(&mut self) -> Stage {
+        let deadline = Instant::now() + self.plan().keep_alive_timeout;
+        let mut buffer = Vec::new();
+        match self.timer.until(deadline, self.stream.read(&mut buffer, HEAD_PIECE)).await {
+            Some(Ok(read)) if read > 0 => {
+                self.buffer = buffer;
+                Stage::Serve
+            }
+            _ => Stage::Closed,
+        }
+    }
+
+    /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6).
+    async fn linger(&mut self, at_most: Duration) -> Stage {
+        let deadline = Instant::now() + at_most;
+        if self.stream.shutdown().is_err() {
+            return Stage::Closed;
+        }
+        let mut sink = Vec::new();
+        loop {
+            sink.clear();
+            match self.timer.until(deadline, self.stream.read(&mut sink, HEAD_PIECE)).await {
+                Some(Ok(read)) if read > 0 => {}
+                _ => return Stage::Closed,
+            }
+        }
+    }
+}
+
+/// A head that cannot be served.
+struct Refusal {
+    why: Why,
+    incoming: Incoming,
+}
+
+enum Why {
+    Head(HeadError),
+    Timeout,
+    UnknownHost,
+}
+
+impl Incoming {
+    /// What arrived instead of a head.
+    fn broken(bytes: Vec<u8>, head: Head) -> Incoming {
+        Incoming { head_len: bytes.len(), bytes, head }
+    }
+}
+
+/// The status for an expectation that is not met (RFC 9110 section 10.1.1).
+fn expectation(request: &Request) -> Option<u16> {
+    let expect = request.header("Expect")?;
+    (!expect.eq_ignore_ascii_case("100-continue")).then_some(417)
+}

@@ -1,0 +1,210 @@
+//! `Options` and `AllowOverride`: sets of names with their own ways to merge (contract.md 6 and 7).
+
+use conf::{Allowed, Merge};
+
+/// A set of options, as bits.
+pub type Bits = u32;
+
+/// `Indexes`: list a directory without index file.
+pub const INDEXES: Bits = 1;
+/// Server-side includes.
+pub const INCLUDES: Bits = 2;
+/// `FollowSymLinks`.
+pub const SYM_LINKS: Bits = 4;
+/// `ExecCGI`.
+pub const EXEC_CGI: Bits = 8;
+/// Server-side includes may run commands.
+pub const INC_WITH_EXEC: Bits = 16;
+/// `SymLinksIfOwnerMatch`.
+pub const SYM_OWNER: Bits = 32;
+/// `MultiViews`.
+pub const MULTI: Bits = 64;
+/// `All`: everything but MultiViews.
+pub const ALL: Bits = INDEXES | INCLUDES | INC_WITH_EXEC | SYM_LINKS | EXEC_CGI;
+/// What holds where no `Options` is given.
+pub const DEFAULT: Bits = SYM_LINKS;
+
+/// `Options` of one level: an absolute set, or changes to the inherited one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The set, if it was given absolutely.
+    pub set: Option<Bits>,
+    /// `+` names.
+    pub add: Bits,
+    /// `-` names.
+    pub remove: Bits,
+}
+
+impl Options {
+    /// What is in effect.
+    pub fn effective(&self) -> Bits {
+        (self.set.unwrap_or(DEFAULT) & !self.remove) | self.add
+    }
+
+    /// Applies one line. `may` are the options that may be named here (`AllowOverride Options=`).
+    pub fn apply(&mut self, words: &[String], may: Bits) -> Result<(), String> {
+        let mut first_sign = None;
+        for (i, word) in words.iter().enumerate() {
+            let (sign, name) = match word.chars().next() {
+                Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
+                _ => (None, word.as_str()),
+            };
+            let lower = name.to_ascii_lowercase();
+            let bits = match lower.as_str() {
+                "indexes" => INDEXES,
+                "includes" => INCLUDES | INC_WITH_EXEC,
+                "includesnoexec" => INCLUDES,
+                "followsymlinks" => SYM_LINKS,
+                "symlinksifownermatch" => SYM_OWNER,
+                "execcgi" => EXEC_CGI,
+                "multiviews" => MULTI,
+                "runscripts" => MULTI | EXEC_CGI,
+                "none" | "all" => {
+                    if sign.is_some() {
+                        return Err(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
+                    }
+                    if i > 0 {
+                        return Err(format!("'Options {name}' must be the first Option given."));
+                    }
+                    let bits = if lower == "all" { ALL } else { 0 };
+                    if bits & !may != 0 {
+                        return Err(format!("Option {name} not allowed here"));
+                    }
+                    *self = Options { set: Some(bits), add: 0, remove: 0 };
+                    // Only after these two may signs follow.
+                    continue;
+                }
+                _ => return Err(format!("Illegal option {name}")),
+            };
+            if bits & !may != 0 {
+                return Err(format!("Option {name} not allowed here"));
+            }
+            let after_all = i > 0 && matches!(words[0].to_ascii_lowercase().as_str(), "all" | "none");
+            let signed = *first_sign.get_or_insert(sign.is_some());
+            if signed != sign.is_some() || (after_all && sign.is_none()) {
+                return Err("Either all Options must start with + or -, or no Option may.".into());
+            }
+            match sign {
+                Some('+') => self.plus(&lower, bits),
+                Some(_) => self.minus(bits),
+                None if i == 0 => *self = Options { set: Some(bits), add: 0, remove: 0 },
+                None => self.set = Some(self.set.unwrap_or(0) | bits),
+            }
+        }
+        Ok(())
+    }
+
+    fn plus(&mut self, lower: &str, bits: Bits) {
+        self.add |= bits;
+        self.remove &= !bits;
+        if lower == "includesnoexec" {
+            // Naming it takes the right to run commands away again.
+            self.remove |= INC_WITH_EXEC;
+            self.add &= !INC_WITH_EXEC;
+        }
+        if let Some(set) = &mut self.set {
+            *set = (*set & !self.remove) | self.add;
+        }
+    }
+
+    fn minus(&mut self, bits: Bits) {
+        let bits = if bits & INCLUDES != 0 { bits | INC_WITH_EXEC } else { bits };
+        self.remove |= bits;
+        self.add &= !bits;
+        if let Some(set) = &mut self.set {
+            *set &= !bits;
+        }
+    }
+}
+
+impl Merge for Options {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.set.is_some() {
+            return *add;
+        }
+        Options {
+            set: base.set.map(|set| (set & !add.remove) | add.add),
+            add: (base.add & !add.remove) | add.add,
+            remove: (base.remove & !add.add) | add.remove,
+        }
+    }
+}
+
+/// The names of `AllowOverride`'s classes.
+pub const CLASSES: [(&str, Allowed); 7] = [
+    ("Limit", Allowed::LIMIT),
+    ("FileInfo", Allowed::FILEINFO),
+    ("AuthConfig", Allowed::AUTH),
+    ("Indexes", Allowed::INDEXES),
+    ("Options", Allowed::OPTIONS),
+    ("None", Allowed::NONE),
+    ("All", Allowed::ANY),
+];
+
+/// The bits of an option named in `AllowOverride Options=…`.
+pub fn option_bits(name: &str) -> Option<Bits> {
+    let mut options = Options::default();
+    let word = [name.to_string()];
+    options.apply(&word, Bits::MAX).ok()?;
+    options.set.filter(|_| !name.starts_with(['+', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Options {
+        let mut options = Options::default();
+        for line in line.split(';') {
+            let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+            options.apply(&words, Bits::MAX).unwrap();
+        }
+        options
+    }
+
+    #[test]
+    fn merging_as_captured() {
+        let ssi = INCLUDES | INC_WITH_EXEC;
+        let cases: &[(&[&str], Bits)] = &[
+            (&["", ""], SYM_LINKS),
+            (&["None"], 0),
+            (&["Indexes FollowSymLinks", "None"], 0),
+            (&["Indexes FollowSymLinks", "+ExecCGI"], INDEXES | SYM_LINKS | EXEC_CGI),
+            (&["Indexes FollowSymLinks", "-Indexes +Includes"], SYM_LINKS | ssi),
+            (&["Indexes FollowSymLinks", "ExecCGI", "+Indexes"], INDEXES | EXEC_CGI),
+            (&["All"], ALL),
+            (&["All", "-ExecCGI"], ALL & !EXEC_CGI),
+            (&["None", "+Indexes", "-Indexes +ExecCGI"], EXEC_CGI),
+            (&["Indexes", "Includes", "+FollowSymLinks"], ssi | SYM_LINKS),
+            (&["+Indexes"], INDEXES | SYM_LINKS),
+            (&["-FollowSymLinks"], 0),
+            (&["Includes", "-IncludesNOEXEC"], 0),
+            (&["IncludesNOEXEC"], INCLUDES),
+            (&["IncludesNOEXEC", "+Includes"], ssi),
+            (&["Includes", "IncludesNOEXEC"], INCLUDES),
+            (&["Includes", "+IncludesNOEXEC"], INCLUDES),
+            (&["MultiViews Indexes", "+ExecCGI"], MULTI | INDEXES | EXEC_CGI),
+            (&["All -Indexes"], ALL & !INDEXES),
+            (&["Indexes;"], INDEXES),
+        ];
+        for (levels, want) in cases {
+            let all = levels.iter().fold(Options::default(), |base, line| Options::merge(&base, &options(line)));
+            assert_eq!(all.effective(), *want, "{levels:?}");
+        }
+    }
+
+    #[test]
+    fn errors_as_captured() {
+        let cases = [
+            ("Indexes +FollowSymLinks", "Either all Options must start with + or -, or no Option may."),
+            ("+Indexes FollowSymLinks", "Either all Options must start with + or -, or no Option may."),
+            ("Index", "Illegal option Index"),
+            ("Indexes None", "'Options None' must be the first Option given."),
+            ("+None", "You may not use 'Options +None' or 'Options -None'."),
+        ];
+        for (line, want) in cases {
+            let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+            assert_eq!(Options::default().apply(&words, Bits::MAX), Err(want.to_string()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,563 @@
+//! The functions behind the core's directives. Messages are Apache's (contract.md 13, captures 03 and 19).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::directive::find;
+use conf::expr::StringExpr;
+use conf::values::{atoi, duration, number, one_of, seconds};
+use conf::words::{next_word, words};
+use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
+
+use super::{
+    CoreDir, CoreServer, ETAG_DEFAULT, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri, options,
+};
+
+pub(super) fn on_off<S: Settings>(cmd: &mut Cmd<'_>, field: fn(&mut S) -> &mut Setting<bool>, value: &str) -> Outcome {
+    match conf::values::on_off(value) {
+        Some(on) => cmd.set(field, on),
+        None => Err("parameter must be 'on' or 'off'".into()),
+    }
+}
+
+pub(super) fn ignored(_: &mut Cmd<'_>, _: &str) -> Outcome {
+    Ok(())
+}
+
+pub(super) fn error(_: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let mut line = rest;
+    let first = next_word(&mut line);
+    Err(if line.is_empty() { first } else { rest.to_string() })
+}
+
+pub(super) fn default_charset(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let charset = match value.to_ascii_lowercase().as_str() {
+        "off" => None,
+        "on" => Some("iso-8859-1".to_string()),
+        _ => Some(value.to_string()),
+    };
+    cmd.set(|d: &mut CoreDir| &mut d.default_charset, charset)
+}
+
+pub(super) fn accept_path_info(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("on", Some(true)), ("off", Some(false)), ("default", None)];
+    let value = one_of(value, &table).ok_or("AcceptPathInfo must be set to on, off or default")?;
+    cmd.set(|d: &mut CoreDir| &mut d.accept_path_info, value)
+}
+
+pub(super) fn access_file_name(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
+    let names = names.to_vec();
+    cmd.server_set(|s: &mut CoreServer| &mut s.access_file_names, names)
+}
+
+pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let path = cmd.world.server_relative(value);
+    let check = !cmd.world.language.is_defined(NO_ROOT_CHECK);
+    if check && !cmd.world.host.is_dir(&path) {
+        if !cmd.place.virtual_host {
+            return Err(format!("DocumentRoot '{path}' is not a directory, or is not readable"));
+        }
+        let text = format!("AH00112: Warning: DocumentRoot [{path}] does not exist");
+        cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true });
+    }
+    cmd.server_set(|s: &mut CoreServer| &mut s.document_root, path)
+}
+
+/// The name that `-T` defines.
+pub const NO_ROOT_CHECK: &str = "-T";
+
+pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let mut line = rest;
+    let code = next_word(&mut line);
+    let number = atoi(&code);
+    if line.is_empty() {
+        return Err("Missing second argument to ErrorDocument".into());
+    }
+    let Some(code) =
+        u16::try_from(number).ok().filter(|c| (400..600).contains(c) && !http::status::reason(*c).is_empty())
+    else {
+        return Err(format!("Unsupported HTTP response code {code}"));
+    };
+    // The text is everything behind the code; a quote at its beginning is dropped, and one at its end.
+    let raw = line.trim();
+    let quoted = raw.strip_prefix('"').or_else(|| raw.strip_prefix('\''));
+    let text = quoted.map_or_else(|| raw.to_string(), |_| next_word(&mut line));
+    let expr =
+        |text: &str| StringExpr::parse(text).map(Arc::new).map_err(|why| format!("Cannot parse expression: {why}"));
+    let is_text = text.contains(char::is_whitespace) || quoted.is_some() && !looks_like_target(&text);
+    let document = if !is_text && text.eq_ignore_ascii_case("default") {
+        ErrorDocument::Default
+    } else if !is_text && text.starts_with('/') {
+        ErrorDocument::Path(text)
+    } else if !is_text && is_url(&text) {
+        if code == 401 {
+            let text = format!(
+                "AH00113: {} cannot use a full URL in a 401 ErrorDocument directive --- ignoring!",
+                cmd.node.origin
+            );
+            cmd.world.note("core", Level::Notice, text);
+            return Ok(());
+        }
+        ErrorDocument::Url(expr(&text)?)
+    } else {
+        ErrorDocument::Text(expr(&text)?)
+    };
+    cmd.put(|d: &mut CoreDir| &mut d.error_documents, code, document)
+}
+
+fn looks_like_target(text: &str) -> bool {
+    text.starts_with('/') || is_url(text) || text.eq_ignore_ascii_case("default")
+}
+
+/// Whether a text begins with a scheme.
+pub(crate) fn is_url(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(scheme, rest)| {
+        !scheme.is_empty()
+            && !rest.is_empty()
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+    })
+}
+
+pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let warn = cmd.place.enclosing.iter().any(|name| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with("<location") || name.starts_with("<files") || name == "<if"
+    });
+    if warn {
+        let at = &cmd.node.origin;
+        let text = format!("AH00114: Useless use of AllowOverride in line {} of {}.", at.line, at.file());
+        cmd.world.note("core", Level::Warn, text);
+    }
+    let mut value =
+        Override { classes: Allowed::NONE, options: options::Bits::MAX, skip_forbidden: false, skip_unknown: false };
+    for word in words(rest) {
+        let (key, list) = match word.split_once('=') {
+            Some((key, list)) => (key, Some(list)),
+            None => (word.as_str(), None),
+        };
+        if key.eq_ignore_ascii_case("Nonfatal") {
+            match list.map(str::to_ascii_lowercase).as_deref() {
+                Some("override") => value.skip_forbidden = true,
+                Some("unknown") => value.skip_unknown = true,
+                Some("all") => (value.skip_forbidden, value.skip_unknown) = (true, true),
+                _ => return Err("=Override, =Unknown or =All expected after Nonfatal".into()),
+            }
+            continue;
+        }
+        let Some((name, class)) = options::CLASSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)) else {
+            return Err(format!("Illegal override option {key}"));
+        };
+        match (*name, list) {
+            ("Options", Some(list)) => {
+                value.options = 0;
+                for option in list.split(',').filter(|option| !option.is_empty()) {
+                    value.options |= match option.to_ascii_lowercase().as_str() {
+                        "all" => options::ALL,
+                        "none" => 0,
+                        _ => options::option_bits(option).ok_or_else(|| format!("Illegal option {option}"))?,
+                    };
+                }
+            }
+            ("None", _) => value.classes = Allowed::NONE,
+            _ => {}
+        }
+        value.classes = value.classes.or(*class);
+    }
+    cmd.set(|d: &mut CoreDir| &mut d.allow_override, value)
+}
+
+pub(super) fn allow_override_list(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
+    let mut list = HashSet::new();
+    for name in names {
+        if names.len() == 1 && name.eq_ignore_ascii_case("None") {
+            break;
+        }
+        let at = cmd.node.origin.to_string();
+        match find(&cmd.world.language.loaded(), name) {
+            None => {
+                let text = format!("AH00116: Discarding unrecognized directive `{name}' in AllowOverrideList at {at}");
+                cmd.world.note("core", Level::Warn, text);
+            }
+            Some((_, row)) if !row.allowed.meets(Allowed::ANY) => {
+                let text = format!("AH02304: Discarding directive `{name}' not allowed in AllowOverrideList at {at}");
+                cmd.world.note("core", Level::Warn, text);
+            }
+            Some(_) => {
+                list.insert(name.to_ascii_lowercase());
+            }
+        }
+    }
+    cmd.set(|d: &mut CoreDir| &mut d.allow_override_list, Arc::new(list))
+}
+
+pub(super) fn options(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let may = cmd.place.options;
+    cmd.dir.edit::<CoreDir>().options.0.apply(&words(rest), may)
+}
+
+pub(super) fn default_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    if !value.eq_ignore_ascii_case("none") {
+        let at = &cmd.node.origin;
+        let text = format!("AH00117: Ignoring deprecated use of DefaultType in line {} of {}.", at.line, at.file());
+        cmd.world.note("core", Level::Warn, text);
+    }
+    Ok(())
+}
+
+pub(super) fn file_etag(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let mut parts = super::ETagParts { inode: false, mtime: false, size: false, digest: false };
+    for (i, word) in words(rest).iter().enumerate() {
+        let (sign, name) = match word.strip_prefix(['+', '-']) {
+            Some(name) => (Some(!word.starts_with('-')), name),
+            None => (None, word.as_str()),
+        };
+        if i == 0 && sign.is_some() {
+            parts = cmd.dir.get::<CoreDir>().etag.or(ETAG_DEFAULT);
+        }
+        let on = sign.unwrap_or(true);
+        match name.to_ascii_lowercase().as_str() {
+            "inode" => parts.inode = on,
+            "mtime" => parts.mtime = on,
+            "size" => parts.size = on,
+            "digest" => parts.digest = on,
+            "all" => (parts.inode, parts.mtime, parts.size) = (on, on, on),
+            "none" => parts = super::ETagParts { inode: false, mtime: false, size: false, digest: false },
+            _ => return Err(format!("Unknown keyword '{name}' for FileETag directive")),
+        }
+    }
+    cmd.set(|d: &mut CoreDir| &mut d.etag, parts)
+}
+
+pub(super) fn read_buffer_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match number(value).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0) {
+        Some(size) => cmd.set(|d: &mut CoreDir| &mut d.read_buffer_size, size),
+        None => Err("ReadBufferSize must be a size in bytes".into()),
+    }
+}
+
+pub(super) fn accept_filter(cmd: &mut Cmd<'_>, protocol: &str, filter: &str) -> Outcome {
+    let (protocol, filter) = (protocol.to_ascii_lowercase(), filter.to_string());
+    cmd.server.edit::<CoreServer>().accept_filters.set(protocol, filter, &cmd.node.origin);
+    Ok(())
+}
+
+pub(super) fn hostname_lookups(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("on", Tri::On), ("off", Tri::Off), ("double", Tri::Other)];
+    let value = one_of(value, &table).ok_or("parameter must be 'on', 'off', or 'double'")?;
+    cmd.set(|d: &mut CoreDir| &mut d.hostname_lookups, value)
+}
+
+pub(super) fn server_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let (scheme, rest) = match value.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
+        None => (None, value),
+    };
+    let (name, port) = match rest.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
+            let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
+            let port = digits.parse::<u16>().ok().filter(|port| *port != 0);
+            (
+                name,
+                Some(port.ok_or_else(|| {
+                    format!("The port number \"{port:?}\" is outside the appropriate range (i.e., 1..65535).")
+                })?),
+            )
+        }
+        _ => (rest, None),
+    };
+    let name = name.split('/').next().unwrap_or_default().to_string();
+    cmd.server_set(|s: &mut CoreServer| &mut s.server_name, (scheme, name, port))
+}
+
+pub(super) fn server_alias(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
+    if !cmd.place.virtual_host {
+        return Err("ServerAlias only used in <VirtualHost>".into());
+    }
+    for name in names {
+        cmd.server_push(|s: &mut CoreServer| &mut s.server_aliases, name.clone())?;
+    }
+    Ok(())
+}
+
+pub(super) fn signature(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("off", Tri::Off), ("on", Tri::On), ("email", Tri::Other)];
+    let value = one_of(value, &table).ok_or("ServerSignature: use one of: off | on | email")?;
+    cmd.set(|d: &mut CoreDir| &mut d.signature, value)
+}
+
+pub(super) fn error_log(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    match words {
+        [name] | [name, _] if !name.is_empty() => {
+            let value = words.join(":");
+            cmd.server_set(|s: &mut CoreServer| &mut s.error_log, value)
+        }
+        _ => Err("ErrorLog takes one argument, The filename of the error log".into()),
+    }
+}
+
+pub(super) fn error_log_format(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
+    match second {
+        None => {
+            let format = first.to_string();
+            crate::log::Format::parse(&format)?;
+            cmd.server_set(|s: &mut CoreServer| &mut s.error_log_format, format)
+        }
+        // Lines of their own for a connection or a request are not written; the formats are checked all the same.
+        Some(format) if matches!(first, "connection" | "request") => crate::log::Format::parse(format).map(|_| ()),
+        Some(_) => Err("ErrorLogFormat type must be one of request, connection".into()),
+    }
+}
+
+pub(super) fn timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let value = seconds(value);
+    cmd.server_set(|s: &mut CoreServer| &mut s.timeout, value)
+}
+
+pub(super) fn canonical_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("on", Tri::On), ("off", Tri::Off), ("dns", Tri::Other)];
+    let value = one_of(value, &table).ok_or("parameter must be 'on', 'off', or 'dns'")?;
+    cmd.set(|d: &mut CoreDir| &mut d.canonical_name, value)
+}
+
+pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    const KEYWORDS: &str =
+        "Log level keyword must be one of emerg/alert/crit/error/warn/notice/info/debug/trace1/.../trace8";
+    let (module, level) = match word.split_once(':') {
+        Some((module, level)) => (Some(module), level),
+        None => (None, word),
+    };
+    let level = Level::parse(level).ok_or(KEYWORDS)?;
+    let name = match module {
+        None => None,
+        Some(module) => {
+            let loaded = cmd.world.language.loaded();
+            let face =
+                loaded.iter().find(|face| face.id == module || face.log_name() == module || face.source == module);
+            Some(face.ok_or_else(|| format!("Cannot find module {module}"))?.log_name().to_string())
+        }
+    };
+    let change = |setting: &mut Setting<LogLevels>, origin: &conf::Origin| {
+        let fresh = LogLevels { all: None, modules: Vec::new() };
+        let mut levels = setting.get().cloned().unwrap_or(fresh);
+        match name {
+            Some(name) => {
+                levels.modules.retain(|(have, _)| *have != name);
+                levels.modules.push((name, level));
+            }
+            None => levels = LogLevels { all: Some(level), modules: Vec::new() },
+        }
+        setting.set(levels, origin);
+    };
+    if cmd.place.path.is_some() {
+        change(&mut cmd.dir.edit::<CoreDir>().log_level, &cmd.node.origin);
+    } else {
+        change(&mut cmd.server.edit::<CoreServer>().log_level, &cmd.node.origin);
+    }
+    Ok(())
+}
+
+pub(super) fn name_virtual_host(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
+    let at = &cmd.node.origin;
+    let text = format!("AH00548: NameVirtualHost has no effect and will be removed in the next release {at}");
+    cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true });
+    Ok(())
+}
+
+pub(super) fn server_tokens(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [
+        ("prod", Tokens::Prod),
+        ("productonly", Tokens::Prod),
+        ("major", Tokens::Major),
+        ("minor", Tokens::Minor),
+        ("min", Tokens::Min),
+        ("minimal", Tokens::Min),
+        ("os", Tokens::Os),
+        ("full", Tokens::Full),
+    ];
+    let tokens = one_of(value, &table)
+        .ok_or("ServerTokens takes 1 argument: 'Prod(uctOnly)', 'Major', 'Minor', 'Min(imal)', 'OS', or 'Full'")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.server_tokens, tokens)
+}
+
+/// A lenient number that must not be negative, with the directive's name in the message.
+fn limit(cmd: &Cmd<'_>, value: &str, zero: &str) -> Result<usize, String> {
+    let name = cmd.row.name;
+    usize::try_from(atoi(value)).map_err(|_| format!("{name} \"{value}\" must be a non-negative integer{zero}"))
+}
+
+pub(super) fn limit_line(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let size = limit(cmd, value, "")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.limit_request_line, size)
+}
+
+pub(super) fn limit_field_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let size = limit(cmd, value, "")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.limit_request_field_size, size)
+}
+
+pub(super) fn limit_fields(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let count = limit(cmd, value, " (0 = no limit)")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.limit_request_fields, count)
+}
+
+pub(super) fn limit_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let size = number(value).and_then(|n| u64::try_from(n).ok());
+    let size = size.ok_or("LimitRequestBody requires a non-negative integer.")?;
+    cmd.set(|d: &mut CoreDir| &mut d.limit_request_body, size)
+}
+
+pub(super) fn limit_xml_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let size = u64::try_from(atoi(value)).map_err(|_| "LimitXMLRequestBody requires a non-negative integer.")?;
+    cmd.set(|d: &mut CoreDir| &mut d.limit_xml_request_body, size)
+}
+
+pub(super) fn mutex(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let Some((mechanism, names)) = words.split_first() else {
+        return Err("Mutex requires at least one argument, mutex (or \"default\") and mechanism".into());
+    };
+    let (kind, dir) = mechanism.split_once(':').map_or((mechanism.as_str(), None), |(kind, dir)| (kind, Some(dir)));
+    const KINDS: [&str; 9] = ["none", "posixsem", "sysvsem", "sem", "pthread", "fcntl", "flock", "file", "default"];
+    if !KINDS.contains(&kind.to_ascii_lowercase().as_str()) {
+        return Err(format!(
+            "Invalid Mutex argument {mechanism} (valid mechanisms: default, fcntl, flock, file, posixsem, sysvsem, pthread, sem, none)"
+        ));
+    }
+    if let Some(dir) = dir {
+        let dir = cmd.world.runtime_relative(dir);
+        if !cmd.world.host.is_dir(&dir) {
+            return Err(format!("Invalid Mutex directory in argument {mechanism}"));
+        }
+    }
+    let name = names.first().map_or("default", String::as_str).to_string();
+    cmd.server_push(|s: &mut CoreServer| &mut s.mutexes, (mechanism.clone(), name))
+}
+
+pub(super) fn ranges(cmd: &mut Cmd<'_>, field: fn(&mut CoreDir) -> &mut Setting<Option<u32>>, value: &str) -> Outcome {
+    let default = if cmd.row.name == "MaxRanges" { 200 } else { 20 };
+    let limit = match value.to_ascii_lowercase().as_str() {
+        "none" => Some(0),
+        "default" => Some(default),
+        "unlimited" => None,
+        _ => match number(value).and_then(|n| u32::try_from(n).ok()) {
+            Some(0) => None,
+            Some(n) => Some(n),
+            None => {
+                return Err(format!("{} requires 'none', 'default', 'unlimited' or a positive integer", cmd.row.name));
+            }
+        },
+    };
+    cmd.set(field, limit)
+}
+
+pub(super) fn rlimit(
+    cmd: &mut Cmd<'_>,
+    field: fn(&mut CoreDir) -> &mut Setting<Rlimit>,
+    soft: &str,
+    hard: Option<&str>,
+) -> Outcome {
+    let parse = |text: &str| {
+        if text.eq_ignore_ascii_case("max") { Ok(None) } else { u64::try_from(atoi(text)).map(Some) }
+    };
+    let bad = |_| format!("Invalid parameters for {}", cmd.row.name);
+    let value = (parse(soft).map_err(bad)?, hard.map(parse).transpose().map_err(bad)?);
+    cmd.set(field, value)
+}
+
+pub(super) fn regex_options(_: &mut Cmd<'_>, word: &str) -> Outcome {
+    let name = word.trim_start_matches(['+', '-']).to_ascii_lowercase();
+    match name.as_str() {
+        "icase" | "extended" | "dotall" | "dollar_endonly" | "none" => Ok(()),
+        _ => Err(format!("RegexDefaultOptions: {word} is not a known option")),
+    }
+}
+
+pub(super) fn internal_recursion(cmd: &mut Cmd<'_>, redirects: &str, lookups: Option<&str>) -> Outcome {
+    let positive = |text: &str, what: &str| {
+        let n = u32::try_from(atoi(text)).ok().filter(|n| *n > 0);
+        n.ok_or_else(|| format!("The recursion limit must be greater than zero.{what}"))
+    };
+    let first = positive(redirects, "")?;
+    let second = lookups.map_or(Ok(first), |text| positive(text, ""))?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.internal_recursion, (first, second))
+}
+
+pub(super) fn cgi_var(cmd: &mut Cmd<'_>, name: &str, rule: &str) -> Outcome {
+    if name != "REQUEST_URI" {
+        return Err(format!("CGIVar: unrecognized variable \"{name}\""));
+    }
+    if !matches!(rule, "current-uri" | "original-uri") {
+        return Err(format!("CGIVar: unrecognized rule \"{rule}\" for REQUEST_URI"));
+    }
+    cmd.put(|d: &mut CoreDir| &mut d.cgi_vars, name.to_string(), rule.to_string())
+}
+
+pub(super) fn force_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let value = (!value.eq_ignore_ascii_case("none")).then(|| value.to_ascii_lowercase());
+    cmd.set(|d: &mut CoreDir| &mut d.force_type, value)
+}
+
+pub(super) fn set_handler(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let handler = if value.eq_ignore_ascii_case("none") {
+        HandlerName::Name(None)
+    } else if value.contains("%{") {
+        let expr = StringExpr::parse(value).map_err(|why| format!("Can't parse expression : {why}"))?;
+        HandlerName::Expr(Arc::new(expr))
+    } else {
+        HandlerName::Name(Some(value.to_string()))
+    };
+    cmd.set(|d: &mut CoreDir| &mut d.handler, handler)
+}
+
+pub(super) fn filters(cmd: &mut Cmd<'_>, field: fn(&mut CoreDir) -> &mut Setting<Vec<String>>, value: &str) -> Outcome {
+    let names = value.split(';').filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("none"));
+    let names = names.map(str::to_string).collect();
+    cmd.set(field, names)
+}
+
+pub(super) fn encoded_slashes(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("on", Tri::On), ("off", Tri::Off), ("nodecode", Tri::Other)];
+    let value = one_of(value, &table).ok_or("AllowEncodedSlashes must be On, Off or NoDecode")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.encoded_slashes, value)
+}
+
+pub(super) fn trace(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("on", Tri::On), ("off", Tri::Off), ("extended", Tri::Other)];
+    let value = one_of(value, &table).ok_or("TraceEnable must be one of 'on', 'off', or 'extended'")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.trace, value)
+}
+
+pub(super) fn protocols(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    let server = cmd.server.edit::<CoreServer>();
+    let mut names = server.protocols.get().cloned().unwrap_or_default();
+    names.push(name.to_string());
+    server.protocols.set(names, &cmd.node.origin);
+    Ok(())
+}
+
+pub(super) fn protocol_options(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let (field, on): (fn(&mut CoreServer) -> &mut Setting<bool>, bool) = match word.to_ascii_lowercase().as_str() {
+        "allow0.9" => (|s| &mut s.allow_0_9, true),
+        "require1.0" => (|s| &mut s.allow_0_9, false),
+        "strict" => (|s| &mut s.strict, true),
+        "unsafe" => (|s| &mut s.strict, false),
+        "registeredmethods" => (|s| &mut s.registered_methods, true),
+        "lenientmethods" => (|s| &mut s.registered_methods, false),
+        _ => {
+            return Err("HttpProtocolOptions accepts 'Unsafe' or 'Strict' (default), 'RegisteredMethods' or \
+                        'LenientMethods' (default), and 'Require1.0' or 'Allow0.9' (default)"
+                .into());
+        }
+    };
+    cmd.server_set(field, on)
+}
+
+pub(super) fn keep_alive_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let value = duration(value, Duration::from_secs(1)).ok_or("KeepAliveTimeout has wrong format")?;
+    cmd.server_set(|s: &mut CoreServer| &mut s.keep_alive_timeout, value)
+}
+
+pub(super) fn max_keep_alive_requests(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let count = u32::try_from(atoi(value)).unwrap_or(0);
+    cmd.server_set(|s: &mut CoreServer| &mut s.max_keep_alive_requests, count)
+}

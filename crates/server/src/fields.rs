@@ -1,0 +1,95 @@
+//! Names and values in order: header fields, the request's environment, notes. Names compare without case.
+
+use std::borrow::Cow;
+
+/// A table as httpd's: ordered, names without difference of case, several values of one name allowed.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Vec<(Cow<'static, str>, String)>);
+
+impl Fields {
+    /// The first value of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a name joined by `", "`.
+    pub fn joined(&self, name: &str) -> Option<String> {
+        let mut values = self.0.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+        let first = values.next()?.clone();
+        Some(values.fold(first, |all, value| all + ", " + value))
+    }
+
+    /// Replaces all values of a name by one; it keeps the place of the first.
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        let (name, value) = (name.into(), value.into());
+        match self.0.iter().position(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+            Some(at) => {
+                self.0[at] = (name, value);
+                let mut i = at + 1;
+                while i < self.0.len() {
+                    if self.0[i].0.eq_ignore_ascii_case(&self.0[at].0) {
+                        self.0.remove(i);
+                    } else {
+                        i += 1;
+                    }
+                }
+            }
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Adds a value; those of the same name stay.
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// Appends to the value of a name, after `", "`.
+    pub fn merge(&mut self, name: impl Into<Cow<'static, str>>, value: &str) {
+        let name = name.into();
+        match self.0.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+            Some((_, have)) => {
+                have.push_str(", ");
+                have.push_str(value);
+            }
+            None => self.0.push((name, value.to_string())),
+        }
+    }
+
+    /// Takes a name away, with all its values.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(have, _)| !have.eq_ignore_ascii_case(name));
+    }
+
+    /// Whether a name is there.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_str()))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes everything away.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Adds everything of `other` behind what is there.
+    pub fn extend(&mut self, other: &Fields) {
+        self.0.extend(other.0.iter().cloned());
+    }
+}
+
+/// Adds field names to `Vary`, each once.
+pub fn add_vary(out: &mut Fields, name: &str) {
+    let have = out.get("Vary").unwrap_or_default();
+    if !have.split(',').any(|one| one.trim().eq_ignore_ascii_case(name) || one.trim() == "*") {
+        out.merge("Vary", name);
+    }
+}

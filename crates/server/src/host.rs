@@ -1,0 +1,63 @@
+//! The real machine, as the configuration language asks for it.
+
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+
+use conf::Host;
+use http::text::from_bytes;
+
+use crate::paths::os_path;
+
+/// Files, names and environment of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine;
+
+impl Host for Machine {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let path = os_path(path);
+        // A fifo or a device would make the server hang, or read for ever.
+        if !std::fs::metadata(&path)?.is_file() && !path.starts_with("/dev/") {
+            return Err(io::Error::other("not a regular file"));
+        }
+        std::fs::read(path)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        use std::os::unix::ffi::OsStrExt;
+        std::fs::read_dir(os_path(dir))?
+            .map(|entry| Ok(from_bytes(entry?.file_name().as_bytes()).into_owned()))
+            .collect()
+    }
+
+    fn is_dir(&self, path: &str) -> bool {
+        os_path(path).is_dir()
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        os_path(path).exists()
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        use std::os::unix::ffi::OsStrExt;
+        std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned())
+    }
+
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    }
+
+    fn user(&self, name: &str) -> Option<(u32, u32)> {
+        sys::cred::user(name).ok().flatten().map(|user| (user.uid, user.gid))
+    }
+
+    fn group(&self, name: &str) -> Option<u32> {
+        sys::cred::group(name).ok().flatten()
+    }
+
+    fn hostname(&self) -> (String, Option<String>) {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
+        let resolves = (name.as_str(), 0).to_socket_addrs().is_ok_and(|mut found| found.next().is_some());
+        let full = resolves.then(|| name.clone());
+        (name, full)
+    }
+}

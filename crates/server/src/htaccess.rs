@@ -1,0 +1,154 @@
+//! `.htaccess` files: read through the same tables, remembered by file identity (contract.md 7).
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{PoisonError, RwLock};
+
+use conf::error::Phase;
+use conf::{Allowed, Level, Place, Reader, Slots, World};
+
+use crate::core::{CoreDir, options};
+use crate::merge::Layer;
+use crate::module::Flow;
+use crate::paths::{c_path, join};
+use crate::request::Request;
+
+/// More remembered files than this are forgotten all at once.
+const REMEMBERED_MAX: usize = 4096;
+
+/// What a file said when it was read: for this identity, under these rules.
+#[derive(Clone)]
+struct Known {
+    identity: (u64, u64, u64, i128),
+    rules: String,
+    outcome: Result<Layer, String>,
+    warnings: Vec<String>,
+}
+
+/// `.htaccess` files read so far, by path.
+#[derive(Default)]
+pub(crate) struct HtaccessCache {
+    files: RwLock<HashMap<String, Known>>,
+}
+
+/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends.
+pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Option<Layer>, Flow> {
+    let Some(rules) = Rules::of(core) else { return Ok(None) };
+    for name in &request.vhost.access_file_names {
+        let path = join(dir, name);
+        let Some(os) = c_path(&path) else { continue };
+        let meta = match sys::file::stat(&os) {
+            Ok(meta) => meta,
+            Err(error) if matches!(error.raw_os_error(), Some(2 | 20)) => continue,
+            Err(error) => return Err(unreadable(request, &path, dir, &error)),
+        };
+        if !meta.is_file() {
+            let text = format!("AH00554: Access to file {path} denied by server: not a regular file");
+            request.log("core", Level::Error, text);
+            return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(9)));
+        }
+        let identity = (meta.dev, meta.ino, meta.size, meta.mtime);
+        let cache = &request.server.htaccess;
+        let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+        // A file changed within the last tick could change again without a trace: it is read anew.
+        let known = match remembered.filter(|k| k.identity == identity && k.rules == rules.key && !is_fresh(meta.mtime))
+        {
+            Some(known) => known,
+            None => {
+                let bytes = match std::fs::read(crate::paths::os_path(&path)) {
+                    Ok(bytes) => bytes,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(unreadable(request, &path, dir, &error)),
+                };
+                let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
+                let known = Known { identity, rules: rules.key.clone(), outcome, warnings };
+                let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
+                if files.len() >= REMEMBERED_MAX {
+                    files.clear();
+                }
+                files.insert(path.clone(), known.clone());
+                known
+            }
+        };
+        for warning in &known.warnings {
+            request.error_log().write("core", Level::Warn, warning);
+        }
+        return match known.outcome {
+            Ok(layer) => Ok(Some(layer)),
+            Err(message) => {
+                request.log("core", Level::Alert, format!("{path}: {message}"));
+                Err(Flow::Status(500))
+            }
+        };
+    }
+    Ok(None)
+}
+
+/// The time within which a second change might leave no trace in a file's time of change, in nanoseconds.
+const FRESH: i128 = 50_000_000;
+
+fn is_fresh(mtime: i128) -> bool {
+    sys::time::realtime_coarse().as_nanos() as i128 - mtime < FRESH
+}
+
+fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Flow {
+    let text = format!(
+        "AH00529: {path} pcfg_openfile: unable to check htaccess file, ensure it is readable and that '{dir}' is executable"
+    );
+    request.log_os("core", Level::Crit, error, text);
+    Flow::Status(403)
+}
+
+/// What an access file may say here.
+struct Rules {
+    place: Place,
+    key: String,
+}
+
+impl Rules {
+    /// `None`: access files are not read (`AllowOverride None` without a list).
+    fn of(core: &CoreDir) -> Option<Rules> {
+        let mut place = Place { htaccess: true, allowed: Allowed::NONE, ..Place::server_level() };
+        if let Some(over) = core.allow_override.get() {
+            place.allowed = over.classes;
+            place.options = over.options;
+            place.skip_forbidden = over.skip_forbidden;
+            place.skip_unknown = over.skip_unknown;
+        }
+        place.list = core.allow_override_list.get().cloned();
+        let listed = place.list.as_ref().is_some_and(|list| !list.is_empty());
+        if place.allowed == Allowed::NONE && core.allow_override.is_set() && !listed {
+            return None;
+        }
+        let key = format!("{:?} {:?} {:?}", core.allow_override.get(), place.list, options::ALL);
+        Some(Rules { place, key })
+    }
+}
+
+fn parse(
+    request: &Request,
+    path: &str,
+    dir: &str,
+    bytes: Vec<u8>,
+    rules: &Rules,
+) -> (Result<Layer, String>, Vec<String>) {
+    let server = &request.server;
+    let mut place = rules.place.clone();
+    place.path = Some(dir.into());
+    let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
+    let tree = reader.read_text(path, bytes);
+    let Reader { language, notices, .. } = reader;
+    let mut world = World { host: server.host.clone(), language, notices };
+    let (mut ignored, mut slots) = (Slots::default(), Slots::default());
+    let outcome = tree.and_then(|tree| conf::apply(&tree, &mut ignored, &mut slots, &place, &mut world));
+    let warnings = world.notices.into_iter().map(|notice| notice.text).collect();
+    let outcome = outcome.map(|()| Layer::new(slots)).map_err(|error| match error.phase {
+        Phase::Read | Phase::Apply | Phase::Check => error.message,
+    });
+    (outcome, warnings)
+}
+
+/// Whether access files would be looked for with these settings.
+pub(crate) fn is_wanted(core: &CoreDir) -> bool {
+    Rules::of(core).is_some()
+}

@@ -1,0 +1,134 @@
+//! The error log.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use conf::{Level, World};
+use sys::syslog::Syslog;
+
+use super::format::{Entry, Format};
+use super::{Levels, LogFile};
+use crate::request::Request;
+
+/// Where the messages of a virtual host go.
+#[derive(Debug)]
+pub struct ErrorLog {
+    name: String,
+    target: Target,
+    format: Format,
+}
+
+#[derive(Debug)]
+enum Target {
+    File(Arc<LogFile>),
+    Syslog { facility: u8, tag: String, open: OnceLock<Mutex<Syslog>> },
+}
+
+impl ErrorLog {
+    /// From `ErrorLog` and `ErrorLogFormat`.
+    pub fn new(name: &str, format: Option<&str>, world: &World) -> Result<ErrorLog, String> {
+        let (name, target) = match name.strip_prefix("syslog") {
+            Some(rest) if rest.is_empty() || rest.starts_with(':') => {
+                let mut parts = rest.trim_start_matches(':').splitn(2, ':');
+                let facility = parts.next().filter(|f| !f.is_empty()).unwrap_or("local7");
+                let known = sys::syslog::FACILITIES.iter().find(|(name, _)| name.eq_ignore_ascii_case(facility));
+                let Some((_, facility)) = known else {
+                    return Err(format!("ErrorLog: '{facility}' is no facility of syslog"));
+                };
+                let tag = parts.next().unwrap_or("httpd").to_string();
+                (name.to_string(), Target::Syslog { facility: *facility, tag, open: OnceLock::new() })
+            }
+            _ => {
+                let path = if name.starts_with('|') { name.to_string() } else { world.server_relative(name) };
+                let file = LogFile::named(&path);
+                (path, Target::File(file))
+            }
+        };
+        Ok(ErrorLog { name, target, format: format.map_or_else(|| Ok(Format::standard()), Format::parse)? })
+    }
+
+    /// The path, command or `syslog:…`.
+    pub fn path(&self) -> &str {
+        &self.name
+    }
+
+    /// Opens it; runs as root.
+    pub fn open(&self) -> io::Result<()> {
+        match &self.target {
+            Target::File(file) => file.open(),
+            Target::Syslog { facility, tag, open } => {
+                if open.get().is_none() {
+                    let _ = open.set(Mutex::new(Syslog::connect(*facility, tag)?));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a message about a request.
+    pub(crate) fn write_for(
+        &self,
+        request: &Request,
+        module: &str,
+        level: Level,
+        error: Option<&io::Error>,
+        text: &str,
+    ) {
+        self.entry(&Entry { request: Some(request), module, level, error, text });
+    }
+
+    /// Writes a message about the server.
+    pub fn write(&self, module: &str, level: Level, text: &str) {
+        self.entry(&Entry { request: None, module, level, error: None, text });
+    }
+
+    fn entry(&self, entry: &Entry<'_>) {
+        match &self.target {
+            Target::File(file) => {
+                let mut line = self.format.line(entry);
+                line.push('\n');
+                // Messages are rare and wanted at once: they are not kept back.
+                file.append(&http::text::to_bytes(&line));
+                file.flush();
+            }
+            Target::Syslog { open, .. } => {
+                if let Some(syslog) = open.get() {
+                    let severity = (entry.level as u8).min(Level::Debug as u8);
+                    let text = format!("[{}:{}] {}", entry.module, entry.level.name(), entry.text);
+                    // Nowhere is left to complain to.
+                    let _ = syslog.lock().unwrap_or_else(PoisonError::into_inner).write(severity, &text);
+                }
+            }
+        }
+    }
+}
+
+/// The main server's error log, for everything outside the server crate.
+pub struct MainLog {
+    /// The log.
+    pub log: Arc<ErrorLog>,
+    /// `LogLevel` of the main server.
+    pub levels: Levels,
+}
+
+impl seam::log::Log for MainLog {
+    fn enabled(&self, module: &str, level: Level) -> bool {
+        // Notices are always written, whatever the level (Apache manual, LogLevel).
+        level == Level::Notice || level <= self.levels.of(module)
+    }
+
+    fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>) {
+        self.log.write(module, level, &text.to_string());
+    }
+}
+
+/// A system error as Apache puts it in front of a message: `(13)Permission denied: `.
+pub fn os_prefix(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    match error.raw_os_error() {
+        Some(number) => format!("({number}){text}: "),
+        None => format!("{text}: "),
+    }
+}

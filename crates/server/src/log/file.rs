@@ -1,0 +1,176 @@
+//! Files and programs that log lines go to.
+//!
+//! Lines are kept back until the process is about to wait, or 4 KiB have come together: a busy server writes many lines
+//! with one call, an idle one loses nothing. Each write ends with a whole line, and appends are atomic, so lines of
+//! several processes never mix.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use crate::paths::c_path;
+
+/// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
+const TOGETHER_MAX: usize = 4096;
+
+/// A log file, or a program (`|/path` or `||/path`) that reads lines.
+#[derive(Debug)]
+pub struct LogFile {
+    target: String,
+    fd: OnceLock<OwnedFd>,
+    kept: Mutex<Vec<u8>>,
+}
+
+/// All open log files of this process, for [`flush_all`], by target: equal targets are one file.
+static FILES: Mutex<Option<HashMap<String, Weak<LogFile>>>> = Mutex::new(None);
+/// Whether any file has lines kept back.
+static KEPT: AtomicBool = AtomicBool::new(false);
+/// The programs that run, with the end of the pipe they read: should one die, another gets the same end.
+static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Program {
+    pid: sys::process::Pid,
+    command: String,
+    reads: Arc<OwnedFd>,
+}
+
+impl LogFile {
+    /// Names a target: an absolute path, or `|` and a command. Opens nothing yet.
+    pub fn named(target: &str) -> Arc<LogFile> {
+        let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = files.get_or_insert_default();
+        if let Some(file) = files.get(target).and_then(Weak::upgrade) {
+            return file;
+        }
+        let file = Arc::new(LogFile { target: target.to_string(), fd: OnceLock::new(), kept: Mutex::new(Vec::new()) });
+        files.insert(target.to_string(), Arc::downgrade(&file));
+        file
+    }
+
+    /// The target.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Opens the file, or starts the program. A second call does nothing.
+    pub fn open(&self) -> io::Result<()> {
+        if self.fd.get().is_some() {
+            return Ok(());
+        }
+        let fd = match self.target.strip_prefix('|') {
+            Some(command) => start(command)?,
+            None => {
+                let path = c_path(&self.target).ok_or(io::ErrorKind::InvalidInput)?;
+                sys::file::open_append(&path, 0o644)?
+            }
+        };
+        // Both callers would have opened the same thing.
+        let _ = self.fd.set(fd);
+        Ok(())
+    }
+
+    /// Adds a line (with its line feed); it is written soon.
+    pub fn append(&self, line: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.is_empty() && kept.len() + line.len() > TOGETHER_MAX {
+            self.write(&kept);
+            kept.clear();
+        }
+        kept.extend_from_slice(line);
+        KEPT.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn flush(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.is_empty() {
+            self.write(&kept);
+            kept.clear();
+        }
+    }
+
+    /// Writes lines. A full disk or a dead program must not stop the server: what cannot be written is lost, and the
+    /// error log says so once.
+    fn write(&self, lines: &[u8]) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        let Some(fd) = self.fd.get() else { return };
+        let mut rest = lines;
+        while !rest.is_empty() {
+            match sys::file::write(fd, rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    if !SAID.swap(true, Ordering::Relaxed) {
+                        let target = &self.target;
+                        seam::log!("log_config", Error, "{error}: lines for {target} are lost");
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Writes what is kept back. Called when the process is about to wait.
+pub fn flush_all() {
+    if !KEPT.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    for file in files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade) {
+        file.flush();
+    }
+}
+
+/// Starts a program and returns the end of the pipe to write to.
+fn start(command: &str) -> io::Result<OwnedFd> {
+    let (reads, writes) = io::pipe()?;
+    let reads = Arc::new(OwnedFd::from(reads));
+    let pid = spawn(command, &reads)?;
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    programs.push(Program { pid, command: command.to_string(), reads });
+    Ok(writes.into())
+}
+
+/// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs).
+fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
+    let command = command.strip_prefix('|').unwrap_or(command);
+    let words = match command.strip_prefix('$') {
+        Some(line) => vec!["/bin/sh".to_string(), "-c".into(), line.into()],
+        None => conf::words::words(command),
+    };
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let argv = words.iter().map(|word| CString::new(http::text::to_bytes(word)));
+    let argv = argv.collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
+    let env = std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let env = env.map(CString::new).collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
+    let program = argv.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let error = io::stderr();
+    sys::spawn::Spawn {
+        program,
+        argv: &argv.iter().map(CString::as_c_str).collect::<Vec<_>>(),
+        env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
+        directory: None,
+        stdio: [reads.as_fd(), error.as_fd(), error.as_fd()],
+        own_group: false,
+    }
+    .start()
+}
+
+/// Tells that a child process has ended: a logging program is started again. Returns whether it was one.
+pub fn reaped(pid: i32) -> bool {
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(program) = programs.iter_mut().find(|program| program.pid.number() == pid) else { return false };
+    seam::log!("core", Error, "AH00106: piped log program '{}' failed unexpectedly", program.command);
+    match spawn(&program.command, &program.reads) {
+        Ok(pid) => program.pid = pid,
+        Err(error) => {
+            seam::log!("core", Error, "{error}: AH00104: unable to start piped log program '{}'", program.command);
+        }
+    }
+    true
+}

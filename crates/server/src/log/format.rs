@@ -1,0 +1,298 @@
+//! `ErrorLogFormat` (Apache manual, core).
+
+use std::fmt::Write as _;
+use std::io;
+
+use conf::Level;
+
+use super::os_prefix;
+use crate::request::Request;
+
+/// A message to be written.
+pub(crate) struct Entry<'a> {
+    pub(crate) request: Option<&'a Request>,
+    pub(crate) module: &'a str,
+    pub(crate) level: Level,
+    pub(crate) error: Option<&'a io::Error>,
+    pub(crate) text: &'a str,
+}
+
+/// A parsed format.
+#[derive(Clone, Debug)]
+pub struct Format(Vec<Item>);
+
+#[derive(Clone, Debug)]
+struct Item {
+    what: What,
+    /// `-`: a `-` where there is nothing.
+    dash: bool,
+    /// `+`: leave the whole line out where there is nothing.
+    required: bool,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// Text, dropped with a field that has nothing beside it.
+    Text(String),
+    /// The end of such a group (`% `).
+    Gap,
+    Time(TimeStyle),
+    Module,
+    Level,
+    Pid,
+    Tid,
+    Client,
+    ClientUnderlying,
+    Local,
+    Error,
+    Message,
+    File,
+    Keepalives,
+    LogId,
+    Host,
+    ServerName,
+    Env(String),
+    Header(String),
+    Note(String),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum TimeStyle {
+    Seconds,
+    Micros,
+    Compact,
+    CompactMicros,
+}
+
+/// What Apache writes where no format is given.
+const STANDARD: &str = "[%{u}t] [%-m:%l] [pid %P:tid %T] %7F: %E: [client\\ %a] %M% ,\\ referer\\ %{Referer}i";
+
+impl Format {
+    /// Apache's default.
+    pub fn standard() -> Format {
+        Format::parse(STANDARD).unwrap_or(Format(Vec::new()))
+    }
+
+    /// Parses a format.
+    pub fn parse(text: &str) -> Result<Format, String> {
+        let mut items = Vec::new();
+        let mut literal = String::new();
+        let mut chars = text.chars().peekable();
+        let text_item = |text: String| Item { what: What::Text(text), dash: false, required: false };
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' => literal.extend(chars.next().map(|c| match c {
+                    't' => '\t',
+                    'n' => '\n',
+                    c => c,
+                })),
+                // A blank ends a group: what belongs to an empty field goes with it.
+                ' ' => {
+                    literal.push(' ');
+                    items.push(text_item(std::mem::take(&mut literal)));
+                    items.push(Item { what: What::Gap, dash: false, required: false });
+                }
+                '%' => {
+                    if !literal.is_empty() {
+                        items.push(text_item(std::mem::take(&mut literal)));
+                    }
+                    if let Some(item) = Format::item(&mut chars)? {
+                        items.push(item);
+                    } else {
+                        literal.push('%');
+                    }
+                }
+                c => literal.push(c),
+            }
+        }
+        if !literal.is_empty() {
+            items.push(text_item(literal));
+        }
+        Ok(Format(items))
+    }
+
+    fn item(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<Item>, String> {
+        let (mut dash, mut required, mut argument) = (false, false, String::new());
+        loop {
+            let c = chars.next().ok_or("Ran off end of ErrorLogFormat parsing args to some directive")?;
+            let what = match c {
+                '-' => {
+                    dash = true;
+                    continue;
+                }
+                '+' => {
+                    required = true;
+                    continue;
+                }
+                '0'..='9' => continue,
+                '{' => {
+                    argument = chars.by_ref().take_while(|c| *c != '}').collect();
+                    continue;
+                }
+                '%' => return Ok(None),
+                ' ' => What::Gap,
+                't' => What::Time(match argument.as_str() {
+                    "u" => TimeStyle::Micros,
+                    "c" => TimeStyle::Compact,
+                    "cu" | "uc" => TimeStyle::CompactMicros,
+                    _ => TimeStyle::Seconds,
+                }),
+                'm' => What::Module,
+                'l' => What::Level,
+                'P' => What::Pid,
+                'T' => What::Tid,
+                'a' if argument == "c" => What::ClientUnderlying,
+                'a' => What::Client,
+                'A' => What::Local,
+                'E' => What::Error,
+                'M' => What::Message,
+                'F' => What::File,
+                'k' => What::Keepalives,
+                'L' => What::LogId,
+                'v' => What::ServerName,
+                'V' => What::Host,
+                'e' => What::Env(argument),
+                'i' => What::Header(argument),
+                'n' => What::Note(argument),
+                c => return Err(format!("Unrecognized error log format directive %{c}")),
+            };
+            return Ok(Some(Item { what, dash, required }));
+        }
+    }
+
+    /// The line for a message, without line feed.
+    pub(crate) fn line(&self, entry: &Entry<'_>) -> String {
+        let mut line = String::with_capacity(160);
+        // Where the present group began, and whether a field in it had nothing.
+        let (mut start, mut empty, mut filled) = (0, false, false);
+        for item in &self.0 {
+            match &item.what {
+                What::Text(text) => line.push_str(text),
+                What::Gap => {
+                    if empty && !filled {
+                        line.truncate(start);
+                    }
+                    (start, empty, filled) = (line.len(), false, false);
+                }
+                what => {
+                    let before = line.len();
+                    write_field(&mut line, what, entry);
+                    if line.len() > before {
+                        filled = true;
+                    } else if item.dash {
+                        line.push('-');
+                        filled = true;
+                    } else if item.required {
+                        return String::new();
+                    } else {
+                        empty = true;
+                    }
+                }
+            }
+        }
+        if empty && !filled {
+            line.truncate(start);
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
+    let request = entry.request;
+    // Writing to a String cannot fail.
+    let _ = match what {
+        What::Text(_) | What::Gap | What::File => Ok(()),
+        What::Time(style) => {
+            write_time(line, *style);
+            Ok(())
+        }
+        What::Module => line.write_str(entry.module),
+        What::Level => line.write_str(entry.level.name()),
+        What::Pid | What::Tid => write!(line, "{}", std::process::id()),
+        What::Client | What::ClientUnderlying => match request {
+            Some(request) => write!(line, "{}:{}", request.client.ip(), request.client.peer.port()),
+            None => Ok(()),
+        },
+        What::Local => match request {
+            Some(request) => write!(line, "{}", request.client.local()),
+            None => Ok(()),
+        },
+        What::Error => match entry.error {
+            Some(error) => line.write_str(os_prefix(error).trim_end_matches(": ")),
+            None => Ok(()),
+        },
+        What::Message => {
+            escape_into(line, entry.text);
+            Ok(())
+        }
+        What::Keepalives => match request {
+            Some(request) => {
+                write!(line, "{}", request.client.keepalives.load(std::sync::atomic::Ordering::Relaxed))
+            }
+            None => Ok(()),
+        },
+        What::LogId => match request {
+            Some(request) => line.write_str(request.make_log_id()),
+            None => Ok(()),
+        },
+        What::ServerName => match request {
+            Some(request) => line.write_str(&request.vhost.name),
+            None => Ok(()),
+        },
+        What::Host => match request {
+            Some(request) => line.write_str(&request.server_name()),
+            None => Ok(()),
+        },
+        What::Env(name) => request.and_then(|r| r.env.get(name)).map_or(Ok(()), |value| line.write_str(value)),
+        What::Note(name) => request.and_then(|r| r.notes.get(name)).map_or(Ok(()), |value| line.write_str(value)),
+        What::Header(name) => {
+            if let Some(value) = request.and_then(|request| request.header(name)) {
+                escape_into(line, &value);
+            }
+            Ok(())
+        }
+    };
+}
+
+/// `Sat Nov 21 20:38:24.123456 2026`, or `2026-11-21 20:38:24.123456`.
+fn write_time(line: &mut String, style: TimeStyle) {
+    let now = sys::time::realtime();
+    let seconds = now.as_secs() as i64;
+    let date = http::date::log_date(seconds, sys::time::local_offset(seconds));
+    // `21/Nov/2026:20:38:24 +0000`
+    let date = String::from_utf8_lossy(&date).into_owned();
+    let (day, month, year, clock) = (&date[0..2], &date[3..6], &date[7..11], &date[12..20]);
+    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
+        [((seconds + i64::from(sys::time::local_offset(seconds))).div_euclid(86_400)).rem_euclid(7) as usize];
+    let micros = now.subsec_micros();
+    let _ = match style {
+        TimeStyle::Seconds => write!(line, "{weekday} {month} {day} {clock} {year}"),
+        TimeStyle::Micros => write!(line, "{weekday} {month} {day} {clock}.{micros:06} {year}"),
+        TimeStyle::Compact | TimeStyle::CompactMicros => {
+            const MONTHS: [&str; 12] =
+                ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+            let number = MONTHS.iter().position(|name| *name == month).unwrap_or(0) + 1;
+            let fraction = if matches!(style, TimeStyle::Compact) { String::new() } else { format!(".{micros:06}") };
+            write!(line, "{year}-{number:02}-{day} {clock}{fraction}")
+        }
+    };
+}
+
+/// Control characters and bytes beyond ASCII cannot forge or garble lines.
+pub(super) fn escape_into(line: &mut String, text: &str) {
+    if text.bytes().all(|b| (0x20..0x7f).contains(&b) && b != b'\\' && b != b'"') {
+        line.push_str(text);
+        return;
+    }
+    for &byte in http::text::to_bytes(text).iter() {
+        let _ = match byte {
+            b'\n' => line.write_str("\\n"),
+            b'\r' => line.write_str("\\r"),
+            b'\t' => line.write_str("\\t"),
+            b'\\' => line.write_str("\\\\"),
+            0x20..=0x7e => line.write_char(byte as char),
+            _ => write!(line, "\\x{byte:02x}"),
+        };
+    }
+}

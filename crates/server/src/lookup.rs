@@ -1,0 +1,149 @@
+//! Looking something up on behalf of a request: all phases but the handler, nothing is sent.
+
+use std::sync::OnceLock;
+
+use crate::fields::Fields;
+use crate::input::RequestBody;
+use crate::process;
+use crate::request::{Kind, Request, Sent};
+
+/// What a look-up found: the request as it would be, with `status` 200 if it would be served.
+pub type Found = Box<Request>;
+
+impl Request {
+    /// Looks up a URL path (with query): absolute, or relative to this request's.
+    pub fn lookup_uri(&self, target: &str) -> Found {
+        let mut found = self.asking();
+        let (path, args) = match target.split_once('?') {
+            Some((path, args)) => (path, Some(args.to_string())),
+            None => (target, None),
+        };
+        let path = if path.starts_with('/') {
+            path.to_string()
+        } else {
+            format!("{}{path}", crate::paths::dir_name(&self.uri))
+        };
+        found.args = args;
+        found.uri = conf::apply::join("/", &path);
+        if path.ends_with('/') && !found.uri.ends_with('/') {
+            found.uri.push('/');
+        }
+        found.unparsed_uri.clone_from(&found.uri);
+        found.run(|request| {
+            process::map(request)?;
+            process::late(request)
+        })
+    }
+
+    /// Looks up a file of this request's directory by name.
+    pub fn lookup_file(&self, name: &str) -> Found {
+        let mut found = self.asking();
+        found.uri = format!("{}{name}", crate::paths::dir_name(&self.uri));
+        found.unparsed_uri.clone_from(&found.uri);
+        let dir = if self.stat.is_some_and(|meta| meta.is_dir()) && !self.filename.ends_with('/') {
+            format!("{}/", self.filename)
+        } else {
+            crate::paths::dir_name(&self.filename).to_string()
+        };
+        found.filename = format!("{dir}{name}");
+        found.context.clone_from(&self.context);
+        found.run(|request| {
+            process::map_file(request)?;
+            crate::walk::locations(request)?;
+            crate::walk::conditions(request)?;
+            process::late(request)
+        })
+    }
+
+    fn run(mut self: Box<Self>, phases: impl Fn(&mut Request) -> Result<(), crate::module::Flow>) -> Found {
+        let Kind::Lookup { depth, .. } = self.kind else { return self };
+        self.status = if depth > self.vhost.plan.lookups_max {
+            let limit = self.vhost.plan.lookups_max;
+            self.log(
+                "core",
+                conf::Level::Error,
+                format!("AH00125: Request exceeded the limit of {limit} subrequest nesting levels due to probable configuration error."),
+            );
+            500
+        } else {
+            match phases(&mut self) {
+                Ok(()) => 200,
+                Err(flow) => process::status_of(flow),
+            }
+        };
+        self
+    }
+
+    /// A request on behalf of this one, for nothing yet.
+    fn asking(&self) -> Box<Request> {
+        let depth = match &self.kind {
+            Kind::Lookup { depth, .. } => depth + 1,
+            _ => 1,
+        };
+        Box::new(Request {
+            server: self.server.clone(),
+            vhost: self.vhost.clone(),
+            client: self.client.clone(),
+            incoming: self.incoming.clone(),
+            kind: Kind::Lookup { dir: self.dir.clone(), depth },
+            method: "GET".into(),
+            header_only: false,
+            version: self.version,
+            unparsed_uri: String::new(),
+            uri: String::new(),
+            args: None,
+            hostname: self.hostname.clone(),
+            headers_in: self.headers_in.clone(),
+            filename: String::new(),
+            path_info: String::new(),
+            stat: None,
+            context: None,
+            dir: self.vhost.base.clone(),
+            handler: None,
+            content_type: None,
+            content_encoding: None,
+            content_languages: Vec::new(),
+            status: 200,
+            status_line: None,
+            headers_out: Fields::default(),
+            err_headers_out: Fields::default(),
+            env: self.env.clone(),
+            notes: Fields::default(),
+            user: self.user.clone(),
+            auth_type: self.auth_type.clone(),
+            no_local_copy: false,
+            accept_path_info: None,
+            body: RequestBody::default(),
+            time: self.time,
+            start: self.start,
+            sent: Sent::default(),
+            log_id: OnceLock::new(),
+        })
+    }
+
+    /// Goes on as what a look-up found: the same answer as if it had been asked for (`DirectoryIndex`, MultiViews).
+    pub fn become_found(&mut self, found: Found) {
+        let found = *found;
+        self.uri = found.uri;
+        self.args = found.args.or_else(|| self.args.take());
+        self.filename = found.filename;
+        self.path_info = found.path_info;
+        self.stat = found.stat;
+        self.context = found.context;
+        self.dir = found.dir;
+        self.handler = found.handler;
+        self.content_type = found.content_type;
+        self.content_encoding = found.content_encoding;
+        self.content_languages = found.content_languages;
+        self.accept_path_info = found.accept_path_info;
+        self.headers_out.extend(&found.headers_out);
+        self.err_headers_out.extend(&found.err_headers_out);
+        self.env = found.env;
+        self.user = found.user;
+        self.auth_type = found.auth_type;
+        for (name, value) in found.notes.iter() {
+            self.notes.set(name.to_string(), value);
+        }
+        self.no_local_copy |= found.no_local_copy;
+    }
+}

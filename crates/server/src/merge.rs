@@ -1,0 +1,64 @@
+//! Merged section settings, remembered: the same sections in the same order are merged once.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use conf::Slots;
+
+/// Settings that have been merged, with an identity: equal ids are equal settings.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    /// Which merge this is.
+    pub id: u32,
+    /// The result.
+    pub slots: Arc<Slots>,
+}
+
+/// A set of settings to be merged: a section's, or an `.htaccess` file's.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// Which section or file (and version of it) this is.
+    pub id: u32,
+    /// What it says.
+    pub slots: Arc<Slots>,
+}
+
+/// More remembered merges than this are forgotten all at once: only ever-changing `.htaccess` files get there.
+const REMEMBERED_MAX: usize = 16 * 1024;
+
+static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+
+impl Layer {
+    /// A layer with an id of its own.
+    pub fn new(slots: Slots) -> Layer {
+        Layer { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), slots: Arc::new(slots) }
+    }
+
+    /// The layer that everything else is merged onto.
+    pub fn into_base(self) -> Merged {
+        Merged { id: self.id, slots: self.slots }
+    }
+}
+
+/// Merges layers, and remembers each step.
+#[derive(Debug, Default)]
+pub struct Merger {
+    steps: RwLock<HashMap<(u32, u32), Merged>>,
+}
+
+impl Merger {
+    /// What is in effect when `layer` stands inside `base`.
+    pub fn merge(&self, base: &Merged, layer: &Layer) -> Merged {
+        let key = (base.id, layer.id);
+        if let Some(known) = self.steps.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return known.clone();
+        }
+        let merged = Layer::new(Slots::merge(&base.slots, &layer.slots)).into_base();
+        let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
+        if steps.len() >= REMEMBERED_MAX {
+            steps.clear();
+        }
+        steps.entry(key).or_insert(merged).clone()
+    }
+}

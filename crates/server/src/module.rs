@@ -1,0 +1,179 @@
+//! What a module is: a table of directives, and hooks into the phases of a request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::OnceLock;
+
+use conf::{Error, Face, World};
+
+use crate::authz::{AuthnProvider, AuthzProvider};
+use crate::response::{Answer, Body};
+use crate::{Draft, Request, Server};
+
+/// A module: one file, one of these, listed once.
+pub struct Module {
+    /// What the configuration language knows of it.
+    pub face: Face,
+    /// What it does.
+    pub hooks: &'static [Hook],
+}
+
+/// When a hook runs among those of its phase. Those of the same order run in the order of the list of modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Order {
+    ReallyFirst,
+    First,
+    Middle,
+    Last,
+    ReallyLast,
+}
+
+/// What a hook says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Not mine; the others go on.
+    Declined,
+    /// Done with this phase.
+    Ok,
+    /// The request ends with this status.
+    Status(u16),
+}
+
+/// A hook of a phase.
+pub type PhaseHook = fn(&mut Request) -> Flow;
+/// An answer that is still being made.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+/// A content handler. It looks at `Request::handler` and declines what is not its own.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Answers at once.
+    Now(fn(&mut Request) -> Answer),
+    /// Waits for something: a script, a request body.
+    Later(fn(&mut Request) -> Answering<'_>),
+}
+
+/// Where a module joins in. The phases come in this order (contract.md 5, 10, 11).
+pub enum Hook {
+    /// The configuration was applied: check it as a whole, prepare what requests need.
+    Check(fn(&mut Draft, &mut World) -> Result<(), Error>),
+    /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
+    OpenLogs(fn(&Server) -> Result<(), String>),
+    /// A new child runs, without privileges.
+    ChildInit(fn(&Server)),
+    /// The head was read. All hooks run.
+    PostRead(Order, PhaseHook),
+    /// URL to file name. The first that does not decline wins.
+    Translate(Order, PhaseHook),
+    /// All sections were merged. All hooks run.
+    HeaderParser(Order, PhaseHook),
+    /// Access by where the request comes from. All hooks run.
+    AccessChecker(Order, PhaseHook),
+    /// Access without asking for a user. The first that does not decline wins.
+    AccessCheckerEx(Order, PhaseHook),
+    /// Who is it. The first that does not decline wins.
+    CheckUser(Order, PhaseHook),
+    /// May that user. The first that does not decline wins.
+    AuthChecker(Order, PhaseHook),
+    /// Type, language, encoding, handler. The first that does not decline wins.
+    TypeChecker(Order, PhaseHook),
+    /// Last changes before the handler. All hooks run.
+    Fixups(Order, PhaseHook),
+    /// Makes the answer. The first that does not decline wins.
+    Handler(Order, Handler),
+    /// Wraps the body of an answer.
+    Filter(Order, fn(&mut Request, Body) -> Body),
+    /// The answer has gone out, or could not. All hooks run.
+    Log(Order, fn(&mut Request)),
+    /// A way to say who may (`Require NAME …`).
+    Authz(&'static AuthzProvider),
+    /// A way to check a password (`AuthBasicProvider NAME`).
+    Authn(&'static AuthnProvider),
+}
+
+/// The hooks of the loaded modules, phase by phase, in the order in which they run.
+#[derive(Default)]
+pub struct Hooks {
+    pub(crate) check: Vec<fn(&mut Draft, &mut World) -> Result<(), Error>>,
+    pub(crate) open_logs: Vec<fn(&Server) -> Result<(), String>>,
+    pub(crate) child_init: Vec<fn(&Server)>,
+    pub(crate) post_read: Vec<PhaseHook>,
+    pub(crate) translate: Vec<PhaseHook>,
+    pub(crate) header_parser: Vec<PhaseHook>,
+    pub(crate) access_checker: Vec<PhaseHook>,
+    pub(crate) access_checker_ex: Vec<PhaseHook>,
+    pub(crate) check_user: Vec<PhaseHook>,
+    pub(crate) auth_checker: Vec<PhaseHook>,
+    pub(crate) type_checker: Vec<PhaseHook>,
+    pub(crate) fixups: Vec<PhaseHook>,
+    pub(crate) handler: Vec<Handler>,
+    pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
+    pub(crate) log: Vec<fn(&mut Request)>,
+}
+
+impl Hooks {
+    /// The hooks of these modules.
+    pub fn of(modules: &[&'static Module]) -> Hooks {
+        let mut hooks = Hooks::default();
+        let mut ordered: Vec<(Order, &'static Hook)> = Vec::new();
+        for hook in modules.iter().flat_map(|module| module.hooks) {
+            let order = match hook {
+                Hook::PostRead(order, _)
+                | Hook::Translate(order, _)
+                | Hook::HeaderParser(order, _)
+                | Hook::AccessChecker(order, _)
+                | Hook::AccessCheckerEx(order, _)
+                | Hook::CheckUser(order, _)
+                | Hook::AuthChecker(order, _)
+                | Hook::TypeChecker(order, _)
+                | Hook::Fixups(order, _)
+                | Hook::Handler(order, _)
+                | Hook::Filter(order, _)
+                | Hook::Log(order, _) => *order,
+                _ => Order::Middle,
+            };
+            ordered.push((order, hook));
+        }
+        ordered.sort_by_key(|(order, _)| *order);
+        for (_, hook) in ordered {
+            match hook {
+                Hook::Check(f) => hooks.check.push(*f),
+                Hook::OpenLogs(f) => hooks.open_logs.push(*f),
+                Hook::ChildInit(f) => hooks.child_init.push(*f),
+                Hook::PostRead(_, f) => hooks.post_read.push(*f),
+                Hook::Translate(_, f) => hooks.translate.push(*f),
+                Hook::HeaderParser(_, f) => hooks.header_parser.push(*f),
+                Hook::AccessChecker(_, f) => hooks.access_checker.push(*f),
+                Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(*f),
+                Hook::CheckUser(_, f) => hooks.check_user.push(*f),
+                Hook::AuthChecker(_, f) => hooks.auth_checker.push(*f),
+                Hook::TypeChecker(_, f) => hooks.type_checker.push(*f),
+                Hook::Fixups(_, f) => hooks.fixups.push(*f),
+                Hook::Handler(_, handler) => hooks.handler.push(*handler),
+                Hook::Filter(_, f) => hooks.filter.push(*f),
+                Hook::Log(_, f) => hooks.log.push(*f),
+                Hook::Authz(_) | Hook::Authn(_) => {}
+            }
+        }
+        hooks
+    }
+}
+
+static KNOWN: OnceLock<&'static [&'static Module]> = OnceLock::new();
+
+/// Says which modules the program has; called once by `main`.
+pub fn set_known(modules: &'static [&'static Module]) {
+    // A second call can only come from a test in the same process, with the same list.
+    let _ = KNOWN.set(modules);
+}
+
+/// The modules the program has.
+pub fn known() -> &'static [&'static Module] {
+    KNOWN.get().copied().unwrap_or_default()
+}
+
+/// The known modules with these faces, in that order.
+pub fn with_faces(faces: &[&'static Face]) -> Vec<&'static Module> {
+    faces.iter().filter_map(|face| known().iter().find(|module| module.face.id == face.id).copied()).collect()
+}

@@ -1,0 +1,298 @@
+//! From an answer to bytes: conditions and ranges, the head, and the writing.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use conf::Level;
+use http::conditional::{Outcome, Validators, evaluate, if_range};
+use http::range::{Multipart, RangeLimits, Resolved, resolve};
+use http::response::ResponseHead;
+
+use crate::core::CoreDir;
+use crate::error_document;
+use crate::request::Request;
+use crate::response::{Body, FilePart};
+use crate::stream::Stream;
+
+/// Applies `If-…` and `Range` fields to an answer that succeeded (RFC 9110 sections 13 and 14).
+pub(crate) fn conditional(request: &mut Request, body: Body) -> Body {
+    if request.status != 200 || !matches!(&*request.method, "GET" | "HEAD") {
+        return body;
+    }
+    let incoming = request.incoming.clone();
+    let (head, buf) = (&incoming.head, &incoming.bytes[..]);
+    let now = sys::time::realtime_coarse().as_secs() as i64;
+    let modified =
+        request.headers_out.get("Last-Modified").and_then(|text| http::date::parse_http_date(text.as_bytes()));
+    let etag = request.headers_out.get("ETag").map(str::to_string);
+    let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
+    if !request.no_local_copy {
+        match evaluate(head, buf, &current, now) {
+            Outcome::Proceed => {}
+            Outcome::NotModified => {
+                request.status = 304;
+                return Body::Empty;
+            }
+            Outcome::PreconditionFailed => return error_document::canned(request, 412),
+        }
+    }
+    let Some(range) = head.field(buf, http::Known::Range) else { return body };
+    let Some(length) = body.length().filter(|_| !matches!(body, Body::Stream(_))) else { return body };
+    if !if_range(head, buf, &current, now) {
+        return body;
+    }
+    let dir = request.dir::<CoreDir>();
+    let count = |limit: Option<u32>| limit.map(|n| n as usize);
+    let limits = RangeLimits {
+        ranges: count(dir.max_ranges.or(Some(200))),
+        overlaps: count(dir.max_range_overlaps.or(Some(20))),
+        reversals: count(dir.max_range_reversals.or(Some(20))),
+    };
+    match resolve(range, length, &limits) {
+        Resolved::Whole => body,
+        Resolved::Unsatisfiable => {
+            request.headers_out.set("Content-Range", format!("bytes */{length}"));
+            let range = request.headers_out.clone();
+            let page = error_document::canned(request, 416);
+            request.headers_out.set("Content-Range", range.get("Content-Range").unwrap_or_default());
+            page
+        }
+        Resolved::Parts(ranges) => {
+            request.status = 206;
+            if let [range] = ranges[..] {
+                request.headers_out.set("Content-Range", range.content_range(length));
+                return slice(&body, range.first, range.count());
+            }
+            let seed = request.make_log_id().bytes().fold(0u64, |seed, b| seed.wrapping_mul(31).wrapping_add(b.into()));
+            let part_type = request.content_type.as_deref().map(str::to_string);
+            let multipart = Multipart::new(seed, part_type.as_deref(), length);
+            request.set_content_type(multipart.content_type());
+            let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
+            for range in ranges {
+                parts.push(Body::text(multipart.part_header(range)));
+                parts.push(slice(&body, range.first, range.count()));
+            }
+            parts.push(Body::text(multipart.end()));
+            Body::Parts(parts)
+        }
+    }
+}
+
+fn slice(body: &Body, first: u64, count: u64) -> Body {
+    match body {
+        Body::Bytes(bytes) => Body::Bytes(bytes.slice(first as usize..(first + count) as usize)),
+        Body::File(part) => {
+            Body::File(FilePart { file: part.file.clone(), offset: part.offset + first, length: count })
+        }
+        // Nothing else with a known length reaches a range.
+        _ => Body::Empty,
+    }
+}
+
+/// How the end of a body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delimiter {
+    /// By its length, or because there is none.
+    Length(u64),
+    /// By the last chunk.
+    Chunked,
+    /// By the end of the connection.
+    Close,
+}
+
+/// Whether the connection stays open, and what the client is told about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Persist {
+    pub(crate) keep: bool,
+    /// `Keep-Alive: timeout=…, max=…`, for clients that asked.
+    pub(crate) announce: Option<(u64, Option<u32>)>,
+}
+
+/// Writes the head of an answer.
+pub(crate) fn write_head(request: &mut Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) {
+    if let Err(name) = try_head(request, delimiter, persist, out) {
+        request.log(
+            "http",
+            Level::Error,
+            format!("AH02430: Response header '{name}' value contains invalid characters, aborting request"),
+        );
+        out.clear();
+        request.headers_out.clear();
+        request.err_headers_out.clear();
+        let _ = error_document::canned(request, 500);
+        request.content_type = None;
+        // Only names and values of our own are left, and the body is withheld by the caller's length of 0.
+        let _ = try_head(request, Delimiter::Length(0), Persist { keep: false, announce: None }, out);
+    }
+}
+
+fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), String> {
+    let bad = |name: &str| name.to_string();
+    let mut head = match &request.status_line {
+        Some(line) => {
+            let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
+            ResponseHead::start_with_phrase(out, request.status, phrase.as_bytes()).map_err(|_| bad("Status"))?
+        }
+        None => ResponseHead::start(out, request.status),
+    };
+    with_date(|date| head.date("Date", date));
+    if !request.server.software.is_empty() {
+        head.field("Server", request.server.software.as_bytes()).map_err(|_| bad("Server"))?;
+    }
+    let not_modified = request.status == 304;
+    // 304 carries what a cache may update, and nothing that describes a body (RFC 9110 section 15.4.5).
+    let kept = |name: &str| {
+        !not_modified
+            || [
+                "ETag",
+                "Content-Location",
+                "Expires",
+                "Cache-Control",
+                "Vary",
+                "Warning",
+                "WWW-Authenticate",
+                "Proxy-Authenticate",
+                "Set-Cookie",
+                "Set-Cookie2",
+            ]
+            .iter()
+            .any(|one| one.eq_ignore_ascii_case(name))
+    };
+    for (name, value) in request.err_headers_out.iter() {
+        if kept(name) && !request.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
+            head.field(name, &http::text::to_bytes(value)).map_err(|_| bad(name))?;
+        }
+    }
+    for (name, value) in request.headers_out.iter() {
+        if kept(name) {
+            head.field(name, &http::text::to_bytes(value)).map_err(|_| bad(name))?;
+        }
+    }
+    if !not_modified {
+        if let Some(encoding) = &request.content_encoding {
+            head.field("Content-Encoding", encoding.as_bytes()).map_err(|_| bad("Content-Encoding"))?;
+        }
+        if !request.content_languages.is_empty() {
+            let languages = request.content_languages.join(", ");
+            head.field("Content-Language", languages.as_bytes()).map_err(|_| bad("Content-Language"))?;
+        }
+    }
+    match delimiter {
+        Delimiter::Length(length) if !http::status::is_bodyless(request.status) => {
+            head.number("Content-Length", length)
+        }
+        Delimiter::Chunked => head.field("Transfer-Encoding", b"chunked").map_err(|_| bad("Transfer-Encoding"))?,
+        Delimiter::Length(_) | Delimiter::Close => {}
+    }
+    match persist {
+        Persist { keep: true, announce: Some((timeout, left)) } => {
+            let text = match left {
+                Some(left) => format!("timeout={timeout}, max={left}"),
+                None => format!("timeout={timeout}"),
+            };
+            head.field("Keep-Alive", text.as_bytes()).map_err(|_| bad("Keep-Alive"))?;
+            head.field("Connection", b"Keep-Alive").map_err(|_| bad("Connection"))?;
+        }
+        Persist { keep: true, announce: None } => {}
+        Persist { keep: false, .. } => head.field("Connection", b"close").map_err(|_| bad("Connection"))?,
+    }
+    if let Some(text) = request.content_type.as_ref().filter(|_| !not_modified) {
+        head.field("Content-Type", &http::text::to_bytes(text)).map_err(|_| bad("Content-Type"))?;
+    }
+    head.end();
+    Ok(())
+}
+
+/// Hands out the present date, made once a second.
+fn with_date(use_it: impl FnOnce(&http::date::HttpDate)) {
+    thread_local! {
+        static DATE: std::cell::RefCell<http::date::DateCache> = std::cell::RefCell::default();
+    }
+    let now = sys::time::realtime_coarse().as_secs() as i64;
+    DATE.with_borrow_mut(|cache| use_it(cache.text(now)));
+}
+
+/// Bytes on their way to the client.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// The head, and what was small enough to go with it.
+    front: Vec<u8>,
+    front_sent: usize,
+    rest: VecDeque<Chunk>,
+    /// Bytes sent so far.
+    pub(crate) sent: u64,
+}
+
+#[derive(Debug)]
+enum Chunk {
+    Bytes(Bytes),
+    File { file: Arc<OwnedFd>, offset: u64, left: u64 },
+}
+
+/// Bodies up to this size go out in one write with their head, in bytes.
+const WITH_HEAD: usize = 16 * 1024;
+/// How much of a file is handed to the kernel at once, in bytes: other connections get their turn in between.
+const FILE_PIECE: u64 = 512 * 1024;
+
+impl Outgoing {
+    /// Starts with a head.
+    pub(crate) fn new(front: Vec<u8>) -> Outgoing {
+        Outgoing { front, ..Outgoing::default() }
+    }
+
+    /// Adds a body that is there already; a stream is not.
+    pub(crate) fn push(&mut self, body: Body) {
+        match body {
+            Body::Empty | Body::Stream(_) => {}
+            Body::Bytes(bytes) if self.rest.is_empty() && self.front_sent == 0 && bytes.len() <= WITH_HEAD => {
+                self.front.extend_from_slice(&bytes);
+            }
+            Body::Bytes(bytes) => self.rest.push_back(Chunk::Bytes(bytes)),
+            Body::File(part) => {
+                self.rest.push_back(Chunk::File { file: part.file, offset: part.offset, left: part.length });
+            }
+            Body::Parts(parts) => parts.into_iter().for_each(|part| self.push(part)),
+        }
+    }
+
+    /// Sends until everything is out. `more`: further bytes will follow.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, stream: &Stream, more: bool) -> Poll<io::Result<()>> {
+        while self.front_sent < self.front.len() {
+            let more = more || !self.rest.is_empty();
+            let sent = ready!(stream.poll_send(cx, &self.front[self.front_sent..], more))?;
+            self.front_sent += sent;
+            self.sent += sent as u64;
+        }
+        while let Some(chunk) = self.rest.front_mut() {
+            match chunk {
+                Chunk::Bytes(bytes) if bytes.is_empty() => {
+                    self.rest.pop_front();
+                }
+                Chunk::Bytes(bytes) => {
+                    let sent = ready!(stream.poll_send(cx, bytes, more))?;
+                    let _ = bytes.split_to(sent);
+                    self.sent += sent as u64;
+                }
+                Chunk::File { left: 0, .. } => {
+                    self.rest.pop_front();
+                }
+                Chunk::File { file, offset, left } => {
+                    let count = (*left).min(FILE_PIECE) as usize;
+                    match ready!(stream.poll_send_file(cx, file, offset, count))? {
+                        // The file was cut short: what was promised cannot be kept.
+                        0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                        sent => {
+                            *left -= sent as u64;
+                            self.sent += sent as u64;
+                        }
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,33 @@
+//! Paths as the texts of this program hold them, and as the system wants them.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use http::text::to_bytes;
+
+/// The path for the standard library, with its original bytes.
+pub fn os_path(path: &str) -> PathBuf {
+    PathBuf::from(OsString::from_vec(to_bytes(path).into_owned()))
+}
+
+/// The path for system calls; `None` if it holds a NUL, which names no file.
+pub fn c_path(path: &str) -> Option<CString> {
+    CString::new(to_bytes(path)).ok()
+}
+
+/// Joins a directory and a relative path by one slash.
+pub fn join(dir: &str, rest: &str) -> String {
+    let rest = rest.trim_start_matches('/');
+    if dir.ends_with('/') { format!("{dir}{rest}") } else { format!("{dir}/{rest}") }
+}
+
+/// The last part of a path: empty if it ends with a slash.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// The path up to its last slash, that slash included.
+pub fn dir_name(path: &str) -> &str {
+    path.rfind('/').map_or("", |at| &path[..=at])
+}

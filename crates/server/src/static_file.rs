@@ -1,0 +1,230 @@
+//! The default handler: files, as they are on disk at this moment.
+//!
+//! What a file says is remembered under its identity (device, inode, size, times): each request has asked the system for
+//! that identity anyway, so a changed file is never served from memory. Small files are kept whole, larger ones open.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use conf::Level;
+use http::conditional::{FileTag, is_young};
+use sys::file::Meta;
+
+use crate::core::options::MULTI;
+use crate::core::{CoreDir, ETAG_DEFAULT, ETagParts};
+use crate::paths::c_path;
+use crate::request::Request;
+use crate::response::{Answer, Body, FilePart};
+
+/// Files up to this size are kept in memory, in bytes.
+const SMALL: u64 = 16 * 1024;
+/// All that is kept in memory, in bytes a process: a process that serves few files needs no more.
+const KEPT_BYTES_MAX: u64 = 1024 * 1024;
+/// Files that are kept, in memory or open.
+const KEPT_MAX: usize = 128;
+/// A file that changed this short a while ago might change again within the resolution of its times, in nanoseconds.
+const UNSETTLED: i128 = 50_000_000;
+
+/// Files served lately, by name.
+#[derive(Default)]
+pub(crate) struct FileCache(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    files: HashMap<String, Entry>,
+    bytes: u64,
+}
+
+#[derive(Clone)]
+struct Entry {
+    meta: Meta,
+    parts: ETagParts,
+    etag: Option<Arc<str>>,
+    modified: Arc<str>,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Small(Bytes),
+    Open(Arc<OwnedFd>),
+}
+
+/// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`.
+pub(crate) fn handler(request: &mut Request) -> Answer {
+    if request.method == "OPTIONS" {
+        let allow = request.allowed_methods();
+        request.headers_out.set("Allow", allow);
+        return Answer::Body(Body::Empty);
+    }
+    if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
+        if request.method != "PUT" && request.method != "DELETE" && !is_known_method(&request.method) {
+            let text = format!("AH00135: Invalid method in request {}", request.request_line());
+            request.log("core", Level::Error, text);
+            return Answer::Status(501);
+        }
+        return Answer::Status(405);
+    }
+    let Some(meta) = request.stat else {
+        let path = format!("{}{}", request.filename, request.path_info);
+        request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
+        return Answer::Status(404);
+    };
+    if meta.is_dir() {
+        let text = format!("AH00129: Attempt to serve directory: {}", request.filename);
+        request.log("core", Level::Info, text);
+        return Answer::Status(404);
+    }
+    if !request.path_info.is_empty() && !request.accept_path_info.unwrap_or(false) {
+        let path = format!("{}{}", request.filename, request.path_info);
+        request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
+        return Answer::Status(404);
+    }
+    if !meta.is_file() {
+        let text = format!("AH00127: Cannot map {} to file", request.request_line());
+        request.log("core", Level::Error, text);
+        return Answer::Status(403);
+    }
+    serve(request, &meta)
+}
+
+fn is_known_method(method: &str) -> bool {
+    const KNOWN: [&str; 22] = [
+        "CONNECT",
+        "PATCH",
+        "PROPFIND",
+        "PROPPATCH",
+        "MKCOL",
+        "COPY",
+        "MOVE",
+        "LOCK",
+        "UNLOCK",
+        "VERSION-CONTROL",
+        "CHECKOUT",
+        "UNCHECKOUT",
+        "CHECKIN",
+        "UPDATE",
+        "LABEL",
+        "REPORT",
+        "MKWORKSPACE",
+        "MKACTIVITY",
+        "BASELINE-CONTROL",
+        "MERGE",
+        "TRACE",
+        "BREW",
+    ];
+    KNOWN.contains(&method)
+}
+
+fn serve(request: &mut Request, meta: &Meta) -> Answer {
+    let parts = request.dir::<CoreDir>().etag.or(ETAG_DEFAULT);
+    let server = request.server.clone();
+    let entry = match server.files.find(&request.filename, meta, parts) {
+        Some(entry) => entry,
+        None => match open(&request.filename, parts) {
+            Ok(entry) => {
+                server.files.keep(&request.filename, &entry);
+                entry
+            }
+            Err(error) => {
+                let text = format!("AH00132: file permissions deny server access: {}", request.filename);
+                request.log_os("core", Level::Error, &error, text);
+                return Answer::Status(if error.kind() == std::io::ErrorKind::NotFound { 404 } else { 403 });
+            }
+        },
+    };
+    request.stat = Some(entry.meta);
+    request.headers_out.set("Last-Modified", &*entry.modified);
+    if let Some(etag) = &entry.etag {
+        request.headers_out.set("ETag", &**etag);
+    }
+    request.headers_out.set("Accept-Ranges", "bytes");
+    Answer::Body(match entry.content {
+        _ if entry.meta.size == 0 => Body::Empty,
+        Content::Small(bytes) => Body::Bytes(bytes),
+        Content::Open(file) => Body::File(FilePart { file, offset: 0, length: entry.meta.size }),
+    })
+}
+
+/// Opens a file; what is said of it from now on is said of what was opened.
+fn open(name: &str, parts: ETagParts) -> std::io::Result<Entry> {
+    let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
+    let file = sys::file::open(&path)?;
+    let meta = sys::file::fstat(&file)?;
+    let seconds = meta.mtime.div_euclid(1_000_000_000) as i64;
+    let modified_us = (meta.mtime / 1000) as i64;
+    let weak = is_young(modified_us, sys::time::realtime().as_micros() as i64);
+    let tag = FileTag {
+        inode: parts.inode.then_some(meta.ino),
+        size: parts.size.then_some(meta.size),
+        modified_us: parts.mtime.then_some(modified_us),
+    };
+    let content = match small(&file, meta.size) {
+        Some(bytes) => Content::Small(bytes),
+        None => Content::Open(Arc::new(file)),
+    };
+    Ok(Entry {
+        etag: tag.etag(weak).map(Into::into),
+        modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
+        meta,
+        parts,
+        content,
+    })
+}
+
+/// The whole of a small file; `None` if it is not small, or changes its length at this moment.
+fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
+    if size > SMALL {
+        return None;
+    }
+    // One byte more than there should be: a file that grew is seen.
+    let mut bytes = vec![0; size as usize + 1];
+    let mut filled = 0;
+    loop {
+        match sys::file::read_at(file, &mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(_) => return None,
+        }
+        if filled > size as usize {
+            return None;
+        }
+    }
+    bytes.truncate(filled);
+    (filled as u64 == size).then(|| bytes.into())
+}
+
+impl FileCache {
+    fn find(&self, name: &str, meta: &Meta, parts: ETagParts) -> Option<Entry> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = kept.files.get(name)?;
+        (entry.meta == *meta && entry.parts == parts).then(|| entry.clone())
+    }
+
+    fn keep(&self, name: &str, entry: &Entry) {
+        let now = sys::time::realtime().as_nanos() as i128;
+        // Its tag would still change from weak to strong, or its content unnoticed.
+        let weak = entry.etag.as_deref().is_some_and(|etag| etag.starts_with("W/"));
+        if weak || now - entry.meta.mtime.max(entry.meta.ctime) < UNSETTLED {
+            return;
+        }
+        let bytes = match &entry.content {
+            Content::Small(bytes) => bytes.len() as u64,
+            Content::Open(_) => 0,
+        };
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.files.len() >= KEPT_MAX || kept.bytes + bytes > KEPT_BYTES_MAX {
+            kept.files.clear();
+            kept.bytes = 0;
+        }
+        kept.bytes += bytes;
+        kept.files.insert(name.to_string(), entry.clone());
+    }
+}
+
+/// Whether names without an exact file may be negotiated (`Options MultiViews`).
+pub fn multiviews(request: &Request) -> bool {
+    request.options() & MULTI != 0
+}

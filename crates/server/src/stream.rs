@@ -1,0 +1,124 @@
+//! The client's socket, read and written without blocking, registered with the reactor only when it has to wait.
+//!
+//! A connection whose request is there when it is accepted, and which is closed after the answer, never enters the
+//! reactor at all. All methods take `&self`, so that a body can be read while an answer is written.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use sys::watch::{Watched, watch};
+use tokio::io::Interest;
+
+/// A connected socket.
+#[derive(Debug)]
+pub struct Stream {
+    registered: OnceLock<Watched>,
+    socket: Arc<OwnedFd>,
+}
+
+impl Stream {
+    /// Takes a non-blocking socket.
+    pub fn new(socket: OwnedFd) -> Stream {
+        Stream { registered: OnceLock::new(), socket: Arc::new(socket) }
+    }
+
+    /// Our own address.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        sys::socket::local_address(&self.socket)
+    }
+
+    /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end.
+    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
+        buffer.reserve(room);
+        let spare = buffer.capacity() - buffer.len();
+        self.poll_ready(cx, Direction::Read, |socket| {
+            let filled = sys::socket::receive_into(socket, buffer)?;
+            // Less than there was room for: the socket is empty, and saying so saves asking it once more.
+            Ok((filled, filled < spare))
+        })
+    }
+
+    /// Receives, waiting for it.
+    pub async fn read(&self, buffer: &mut Vec<u8>, room: usize) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buffer, room)).await
+    }
+
+    /// Sends; `more` says that further bytes follow at once. Returns how many bytes went out.
+    pub fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
+        self.poll_ready(cx, Direction::Write, |socket| {
+            let sent = sys::socket::send(socket, bytes, more)?;
+            Ok((sent, sent < bytes.len()))
+        })
+    }
+
+    /// Sends a part of a file; moves `offset` on.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &OwnedFd,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_ready(cx, Direction::Write, |socket| {
+            let sent = sys::socket::send_file(socket, file, offset, count)?;
+            Ok((sent, false))
+        })
+    }
+
+    /// Shuts our side: the client sees the end of the answer.
+    pub fn shutdown(&self) -> io::Result<()> {
+        sys::socket::shutdown_write(&self.socket)
+    }
+
+    /// Tries `act` until it does not say that it would block. `act` returns its result and whether the socket is known
+    /// to be exhausted in that direction.
+    fn poll_ready<T>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut act: impl FnMut(&OwnedFd) -> io::Result<(T, bool)>,
+    ) -> Poll<io::Result<T>> {
+        if self.registered.get().is_none() {
+            match act(&self.socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let registered = watch(self.socket.clone(), Interest::READABLE | Interest::WRITABLE)?;
+                    // Only one task uses a stream; losing the race would only mean that it is registered already.
+                    let _ = self.registered.set(registered);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result.map(|(value, _)| value)),
+            }
+        }
+        let Some(registered) = self.registered.get() else {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        loop {
+            let mut guard = match direction {
+                Direction::Read => ready!(registered.poll_read_ready(cx))?,
+                Direction::Write => ready!(registered.poll_write_ready(cx))?,
+            };
+            match act(&self.socket) {
+                Ok((value, exhausted)) => {
+                    if exhausted {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(value));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}

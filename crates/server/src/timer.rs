@@ -1,0 +1,43 @@
+//! Deadlines of a connection, with one timer that is moved as rarely as possible.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::time::Sleep;
+
+/// A deadline that may move. The timer behind it is set when a wait first needs it, and set again only when it fires
+/// too early: a deadline that keeps moving on costs nothing.
+#[derive(Debug, Default)]
+pub struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timer {
+    /// Waits for `future`, but not beyond `deadline`: then `None`.
+    pub async fn until<T>(&mut self, deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = std::pin::pin!(future);
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => self.poll_passed(cx, deadline).map(|()| None),
+        })
+        .await
+    }
+
+    /// Ready when `deadline` has passed.
+    pub fn poll_passed(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        let deadline = tokio::time::Instant::from_std(deadline);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if sleep.deadline() > deadline {
+            sleep.as_mut().reset(deadline);
+        }
+        loop {
+            match sleep.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) if tokio::time::Instant::now() >= deadline => return Poll::Ready(()),
+                Poll::Ready(()) => sleep.as_mut().reset(deadline),
+            }
+        }
+    }
+}

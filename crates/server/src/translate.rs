@@ -1,0 +1,37 @@
+//! The core's own part in mapping: `DocumentRoot`, `SetHandler`, `ForceType`.
+
+use conf::Level;
+
+use crate::core::{CoreDir, HandlerName};
+use crate::module::Flow;
+use crate::request::Request;
+
+/// What no module mapped lies below `DocumentRoot`.
+pub(crate) fn document_root(request: &mut Request) -> Flow {
+    if !request.uri.starts_with('/') && request.uri != "*" {
+        let uri = request.uri.clone();
+        request.log("core", Level::Error, format!("AH00126: Invalid URI in request '{uri}'"));
+        return Flow::Status(400);
+    }
+    request.filename = format!("{}{}", request.vhost.document_root, request.uri);
+    Flow::Ok
+}
+
+/// `SetHandler` and `ForceType` go before extensions.
+pub(crate) fn set_handler(request: &mut Request) -> Flow {
+    let dir = request.dir.slots.clone();
+    let core = dir.get::<CoreDir>();
+    match core.handler.get() {
+        None => {}
+        Some(HandlerName::Name(name)) => request.handler = name.clone().map(Into::into),
+        Some(HandlerName::Expr(expr)) => match crate::subject::evaluate_string(request, expr) {
+            Ok(name) => request.handler = Some(name.into()).filter(|name: &std::borrow::Cow<'_, str>| !name.is_empty()),
+            Err(error) => {
+                request.log("core", Level::Error, format!("AH03154: Can't evaluate handler expression: {error}"));
+                return Flow::Status(500);
+            }
+        },
+    }
+    request.accept_path_info = core.accept_path_info.or(None);
+    Flow::Declined
+}
