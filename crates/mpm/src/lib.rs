@@ -1,3 +1,121 @@
-//! Multi-processing modules: supervisor, policy, listeners, prefork, percore.
+//! Multi-processing modules: which processes there are, and which of them polls a connection.
+//!
+//! One parent, the [supervisor], is the same for all modules: single-threaded for its whole life, it never reads a byte
+//! from a client; it starts children, reaps them, follows signals, and decides by the [policy] how many there should be.
+//! What a child does is the module's own: [prefork] serves one connection at a time, [percore] many in one event loop. A
+//! module is a file that implements [`Mpm`]: its table of directives, its plan (how many children), and the life of a child.
+//!
+//! The binary goes through three steps: [`choose`] a module of those that are loaded, [`Listeners::open`], [`run`].
 
 #![forbid(unsafe_code)]
+
+mod accept;
+mod child;
+mod choose;
+mod limits;
+pub mod listen;
+mod percore;
+pub mod pidfile;
+mod policy;
+mod prefork;
+pub mod settings;
+mod stages;
+mod supervisor;
+pub mod tables;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use conf::{Face, Notice, Slots};
+use seam::Service;
+use seam::log::Log;
+use sys::cred::Identity;
+use sys::process::Reaped;
+
+use child::Child;
+pub use choose::{Chosen, choose};
+pub use limits::{Plan, Spare, When};
+pub use listen::{Listeners, OpenError};
+use policy::Counts;
+
+/// A multi-processing module, as the supervisor sees it.
+pub(crate) trait Mpm: Sync {
+    /// Its names and its table.
+    fn face(&self) -> &'static Face;
+    /// What it says in the log.
+    fn words(&self) -> &'static Words;
+    /// What will run with these settings of the main server, and what to say about them.
+    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>);
+    /// The life of a child from its first connection to its last. Returns the exit status; 0 is as it should be.
+    fn serve(&self, child: Child) -> i32;
+}
+
+/// The messages of a module, with their AH numbers where it is one of Apache's.
+pub(crate) struct Words {
+    /// Before `SERVER configured -- resuming normal operations`.
+    configured: &'static str,
+    /// Before `Server built: TIME`.
+    built: &'static str,
+    terminated: &'static str,
+    graceful_stop: &'static str,
+    graceful: &'static str,
+    restart: &'static str,
+    cannot_fork: &'static str,
+    limit_reached: &'static str,
+    /// Rate, children started, counts.
+    busy: fn(usize, usize, Counts) -> String,
+}
+
+/// What a configuration makes of the server: the first one, and one after each restart.
+pub struct Generation {
+    /// The module that runs it.
+    pub mpm: Chosen,
+    /// The server.
+    pub service: Arc<dyn Service>,
+    /// The settings of the main server.
+    pub settings: Slots,
+    /// Who the children become; as who they are forked without.
+    pub identity: Option<Identity>,
+    /// Where messages go once this generation is in effect.
+    pub log: Arc<dyn Log>,
+}
+
+/// What the messages name.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The name the server was called by (`apache2`).
+    pub program: String,
+    /// The server's name and version as in the `Server` field with `ServerTokens Full`.
+    pub server: String,
+    /// When it was built.
+    pub built: String,
+    /// The command line, for `AH00094`.
+    pub command_line: String,
+    /// `-X`: no children; this process serves.
+    pub one_process: bool,
+}
+
+/// How a restart was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// `SIGHUP`: children are ended first.
+    Hard,
+    /// `SIGUSR1`: children finish what they serve.
+    Graceful,
+}
+
+/// What the binary does beside the module: all of it optional.
+pub trait Hooks {
+    /// A new configuration after a signal. An error is a message for the log, lines allowed; the old one stays in effect.
+    fn reload(&mut self, how: Restart) -> Result<Generation, String>;
+    /// Another process of the server has ended: one that the binary or a module started from the parent.
+    fn ended(&mut self, _process: &Reaped) {}
+    /// Once a second.
+    fn tick(&mut self) {}
+}
+
+/// Runs the server until it is stopped. `first` was checked ([`Chosen::check`]) and its messages were printed; the process
+/// has one thread, has become a daemon if it is to be one, and `first.log` is set.
+pub fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
+    supervisor::run(first, listeners, about, hooks)
+}

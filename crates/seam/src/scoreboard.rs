@@ -205,7 +205,13 @@ impl Board {
             row.store(WorkerField::OwnBytes, 0);
             row.store(WorkerField::State, State::Starting as u64);
         }
+        self.header().0[Header::Used as usize].fetch_max(slot as u64 + 1, Relaxed);
         process.set_life(Life::Starting);
+    }
+
+    /// How many slots were ever used: the others need not be looked at.
+    fn used(&self) -> usize {
+        (self.header().load(Header::Used) as usize).min(self.slots())
     }
 
     /// Says which process has the slot. By the parent after the fork; the child does it too, whichever comes first.
@@ -216,6 +222,16 @@ impl Board {
     /// Where the child in a slot is in its life.
     pub fn life(&self, slot: usize) -> Life {
         Life::of(self.process(slot).0[Field::Life as usize].load(Acquire))
+    }
+
+    /// Whether the child in a slot accepts.
+    pub fn is_running(&self, slot: usize) -> bool {
+        self.life(slot) == Life::Running
+    }
+
+    /// Whether the child in a slot leaves, or wants to.
+    pub fn is_quiescing(&self, slot: usize) -> bool {
+        self.life(slot) == Life::Quiescing
     }
 
     /// A child that will accept no more: of the parent when it says so, of the child when it knows.
@@ -259,14 +275,12 @@ impl Board {
     /// With `reset` all totals start again from zero (`SIGHUP`); there must be no children then. For the parent.
     pub fn begin_generation(&self, generation: u32, shown: usize, reset: bool) {
         if reset {
-            for row in self.processes.iter() {
-                row.iter().for_each(|word| word.store(0, Relaxed));
+            let used = self.used();
+            self.processes[..used].iter().flatten().for_each(|word| word.store(0, Relaxed));
+            self.workers[..used * self.per_process].iter().flatten().for_each(|word| word.store(0, Relaxed));
+            for field in [Header::CpuUser, Header::CpuSystem, Header::Used] {
+                self.header().store(field, 0);
             }
-            for row in self.workers.iter().filter(|row| row.iter().any(|word| word.load(Relaxed) != 0)) {
-                row.iter().for_each(|word| word.store(0, Relaxed));
-            }
-            self.header().store(Header::CpuUser, 0);
-            self.header().store(Header::CpuSystem, 0);
         }
         self.header().store(Header::Generation, u64::from(generation));
         self.header().store(Header::Shown, shown as u64);

@@ -18,6 +18,19 @@ pub mod socket;
 pub mod spawn;
 pub mod syslog;
 pub mod time;
+pub mod watch;
+
+/// An error as Apache's log lines begin with it: `(98)Address already in use`.
+pub fn describe(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = error.to_string();
+            let text = text.rsplit_once(" (os error").map_or(text.as_str(), |(text, _)| text);
+            format!("({number}){text}")
+        }
+        None => error.to_string(),
+    }
+}
 
 /// The error of a libc call that returned a negative number.
 fn last_os_error<T>() -> std::io::Result<T> {

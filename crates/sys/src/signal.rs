@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::last_os_error;
 
@@ -103,8 +104,8 @@ pub fn unblock(signals: &[Signal]) -> io::Result<()> {
 }
 
 /// A descriptor from which blocked signals are read.
-#[derive(Debug)]
-pub struct SignalFd(OwnedFd);
+#[derive(Clone, Debug)]
+pub struct SignalFd(Arc<OwnedFd>);
 
 impl SignalFd {
     /// Blocks the signals and opens a descriptor for them. A forked child needs one of its own.
@@ -117,13 +118,18 @@ impl SignalFd {
             return last_os_error();
         }
         // SAFETY: a new descriptor that nobody else owns.
-        Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(SignalFd(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    /// The descriptor, for a reactor to watch.
+    pub fn descriptor(&self) -> Arc<OwnedFd> {
+        self.0.clone()
     }
 
     /// The next pending signal; does not wait.
     pub fn read(&self) -> io::Result<Option<Signal>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
-        match rustix::io::read(&self.0, &mut info) {
+        match rustix::io::read(&*self.0, &mut info) {
             // The number is the first field of signalfd_siginfo(2), four bytes.
             Ok(read) if read == info.len() => {
                 Ok(Some(Signal(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))))
@@ -137,12 +143,6 @@ impl SignalFd {
 impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-impl AsRawFd for SignalFd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) enum Header {
     CpuUser,
     /// System.
     CpuSystem,
+    /// The slots from this one on were never used.
+    Used,
 }
 
 /// A process row.
@@ -171,7 +173,7 @@ impl WorkerRow<'_> {
             self.0[at + used].store(u64::from_ne_bytes(word), Relaxed);
             used += 1;
         }
-        if bytes.len() % 8 == 0 && used < words {
+        if bytes.len().is_multiple_of(8) && used < words {
             self.0[at + used].store(0, Relaxed);
         }
     }

@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub ended_user: u64,
     /// The same in the kernel.
     pub ended_system: u64,
-    /// The process slots up to the last one in use, free ones among them.
+    /// The process slots up to the last one ever used, free ones among them.
     pub processes: Vec<Process>,
 }
 
@@ -91,12 +91,6 @@ pub struct Worker {
 impl Snapshot {
     pub(super) fn of(board: &Board) -> Snapshot {
         let header = board.header();
-        // A slot was used if it counted anything or has a process now.
-        let used = |slot: &usize| {
-            let row = board.process(*slot);
-            board.life(*slot) != Life::Empty || row.load(Field::Accesses) != 0
-        };
-        let last = (0..board.slots()).rev().find(used).map_or(0, |slot| slot + 1);
         Snapshot {
             started: header.load(Header::Started),
             restarted: header.load(Header::Restarted),
@@ -104,7 +98,7 @@ impl Snapshot {
             shown: header.load(Header::Shown) as usize,
             ended_user: header.load(Header::CpuUser),
             ended_system: header.load(Header::CpuSystem),
-            processes: (0..last).map(|slot| process(board, slot)).collect(),
+            processes: (0..board.used()).map(|slot| process(board, slot)).collect(),
         }
     }
 }

@@ -124,7 +124,7 @@ impl Workers {
     pub fn average_connections(&self) -> u64 {
         let generation = self.board.process(self.process).load(Field::Generation);
         let (mut sum, mut children) = (0, 0);
-        for slot in 0..self.board.slots() {
+        for slot in 0..self.board.used() {
             let row = self.board.process(slot);
             if self.board.life(slot) == Life::Running && row.load(Field::Generation) == generation {
                 sum += row.load(Field::Connections);

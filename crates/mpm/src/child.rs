@@ -1,0 +1,140 @@
+//! What a child is, and what it does before it serves.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seam::Service;
+use seam::scoreboard::{Board, Workers};
+use sys::cred::Identity;
+use sys::process::{Pid, allow_core_dumps, die_with, set_title};
+use sys::signal::{Signal, SignalFd};
+
+use crate::Mpm;
+use crate::limits::Plan;
+use crate::listen::Listeners;
+
+/// The exit status of a child that could not become one: starting another would not help (Apache's `APEXIT_CHILDFATAL`).
+pub(crate) const FATAL: i32 = 15;
+
+/// How long a child that leaves last goes on accepting what waits already.
+pub(crate) const LAST_ROUND: Duration = Duration::from_secs(1);
+
+/// What the parent tells a child by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Accept no more, and end with the last connection (`SIGUSR1`).
+    Leave,
+    /// The same, after accepting what waits already: nobody comes after us (`SIGWINCH`).
+    LeaveLast,
+    /// End now (`SIGTERM`).
+    End,
+}
+
+impl Order {
+    /// The signals that are orders; those that only a terminal or a careless administrator sends mean the end too.
+    const SIGNALS: [Signal; 6] = [Signal::USR1, Signal::WINCH, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+
+    pub(crate) fn of(signal: Signal) -> Order {
+        match signal {
+            Signal::USR1 => Order::Leave,
+            Signal::WINCH => Order::LeaveLast,
+            _ => Order::End,
+        }
+    }
+
+    /// The next order that is waiting.
+    pub(crate) fn next(signals: &SignalFd) -> Option<Order> {
+        signals.read().ok().flatten().map(Order::of)
+    }
+}
+
+/// What a child serves with.
+pub(crate) struct Child {
+    pub(crate) service: Arc<dyn Service>,
+    pub(crate) plan: Plan,
+    pub(crate) listeners: Listeners,
+    pub(crate) workers: Arc<Workers>,
+    /// Where its orders come from.
+    pub(crate) signals: SignalFd,
+    /// The module's name in log lines.
+    pub(crate) log_name: &'static str,
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("plan", &self.plan).field("listeners", &self.listeners).finish_non_exhaustive()
+    }
+}
+
+/// What the parent prepared for a child.
+pub(crate) struct Birth {
+    pub(crate) mpm: &'static dyn Mpm,
+    pub(crate) service: Arc<dyn Service>,
+    pub(crate) plan: Plan,
+    pub(crate) listeners: Listeners,
+    pub(crate) board: &'static Board,
+    pub(crate) slot: usize,
+    /// Who to become; stays who it is without.
+    pub(crate) identity: Option<Identity>,
+    /// `CoreDumpDirectory`.
+    pub(crate) core_dump_directory: Option<String>,
+    /// The parent, and the name of the program; not in one-process mode, where nobody forked.
+    pub(crate) parent: Option<(Pid, String)>,
+}
+
+impl Birth {
+    /// Lives. Returns the exit status.
+    pub(crate) fn live(self) -> i32 {
+        let module = self.mpm.face().log_name();
+        match self.prepare() {
+            Ok(child) => {
+                let (mpm, service) = (child.0, child.1.service.clone());
+                let status = mpm.serve(child.1);
+                service.before_wait();
+                status
+            }
+            Err(error) => {
+                seam::log!(module, Emerg, "{error}: a child cannot start");
+                FATAL
+            }
+        }
+    }
+
+    /// The order matters: the title needs `/proc/self`, which a changed user may not read; the death signal is forgotten
+    /// when the user changes; the service starts as the user it serves as.
+    fn prepare(self) -> Result<(&'static dyn Mpm, Child), String> {
+        let explain = |what: &str| {
+            let what = what.to_string();
+            move |error: std::io::Error| format!("{}: {what}", sys::describe(&error))
+        };
+        let signals = SignalFd::new(&Order::SIGNALS).map_err(explain("signals"))?;
+        if let Some((_, program)) = &self.parent {
+            let title = format!("{program}: {} child", self.mpm.face().log_name());
+            set_title(program, &title).map_err(explain("process title"))?;
+        }
+        if let Some(identity) = &self.identity {
+            let who = format!("becoming user {} and group {}", identity.uid, identity.gid);
+            identity.assume().map_err(explain(&who))?;
+        }
+        if let Some(directory) = &self.core_dump_directory {
+            std::env::set_current_dir(directory).map_err(explain(directory))?;
+            allow_core_dumps().map_err(explain("core dumps"))?;
+        }
+        if let Some((parent, _)) = self.parent
+            && !die_with(parent, Signal::TERM).map_err(explain("parent death signal"))?
+        {
+            return Err("the parent is gone".to_string());
+        }
+        self.service.child_started();
+        let child = Child {
+            service: self.service,
+            plan: self.plan,
+            listeners: self.listeners,
+            workers: Workers::start(self.board, self.slot),
+            signals,
+            log_name: self.mpm.face().log_name(),
+        };
+        Ok((self.mpm, child))
+    }
+}

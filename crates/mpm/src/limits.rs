@@ -1,0 +1,253 @@
+//! What will run: the numbers of the directives made to fit each other, with Apache's words about what was changed
+//! (contract.md 12). Pure.
+
+use conf::{Level, Notice, Slots};
+
+use crate::settings::MpmSettings;
+
+/// The processes of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The most children at once.
+    pub children: usize,
+    /// Workers of each child: requests it serves at once, as far as the status page lists them.
+    pub workers: usize,
+    /// Children at the start.
+    pub start: usize,
+    /// How many workers are to be idle.
+    pub spare: Spare,
+    /// `ServerLimit` and `ThreadLimit` (1 where there are no threads): fixed by the first start.
+    pub limits: (usize, usize),
+    /// Connections after which a child ends; 0: never.
+    pub max_connections: u64,
+}
+
+/// How many workers are to be idle, over all children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spare {
+    /// Children come and go so that at least and at most so many are idle.
+    Between(usize, usize),
+    /// The number of children is fixed.
+    Fixed,
+}
+
+/// When the check runs: its words differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At the first start, or for `-t`.
+    Start,
+    /// At a restart; the limits of the first start stay.
+    Restart((usize, usize)),
+}
+
+/// A message of the check: AH number at the start (the next one is that of a restart), the text of the one and of the other.
+struct Message(u32, String, String);
+
+/// Collects messages under a module's name.
+struct Check {
+    module: &'static str,
+    when: When,
+    notices: Vec<Notice>,
+}
+
+impl Check {
+    fn say(&mut self, Message(number, start, restart): Message) {
+        let notice = match self.when {
+            When::Start => Notice {
+                module: self.module,
+                level: Level::Warn,
+                text: format!("AH{number:05}: WARNING: {start}"),
+                bare: true,
+            },
+            When::Restart(_) => Notice {
+                module: self.module,
+                level: Level::Warn,
+                text: format!("AH{:05}: {restart}", number + 1),
+                bare: false,
+            },
+        };
+        self.notices.push(notice);
+    }
+
+    /// `NAME of N not allowed, increasing to 1`; `advice` follows at the start.
+    fn at_least_one(&mut self, number: u32, name: &str, value: i64, advice: &str) -> i64 {
+        if value >= 1 {
+            return value;
+        }
+        let text = format!("{name} of {value} not allowed, increasing to 1");
+        self.say(Message(number, format!("{text}{advice}."), text));
+        1
+    }
+
+    /// A limit of the whole run: between 1 and what the program can do, and as at the first start. `numbers` are those of
+    /// "above", "below" and "changed".
+    fn limit(
+        &mut self,
+        numbers: [u32; 3],
+        name: &str,
+        unit: &str,
+        value: i64,
+        most: i64,
+        first: Option<usize>,
+    ) -> usize {
+        let fits = if value > most {
+            let text = format!("{name} of {value} exceeds compile-time limit of {most}");
+            let start = format!("{text} {unit}, decreasing to {most}.");
+            self.say(Message(numbers[0], start, format!("{text}, decreasing to match")));
+            most
+        } else {
+            self.at_least_one(numbers[1], name, value, "")
+        };
+        let fits = usize::try_from(fits).unwrap_or(1);
+        match first {
+            Some(first) if first != fits => {
+                let text =
+                    format!("changing {name} to {fits} from original value of {first} not allowed during restart");
+                let text = format!("AH{:05}: {text}", numbers[2]);
+                self.notices.push(Notice { module: self.module, level: Level::Warn, text, bare: false });
+                first
+            }
+            _ => fits,
+        }
+    }
+}
+
+const RAISE: &str = "To increase, please see the ServerLimit directive.";
+const FAILURE: &str = " to avoid almost certain server failure. Please read the documentation";
+
+/// prefork: every child is one worker.
+pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan, Vec<Notice>) {
+    let s = slots.get::<MpmSettings>();
+    let mut check = Check { module, when, notices: Vec::new() };
+    let first = match when {
+        When::Start => None,
+        When::Restart((servers, _)) => Some(servers),
+    };
+    let server_limit = check.limit([175, 177, 179], "ServerLimit", "servers", s.server_limit.or(256), 200_000, first);
+    let wanted = s.max_request_workers.or(256);
+    let children = if wanted > server_limit as i64 {
+        let text = format!("MaxRequestWorkers of {wanted} exceeds ServerLimit value of {server_limit}");
+        let start = format!("{text} servers, decreasing MaxRequestWorkers to {server_limit}. {RAISE}");
+        check.say(Message(180, start, format!("{text}, decreasing to match")));
+        server_limit
+    } else {
+        to_size(check.at_least_one(182, "MaxRequestWorkers", wanted, ""))
+    };
+    let start = to_size(check.at_least_one(184, "StartServers", s.start_servers.or(5), ""));
+    let min = to_size(check.at_least_one(186, "MinSpareServers", s.min_spare_servers.or(5), FAILURE));
+    let max = to_size(s.max_spare_servers.or(10)).max(min + 1);
+    let plan = Plan {
+        children,
+        workers: 1,
+        start: start.min(children),
+        spare: Spare::Between(min, max),
+        limits: (server_limit, 1),
+        max_connections: max_connections(s),
+    };
+    (plan, check.notices)
+}
+
+/// What worker and event differ in: the AH numbers and the most threads a child can have.
+#[derive(Debug)]
+pub(crate) struct Threaded {
+    /// Of the first message, "ServerLimit above the compiled limit"; the others follow in order.
+    first_number: u32,
+    max_threads: i64,
+}
+
+pub(crate) const WORKER: Threaded = Threaded { first_number: 300, max_threads: 20_000 };
+pub(crate) const EVENT: Threaded = Threaded { first_number: 497, max_threads: 100_000 };
+
+/// worker and event: every child has the same number of workers.
+pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, when: When) -> (Plan, Vec<Notice>) {
+    let s = slots.get::<MpmSettings>();
+    let mut check = Check { module, when, notices: Vec::new() };
+    let first = match when {
+        When::Start => None,
+        When::Restart(limits) => Some(limits),
+    };
+    let n = |offset: u32| kind.first_number + offset;
+    let servers = first.map(|first| first.0);
+    let server_limit =
+        check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(16), 20_000, servers);
+    let threads = first.map(|first| first.1);
+    let most = kind.max_threads;
+    let thread_limit = check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(64), most, threads);
+
+    let workers = s.threads_per_child.or(25);
+    let workers = if workers > thread_limit as i64 {
+        let text = format!("ThreadsPerChild of {workers} exceeds ThreadLimit of {thread_limit}");
+        let advice = "To increase, please see the ThreadLimit directive.";
+        let start = format!("{text} threads, decreasing to {thread_limit}. {advice}");
+        check.say(Message(n(10), start, format!("{text}, decreasing to match")));
+        thread_limit
+    } else {
+        to_size(check.at_least_one(n(12), "ThreadsPerChild", workers, ""))
+    };
+    let children = children(&mut check, n(14), s.max_request_workers.or(400), workers, server_limit);
+    let start = to_size(check.at_least_one(n(20), "StartServers", s.start_servers.or(3), ""));
+    let min = to_size(check.at_least_one(n(22), "MinSpareThreads", s.min_spare_threads.or(75), FAILURE));
+    let max = to_size(s.max_spare_threads.or(250)).max(min + workers + 1);
+    let plan = Plan {
+        children,
+        workers,
+        start: start.min(children),
+        spare: Spare::Between(min, max),
+        limits: (server_limit, thread_limit),
+        max_connections: max_connections(s),
+    };
+    (plan, check.notices)
+}
+
+/// `MaxRequestWorkers` as a number of children.
+fn children(check: &mut Check, number: u32, wanted: i64, workers: usize, server_limit: usize) -> usize {
+    if wanted < workers as i64 {
+        let text = format!("MaxRequestWorkers of {wanted} is less than ThreadsPerChild of {workers}, increasing to");
+        let advice = "MaxRequestWorkers must be at least as large as the number of threads in a single server.";
+        check.say(Message(number, format!("{text} {workers}. {advice}"), format!("{text} match")));
+        return 1;
+    }
+    let wanted = to_size(wanted);
+    let children = wanted / workers;
+    let total = children * workers;
+    if total != wanted {
+        let text = format!(
+            "MaxRequestWorkers of {wanted} is not an integer multiple of ThreadsPerChild of {workers}, decreasing to \
+             nearest multiple {total}"
+        );
+        let start = format!("{text}, for a maximum of {children} servers.");
+        check.say(Message(number + 2, start, text));
+    }
+    if children > server_limit {
+        let fits = server_limit * workers;
+        let text = format!("MaxRequestWorkers of {total} would require {children} servers and");
+        let rest = format!("exceed ServerLimit of {server_limit}, decreasing to {fits}");
+        check.say(Message(number + 4, format!("{text} would {rest}. {RAISE}"), format!("{text} {rest}")));
+        return server_limit;
+    }
+    children
+}
+
+/// percore: a child for each processor, whatever the directives of the other modules say. `rows` is how many requests of a
+/// child the status page can list.
+pub(crate) fn percore(slots: &Slots, processors: usize, rows: usize) -> Plan {
+    Plan {
+        children: processors,
+        workers: rows,
+        start: processors,
+        spare: Spare::Fixed,
+        limits: (processors, rows),
+        max_connections: max_connections(slots.get()),
+    }
+}
+
+fn to_size(value: i64) -> usize {
+    usize::try_from(value).unwrap_or(0)
+}
+
+fn max_connections(s: &MpmSettings) -> u64 {
+    u64::try_from(s.max_connections_per_child.or(0)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

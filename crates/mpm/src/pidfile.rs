@@ -1,0 +1,74 @@
+//! `PidFile`: which process is the parent.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use sys::process::Pid;
+
+/// Longer than this no number can be.
+const LENGTH_MAX: u64 = 64;
+
+/// The process that a file names. `Ok(None)`: there is no file. A file that holds no number is an error.
+pub fn read(path: &Path) -> io::Result<Option<Pid>> {
+    let file = match std::fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let text = io::read_to_string(io::Read::take(file, LENGTH_MAX))?;
+    let pid = text.trim().parse().ok().and_then(Pid::new);
+    pid.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "holds no process number"))
+}
+
+/// Writes this process's number: a new file of mode 644 takes the place of the old one, so that a reader never sees half.
+/// Returns whether another process's number was overwritten, which then ended without removing it.
+pub(crate) fn write(path: &Path) -> io::Result<bool> {
+    let before = read(path).unwrap_or(None);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", Pid::own()));
+    let new = Path::new(&name);
+    let written =
+        create(new).and_then(|mut file| writeln!(file, "{}", Pid::own())).and_then(|()| std::fs::rename(new, path));
+    if written.is_err() {
+        // The error that counts is the first one; this file may not even be there.
+        let _ = std::fs::remove_file(new);
+    }
+    written.map(|()| before.is_some_and(|pid| pid != Pid::own()))
+}
+
+fn create(path: &Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+/// Removes the file if it names this process.
+pub(crate) fn remove(path: &Path) -> bool {
+    matches!(read(path), Ok(Some(pid)) if pid == Pid::own()) && std::fs::remove_file(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_read_overwritten_removed() {
+        let directory = std::env::temp_dir().join(format!("tsubame-pidfile-{}", Pid::own()));
+        std::fs::create_dir_all(&directory).expect("directory");
+        let path = directory.join("pid");
+        assert_eq!(read(&path).expect("none"), None);
+        assert!(!write(&path).expect("write"), "nothing was there");
+        assert!(!write(&path).expect("write"), "our own was there");
+        assert_eq!(read(&path).expect("read"), Some(Pid::own()));
+        std::fs::write(&path, "1\n").expect("write");
+        assert!(!remove(&path), "not ours");
+        assert!(write(&path).expect("write"), "another's was there");
+        std::fs::write(&path, "x\n").expect("write");
+        assert!(read(&path).is_err());
+        assert!(!write(&path).expect("write"));
+        assert!(remove(&path) && !path.exists());
+        assert!(write(&directory.join("none/pid")).is_err());
+        assert_eq!(std::fs::read_dir(&directory).expect("list").count(), 0);
+        std::fs::remove_dir(&directory).expect("clean");
+    }
+}

@@ -1,0 +1,170 @@
+//! How many children there should be: counts in, decision out (contract.md 12, "Process control"). Pure.
+
+use crate::limits::Spare;
+
+/// The most children started in one round.
+const RATE_MAX: usize = 32;
+/// From this rate on a round of spawning is worth a line in the log.
+const RATE_BUSY: usize = 8;
+/// Rounds after a graceful restart in which the rate does not double: the old generation is still leaving.
+const HOLD_OFF: u32 = 10;
+
+/// What is counted before a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Children that accept or are starting.
+    pub children: usize,
+    /// Their idle workers; all workers of a starting child count as idle.
+    pub idle: usize,
+    /// How many children more there may be.
+    pub room: usize,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Start so many children.
+    Spawn(usize),
+    /// Let so many idle children leave.
+    Retire(usize),
+    /// Nothing.
+    Keep,
+}
+
+/// Something the log should say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// There is no room for more children, for the first time.
+    LimitReached,
+    /// Many children are started at once; so many would be at the present rate.
+    Busy(usize),
+}
+
+/// What one round leaves for the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    rate: usize,
+    hold_off: u32,
+    limit_reported: bool,
+}
+
+impl Policy {
+    /// At the start of a server, and after a restart that ended all children.
+    pub fn new() -> Policy {
+        Policy { rate: 1, hold_off: 0, limit_reported: false }
+    }
+
+    /// After a graceful restart.
+    pub fn after_graceful() -> Policy {
+        Policy { hold_off: HOLD_OFF, ..Policy::new() }
+    }
+
+    /// One round, once a second.
+    pub fn decide(&mut self, spare: Spare, wanted: usize, counts: Counts) -> (Decision, Option<Remark>) {
+        match spare {
+            Spare::Fixed => (fixed(wanted, counts.children), None),
+            Spare::Between(min, max) => self.between(min, max, counts),
+        }
+    }
+
+    fn between(&mut self, min: usize, max: usize, counts: Counts) -> (Decision, Option<Remark>) {
+        if counts.idle > max {
+            self.rate = 1;
+            return (Decision::Retire(1), None);
+        }
+        if counts.idle >= min {
+            self.rate = 1;
+            return (Decision::Keep, None);
+        }
+        if counts.room == 0 {
+            self.rate = 1;
+            let first = !std::mem::replace(&mut self.limit_reported, true);
+            return (Decision::Keep, first.then_some(Remark::LimitReached));
+        }
+        let remark = (self.rate >= RATE_BUSY).then_some(Remark::Busy(self.rate));
+        let spawn = self.rate.min(counts.room);
+        if self.hold_off > 0 {
+            self.hold_off -= 1;
+        } else {
+            self.rate = (self.rate * 2).min(RATE_MAX);
+        }
+        (Decision::Spawn(spawn), remark)
+    }
+}
+
+fn fixed(wanted: usize, children: usize) -> Decision {
+    match children {
+        few if few < wanted => Decision::Spawn(wanted - few),
+        many if many > wanted => Decision::Retire(many - wanted),
+        _ => Decision::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs rounds in which every child is idle; tells the number of children after each.
+    fn rounds(
+        policy: &mut Policy,
+        spare: Spare,
+        limit: usize,
+        per_child: usize,
+        start: usize,
+        rounds: usize,
+    ) -> Vec<usize> {
+        let mut children = start;
+        let mut seen = vec![children];
+        for _ in 0..rounds {
+            let counts = Counts { children, idle: children * per_child, room: limit - children };
+            match policy.decide(spare, limit, counts).0 {
+                Decision::Spawn(more) => children += more,
+                Decision::Retire(less) => children -= less,
+                Decision::Keep => {}
+            }
+            seen.push(children);
+        }
+        seen
+    }
+
+    #[test]
+    fn the_sequences_of_capture_14() {
+        let prefork = |start, min, max| rounds(&mut Policy::new(), Spare::Between(min, max), 60, 1, start, 10);
+        // The capture's first reading comes before the first round.
+        assert_eq!(prefork(1, 40, 60), [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]);
+        assert_eq!(prefork(20, 2, 4), [20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10]);
+        assert_eq!(prefork(1, 10, 11), [1, 2, 4, 8, 16, 15, 14, 13, 12, 11, 11]);
+        let threads = |start, min, max| rounds(&mut Policy::new(), Spare::Between(min, max), 30, 2, start, 7);
+        assert_eq!(threads(1, 40, 60), [1, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(threads(8, 2, 5), [8, 7, 6, 5, 4, 3, 2, 2]);
+    }
+
+    #[test]
+    fn a_graceful_restart_holds_the_doubling_off() {
+        let seen = rounds(&mut Policy::after_graceful(), Spare::Between(100, 200), 100, 1, 1, 14);
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 18, 26]);
+    }
+
+    #[test]
+    fn remarks() {
+        let mut policy = Policy::new();
+        let spare = Spare::Between(40, 60);
+        let mut remarks = Vec::new();
+        for children in [1, 2, 4, 8, 16, 32] {
+            let counts = Counts { children, idle: children, room: 100 };
+            remarks.push(policy.decide(spare, 100, counts).1);
+        }
+        assert_eq!(remarks, [None, None, None, Some(Remark::Busy(8)), Some(Remark::Busy(16)), Some(Remark::Busy(32))]);
+        let full = Counts { children: 100, idle: 0, room: 0 };
+        assert_eq!(policy.decide(spare, 100, full), (Decision::Keep, Some(Remark::LimitReached)));
+        assert_eq!(policy.decide(spare, 100, full), (Decision::Keep, None), "said once");
+        let spawn = policy.decide(spare, 100, Counts { children: 1, idle: 0, room: 1 });
+        assert_eq!(spawn, (Decision::Spawn(1), None), "the rate starts again from 1");
+    }
+
+    #[test]
+    fn a_fixed_number_is_kept() {
+        let decide = |children| Policy::new().decide(Spare::Fixed, 4, Counts { children, idle: 0, room: 9 }).0;
+        assert_eq!([decide(1), decide(4), decide(6)], [Decision::Spawn(3), Decision::Keep, Decision::Retire(2)]);
+    }
+}

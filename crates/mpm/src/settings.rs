@@ -1,0 +1,133 @@
+//! What the directives of this crate set. All of it belongs to the main server.
+
+use std::net::SocketAddr;
+
+use conf::{Listed, Setting};
+
+conf::settings! {
+    /// Directives of the multi-processing modules. Numbers are as written; [`limits`](crate::limits) makes them fit.
+    pub struct MpmSettings {
+        /// `Listen`, in order.
+        pub listen: Listed<Listen>,
+        /// `ListenBacklog`, connections.
+        pub backlog: Setting<i64>,
+        /// `ListenCoresBucketsRatio`, processors per listening socket.
+        pub buckets_ratio: Setting<i64>,
+        /// `SendBufferSize`, bytes; 0 is the system's.
+        pub send_buffer: Setting<i64>,
+        /// `ReceiveBufferSize`, bytes; 0 is the system's.
+        pub receive_buffer: Setting<i64>,
+        /// `ListenTCPDeferAccept`, seconds.
+        pub defer_accept: Setting<i64>,
+        /// `StartServers`, children.
+        pub start_servers: Setting<i64>,
+        /// `MinSpareServers`, children.
+        pub min_spare_servers: Setting<i64>,
+        /// `MaxSpareServers`, children.
+        pub max_spare_servers: Setting<i64>,
+        /// `MinSpareThreads`, workers.
+        pub min_spare_threads: Setting<i64>,
+        /// `MaxSpareThreads`, workers.
+        pub max_spare_threads: Setting<i64>,
+        /// `MaxRequestWorkers`, workers of all children.
+        pub max_request_workers: Setting<i64>,
+        /// `ServerLimit`, children.
+        pub server_limit: Setting<i64>,
+        /// `ThreadLimit`, workers of a child.
+        pub thread_limit: Setting<i64>,
+        /// `ThreadsPerChild`, workers of a child.
+        pub threads_per_child: Setting<i64>,
+        /// `AsyncRequestWorkerFactor`, connections per idle worker.
+        pub async_factor: Setting<f64>,
+        /// `GracefulShutdownTimeout`, seconds; 0 and less is for ever.
+        pub graceful_shutdown_timeout: Setting<i64>,
+        /// `MaxConnectionsPerChild`, connections; 0 and less is without end.
+        pub max_connections_per_child: Setting<i64>,
+        /// `PidFile`, absolute.
+        pub pid_file: Setting<String>,
+        /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.
+        pub scoreboard_file: Setting<String>,
+        /// `CoreDumpDirectory`, absolute.
+        pub core_dump_directory: Setting<String>,
+        /// `MaxMemFree`, KiB.
+        pub max_mem_free: Setting<i64>,
+        /// `ThreadStackSize`, bytes.
+        pub thread_stack_size: Setting<i64>,
+    }
+}
+
+/// A `Listen` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The addresses; a host name may have several. Empty: every address of the machine.
+    pub addresses: Vec<SocketAddr>,
+    /// The port.
+    pub port: u16,
+    /// The protocol given for it, in lower case.
+    pub protocol: Option<String>,
+}
+
+/// How a text names host and port; an error is Apache's message. The host is without brackets, the scope (`%eth0`) is part
+/// of it; `None` stands for every address.
+pub(crate) fn host_and_port(text: &str) -> Result<(Option<&str>, u16), String> {
+    let invalid = || "Invalid address or port".to_string();
+    let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (before, digits) = text.split_at(text.len() - digits);
+    let (host, port) = match before.strip_suffix(':') {
+        _ if before.is_empty() => (None, digits),
+        Some(host) if !digits.is_empty() => (Some(host), digits),
+        _ => (Some(text), ""),
+    };
+    let host = match host {
+        Some("") => return Err(invalid()),
+        Some(bracketed) if bracketed.starts_with('[') => {
+            let inner = bracketed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or_else(invalid)?;
+            let address = inner.split_once('%').map_or(inner, |(address, _)| address);
+            address.parse::<std::net::Ipv6Addr>().map_err(|_| invalid())?;
+            Some(inner)
+        }
+        Some("*") => None,
+        host => host,
+    };
+    match port {
+        "" => Err("Port must be specified".to_string()),
+        port => match port.parse() {
+            Ok(port) if port != 0 => Ok((host, port)),
+            _ => Err(invalid()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_the_oracle_reads_them() {
+        let (port, bad) = ("Port must be specified", "Invalid address or port");
+        let cases = [
+            ("80", Ok((None, 80))),
+            ("*:80", Ok((None, 80))),
+            ("1.2.3:80", Ok((Some("1.2.3"), 80))),
+            ("[::1]:80", Ok((Some("::1"), 80))),
+            ("::1:80", Ok((Some("::1"), 80))),
+            ("[fe80::1%lo]:80", Ok((Some("fe80::1%lo"), 80))),
+            ("localhost:8080", Ok((Some("localhost"), 8080))),
+            ("foo", Err(port)),
+            ("127.55.0.1", Err(port)),
+            ("127.55.0.1:", Err(port)),
+            ("8080x", Err(port)),
+            ("-1", Err(port)),
+            ("0", Err(bad)),
+            ("70000", Err(bad)),
+            ("65536", Err(bad)),
+            ("[::1", Err(bad)),
+            ("[::]:80%eth", Err(bad)),
+            ("[x]:80", Err(bad)),
+            (":80", Err(bad)),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(host_and_port(text), wanted.map_err(str::to_string), "{text}");
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The parent: the one loop for all modules.
+//!
+//! It waits for a signal or for the next second. Signals are read as data ([`SignalFd`]), so nothing ever interrupts it;
+//! whatever happened, every turn does the same: reap who ended, do what was asked, start who is missing.
+
+mod backoff;
+mod ending;
+mod family;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use conf::Notice;
+use seam::scoreboard::{self, Board};
+use sys::notify::Notifier;
+use sys::poll::readable;
+use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
+use sys::signal::{Signal, SignalFd};
+use sys::time::monotonic;
+
+use crate::child::{Birth, FATAL};
+use crate::limits::{Plan, Spare, When};
+use crate::policy::{Counts, Decision, Policy, Remark};
+use crate::settings::MpmSettings;
+use crate::{About, Generation, Hooks, Listeners, Restart};
+use backoff::Backoff;
+use family::Family;
+
+/// How often the number of children is looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// Process slots beyond the number of children, for those of earlier generations that still finish: so many times that
+/// number, and so many more. When even that is not enough the oldest child is ended.
+const SLOTS: (usize, usize) = (4, 256);
+
+/// What signals ask for.
+const SIGNALS: [Signal; 7] =
+    [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::WINCH, Signal::QUIT];
+
+/// What was asked for and is not done yet; the strongest wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Nothing,
+    Restart(Graceful),
+    GracefulStop,
+    Stop,
+}
+
+/// A hard restart is stronger than a graceful one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Graceful {
+    Yes,
+    No,
+}
+
+struct Supervisor<'a> {
+    about: About,
+    hooks: &'a mut dyn Hooks,
+    board: &'static Board,
+    notifier: Notifier,
+    signals: SignalFd,
+    asked: Asked,
+    generation: Generation,
+    number: u32,
+    plan: Plan,
+    listeners: Listeners,
+    pid_file: Option<PathBuf>,
+    family: Family,
+    policy: Policy,
+    backoff: Backoff,
+    /// Children to start apart from what the policy says: those of a new generation, and replacements.
+    owed: usize,
+    next_tick: Duration,
+    /// Whether any child has ever accepted: before that a child that cannot start means that the server cannot.
+    proven: bool,
+}
+
+pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
+    let (plan, _) = first.mpm.mpm.plan(&first.settings, When::Start);
+    let slots = if about.one_process { 1 } else { plan.limits.0 * SLOTS.0 + SLOTS.1 };
+    let prepared = SignalFd::new(&SIGNALS).and_then(|signals| Ok((signals, scoreboard::create(slots, plan.limits.1)?)));
+    let (signals, board) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            seam::log!("core", Emerg, "{}: AH00004: Unable to create the scoreboard", sys::describe(&error));
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut supervisor = Supervisor {
+        hooks,
+        board,
+        notifier: Notifier::from_env(),
+        signals,
+        asked: Asked::Nothing,
+        pid_file: first.settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from),
+        generation: first,
+        number: 0,
+        plan,
+        listeners,
+        family: Family::default(),
+        policy: Policy::new(),
+        backoff: Backoff::new(),
+        owed: plan.start,
+        next_tick: monotonic() + TICK,
+        proven: false,
+        about,
+    };
+    if let Some(path) = supervisor.pid_file.clone()
+        && !supervisor.write_pid_file(&path)
+    {
+        return ExitCode::FAILURE;
+    }
+    if supervisor.about.one_process { supervisor.serve_alone() } else { supervisor.supervise() }
+}
+
+impl Supervisor<'_> {
+    fn module(&self) -> &'static str {
+        self.generation.mpm.mpm.face().log_name()
+    }
+
+    /// Shown on a status page even where no child has it.
+    fn shown(&self) -> usize {
+        self.plan.children * self.plan.workers
+    }
+
+    fn supervise(&mut self) -> ExitCode {
+        self.board.begin_generation(self.number, self.shown(), false);
+        self.spawn_owed();
+        self.announce();
+        loop {
+            self.wait(self.until_next());
+            if !self.reap() {
+                self.end_children();
+                self.remove_pid_file();
+                return ExitCode::FAILURE;
+            }
+            match std::mem::replace(&mut self.asked, Asked::Nothing) {
+                Asked::Nothing => {}
+                Asked::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
+                Asked::Restart(Graceful::No) => self.restart(Restart::Hard),
+                Asked::GracefulStop => return self.stop_gracefully(),
+                Asked::Stop => return self.stop(),
+            }
+            self.spawn_owed();
+            if monotonic() >= self.next_tick {
+                self.next_tick = monotonic() + TICK;
+                self.maintain();
+                self.hooks.tick();
+            }
+        }
+    }
+
+    /// `-X`: this process is the only child.
+    fn serve_alone(&mut self) -> ExitCode {
+        self.plan.children = 1;
+        self.board.begin_generation(0, self.shown(), false);
+        self.board.claim(0, 0, self.plan.workers);
+        self.announce();
+        let status = Birth { parent: None, ..self.birth(0) }.live();
+        self.remove_pid_file();
+        if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// Waits for a signal, and remembers what it asks for.
+    fn wait(&mut self, most: Duration) {
+        if let Err(error) = readable(&self.signals, Some(most)) {
+            seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
+        }
+        while let Ok(Some(signal)) = self.signals.read() {
+            let asked = match signal {
+                Signal::TERM | Signal::INT | Signal::QUIT => Asked::Stop,
+                Signal::WINCH => Asked::GracefulStop,
+                Signal::HUP => Asked::Restart(Graceful::No),
+                Signal::USR1 => Asked::Restart(Graceful::Yes),
+                _ => Asked::Nothing,
+            };
+            self.asked = self.asked.max(asked);
+        }
+    }
+
+    /// Until the next second, or until a child may be started again.
+    fn until_next(&self) -> Duration {
+        let next = if self.owed > 0 { self.backoff.until().min(self.next_tick) } else { self.next_tick };
+        next.saturating_sub(monotonic())
+    }
+
+    fn announce(&self) {
+        let (module, words) = (self.module(), self.generation.mpm.mpm.words());
+        seam::log!(
+            module,
+            Notice,
+            "{}{} configured -- resuming normal operations",
+            words.configured,
+            self.about.server
+        );
+        seam::log!(module, Info, "{}Server built: {}", words.built, self.about.built);
+        seam::log!("core", Notice, "AH00094: Command line: '{}'", self.about.command_line);
+        let (name, plan) = (self.generation.mpm.name(), self.plan);
+        self.notifier
+            .send(&format!("READY=1\nSTATUS=Serving with {name}, {} to {} children", plan.start, plan.children));
+    }
+
+    // ---- children ----
+
+    /// Starts the children that are owed, as far as there is room and nothing holds it back.
+    fn spawn_owed(&mut self) {
+        while self.owed > 0 && self.room() > 0 && monotonic() >= self.backoff.until() {
+            self.owed -= 1;
+            if !self.spawn() {
+                return;
+            }
+        }
+    }
+
+    /// How many children more there may be. Children of earlier generations count, as their requests use the machine too;
+    /// but a new generation has at least one child, however long the old ones take.
+    fn room(&self) -> usize {
+        let current = self.family.current(self.number);
+        match self.plan.spare {
+            Spare::Fixed => self.plan.children.saturating_sub(current),
+            Spare::Between(..) if current == 0 => 1,
+            Spare::Between(..) => self.plan.children.saturating_sub(self.family.len()),
+        }
+    }
+
+    fn spawn(&mut self) -> bool {
+        let Some(slot) = self.board.free_slot() else {
+            // Only children that finish can have taken so many. The oldest has had the longest time.
+            if let Some(oldest) = self.family.oldest_leaving() {
+                let text = "no slot is free for a new child: the oldest one that is finishing is ended";
+                seam::log!(self.module(), Warn, "{text} (pid {oldest})");
+                let _ = oldest.kill(Signal::TERM);
+            }
+            self.owed += 1;
+            self.backoff.hold(monotonic(), TICK);
+            return false;
+        };
+        self.board.claim(slot, self.number, self.plan.workers);
+        match fork() {
+            Ok(Fork::Parent(pid)) => {
+                self.board.set_pid(slot, pid);
+                self.family.add(slot, pid, self.number);
+                true
+            }
+            Ok(Fork::Child) => {
+                let birth = self.birth(slot);
+                // Nothing of the parent may run in the child after this, not even while unwinding.
+                exit_now(catch_unwind(AssertUnwindSafe(|| birth.live())).unwrap_or(1))
+            }
+            Err(error) => {
+                self.board.retire(slot, None);
+                let text = self.generation.mpm.mpm.words().cannot_fork;
+                seam::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
+                self.owed += 1;
+                self.backoff.failed(monotonic());
+                false
+            }
+        }
+    }
+
+    fn birth(&self, slot: usize) -> Birth {
+        let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
+        Birth {
+            mpm: self.generation.mpm.mpm,
+            service: self.generation.service.clone(),
+            plan: self.plan,
+            listeners: self.listeners.clone(),
+            board: self.board,
+            slot,
+            identity: self.generation.identity.clone(),
+            core_dump_directory,
+            parent: Some((Pid::own(), self.about.program.clone())),
+        }
+    }
+
+    /// Takes leave of all who ended, and owes a replacement for those who were not asked to. `false`: the server cannot
+    /// start, as its first children cannot.
+    fn reap(&mut self) -> bool {
+        loop {
+            let reaped = match reap(None) {
+                Ok(Some(reaped)) => reaped,
+                Ok(None) => return true,
+                Err(error) => {
+                    seam::log!(self.module(), Alert, "{}: waiting for children", sys::describe(&error));
+                    return true;
+                }
+            };
+            let Some(member) = self.family.remove(reaped.pid) else {
+                self.hooks.ended(&reaped);
+                continue;
+            };
+            self.board.retire(member.slot, Some(&reaped));
+            let failed = self.report(reaped.pid, reaped.status, member.leaving);
+            if reaped.status == Status::Exited(FATAL) && !self.proven {
+                let text = "returned a Fatal error...";
+                let (pid, server) = (reaped.pid, &self.about.program);
+                seam::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
+                return false;
+            }
+            if !member.leaving {
+                self.owed += 1;
+                if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
+                    let text = "children die as soon as they start; the next one starts in";
+                    seam::log!(self.module(), Error, "{text} {} s", delay.as_secs());
+                }
+            }
+        }
+    }
+
+    /// Logs how a child ended, where that is worth a line. Returns whether it was a failure.
+    fn report(&self, pid: Pid, status: Status, leaving: bool) -> bool {
+        match status {
+            Status::Exited(0) => false,
+            Status::Exited(status) => {
+                seam::log!("core", Warn, "child pid {pid} exit status {status}");
+                true
+            }
+            Status::Signaled { signal: Signal::TERM | Signal::KILL, .. } if leaving => false,
+            Status::Signaled { signal, core } => {
+                let text = format!("{} ({})", signal.description(), signal.number());
+                let directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get();
+                match directory.filter(|_| core) {
+                    Some(directory) => {
+                        let dump = format!("possible coredump in {directory}");
+                        seam::log!("core", Notice, "AH00051: child pid {pid} exit signal {text}, {dump}");
+                    }
+                    None => seam::log!("core", Notice, "AH00052: child pid {pid} exit signal {text}"),
+                }
+                true
+            }
+        }
+    }
+
+    // ---- once a second ----
+
+    fn maintain(&mut self) {
+        self.replace_recycled();
+        let counts = self.counts();
+        self.proven = self.proven || self.family.any(|member| self.board.is_running(member.slot));
+        if self.owed > 0 || monotonic() < self.backoff.until() {
+            return;
+        }
+        let (decision, remark) = self.policy.decide(self.plan.spare, self.plan.children, counts);
+        self.say(remark, decision, counts);
+        match decision {
+            Decision::Spawn(more) => {
+                self.owed += more;
+                self.spawn_owed();
+            }
+            Decision::Retire(less) => self.retire(less),
+            Decision::Keep => {}
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts { children: 0, idle: 0, room: self.room() };
+        for member in self.family.staying(self.number) {
+            counts.children += 1;
+            counts.idle += self.board.idle_workers(member.slot);
+        }
+        counts
+    }
+
+    fn say(&self, remark: Option<Remark>, decision: Decision, counts: Counts) {
+        let words = self.generation.mpm.mpm.words();
+        match (remark, decision) {
+            (Some(Remark::LimitReached), _) => seam::log!(self.module(), Error, "{}", words.limit_reached),
+            (Some(Remark::Busy(rate)), Decision::Spawn(spawned)) => {
+                seam::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));
+            }
+            _ => {}
+        }
+    }
+
+    /// A child that has accepted its `MaxConnectionsPerChild` wants to leave; it goes on accepting until its replacement
+    /// is there.
+    fn replace_recycled(&mut self) {
+        let recycled: Vec<usize> = self
+            .family
+            .staying(self.number)
+            .map(|member| member.slot)
+            .filter(|slot| self.board.is_quiescing(*slot))
+            .collect();
+        for slot in recycled {
+            if let Some(pid) = self.family.leaves(slot) {
+                self.owed += 1;
+                self.spawn_owed();
+                let _ = pid.kill(Signal::USR1);
+            }
+        }
+    }
+
+    /// Lets idle children leave, those in the highest slots first.
+    fn retire(&mut self, less: usize) {
+        let mut idle: Vec<usize> = self
+            .family
+            .staying(self.number)
+            .map(|member| member.slot)
+            .filter(|slot| self.board.idle_workers(*slot) >= self.plan.workers)
+            .collect();
+        idle.sort_unstable();
+        for slot in idle.into_iter().rev().take(less) {
+            if let Some(pid) = self.family.leaves(slot) {
+                self.board.set_quiescing(slot);
+                let _ = pid.kill(Signal::USR1);
+            }
+        }
+    }
+
+    // ---- restarts ----
+
+    fn restart(&mut self, how: Restart) {
+        let words = self.generation.mpm.mpm.words();
+        let text = if how == Restart::Graceful { words.graceful } else { words.restart };
+        seam::log!(self.module(), Notice, "{text}");
+        let now = monotonic().as_micros();
+        self.notifier.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=Reading configuration"));
+        match self.next_generation(how) {
+            Ok((next, plan, notices, listeners)) => self.begin(how, next, plan, notices, listeners),
+            Err(reason) => {
+                let lines = reason.lines().filter(|line| !line.trim().is_empty());
+                lines.for_each(|line| seam::log!("core", Error, "{line}"));
+                let text = "the new configuration is not used: the server goes on with the old one";
+                seam::log!("core", Error, "{text}");
+                self.notifier.send("READY=1\nSTATUS=Serving with the old configuration: the new one has errors");
+            }
+        }
+    }
+
+    /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
+    fn next_generation(&mut self, how: Restart) -> Result<(Generation, Plan, Vec<Notice>, Listeners), String> {
+        let next = self.hooks.reload(how)?;
+        if !std::ptr::addr_eq(next.mpm.mpm.face(), self.generation.mpm.mpm.face()) {
+            let (old, new) = (self.module(), next.mpm.mpm.face().log_name());
+            return Err(format!("changing {old} to {new} needs a stop and a start"));
+        }
+        let when = When::Restart(self.plan.limits);
+        let (plan, _) = next.mpm.mpm.plan(&next.settings, when);
+        let notices = next.mpm.check(&next.settings, when);
+        let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
+        Ok((next, plan, notices, listeners))
+    }
+
+    fn begin(&mut self, how: Restart, next: Generation, plan: Plan, notices: Vec<Notice>, listeners: Listeners) {
+        let busy =
+            self.family.staying(self.number).filter(|m| self.board.idle_workers(m.slot) < self.plan.workers).count();
+        if how == Restart::Hard {
+            self.end_children();
+        }
+        seam::log::set(next.log.clone());
+        for Notice { module, level, text, .. } in notices {
+            seam::log::log(module, level, format_args!("{text}"));
+        }
+        // The limits are those of the first start: the scoreboard was made for them.
+        self.plan = Plan { limits: self.plan.limits, ..plan };
+        self.generation = next;
+        self.listeners = listeners;
+        self.number += 1;
+        self.backoff = Backoff::new();
+        self.board.begin_generation(self.number, self.shown(), how == Restart::Hard);
+        if how == Restart::Graceful {
+            // As many as were busy, so that the new generation is not overrun by the clients of the old one.
+            self.owed = plan.start.max(busy).min(plan.children);
+            self.policy = Policy::after_graceful();
+            self.spawn_owed();
+            for (slot, pid) in self.family.all_leave(self.number) {
+                self.board.set_quiescing(slot);
+                let _ = pid.kill(Signal::USR1);
+            }
+        } else {
+            self.owed = plan.start;
+            self.policy = Policy::new();
+            self.spawn_owed();
+        }
+        self.move_pid_file();
+        self.announce();
+    }
+}

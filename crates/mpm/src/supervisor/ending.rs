@@ -1,0 +1,135 @@
+//! How children and the server end, and the file that tells who the parent is.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sys::signal::Signal;
+use sys::time::monotonic;
+
+use super::{Asked, Supervisor};
+use crate::settings::MpmSettings;
+use crate::{Listeners, pidfile};
+
+/// When children that are to end at once get which signal, in seconds; at the last one we go on without them.
+const ESCALATION: [(u64, Option<Signal>); 6] = [
+    (0, Some(Signal::TERM)),
+    (3, Some(Signal::TERM)),
+    (5, Some(Signal::TERM)),
+    (7, Some(Signal::TERM)),
+    (9, Some(Signal::KILL)),
+    (10, None),
+];
+
+impl Supervisor<'_> {
+    /// Ends all children, by force if they take too long.
+    pub(super) fn end_children(&mut self) {
+        self.family.all_leave(u32::MAX);
+        let began = monotonic();
+        for (seconds, signal) in ESCALATION {
+            let due = began + Duration::from_secs(seconds);
+            while !self.family.is_empty() && monotonic() < due {
+                self.wait(due.saturating_sub(monotonic()));
+                self.reap();
+            }
+            for member in self.family.iter() {
+                let pid = member.pid;
+                match signal {
+                    Some(signal) => {
+                        if signal == Signal::KILL {
+                            seam::log!(
+                                "core",
+                                Error,
+                                "AH00046: child process {pid} still did not exit, sending a SIGKILL"
+                            );
+                        } else if seconds > 0 {
+                            seam::log!(
+                                "core",
+                                Warn,
+                                "AH00045: child process {pid} still did not exit, sending a SIGTERM"
+                            );
+                        }
+                        let _ = pid.kill(signal);
+                    }
+                    None => {
+                        let text = "attempting to continue anyway";
+                        seam::log!("core", Error, "AH00047: could not make child process {pid} exit, {text}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// `SIGTERM`.
+    pub(super) fn stop(&mut self) -> ExitCode {
+        self.notifier.send("STOPPING=1\nSTATUS=Stopping");
+        self.listeners = Listeners::default();
+        self.end_children();
+        self.remove_pid_file();
+        seam::log!(self.module(), Notice, "{}", self.generation.mpm.mpm.words().terminated);
+        ExitCode::SUCCESS
+    }
+
+    /// `SIGWINCH`: no new connections; the open ones have `GracefulShutdownTimeout`, or until `SIGTERM`.
+    pub(super) fn stop_gracefully(&mut self) -> ExitCode {
+        self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
+        self.listeners = Listeners::default();
+        self.remove_pid_file();
+        seam::log!(self.module(), Notice, "{}", self.generation.mpm.mpm.words().graceful_stop);
+        for (slot, pid) in self.family.all_leave(u32::MAX) {
+            self.board.set_quiescing(slot);
+            let _ = pid.kill(Signal::WINCH);
+        }
+        let seconds = self.generation.settings.get::<MpmSettings>().graceful_shutdown_timeout.or(0);
+        let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+        let end = limit.map(|seconds| monotonic() + Duration::from_secs(seconds));
+        while !self.family.is_empty() {
+            let left = end.map_or(super::TICK, |end| end.saturating_sub(monotonic()).min(super::TICK));
+            self.wait(left);
+            self.reap();
+            self.hooks.tick();
+            if self.asked == Asked::Stop || end.is_some_and(|end| monotonic() >= end) {
+                self.end_children();
+            }
+        }
+        ExitCode::SUCCESS
+    }
+
+    /// Writes the pid file. `false`: it cannot be written.
+    pub(super) fn write_pid_file(&self, path: &Path) -> bool {
+        let name = path.display();
+        match pidfile::write(path) {
+            Ok(false) => {}
+            Ok(true) => {
+                let text = "overwritten -- Unclean shutdown of previous Apache run?";
+                seam::log!("core", Warn, "AH00098: pid file {name} {text}");
+            }
+            Err(error) => {
+                let program = &self.about.program;
+                seam::log!("core", Error, "{}: AH00099: could not create {name}", sys::describe(&error));
+                seam::log!("core", Error, "AH00100: {program}: could not log pid to file {name}");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// After a restart: another name may be configured.
+    pub(super) fn move_pid_file(&mut self) {
+        let next = self.generation.settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from);
+        if next == self.pid_file || next.as_ref().is_some_and(|path| !self.write_pid_file(path)) {
+            return;
+        }
+        self.remove_pid_file();
+        self.pid_file = next;
+    }
+
+    pub(super) fn remove_pid_file(&self) {
+        if let Some(path) = &self.pid_file
+            && pidfile::remove(path)
+        {
+            let pid = sys::process::Pid::own();
+            seam::log!("core", Info, "AH00096: removed PID file {} (pid={pid})", path.display());
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! The directives of the multi-processing modules, in the order and the words of `apache2 -L`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use conf::values::{atoi, number};
+use conf::{Allowed, Args, Cmd, Directive, Face, Level, Outcome, Setting};
+
+use crate::settings::{Listen, MpmSettings, host_and_port};
+
+/// `prefork.c`: a process for each connection.
+pub static PREFORK: Face = face("mpm_prefork_module", "prefork.c", &PREFORK_ROWS);
+/// `worker.c`: a thread for each connection.
+pub static WORKER: Face = face("mpm_worker_module", "worker.c", &WORKER_ROWS);
+/// `event.c`: a thread for each request.
+pub static EVENT: Face = face("mpm_event_module", "event.c", &EVENT_ROWS);
+/// `percore.c`: a process for each processor. It takes the directives of every other one, and needs none.
+pub static PERCORE: Face = face("mpm_percore_module", "percore.c", &PERCORE_ROWS);
+/// The rows of the core module's own table that are about processes.
+pub static CORE: Face = Face { id: "core_module", source: "core.c", linked: true, directives: &CORE_ROWS };
+
+const fn face(id: &'static str, source: &'static str, directives: &'static [Directive]) -> Face {
+    Face { id, source, linked: false, directives }
+}
+
+static PREFORK_ROWS: [Directive; 13] = [
+    BACKLOG,
+    BUCKETS,
+    LISTEN,
+    SEND_BUFFER,
+    RECEIVE_BUFFER,
+    DEFER_ACCEPT,
+    START_SERVERS,
+    MIN_SPARE_SERVERS,
+    MAX_SPARE_SERVERS,
+    max_clients(),
+    max_request_workers("256", "Maximum number of children alive at the same time"),
+    server_limit("256", "Maximum value of MaxRequestWorkers for this run of Apache"),
+    GRACEFUL,
+];
+
+static WORKER_ROWS: [Directive; 15] = [
+    BACKLOG,
+    BUCKETS,
+    LISTEN,
+    SEND_BUFFER,
+    RECEIVE_BUFFER,
+    DEFER_ACCEPT,
+    START_SERVERS,
+    MIN_SPARE_THREADS,
+    MAX_SPARE_THREADS,
+    max_request_workers("400", MAX_THREADS),
+    max_clients(),
+    THREADS_PER_CHILD,
+    server_limit("16", MAX_CHILDREN),
+    THREAD_LIMIT,
+    GRACEFUL,
+];
+
+static EVENT_ROWS: [Directive; 16] = [
+    BACKLOG,
+    BUCKETS,
+    LISTEN,
+    SEND_BUFFER,
+    RECEIVE_BUFFER,
+    DEFER_ACCEPT,
+    START_SERVERS,
+    server_limit("16", MAX_CHILDREN),
+    MIN_SPARE_THREADS,
+    MAX_SPARE_THREADS,
+    max_clients(),
+    max_request_workers("400", MAX_THREADS),
+    THREADS_PER_CHILD,
+    THREAD_LIMIT,
+    ASYNC_FACTOR,
+    GRACEFUL,
+];
+
+static PERCORE_ROWS: [Directive; 18] = [
+    BACKLOG,
+    BUCKETS,
+    LISTEN,
+    SEND_BUFFER,
+    RECEIVE_BUFFER,
+    DEFER_ACCEPT,
+    START_SERVERS,
+    server_limit("", MAX_CHILDREN),
+    MIN_SPARE_SERVERS,
+    MAX_SPARE_SERVERS,
+    MIN_SPARE_THREADS,
+    MAX_SPARE_THREADS,
+    max_clients(),
+    max_request_workers("", MAX_THREADS),
+    THREADS_PER_CHILD,
+    THREAD_LIMIT,
+    ASYNC_FACTOR,
+    GRACEFUL,
+];
+
+static CORE_ROWS: [Directive; 7] = [
+    SCOREBOARD_FILE,
+    PID_FILE,
+    max_connections(
+        "MaxRequestsPerChild",
+        "Maximum number of connections a particular child serves before dying. (DEPRECATED, use MaxConnectionsPerChild)",
+    ),
+    max_connections("MaxConnectionsPerChild", "Maximum number of connections a particular child serves before dying."),
+    CORE_DUMP_DIRECTORY,
+    MAX_MEM_FREE,
+    THREAD_STACK_SIZE,
+];
+
+const MAX_THREADS: &str = "Maximum number of threads alive at the same time";
+const MAX_CHILDREN: &str = "Maximum number of child processes for this run of Apache";
+
+const fn row(name: &'static str, args: Args, default: &'static str, help: &'static str) -> Directive {
+    Directive::new(name, Allowed::GLOBAL, args, default, help)
+}
+
+/// Sets a number as `atoi` reads it.
+fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
+    cmd.server_set(field, atoi(word))
+}
+
+/// The same, of a number that must be above zero.
+fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
+    match atoi(word) {
+        value @ 1.. => cmd.server_set(field, value),
+        _ => Err(format!("{} must be > 0", cmd.row.name)),
+    }
+}
+
+/// The same, of a size that must not be below zero.
+fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
+    match atoi(word) {
+        value @ 0.. => cmd.server_set(field, value),
+        _ => Err(format!("Invalid {} value: {word}", cmd.row.name)),
+    }
+}
+
+/// The same, of a socket buffer.
+fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
+    match atoi(word) {
+        value @ (0 | 512..) => cmd.server_set(field, value),
+        _ => Err(format!("{} must be >= 512 bytes, or 0 for system default.", cmd.row.name)),
+    }
+}
+
+const BACKLOG: Directive = row(
+    "ListenBacklog",
+    Args::Take1(|cmd, word| positive(cmd, |s| &mut s.backlog, word)),
+    "511",
+    "Maximum length of the queue of pending connections, as used by listen(2)",
+);
+
+const BUCKETS: Directive = row(
+    "ListenCoresBucketsRatio",
+    Args::Take1(|cmd, word| positive(cmd, |s| &mut s.buckets_ratio, word)),
+    "0",
+    "Ratio between the number of CPU cores (online) and the number of listeners buckets",
+);
+
+const LISTEN: Directive = row(
+    "Listen",
+    Args::Words(listen),
+    "",
+    "A port number or a numeric IP address and a port number, and an optional protocol",
+);
+
+const SEND_BUFFER: Directive = row(
+    "SendBufferSize",
+    Args::Take1(|cmd, word| buffer(cmd, |s| &mut s.send_buffer, word)),
+    "0",
+    "Send buffer size in bytes",
+);
+
+const RECEIVE_BUFFER: Directive = row(
+    "ReceiveBufferSize",
+    Args::Take1(|cmd, word| buffer(cmd, |s| &mut s.receive_buffer, word)),
+    "0",
+    "Receive buffer size in bytes",
+);
+
+const DEFER_ACCEPT: Directive = row(
+    "ListenTCPDeferAccept",
+    Args::Take1(|cmd, word| positive(cmd, |s| &mut s.defer_accept, word)),
+    "30",
+    "Value set for the socket option TCP_DEFER_ACCEPT if it is set",
+);
+
+const START_SERVERS: Directive = row(
+    "StartServers",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.start_servers, word)),
+    "",
+    "Number of child processes launched at server startup",
+);
+
+const MIN_SPARE_SERVERS: Directive = row(
+    "MinSpareServers",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.min_spare_servers, word)),
+    "5",
+    "Minimum number of idle children, to handle request spikes",
+);
+
+const MAX_SPARE_SERVERS: Directive = row(
+    "MaxSpareServers",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_spare_servers, word)),
+    "10",
+    "Maximum number of idle children",
+);
+
+const MIN_SPARE_THREADS: Directive = row(
+    "MinSpareThreads",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.min_spare_threads, word)),
+    "75",
+    "Minimum number of idle threads, to handle request spikes",
+);
+
+const MAX_SPARE_THREADS: Directive = row(
+    "MaxSpareThreads",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_spare_threads, word)),
+    "250",
+    "Maximum number of idle threads",
+);
+
+const fn max_clients() -> Directive {
+    row("MaxClients", Args::Take1(old_max_clients), "", "Deprecated name of MaxRequestWorkers")
+}
+
+const fn max_request_workers(default: &'static str, help: &'static str) -> Directive {
+    row("MaxRequestWorkers", Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_request_workers, word)), default, help)
+}
+
+const fn server_limit(default: &'static str, help: &'static str) -> Directive {
+    row("ServerLimit", Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.server_limit, word)), default, help)
+}
+
+const THREAD_LIMIT: Directive = row(
+    "ThreadLimit",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.thread_limit, word)),
+    "64",
+    "Maximum number of worker threads per child process for this run of Apache - Upper limit for ThreadsPerChild",
+);
+
+const THREADS_PER_CHILD: Directive = row(
+    "ThreadsPerChild",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.threads_per_child, word)),
+    "25",
+    "Number of threads each child creates",
+);
+
+const ASYNC_FACTOR: Directive = row(
+    "AsyncRequestWorkerFactor",
+    Args::Take1(async_factor),
+    "2",
+    "How many additional connects will be accepted per idle worker thread",
+);
+
+const GRACEFUL: Directive = row(
+    "GracefulShutdownTimeout",
+    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.graceful_shutdown_timeout, word)),
+    "0",
+    "Maximum time in seconds to wait for child processes to complete transactions during shutdown",
+);
+
+const SCOREBOARD_FILE: Directive = row(
+    "ScoreBoardFile",
+    Args::Take1(|cmd, word| {
+        let path = cmd.world.server_relative(word);
+        cmd.server_set(|s: &mut MpmSettings| &mut s.scoreboard_file, path)
+    }),
+    "",
+    "A file for Apache to maintain runtime process management information",
+);
+
+const PID_FILE: Directive = row(
+    "PidFile",
+    Args::Take1(|cmd, word| {
+        let path = cmd.world.runtime_relative(word);
+        cmd.server_set(|s: &mut MpmSettings| &mut s.pid_file, path)
+    }),
+    "",
+    "A file for logging the server process ID",
+);
+
+const fn max_connections(name: &'static str, help: &'static str) -> Directive {
+    row(name, Args::Take1(max_connections_per_child), "0", help)
+}
+
+const CORE_DUMP_DIRECTORY: Directive = row(
+    "CoreDumpDirectory",
+    Args::Take1(core_dump_directory),
+    "",
+    "The location of the directory Apache changes to before dumping core",
+);
+
+const MAX_MEM_FREE: Directive = row(
+    "MaxMemFree",
+    Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.max_mem_free, word)),
+    "2048",
+    "Maximum number of 1k blocks a particular child's allocator may hold.",
+);
+
+const THREAD_STACK_SIZE: Directive = row(
+    "ThreadStackSize",
+    Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.thread_stack_size, word)),
+    "",
+    "Size in bytes of stack used by threads handling client connections",
+);
+
+fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let mpms = [(&PREFORK, "AH00188: "), (&WORKER, "AH00324: "), (&EVENT, "AH00521: "), (&PERCORE, "")];
+    let owner = |face: &Face| face.directives.iter().any(|row| std::ptr::eq(row, cmd.row));
+    if let Some((face, number)) = mpms.into_iter().find(|(face, _)| owner(face)) {
+        let text = format!("{number}MaxClients is deprecated, use MaxRequestWorkers instead.");
+        cmd.world.note(face.log_name(), Level::Info, text);
+    }
+    lenient(cmd, |s| &mut s.max_request_workers, word)
+}
+
+fn max_connections_per_child(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    if cmd.row.name == "MaxRequestsPerChild" {
+        let text = "AH00545: MaxRequestsPerChild is deprecated, use MaxConnectionsPerChild instead.";
+        cmd.world.note("core", Level::Info, text);
+    }
+    lenient(cmd, |s| &mut s.max_connections_per_child, word)
+}
+
+fn async_factor(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    match word.parse::<f64>() {
+        Ok(factor) if factor > 0.0 => cmd.server_set(|s: &mut MpmSettings| &mut s.async_factor, factor),
+        Ok(_) => Err("AsyncRequestWorkerFactor argument must be a positive number".to_string()),
+        Err(_) => Err("error parsing value".to_string()),
+    }
+}
+
+fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let path = cmd.world.server_relative(word);
+    if !cmd.world.host.exists(&path) {
+        return Err(format!("CoreDumpDirectory {path} does not exist"));
+    }
+    if !cmd.world.host.is_dir(&path) {
+        return Err(format!("CoreDumpDirectory {path} is not a directory"));
+    }
+    cmd.server_set(|s: &mut MpmSettings| &mut s.core_dump_directory, path)
+}
+
+fn listen(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let (address, protocol) = match words {
+        [address] => (address, None),
+        [address, protocol] => (address, Some(protocol.to_ascii_lowercase())),
+        _ => return Err("Listen requires 1 or 2 arguments.".to_string()),
+    };
+    let (host, port) = host_and_port(address)?;
+    let addresses = match host {
+        None => Vec::new(),
+        Some(host) => resolve(cmd, host, port)?,
+    };
+    let known = cmd.server.get::<MpmSettings>();
+    if known.listen.iter().any(|other| other.port == port && other.addresses == addresses) {
+        return Err("Cannot define multiple Listeners on the same IP:port".to_string());
+    }
+    cmd.server_push(|s: &mut MpmSettings| &mut s.listen, Listen { addresses, port, protocol })
+}
+
+fn resolve(cmd: &mut Cmd<'_>, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if let Some((address, scope)) = host.split_once('%') {
+        let index = scope_index(scope).ok_or_else(|| "Listen setup failed".to_string())?;
+        let address = address.parse().map_err(|_| "Invalid address or port".to_string())?;
+        return Ok(vec![std::net::SocketAddrV6::new(address, port, 0, index).into()]);
+    }
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    match cmd.world.host.resolve(host) {
+        Ok(found) if !found.is_empty() => Ok(found.into_iter().map(|address| (address, port).into()).collect()),
+        Ok(_) | Err(_) => Err(format!("Listen setup failed: {host} has no address")),
+    }
+}
+
+/// The number of a network interface by its name, as the kernel tells it in sysfs.
+fn scope_index(scope: &str) -> Option<u32> {
+    let named = || std::fs::read_to_string(format!("/sys/class/net/{scope}/ifindex")).ok();
+    number(scope).or_else(|| number(named()?.trim())).and_then(|index| u32::try_from(index).ok())
+}
