@@ -48,6 +48,7 @@ pub enum OnRead {
 #[derive(Clone)]
 pub struct Language {
     known: &'static [&'static Face],
+    unselected: &'static [&'static Face],
     selected: Option<Vec<&'static Face>>,
     defines: BTreeMap<String, Option<String>>,
     macros: BTreeMap<String, Arc<Macro>>,
@@ -58,10 +59,12 @@ pub struct Language {
 }
 
 impl Language {
-    /// Nothing read yet. `known` are all modules of the program.
-    pub fn new(known: &'static [&'static Face], server_root: &str) -> Language {
+    /// Nothing read yet. `known` are all modules of the program, `unselected` those which a configuration without any
+    /// `LoadModule` line has.
+    pub fn new(known: &'static [&'static Face], unselected: &'static [&'static Face], server_root: &str) -> Language {
         Language {
             known,
+            unselected,
             selected: None,
             defines: BTreeMap::new(),
             macros: BTreeMap::new(),
@@ -71,9 +74,9 @@ impl Language {
     }
 
     /// The modules loaded so far: the linked ones first, then in the order of their `LoadModule` lines. Without any
-    /// `LoadModule` line every module is there, as in an httpd with everything linked in.
+    /// `LoadModule` line there is what an httpd with everything linked in would have.
     pub fn loaded(&self) -> Vec<&'static Face> {
-        self.selected.clone().unwrap_or_else(|| self.known.to_vec())
+        self.selected.clone().unwrap_or_else(|| self.unselected.to_vec())
     }
 
     /// Whether a `LoadModule` line chose the modules.

@@ -29,6 +29,10 @@ pub(crate) fn check(request: &mut Request) -> Result<(), Flow> {
 fn by_user(request: &mut Request) -> Result<(), Flow> {
     let server = request.server.clone();
     let hooks = &server.hooks;
+    if hooks.access_checker_ex.is_empty() {
+        // No module can ask for a user, and no directive of one could have been written.
+        return Ok(());
+    }
     match first(request, &hooks.access_checker_ex) {
         Flow::Ok => return Ok(()),
         Flow::Status(status) => return Err(Flow::Status(status)),

@@ -158,6 +158,12 @@ impl Server {
         self.hooks.child_init.iter().for_each(|start| start(self));
     }
 
+    /// The main server's error log, for everything outside this crate.
+    pub fn main_log(&self) -> Arc<dyn seam::log::Log> {
+        let main = self.main();
+        Arc::new(crate::log::MainLog { log: main.error_log.clone(), levels: main.levels.clone() })
+    }
+
     /// Whether a module is loaded, by identifier.
     pub fn has_module(&self, id: &str) -> bool {
         self.modules.iter().any(|module| module.face.id == id)
@@ -201,7 +207,7 @@ pub fn load(
     language: Language,
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
-    check: impl Fn(&Draft, &mut World) -> Result<(), Error>,
+    check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
 ) -> Result<Loaded, (Error, Vec<Notice>, Vec<conf::read::Included>)> {
     let mut reader = Reader::new(host.clone(), language);
     let tree = match read(&mut reader, sources) {
@@ -234,7 +240,7 @@ fn resolve(
     world: &mut World,
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
-    check: impl Fn(&Draft, &mut World) -> Result<(), Error>,
+    check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
 ) -> Result<Server, Error> {
     let (mut main, mut main_dir) = (Slots::default(), Slots::default());
     conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
@@ -244,7 +250,7 @@ fn resolve(
     for hook in &hooks.check {
         hook(&mut draft, world)?;
     }
-    check(&draft, world)?;
+    check(&mut draft, world)?;
     let tokens = draft.main.get::<CoreServer>().server_tokens.or(crate::core::Tokens::Full);
     let hosts = hosts(&draft, world, sources.program)?;
     Ok(Server {

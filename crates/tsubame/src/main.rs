@@ -1,5 +1,32 @@
-//! The tsubame binary.
+//! The tsubame binary: the lists of modules, and the order of start.
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod boot;
+mod cli;
+mod control;
+mod demo;
+mod dump;
+mod start;
+mod version;
+
+use std::process::ExitCode;
+
+use cli::{Action, Parsed};
+
+fn main() -> ExitCode {
+    server::module::set_known(modules::MODULES);
+    let program = cli::program_name();
+    let options = match cli::parse(&program, std::env::args_os().skip(1).collect()) {
+        Parsed::Run(options) => options,
+        Parsed::Done(code) => return code,
+    };
+    match &options.action {
+        Action::Version => version::print(&options, None),
+        Action::CompiledIn => dump::compiled_in(),
+        Action::Demo(_) => demo::run(&options),
+        Action::Check | Action::Settings | Action::Directives => dump::run(&options),
+        Action::Start => start::run(&options),
+        Action::Signal(signal) => control::run(&options, *signal),
+    }
+}

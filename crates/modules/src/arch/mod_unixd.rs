@@ -3,7 +3,7 @@
 //! Apache manual: mod_unixd.
 
 use conf::directive::Args::{Flag, Take1};
-use conf::{Allowed, Cmd, Directive, Error, Face, Outcome, Setting, Slots, World, settings};
+use conf::{Allowed, Cmd, Directive, Error, Face, Host, Outcome, Setting, Slots, World, settings};
 use server::{Draft, Hook, Module};
 
 use crate::row;
@@ -50,13 +50,13 @@ pub struct Named {
 }
 
 /// `User` and `Group` as they are in effect. `Err`: there is no such user or group.
-pub fn identity(main: &Slots, world: &World) -> Result<(Named, Named), String> {
+pub fn identity(main: &Slots, host: &dyn Host) -> Result<(Named, Named), String> {
     let conf = main.get::<UnixConf>();
     let number = |name: &str| name.strip_prefix('#').map(|digits| conf::values::atoi(digits) as u32);
     let user = conf.user.get().map_or("#-1", String::as_str);
     let group = conf.group.get().map_or("#-1", String::as_str);
-    let uid = number(user).or_else(|| world.host.user(user).map(|(uid, _)| uid));
-    let gid = number(group).or_else(|| world.host.group(group));
+    let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
+    let gid = number(group).or_else(|| host.group(group));
     Ok((
         Named { name: user.into(), id: uid.ok_or_else(|| format!("AH00543: {{program}}: bad user name {user}"))? },
         Named { name: group.into(), id: gid.ok_or_else(|| format!("AH00544: {{program}}: bad group name {group}"))? },
@@ -64,7 +64,7 @@ pub fn identity(main: &Slots, world: &World) -> Result<(Named, Named), String> {
 }
 
 fn check(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
-    identity(&draft.main, world).map(|_| ()).map_err(|message| Error {
+    identity(&draft.main, &*world.host).map(|_| ()).map_err(|message| Error {
         phase: conf::error::Phase::Read,
         message,
         origin: None,

@@ -160,6 +160,11 @@ impl Format {
         }
     }
 
+    /// The line for a message that is about no request.
+    pub fn bare_line(&self, module: &str, level: Level, text: &str) -> String {
+        self.line(&Entry { request: None, module, level, error: None, text })
+    }
+
     /// The line for a message, without line feed.
     pub(crate) fn line(&self, entry: &Entry<'_>) -> String {
         let mut line = String::with_capacity(160);

@@ -1,0 +1,150 @@
+//! Reads the configuration that the command line names.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use conf::{Error, Face, Language, Level, Notice, Origin, Source};
+use mpm::Chosen;
+use mpm::settings::MpmSettings;
+use server::host::Machine;
+use server::{Loaded, Sources, load};
+
+use crate::cli::Options;
+use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
+
+/// Every module of the program.
+static KNOWN: LazyLock<Vec<&'static Face>> = LazyLock::new(|| {
+    let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
+    [&mpm::tables::CORE].into_iter().chain(server::known_faces()).chain(mpms).collect()
+});
+/// What there is without any `LoadModule` line: all of them, and one MPM.
+static UNSELECTED: LazyLock<Vec<&'static Face>> = LazyLock::new(|| {
+    let others = KNOWN.iter().filter(|face| !face.id.starts_with("mpm_"));
+    others.copied().chain([&mpm::tables::PERCORE]).collect()
+});
+
+/// A configuration that can run.
+pub(crate) struct Configured {
+    /// The server and what was read.
+    pub(crate) loaded: Loaded,
+    /// The MPM.
+    pub(crate) mpm: Chosen,
+}
+
+/// A configuration that cannot.
+pub(crate) struct Broken {
+    /// Why.
+    pub(crate) error: Error,
+    /// What was said before.
+    pub(crate) notices: Vec<Notice>,
+    /// What was read before.
+    pub(crate) included: Vec<conf::read::Included>,
+}
+
+/// What to read: a file, or a text of our own.
+pub(crate) enum Text<'a> {
+    /// The file of the command line.
+    File,
+    /// Name, text and variables.
+    Own(&'a str, &'a str, &'a [(&'a str, &'a str)]),
+}
+
+/// `ServerRoot` to start with.
+pub(crate) fn server_root(options: &Options) -> String {
+    let given = options.server_root.as_deref().unwrap_or(SERVER_ROOT);
+    let cwd = std::env::current_dir().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_else(|_| "/".into());
+    conf::apply::join(&cwd, given)
+}
+
+/// The main file.
+pub(crate) fn config_file(options: &Options) -> String {
+    let root = server_root(options);
+    match &options.file {
+        Some(file) => conf::apply::join(&root, file),
+        None => {
+            let candidates = CONFIG_FILES.map(|name| conf::apply::join(&root, name));
+            let found = candidates.iter().find(|path| Path::new(path).exists());
+            found.unwrap_or(&candidates[0]).clone()
+        }
+    }
+}
+
+/// Reads and resolves.
+pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Broken> {
+    let mut language = Language::new(&KNOWN, &UNSELECTED, &server_root(options));
+    for name in &options.defines {
+        language.define(name, None);
+    }
+    let file = config_file(options);
+    let (file, text, defaults) = match text {
+        Text::File => (Some(file.as_str()), None, true),
+        Text::Own(name, text, variables) => {
+            for (name, value) in *variables {
+                language.define(name, Some(value));
+            }
+            (None, Some((*name, *text)), false)
+        }
+    };
+    let sources = Sources { program: &options.program, before: &options.before, file, text, after: &options.after };
+    let chosen = std::cell::Cell::new(None);
+    let loaded = load(Arc::new(Machine), language, &sources, version::software, |draft, world| {
+        let mpm = mpm::choose(&world.language.loaded(), &options.program)?;
+        if defaults && !draft.main.get::<MpmSettings>().pid_file.is_set() {
+            let path = world.server_relative(PID_FILE);
+            draft.main.edit::<MpmSettings>().pid_file.set(path, &built_in());
+        }
+        world.notices.extend(mpm.check(&draft.main, mpm::When::Start));
+        chosen.set(Some(mpm));
+        Ok(())
+    });
+    match (loaded, chosen.take()) {
+        (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
+        (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
+        (Err((error, notices, included)), _) => Err(Broken { error, notices, included }),
+    }
+}
+
+fn built_in() -> Origin {
+    Origin { source: Arc::new(Source { name: "built-in default".into(), included_from: None }), line: 0 }
+}
+
+/// Says on standard error (or in the `-E` file) what was worth saying while the configuration was read.
+pub(crate) fn say(options: &Options, notices: &[Notice]) {
+    let level = options.level.unwrap_or(Level::Warn);
+    for notice in notices {
+        if notice.level <= level || notice.level == Level::Notice && !options.defined(DUMPING) {
+            tell(options, &line(notice));
+        }
+    }
+}
+
+/// Defined by the dumps that print nothing else than what they are about.
+pub(crate) const DUMPING: &str = "-dump";
+
+/// A notice as Apache prints it before its log is open.
+fn line(notice: &Notice) -> String {
+    if notice.bare {
+        return notice.text.clone();
+    }
+    let format = server::log::Format::standard();
+    format.bare_line(notice.module, notice.level, &notice.text)
+}
+
+/// Writes a line to standard error, or to the `-E` file.
+pub(crate) fn tell(options: &Options, text: &str) {
+    match &options.errors {
+        None => eprintln!("{text}"),
+        Some(path) => {
+            use std::io::Write;
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            // Nowhere else is left to say it.
+            let _ = file.and_then(|mut file| writeln!(file, "{text}"));
+        }
+    }
+}
+
+/// Says why a configuration cannot run.
+pub(crate) fn say_broken(options: &Options, broken: &Broken) {
+    say(options, &broken.notices);
+    tell(options, broken.error.render(&options.program).replace("{program}", &options.program).trim_end());
+}

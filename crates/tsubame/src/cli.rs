@@ -1,0 +1,279 @@
+//! The command line: httpd's, and two options of our own for a first look.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use conf::Level;
+use lexopt::prelude::*;
+
+/// What the command line asks for.
+pub(crate) struct Options {
+    /// The name the server was called by.
+    pub(crate) program: String,
+    /// What to do.
+    pub(crate) action: Action,
+    /// `-d`
+    pub(crate) server_root: Option<String>,
+    /// `-f`
+    pub(crate) file: Option<String>,
+    /// `-C`
+    pub(crate) before: Vec<String>,
+    /// `-c`
+    pub(crate) after: Vec<String>,
+    /// `-D`, and what other options stand for.
+    pub(crate) defines: Vec<String>,
+    /// `-e`
+    pub(crate) level: Option<Level>,
+    /// `-E`
+    pub(crate) errors: Option<String>,
+    /// The whole line, for `AH00094`.
+    pub(crate) line: String,
+}
+
+/// What to do.
+pub(crate) enum Action {
+    /// Start the server (no `-k`, or `-k start`).
+    Start,
+    /// `-k` with another word.
+    Signal(Signal),
+    /// `-t`, `-S`, `-M`
+    Check,
+    /// `-v`
+    Version,
+    /// `-V`
+    Settings,
+    /// `-l`
+    CompiledIn,
+    /// `-L`
+    Directives,
+    /// Nothing of httpd's was said: the embedded configuration.
+    Demo(Demo),
+}
+
+/// `-k` words but `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Stop,
+    GracefulStop,
+    Restart,
+    Graceful,
+}
+
+/// What to serve for a first look.
+#[derive(Debug, Default)]
+pub(crate) struct Demo {
+    /// `--port`
+    pub(crate) port: Option<u16>,
+    /// The directory; the small demonstration site where none is given.
+    pub(crate) root: Option<OsString>,
+}
+
+/// The outcome of [`parse`].
+pub(crate) enum Parsed {
+    /// Go on.
+    Run(Box<Options>),
+    /// Everything was said.
+    Done(ExitCode),
+}
+
+impl Options {
+    /// Whether a name was given with `-D`, or by another option.
+    pub(crate) fn defined(&self, name: &str) -> bool {
+        self.defines.iter().any(|have| have == name)
+    }
+}
+
+/// The last part of how the server was called: `apache2`, `httpd`, `tsubame`.
+pub(crate) fn program_name() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&called).file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "tsubame".into())
+}
+
+/// Reads the command line. Options are httpd's, with its messages and exit statuses; `--port`, `--help`, `--version` and a
+/// directory are ours, and only without any of httpd's.
+pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
+    let line: Vec<String> =
+        std::iter::once(program.to_string()).chain(args.iter().map(|arg| arg.to_string_lossy().into_owned())).collect();
+    let mut options = Options {
+        program: program.to_string(),
+        action: Action::Start,
+        server_root: None,
+        file: None,
+        before: Vec::new(),
+        after: Vec::new(),
+        defines: Vec::new(),
+        level: None,
+        errors: None,
+        line: line.join(" "),
+    };
+    let mut demo = Demo::default();
+    match read(&mut options, &mut demo, lexopt::Parser::from_args(args)) {
+        Ok(None) => {}
+        Ok(Some(done)) => return Parsed::Done(done),
+        Err(Bad::Option(shown)) => {
+            eprintln!("{program}: illegal option -- {shown}");
+            eprint!("{}", usage(program));
+            return Parsed::Done(ExitCode::FAILURE);
+        }
+        Err(Bad::Usage) => {
+            eprint!("{}", usage(program));
+            return Parsed::Done(ExitCode::FAILURE);
+        }
+    }
+    let httpd = options.server_root.is_some()
+        || options.file.is_some()
+        || !matches!(options.action, Action::Start)
+        || !options.before.is_empty()
+        || !options.after.is_empty()
+        || !options.defines.is_empty();
+    let ours = demo.port.is_some() || demo.root.is_some();
+    if httpd && ours || ours && is_httpd_name(program) {
+        eprint!("{}", usage(program));
+        return Parsed::Done(ExitCode::FAILURE);
+    }
+    if !httpd && !is_httpd_name(program) {
+        options.action = Action::Demo(demo);
+    }
+    Parsed::Run(Box::new(options))
+}
+
+/// Called by one of httpd's names, the program has no manners of its own.
+fn is_httpd_name(program: &str) -> bool {
+    matches!(program, "httpd" | "apache2" | "apache")
+}
+
+enum Bad {
+    /// An option that is not there, or its value.
+    Option(String),
+    /// Anything else.
+    Usage,
+}
+
+fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, Bad> {
+    // The parser's own errors are values that are missing or not needed.
+    let value = |parser: &mut lexopt::Parser| parser.value().map(|v| v.to_string_lossy().into_owned());
+    while let Some(arg) = parser.next().map_err(|_| Bad::Usage)? {
+        let usage = |_| Bad::Usage;
+        match arg {
+            Short('d') => options.server_root = Some(value(&mut parser).map_err(usage)?),
+            Short('f') => options.file = Some(value(&mut parser).map_err(usage)?),
+            Short('C') => options.before.push(value(&mut parser).map_err(usage)?),
+            Short('c') => options.after.push(value(&mut parser).map_err(usage)?),
+            Short('D') => options.defines.push(value(&mut parser).map_err(usage)?),
+            Short('e') => {
+                let word = value(&mut parser).map_err(usage)?;
+                options.level = Some(Level::parse(&word).ok_or(Bad::Usage)?);
+            }
+            Short('E') => options.errors = Some(value(&mut parser).map_err(usage)?),
+            Short('k') => {
+                options.action = match value(&mut parser).map_err(usage)?.as_str() {
+                    "start" => Action::Start,
+                    "stop" => Action::Signal(Signal::Stop),
+                    "restart" => Action::Signal(Signal::Restart),
+                    "graceful" => Action::Signal(Signal::Graceful),
+                    "graceful-stop" => Action::Signal(Signal::GracefulStop),
+                    _ => return Err(Bad::Option("k".into())),
+                };
+                if matches!(options.action, Action::Start) {
+                    options.defines.push(EXPLICIT_START.into());
+                }
+            }
+            Short('t') => options.action = Action::Check,
+            Short('S') => {
+                options.action = Action::Check;
+                options.defines.extend(["DUMP_VHOSTS".into(), "DUMP_RUN_CFG".into()]);
+            }
+            Short('M') => {
+                options.action = Action::Check;
+                options.defines.push("DUMP_MODULES".into());
+            }
+            Short('T') => options.defines.push(server::core::NO_ROOT_CHECK.into()),
+            Short('X') => options.defines.push("DEBUG".into()),
+            Short('v') => options.action = Action::Version,
+            Short('V') => options.action = Action::Settings,
+            Short('l') => options.action = Action::CompiledIn,
+            Short('L') => options.action = Action::Directives,
+            Short('h') => return Err(Bad::Usage),
+            Long("help") => {
+                print!("{}", help(&options.program));
+                return Ok(Some(ExitCode::SUCCESS));
+            }
+            Long("version") => options.action = Action::Version,
+            Long("port") => {
+                let port = value(&mut parser).map_err(usage)?;
+                demo.port = Some(port.parse().map_err(|_| Bad::Usage)?);
+            }
+            Value(root) if demo.root.is_none() => demo.root = Some(root),
+            Short(other) => return Err(Bad::Option(other.to_string())),
+            Long(other) => return Err(Bad::Option(other.to_string())),
+            Value(_) => return Err(Bad::Usage),
+        }
+    }
+    Ok(None)
+}
+
+/// What `-k start` defines, so that it differs from no option at all.
+pub(crate) const EXPLICIT_START: &str = "-k start";
+
+/// httpd's own text.
+fn usage(program: &str) -> String {
+    let blank = " ".repeat(program.len());
+    format!(
+        "Usage: {program} [-D name] [-d directory] [-f file]
+       {blank} [-C \"directive\"] [-c \"directive\"]
+       {blank} [-k start|restart|graceful|graceful-stop|stop]
+       {blank} [-v] [-V] [-h] [-l] [-L] [-t] [-T] [-S] [-X]
+Options:
+  -D name            : define a name for use in <IfDefine name> directives
+  -d directory       : specify an alternate initial ServerRoot
+  -f file            : specify an alternate ServerConfigFile
+  -C \"directive\"     : process directive before reading config files
+  -c \"directive\"     : process directive after reading config files
+  -e level           : show startup errors of level (see LogLevel)
+  -E file            : log startup errors to file
+  -v                 : show version number
+  -V                 : show compile settings
+  -h                 : list available command line options (this page)
+  -l                 : list compiled in modules
+  -L                 : list available configuration directives
+  -t -D DUMP_VHOSTS  : show parsed vhost settings
+  -t -D DUMP_RUN_CFG : show parsed run settings
+  -S                 : a synonym for -t -D DUMP_VHOSTS -D DUMP_RUN_CFG
+  -t -D DUMP_MODULES : show all loaded modules 
+  -M                 : a synonym for -t -D DUMP_MODULES
+  -t -D DUMP_INCLUDES: show all included configuration files
+  -t                 : run syntax check for config files
+  -T                 : start without DocumentRoot(s) check
+  -X                 : debug mode (only one worker, do not detach)
+"
+    )
+}
+
+/// The page that teaches.
+fn help(program: &str) -> String {
+    format!(
+        "{program}: a web server that reads Apache httpd 2.4 configuration unchanged
+
+A first look, with an embedded configuration:
+  {program}                      serve a small demonstration site on http://127.0.0.1:8080/
+  {program} --port 8000 DIR      serve a directory on another port
+
+Your own configuration:
+  {program} -t -f /etc/apache2/apache2.conf                check it
+  {program} -S -f /etc/apache2/apache2.conf                show its virtual hosts and run settings
+  {program} -f /etc/apache2/apache2.conf -DFOREGROUND      serve it, in the foreground
+  {program} -f /etc/apache2/apache2.conf -k start          serve it as a daemon; then -k graceful, -k stop ...
+
+{}
+Names for -D that {program} itself looks at:
+  FOREGROUND, NO_DETACH : do not become a daemon
+  DUMP_CONFIG           : with -t, show the configuration as it was read
+",
+        usage(program)
+            .trim_start_matches("Usage: ")
+            .split_once("Options:")
+            .map_or("", |(_, options)| options)
+            .trim_start_matches('\n')
+    )
+}

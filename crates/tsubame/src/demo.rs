@@ -1,0 +1,114 @@
+//! A first look: the embedded configuration with its small site, in the foreground.
+
+use std::io::IsTerminal;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use mpm::Listeners;
+
+use crate::boot::{self, Text};
+use crate::cli::{Action, Options};
+use crate::start;
+
+/// The files of the demonstration, as they lie in `conf/` of the sources. Scripts are the ones in `cgi-bin`.
+const FILES: &[(&str, &[u8])] = &[];
+
+const CONFIGURATION: &str =
+    "Listen ${TSUBAME_LISTEN}\nDocumentRoot \"${TSUBAME_ROOT}\"\nErrorLog /dev/stderr\nServerName localhost\n";
+
+/// The address served unless another port is asked for.
+const PORT: u16 = 8080;
+
+/// Serves the demonstration, or a directory.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let Action::Demo(demo) = &options.action else { return ExitCode::FAILURE };
+    let home = match unpack() {
+        Ok(home) => home,
+        Err(error) => {
+            eprintln!("{}: cannot unpack the demonstration: {error}", options.program);
+            return ExitCode::FAILURE;
+        }
+    };
+    let root = demo.root.as_ref().map_or_else(|| home.join("site"), PathBuf::from);
+    let root = match root.canonicalize() {
+        Ok(root) => root,
+        Err(error) => {
+            eprintln!("{}: cannot serve {}: {error}", options.program, root.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let listen = format!("127.0.0.1:{}", demo.port.unwrap_or(PORT));
+    let (root, home) = (root.to_string_lossy().into_owned(), home.to_string_lossy().into_owned());
+    let variables = [("TSUBAME_LISTEN", listen.as_str()), ("TSUBAME_ROOT", &root), ("TSUBAME_HOME", &home)];
+    let text = Text::Own("embedded configuration", CONFIGURATION, &variables);
+    let configured = match boot::read(options, &text) {
+        Ok(configured) => configured,
+        Err(broken) => {
+            boot::say_broken(options, &broken);
+            return ExitCode::FAILURE;
+        }
+    };
+    boot::say(options, &configured.loaded.notices);
+    let mut options = Options { defines: options.defines.clone(), ..copy(options) };
+    options.defines.push("FOREGROUND".into());
+    let code = start::serve(&options, configured, &text, |listeners| greet(listeners, &root, demo.root.is_none()));
+    // What cannot be removed lies in a directory for temporary files.
+    let _ = std::fs::remove_dir_all(&home);
+    code
+}
+
+fn copy(options: &Options) -> Options {
+    Options {
+        program: options.program.clone(),
+        action: Action::Start,
+        server_root: Some("/".into()),
+        file: None,
+        before: Vec::new(),
+        after: Vec::new(),
+        defines: Vec::new(),
+        level: options.level,
+        errors: options.errors.clone(),
+        line: options.line.clone(),
+    }
+}
+
+/// Writes the files to a directory of this process's own: readable for the children, writable for nobody else.
+fn unpack() -> std::io::Result<PathBuf> {
+    let home = std::env::temp_dir().join(format!("tsubame-{}", std::process::id()));
+    let directory = |path: &Path| std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path);
+    // Only a directory that this process makes itself is its own.
+    std::fs::DirBuilder::new().mode(0o755).create(&home)?;
+    for (name, bytes) in FILES {
+        let path = home.join(name);
+        if let Some(parent) = path.parent() {
+            directory(parent)?;
+        }
+        let mode = if name.starts_with("cgi-bin/") { 0o755 } else { 0o644 };
+        let mut file = std::fs::OpenOptions::new().create_new(true).write(true).mode(mode).open(&path)?;
+        std::io::Write::write_all(&mut file, bytes)?;
+    }
+    directory(&home.join("site"))?;
+    Ok(home)
+}
+
+/// Says what to open and what to try next.
+fn greet(listeners: &Listeners, root: &str, demonstration: bool) {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (bold, plain) = if colour { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+    for listener in listeners.iter() {
+        let at = format!("http://{}", listener.address);
+        println!("{bold}Tsubame is serving {root}{plain}");
+        println!("  {at}/");
+        if demonstration {
+            println!("  {at}/cgi-bin/hello.sh        a CGI script");
+            println!("  {at}/files/                  a directory listing");
+        }
+        println!("  {at}/server-status           what the server is doing");
+    }
+    println!("Try next:");
+    println!("  tsubame --port 8000 DIR                          serve a directory of yours");
+    println!("  tsubame -t -f /etc/apache2/apache2.conf          check an Apache configuration");
+    println!("  tsubame --help                                   everything else");
+    println!("Ctrl-C stops the server.");
+}

@@ -1,0 +1,161 @@
+//! Starts the server.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use conf::{Level, Slots};
+use modules::arch::mod_unixd;
+use mpm::{About, Generation, Hooks, Listeners, Restart};
+use server::HttpService;
+use server::host::Machine;
+use sys::cred::{Identity, User};
+use sys::process::{Fork, Reaped};
+
+use crate::boot::{self, Configured, Text};
+use crate::cli::Options;
+use crate::control;
+use crate::version;
+
+/// `-k start`, or no `-k` at all.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let configured = match boot::read(options, &Text::File) {
+        Ok(configured) => configured,
+        Err(broken) => {
+            boot::say_broken(options, &broken);
+            return ExitCode::FAILURE;
+        }
+    };
+    boot::say(options, &configured.loaded.notices);
+    if options.defined(crate::cli::EXPLICIT_START)
+        && let Some(pid) = control::running(&configured)
+    {
+        println!("httpd (pid {pid}) already running");
+        return ExitCode::SUCCESS;
+    }
+    serve(options, configured, &Text::File, |_| {})
+}
+
+/// Opens sockets and logs, detaches, and serves. `ready` is called when all that can fail has not.
+pub(crate) fn serve(
+    options: &Options,
+    configured: Configured,
+    text: &Text<'_>,
+    ready: impl FnOnce(&Listeners),
+) -> ExitCode {
+    let main = &configured.loaded.server.main().settings;
+    let listeners = match Listeners::open(main, sys::notify::passed_sockets()) {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            boot::tell(options, &error.to_string());
+            boot::tell(options, "AH00015: Unable to open logs");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Err(message) = configured.loaded.server.open_logs() {
+        boot::tell(options, &message);
+        boot::tell(options, "AH00015: Unable to open logs");
+        return ExitCode::FAILURE;
+    }
+    // Every connection, file and script needs descriptors; what the system refuses is what the administrator set.
+    let _ = sys::rlimit::raise_descriptors();
+    let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
+    let stay = one_process || options.defined("FOREGROUND") || options.defined("NO_DETACH");
+    if !stay && let Some(code) = detach(options) {
+        return code;
+    }
+    ready(&listeners);
+    let first = match generation(options, configured) {
+        Ok(first) => first,
+        Err(message) => {
+            boot::tell(options, &message);
+            return ExitCode::FAILURE;
+        }
+    };
+    seam::log::set(first.log.clone());
+    let about = About {
+        program: options.program.clone(),
+        server: version::full(),
+        built: version::built(),
+        command_line: options.line.clone(),
+        one_process,
+    };
+    mpm::run(first, listeners, about, &mut Server { options, text })
+}
+
+/// Becomes a daemon; the process that was started ends with the returned code.
+fn detach(options: &Options) -> Option<ExitCode> {
+    match sys::process::fork() {
+        Ok(Fork::Parent(_)) => return Some(ExitCode::SUCCESS),
+        Ok(Fork::Child) => {}
+        Err(error) => {
+            boot::tell(options, &format!("{}: AH00015: cannot detach", sys::describe(&error)));
+            return Some(ExitCode::FAILURE);
+        }
+    }
+    // Whoever started us reads our output to its end: nothing of it stays open.
+    if let Err(error) = sys::process::new_session().and_then(|()| sys::process::close_standard([true; 3])) {
+        seam::log!("core", Error, "{}: cannot detach from the terminal", sys::describe(&error));
+        return Some(ExitCode::FAILURE);
+    }
+    let _ = std::env::set_current_dir("/");
+    None
+}
+
+/// What the supervisor runs.
+fn generation(options: &Options, configured: Configured) -> Result<Generation, String> {
+    let Configured { loaded, mpm } = configured;
+    let settings = loaded.server.main().settings.clone();
+    let identity = identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
+    let log = loaded.server.main_log();
+    Ok(Generation { mpm, service: Arc::new(HttpService::new(Arc::new(loaded.server))), settings, identity, log })
+}
+
+/// Who the children become when the server is started by root. Without `User` they become nobody: a child of a server on
+/// the network is never root.
+fn identity(settings: &Slots) -> Result<Option<Identity>, String> {
+    if !sys::cred::is_root() {
+        return Ok(None);
+    }
+    let (user, group) = mod_unixd::identity(settings, &Machine)?;
+    const NOBODY: u32 = 65534;
+    let nobody = |id| if id == u32::MAX { NOBODY } else { id };
+    let (uid, gid) = (nobody(user.id), nobody(group.id));
+    if uid == 0 {
+        return Err(
+            "AH00526: User root: a web server whose children run as root is not started; name another user".into()
+        );
+    }
+    let user = sys::cred::user_by_id(uid).ok().flatten().unwrap_or(User {
+        name: String::new(),
+        uid,
+        gid,
+        home: String::new(),
+    });
+    Ok(Some(Identity::new(&user, gid)))
+}
+
+/// What the supervisor asks the binary.
+struct Server<'a> {
+    options: &'a Options,
+    text: &'a Text<'a>,
+}
+
+impl Hooks for Server<'_> {
+    fn reload(&mut self, _: Restart) -> Result<Generation, String> {
+        let configured = boot::read(self.options, self.text).map_err(|broken| {
+            let text = broken.error.render(&self.options.program);
+            text.replace("{program}", &self.options.program).trim_end().to_string()
+        })?;
+        configured.loaded.server.open_logs()?;
+        for notice in &configured.loaded.notices {
+            if notice.level <= Level::Warn {
+                seam::log!(notice.module, Warn, "{}", notice.text);
+            }
+        }
+        generation(self.options, configured)
+    }
+
+    fn ended(&mut self, process: &Reaped) {
+        server::log::reaped(process.pid.number());
+    }
+}
