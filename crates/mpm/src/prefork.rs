@@ -150,11 +150,6 @@ impl Server {
         };
         self.shortage.over();
         let accepted = self.child.workers.accepted();
-        let most = self.child.plan.max_connections;
-        if most > 0 && accepted >= most {
-            // This one is our last: its answers say so.
-            seam::drain();
-        }
         let engine = match &mut self.engine {
             Some(engine) => engine,
             None => self.engine.insert(Engine::new(&self.child)?),
@@ -165,6 +160,7 @@ impl Server {
             Some(Order::LeaveLast) => self.leave_last(),
             None => {}
         }
+        let most = self.child.plan.max_connections;
         Ok(if most > 0 && accepted >= most { Next::End } else { Next::Go })
     }
 }

@@ -55,6 +55,8 @@ enum Graceful {
 }
 
 struct Supervisor<'a> {
+    /// This process, also when a child looks.
+    pid: Pid,
     about: About,
     hooks: &'a mut dyn Hooks,
     board: &'static Board,
@@ -88,6 +90,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         }
     };
     let mut supervisor = Supervisor {
+        pid: Pid::own(),
         hooks,
         board,
         notifier: Notifier::from_env(),
@@ -270,7 +273,7 @@ impl Supervisor<'_> {
             slot,
             identity: self.generation.identity.clone(),
             core_dump_directory,
-            parent: Some((Pid::own(), self.about.program.clone())),
+            parent: Some((self.pid, self.about.program.clone())),
         }
     }
 
@@ -292,7 +295,7 @@ impl Supervisor<'_> {
             };
             self.board.retire(member.slot, Some(&reaped));
             let failed = self.report(reaped.pid, reaped.status, member.leaving);
-            if reaped.status == Status::Exited(FATAL) && !self.proven {
+            if reaped.status == Status::Exited(FATAL) && !self.proven && !member.leaving {
                 let text = "returned a Fatal error...";
                 let (pid, server) = (reaped.pid, &self.about.program);
                 seam::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");

@@ -128,8 +128,7 @@ impl Supervisor<'_> {
         if let Some(path) = &self.pid_file
             && pidfile::remove(path)
         {
-            let pid = sys::process::Pid::own();
-            seam::log!("core", Info, "AH00096: removed PID file {} (pid={pid})", path.display());
+            seam::log!("core", Info, "AH00096: removed PID file {} (pid={})", path.display(), self.pid);
         }
     }
 }

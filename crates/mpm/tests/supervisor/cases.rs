@@ -1,0 +1,292 @@
+//! What must hold.
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::harness::{Case, Server, until, well};
+
+/// Every test under every module, but for those that are about one of them.
+macro_rules! cases {
+    (both: $($both:ident),*; prefork: $($prefork:ident),*; percore: $($percore:ident),*;) => {
+        pub(crate) const ALL: &[Case] = &[
+            $((stringify!($both), "prefork", $both), (stringify!($both), "percore", $both),)*
+            $((stringify!($prefork), "prefork", $prefork),)*
+            $((stringify!($percore), "percore", $percore),)*
+        ];
+    };
+}
+
+cases! {
+    both: serves_and_ends, a_killed_child_is_replaced, a_broken_configuration_changes_nothing,
+        a_graceful_restart_finishes_requests, a_restart_ends_all_children, a_graceful_stop_finishes_requests,
+        a_graceful_stop_has_an_end, restarts_in_a_row, a_killed_parent_leaves_nothing, children_that_die_young_are_held_back,
+        children_are_recycled, one_process, a_stale_pid_file_is_told;
+    prefork: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once;
+    percore: a_panic_ends_one_connection, no_descriptors_are_left;
+}
+
+/// Two children at least, where the number can be chosen.
+const TWO: &str = "start=2 min=1 max=5 workers=8";
+
+fn kill(pid: i32, signal: Signal) {
+    Pid::new(pid).expect("pid").kill(signal).expect("kill");
+}
+
+fn serves_and_ends(mpm: &str) {
+    let mut server = Server::start(mpm, TWO);
+    let mut client = server.connect();
+    let first = client.served_by();
+    assert_eq!(first, client.served_by(), "the connection stays with its child");
+    assert!(server.children().contains(&first));
+    assert_eq!(std::fs::read_to_string(server.pid_file()).ok(), Some(format!("{}\n", server.pid())));
+    let title = std::fs::read_to_string(format!("/proc/{first}/cmdline")).expect("title");
+    assert!(
+        title.starts_with(&format!("tsubame-test: mpm_{mpm} child")[..title.trim_end_matches('\0').len()]),
+        "{title}"
+    );
+    let children = server.children();
+    server.signal(Signal::TERM);
+    assert!(well(server.ended()));
+    server.said("caught SIGTERM, shutting down");
+    assert_eq!(client.answer(), None);
+    assert!(!server.pid_file().exists());
+    assert!(children.iter().all(|pid| !Pid::new(*pid).expect("pid").exists()), "all were reaped");
+}
+
+fn a_killed_child_is_replaced(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    let (mut one, mut two) = (server.connect(), server.connect());
+    let (first, mut second) = (one.served_by(), two.served_by());
+    let mut more = Vec::new();
+    while second == first && server.children().len() > 1 {
+        // percore may have given both connections to one child.
+        more.push(std::mem::replace(&mut two, server.connect()));
+        second = two.served_by();
+        assert!(more.len() < 500, "the other child gets nothing");
+    }
+    let count = server.children().len();
+    kill(first, Signal::KILL);
+    server.said(&format!("AH00052: child pid {first} exit signal Killed (9)"));
+    until("a replacement", || (server.children().len() == count && !server.children().contains(&first)).then_some(()));
+    assert_eq!(one.answer(), None);
+    if second != first {
+        assert_eq!(two.served_by(), second, "the other child noticed nothing");
+    }
+    assert_ne!(server.connect().served_by(), first);
+}
+
+fn a_broken_configuration_changes_nothing(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    let mut client = server.connect();
+    let child = client.served_by();
+    let reload = server.directory.join("reload");
+    for signal in [Signal::USR1, Signal::HUP] {
+        std::fs::write(&reload, "AH00526: Syntax error on line 1 of x:\nInvalid command 'Bogus'\n").expect("write");
+        server.signal(signal);
+        server.said("[core:error] AH00526: Syntax error on line 1 of x:");
+        server.said("[core:error] Invalid command 'Bogus'");
+        server.said("the new configuration is not used");
+        assert_eq!(client.served_by(), child);
+        assert!(server.children().contains(&server.connect().served_by()));
+    }
+    std::fs::remove_file(&reload).expect("remove");
+    server.signal(Signal::USR1);
+    server.said("resuming normal operations");
+    assert!(server.children().contains(&server.connect().served_by()));
+}
+
+fn a_graceful_restart_finishes_requests(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    let (mut busy, mut idle) = (server.connect(), server.connect());
+    let old = server.children();
+    let (busy_child, idle_child) = (busy.served_by(), idle.served_by());
+    busy.send("wait");
+    server.signal(Signal::USR1);
+    server.said("resuming normal operations");
+    let child = until("a new child", || Some(server.connect().served_by()).filter(|child| !old.contains(child)));
+    assert!(server.children().contains(&child));
+    // Neither the request on its way nor the client that was about to send one loses its answer.
+    busy.send("");
+    assert_eq!(busy.answer(), Some(format!("last {busy_child}")));
+    idle.send("pid");
+    assert_eq!(idle.answer(), Some(format!("last {idle_child}")));
+    assert_eq!((busy.answer(), idle.answer()), (None, None));
+    until("the end of the old generation", || old.is_disjoint(&server.children()).then_some(()));
+}
+
+fn a_restart_ends_all_children(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    let mut client = server.connect();
+    client.served_by();
+    client.send("wait");
+    let old = server.children();
+    server.signal(Signal::HUP);
+    server.said("SIGHUP received.  Attempting to restart");
+    server.said("resuming normal operations");
+    assert_eq!(client.answer(), None);
+    assert!(!old.contains(&server.connect().served_by()));
+    assert!(old.is_disjoint(&server.children()));
+}
+
+fn a_graceful_stop_finishes_requests(mpm: &str) {
+    let mut server = Server::start(mpm, TWO);
+    let mut client = server.connect();
+    let child = client.served_by();
+    client.send("wait");
+    server.signal(Signal::WINCH);
+    server.said("AH00096: removed PID file");
+    server.said("caught SIGWINCH, shutting down gracefully");
+    assert!(!server.pid_file().exists());
+    until("only the busy child", || (server.children().len() == 1).then_some(()));
+    client.send("");
+    assert_eq!(client.answer(), Some(format!("last {child}")));
+    assert_eq!(client.answer(), None);
+    assert!(well(server.ended()));
+}
+
+fn a_graceful_stop_has_an_end(mpm: &str) {
+    let mut server = Server::start(mpm, "start=1 timeout=1");
+    let mut client = server.connect();
+    client.served_by();
+    client.send("wait");
+    server.signal(Signal::WINCH);
+    assert!(well(server.ended()));
+    assert_eq!(client.answer(), None);
+}
+
+fn restarts_in_a_row(mpm: &str) {
+    let mut server = Server::start(mpm, TWO);
+    // Connections that hold their children over all generations, and requests meanwhile.
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        let mut client = server.connect();
+        client.served_by();
+        client.send("wait");
+        held.push(client);
+        server.signal(Signal::USR1);
+        server.said("resuming normal operations");
+        // prefork counts the children that still finish against its limit; one new child there always is.
+        if mpm == "percore" {
+            server.connect().served_by();
+        }
+        if held.len() > 5 {
+            let mut oldest = held.remove(0);
+            oldest.send("");
+            assert!(oldest.answer().is_some_and(|answer| answer.starts_with("last ")));
+        }
+    }
+    server.connect().served_by();
+    server.signal(Signal::TERM);
+    assert!(well(server.ended()));
+}
+
+fn a_killed_parent_leaves_nothing(mpm: &str) {
+    let mut server = Server::start(mpm, TWO);
+    server.connect().served_by();
+    let children = server.children();
+    server.signal(Signal::KILL);
+    server.ended();
+    until("the end of all children", || {
+        children.iter().all(|pid| !Pid::new(*pid).expect("pid").exists()).then_some(())
+    });
+}
+
+fn children_that_die_young_are_held_back(mpm: &str) {
+    let mut server = Server::start(mpm, "start=1 workers=1 stillborn=1");
+    server.said("exit status 1");
+    let line = server.said("children die as soon as they start; the next one starts in");
+    assert!(line.ends_with(" 1 s"), "{line}");
+    let line = server.said("children die as soon as they start; the next one starts in");
+    assert!(line.ends_with(" 2 s"), "{line}");
+    server.signal(Signal::TERM);
+    assert!(well(server.ended()));
+}
+
+fn children_are_recycled(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=1 max=2 workers=2 connections=3");
+    let mut seen = std::collections::BTreeSet::new();
+    until("three children one after the other", || {
+        seen.insert(server.connect().served_by());
+        (seen.len() >= 3).then_some(())
+    });
+    assert!(server.children().len() <= 4);
+}
+
+fn one_process(mpm: &str) {
+    let mut server = Server::start(mpm, "one_process=1");
+    assert_eq!(server.connect().served_by(), server.pid().number());
+    assert!(server.children().is_empty() && server.pid_file().exists());
+    server.signal(Signal::INT);
+    assert!(well(server.ended()));
+    assert!(!server.pid_file().exists());
+}
+
+fn a_stale_pid_file_is_told(mpm: &str) {
+    let mut server = Server::start(mpm, TWO);
+    let directory = server.directory.clone();
+    server.signal(Signal::KILL);
+    server.ended();
+    let text = std::fs::read_to_string(server.pid_file()).expect("it stays");
+    let second = Server::launch_in(mpm, &directory, TWO);
+    let line = second.said("AH00098: pid file");
+    assert!(line.contains("overwritten -- Unclean shutdown of previous Apache run?"), "{line}");
+    second.said("resuming normal operations");
+    assert_ne!(std::fs::read_to_string(second.pid_file()).expect("written"), text);
+}
+
+fn the_number_of_children_follows_the_idle_ones(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=4 max=6 workers=20");
+    // 1, 2, 4.
+    server.has_children(4);
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| {
+        client.served_by();
+    });
+    until("four idle ones beside four busy ones", || (server.children().len() >= 8).then_some(()));
+    drop(clients);
+    server.has_children(6);
+}
+
+fn the_limit_is_reached_once(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=1 max=2 workers=2");
+    let mut clients = [server.connect(), server.connect()];
+    clients.iter_mut().for_each(|client| {
+        client.served_by();
+    });
+    server.said("[mpm_prefork:error] AH00161: server reached MaxRequestWorkers setting, consider raising");
+    assert_eq!(server.children().len(), 2);
+    // A third client waits for one of the two.
+    let mut third = server.connect();
+    third.send("pid");
+    let [first, _second] = &mut clients;
+    let free = first.served_by();
+    drop(clients);
+    let served: i32 = third.answer().and_then(|line| line.parse().ok()).expect("an answer");
+    assert!(served == free || server.children().contains(&served));
+}
+
+fn a_panic_ends_one_connection(mpm: &str) {
+    let server = Server::start(mpm, "");
+    let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    let children: Vec<i32> = clients.iter_mut().map(|client| client.served_by()).collect();
+    let mut victim = clients.remove(0);
+    victim.send("panic");
+    assert_eq!(victim.answer(), None);
+    for (client, child) in clients.iter_mut().zip(&children[1..]) {
+        assert_eq!(client.served_by(), *child);
+    }
+}
+
+fn no_descriptors_are_left(mpm: &str) {
+    let server = Server::start(mpm, "descriptors=40");
+    let children = server.children().len();
+    let mut clients: Vec<_> = (0..60 * children).map(|_| server.connect()).collect();
+    let line = server.said("cannot accept a connection");
+    assert!(line.contains("[mpm_percore:error] (24)Too many open files"), "{line}");
+    // The last in the queue gets its turn when the first ones go.
+    let mut last = clients.pop().expect("the last");
+    last.send("pid");
+    drop(clients);
+    assert!(last.answer().is_some());
+    server.connect().served_by();
+}

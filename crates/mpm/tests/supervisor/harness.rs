@@ -1,0 +1,197 @@
+//! Starts servers, talks to them, and waits for what must happen, with a deadline.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::server::{DIRECTORY, MPM, SETTINGS};
+
+/// Everything that must happen does so within this time.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A test: its name, the module it runs under, and the test.
+pub(crate) type Case = (&'static str, &'static str, fn(&str));
+
+/// Runs the tests whose names contain the first argument that is no option.
+pub(crate) fn run(cases: &[Case]) -> ExitCode {
+    let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+    let mut failed = 0;
+    for (name, mpm, test) in cases {
+        let name = format!("{name}_under_{mpm}");
+        if !name.contains(&filter) {
+            continue;
+        }
+        let ok = catch_unwind(AssertUnwindSafe(|| test(mpm))).is_ok();
+        println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
+        failed += u32::from(!ok);
+    }
+    println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Asks again and again until there is an answer.
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "waited in vain for: {what}");
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// The last number of the address of the next server.
+static NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// A running server. Dropping it makes sure that nothing of it is left.
+pub(crate) struct Server {
+    process: Child,
+    lines: Receiver<String>,
+    pub(crate) directory: PathBuf,
+    pub(crate) address: String,
+}
+
+impl Server {
+    /// Starts one and waits until it serves.
+    pub(crate) fn start(mpm: &str, settings: &str) -> Server {
+        let server = Server::launch(mpm, settings);
+        server.said("resuming normal operations");
+        server.said("AH00094: Command line: 'test'");
+        server
+    }
+
+    /// Starts one and waits until it listens.
+    pub(crate) fn launch(mpm: &str, settings: &str) -> Server {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("tsubame-mpm-{}-{number}", Pid::own()));
+        std::fs::create_dir_all(&directory).expect("directory");
+        Server::launch_at(mpm, &directory, settings, number)
+    }
+
+    /// As [`launch`](Server::launch), in the directory of another one.
+    pub(crate) fn launch_in(mpm: &str, directory: &Path, settings: &str) -> Server {
+        Server::launch_at(mpm, directory, settings, NUMBER.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn launch_at(mpm: &str, directory: &Path, settings: &str, number: u32) -> Server {
+        let program = std::env::current_exe().expect("own path");
+        let mut process = Command::new(program)
+            .env(MPM, mpm)
+            .env(SETTINGS, settings)
+            .env(DIRECTORY, directory)
+            .env("TSUBAME_TEST_LISTEN", format!("127.55.7.{number}:0"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("start");
+        let output = BufReader::new(process.stdout.take().expect("output"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut server = Server { process, lines, directory: directory.to_path_buf(), address: String::new() };
+        server.address = server.said("listening ").trim_start_matches("listening ").to_string();
+        server
+    }
+
+    /// Waits for a line of the log that contains `text`.
+    pub(crate) fn said(&self, text: &str) -> String {
+        let end = Instant::now() + DEADLINE;
+        let mut before = Vec::new();
+        loop {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => before.push(line),
+                Err(_) => panic!("waited in vain for a line with: {text}; there was: {before:#?}"),
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        i32::try_from(self.process.id()).ok().and_then(Pid::new).expect("pid")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.pid().kill(signal).expect("signal");
+    }
+
+    /// The children that run now.
+    pub(crate) fn children(&self) -> BTreeSet<i32> {
+        let pid = self.pid();
+        let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    }
+
+    /// Waits until there are so many children.
+    pub(crate) fn has_children(&self, count: usize) -> BTreeSet<i32> {
+        until(&format!("{count} children"), || Some(self.children()).filter(|children| children.len() == count))
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        let stream = TcpStream::connect(&self.address).expect("connect");
+        stream.set_read_timeout(Some(DEADLINE)).expect("timeout");
+        Client(BufReader::new(stream))
+    }
+
+    /// Waits for the end of the parent.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        until("the end of the parent", || self.process.try_wait().expect("wait"))
+    }
+
+    pub(crate) fn pid_file(&self) -> PathBuf {
+        self.directory.join("pid")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let children = self.children();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let gone = || children.iter().all(|pid| Pid::new(*pid).is_none_or(|pid| !pid.exists()));
+        let _ = std::fs::remove_dir_all(&self.directory);
+        if !std::thread::panicking() {
+            until("the end of all children", || gone().then_some(()));
+        }
+    }
+}
+
+/// A connection.
+pub(crate) struct Client(BufReader<TcpStream>);
+
+impl Client {
+    pub(crate) fn send(&mut self, line: &str) {
+        writeln!(self.0.get_mut(), "{line}").expect("send");
+    }
+
+    /// The next answer; `None` is the end of the connection.
+    pub(crate) fn answer(&mut self) -> Option<String> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(line.trim_end().to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    /// Which process serves this connection.
+    pub(crate) fn served_by(&mut self) -> i32 {
+        self.send("pid");
+        self.answer().and_then(|line| line.parse().ok()).expect("a process number")
+    }
+}
+
+/// Whether a process ended as asked.
+pub(crate) fn well(status: ExitStatus) -> bool {
+    status.code() == Some(0) && status.signal().is_none()
+}

@@ -1,0 +1,186 @@
+//! The server under test. It speaks lines: `pid` is answered with the number of the process that serves, `wait` with the
+//! same after a further line, `panic` with a panic. A connection stays open; the last answer of a child that leaves begins
+//! with `last`.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use conf::{Level, Listed, Origin, Setting, Slots, Source};
+use seam::scoreboard::{Slot, Traffic, Workers};
+use seam::{Accepted, Connection, Service, Stage, Stepping};
+use sys::process::Pid;
+use sys::rlimit::{Bounds, Limit};
+use sys::watch::{Watched, watch};
+use tokio::io::Interest;
+use tsubame_mpm::settings::{Listen, MpmSettings};
+use tsubame_mpm::{About, Generation, Hooks, Listeners, Restart, choose, run, tables};
+
+/// The module to run.
+pub(crate) const MPM: &str = "TSUBAME_TEST_MPM";
+/// `Name=number` separated by blanks.
+pub(crate) const SETTINGS: &str = "TSUBAME_TEST_SETTINGS";
+/// A directory with the pid file and, as `reload`, what the next reading of the configuration gives: an error, or nothing.
+pub(crate) const DIRECTORY: &str = "TSUBAME_TEST_DIRECTORY";
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+pub(crate) fn main() -> ExitCode {
+    let log = Arc::new(Stdout);
+    seam::log::set(log.clone());
+    let first = generation();
+    let listeners = match Listeners::open(&first.settings, Vec::new()) {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(most) = number("descriptors") {
+        let most = u64::try_from(most).ok();
+        sys::rlimit::set(Limit::Descriptors, Bounds { soft: most, hard: most }).expect("limit");
+    }
+    println!("listening {}", listeners.addresses()[0]);
+    let about = About {
+        program: "tsubame-test".to_string(),
+        server: "Test/1".to_string(),
+        built: "today".to_string(),
+        command_line: "test".to_string(),
+        one_process: number("one_process").is_some(),
+    };
+    run(first, listeners, about, &mut Reload)
+}
+
+fn number(name: &str) -> Option<i64> {
+    let all = variable(SETTINGS);
+    let mut pairs = all.split_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok())
+}
+
+fn generation() -> Generation {
+    let face = if variable(MPM) == "prefork" { &tables::PREFORK } else { &tables::PERCORE };
+    let origin = Origin { source: Arc::new(Source { name: "test".into(), included_from: None }), line: 1 };
+    let mut settings = Slots::default();
+    let s: &mut MpmSettings = settings.edit();
+    let address = variable("TSUBAME_TEST_LISTEN").parse().expect("address");
+    let listen: &mut Listed<Listen> = &mut s.listen;
+    listen.push(Listen { addresses: vec![address], port: 0, protocol: None }, &origin);
+    s.pid_file.set(format!("{}/pid", variable(DIRECTORY)), &origin);
+    let fields: [(&str, &mut Setting<i64>); 6] = [
+        ("start", &mut s.start_servers),
+        ("min", &mut s.min_spare_servers),
+        ("max", &mut s.max_spare_servers),
+        ("workers", &mut s.max_request_workers),
+        ("connections", &mut s.max_connections_per_child),
+        ("timeout", &mut s.graceful_shutdown_timeout),
+    ];
+    for (name, field) in fields {
+        if let Some(value) = number(name) {
+            field.set(value, &origin);
+        }
+    }
+    Generation {
+        mpm: choose(&[face], "test").expect("one module"),
+        service: Arc::new(Lines),
+        settings,
+        identity: None,
+        log: Arc::new(Stdout),
+    }
+}
+
+struct Reload;
+
+impl Hooks for Reload {
+    fn reload(&mut self, _: Restart) -> Result<Generation, String> {
+        match std::fs::read_to_string(format!("{}/reload", variable(DIRECTORY))) {
+            Ok(error) => Err(error),
+            Err(_) => Ok(generation()),
+        }
+    }
+}
+
+struct Stdout;
+
+impl seam::log::Log for Stdout {
+    fn enabled(&self, _: &str, level: Level) -> bool {
+        level <= Level::Info
+    }
+    fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>) {
+        println!("[{module}:{}] {text}", level.name());
+    }
+}
+
+struct Lines;
+
+impl Service for Lines {
+    fn connect(&self, accepted: Accepted) -> Box<dyn Connection> {
+        let socket = watch(Arc::new(OwnedFd::from(accepted.socket)), Interest::READABLE).expect("watch");
+        Box::new(Client { socket, workers: accepted.workers, peer: accepted.peer.ip(), traffic: Traffic::default() })
+    }
+    fn child_started(&self) {
+        if number("stillborn").is_some() {
+            std::process::exit(1);
+        }
+    }
+    fn before_wait(&self) {}
+}
+
+struct Client {
+    socket: Watched,
+    workers: Arc<Workers>,
+    peer: std::net::IpAddr,
+    traffic: Traffic,
+}
+
+impl Connection for Client {
+    fn step(&mut self, stage: Stage) -> Stepping<'_> {
+        match stage {
+            // A future of its own: thousands of these wait.
+            Stage::KeepAlive => Box::pin(async move {
+                match self.socket.readable().await {
+                    Ok(_) => Stage::Serve,
+                    Err(_) => Stage::Closed,
+                }
+            }),
+            _ => Box::pin(async move { self.serve().await.unwrap_or(Stage::Closed) }),
+        }
+    }
+}
+
+impl Client {
+    async fn serve(&mut self) -> io::Result<Stage> {
+        let line = self.line().await?;
+        let slot: Slot = self.workers.acquire();
+        slot.begin(self.traffic, self.peer, "test", &line, "lines/1");
+        match line.as_str() {
+            "wait" => drop(self.line().await?),
+            "panic" => panic!("asked to"),
+            _ => {}
+        }
+        let last = if seam::draining() { "last " } else { "" };
+        let answer = format!("{last}{}\n", Pid::own());
+        sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
+        slot.finish(answer.len() as u64, std::time::Duration::ZERO);
+        self.traffic.accesses += 1;
+        Ok(if seam::draining() { Stage::Closed } else { Stage::KeepAlive })
+    }
+
+    /// A line of the client; an error is the end.
+    async fn line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            match sys::socket::receive(self.socket.get_ref(), &mut byte) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) if byte[0] == b'\n' => return Ok(String::from_utf8_lossy(&line).into_owned()),
+                Ok(_) => line.push(byte[0]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.readable().await?.clear_ready(),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
