@@ -247,6 +247,7 @@ impl HttpConnection {
             auth_type: None,
             no_local_copy: false,
             accept_path_info: None,
+            output_filters: Vec::new(),
             body,
             time: SystemTime::now(),
             start: Instant::now(),

@@ -11,6 +11,7 @@ mod connection;
 pub mod core;
 mod error_document;
 pub mod fields;
+pub mod filters;
 pub mod host;
 mod htaccess;
 mod input;

@@ -113,6 +113,7 @@ impl Request {
             auth_type: self.auth_type.clone(),
             no_local_copy: false,
             accept_path_info: None,
+            output_filters: Vec::new(),
             body: RequestBody::default(),
             time: self.time,
             start: self.start,
@@ -136,6 +137,7 @@ impl Request {
         self.content_encoding = found.content_encoding;
         self.content_languages = found.content_languages;
         self.accept_path_info = found.accept_path_info;
+        self.output_filters = found.output_filters;
         self.headers_out.extend(&found.headers_out);
         self.err_headers_out.extend(&found.err_headers_out);
         self.env = found.env;

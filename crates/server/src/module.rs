@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use conf::{Error, Face, World};
 
 use crate::authz::{AuthnProvider, AuthzProvider};
+use crate::filters::{Chain, OutputFilter};
 use crate::response::{Answer, Body};
 use crate::{Draft, Request, Server};
 
@@ -84,6 +85,10 @@ pub enum Hook {
     Handler(Order, Handler),
     /// Wraps the body of an answer.
     Filter(Order, fn(&mut Request, Body) -> Body),
+    /// A filter that configuration may name.
+    NamedFilter(&'static OutputFilter),
+    /// Puts filters into the chain of a handler's answer. All hooks run.
+    InsertFilters(Order, fn(&mut Request, &mut Chain)),
     /// The answer has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
     /// A way to say who may (`Require NAME …`).
@@ -109,6 +114,8 @@ pub struct Hooks {
     pub(crate) fixups: Vec<PhaseHook>,
     pub(crate) handler: Vec<Handler>,
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
+    pub(crate) named_filters: Vec<&'static OutputFilter>,
+    pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
     pub(crate) log: Vec<fn(&mut Request)>,
 }
 
@@ -130,6 +137,7 @@ impl Hooks {
                 | Hook::Fixups(order, _)
                 | Hook::Handler(order, _)
                 | Hook::Filter(order, _)
+                | Hook::InsertFilters(order, _)
                 | Hook::Log(order, _) => *order,
                 _ => Order::Middle,
             };
@@ -152,11 +160,18 @@ impl Hooks {
                 Hook::Fixups(_, f) => hooks.fixups.push(*f),
                 Hook::Handler(_, handler) => hooks.handler.push(*handler),
                 Hook::Filter(_, f) => hooks.filter.push(*f),
+                Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
+                Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
                 Hook::Log(_, f) => hooks.log.push(*f),
                 Hook::Authz(_) | Hook::Authn(_) => {}
             }
         }
         hooks
+    }
+
+    /// The filter of that name, without difference of case.
+    pub fn named_filter(&self, name: &str) -> Option<&'static OutputFilter> {
+        self.named_filters.iter().copied().find(|filter| filter.name.eq_ignore_ascii_case(name))
     }
 }
 

@@ -14,35 +14,69 @@ use http::response::ResponseHead;
 
 use crate::core::CoreDir;
 use crate::error_document;
-use crate::request::Request;
+use crate::request::{Incoming, Request};
 use crate::response::{Body, FilePart};
 use crate::stream::Stream;
 
-/// Applies `If-…` and `Range` fields to an answer that succeeded (RFC 9110 sections 13 and 14).
-pub(crate) fn conditional(request: &mut Request, body: Body) -> Body {
+/// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
+/// in Apache they speak of the handler's answer; filters that change it come later.
+pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
+    if request.status != 200 || request.no_local_copy || !matches!(&*request.method, "GET" | "HEAD") {
+        return None;
+    }
+    let incoming = head_in_effect(request);
+    let (etag, modified) = validators(request);
+    let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
+    match evaluate(&incoming.head, &incoming.bytes, &current, now()) {
+        Outcome::Proceed => None,
+        Outcome::NotModified => {
+            request.status = 304;
+            Some(Body::Empty)
+        }
+        Outcome::PreconditionFailed => Some(error_document::canned(request, 412)),
+    }
+}
+
+fn now() -> i64 {
+    sys::time::realtime_coarse().as_secs() as i64
+}
+
+fn validators(request: &Request) -> (Option<String>, Option<i64>) {
+    let modified = request.headers_out.get("Last-Modified");
+    let modified = modified.and_then(|text| http::date::parse_http_date(text.as_bytes()));
+    (request.headers_out.get("ETag").map(str::to_string), modified)
+}
+
+/// The head of the request; where a module changed its fields, one made of those.
+fn head_in_effect(request: &Request) -> Arc<Incoming> {
+    let Some(fields) = &request.headers_in else { return request.incoming.clone() };
+    let mut text = format!("{} / HTTP/1.0\r\n", request.method);
+    for (name, value) in fields.iter() {
+        text.extend([name, ": ", value, "\r\n"]);
+    }
+    text.push_str("\r\n");
+    let bytes = http::text::to_bytes(&text).into_owned();
+    let limits = http::Limits { line: bytes.len(), fields: 0, field_size: bytes.len(), ..request.vhost.plan.limits };
+    let mut head = http::Head::default();
+    match http::Head::parse(&bytes, &limits, &mut head) {
+        Ok(http::Parse::Complete { len }) => Arc::new(Incoming { bytes, head, head_len: len }),
+        // What a module wrote is no field: the client's own words count.
+        _ => request.incoming.clone(),
+    }
+}
+
+/// Applies `Range` to an answer that succeeded (RFC 9110 section 14), as the filters have left it.
+pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
     if request.status != 200 || !matches!(&*request.method, "GET" | "HEAD") {
         return body;
     }
-    let incoming = request.incoming.clone();
+    let incoming = head_in_effect(request);
     let (head, buf) = (&incoming.head, &incoming.bytes[..]);
-    let now = sys::time::realtime_coarse().as_secs() as i64;
-    let modified =
-        request.headers_out.get("Last-Modified").and_then(|text| http::date::parse_http_date(text.as_bytes()));
-    let etag = request.headers_out.get("ETag").map(str::to_string);
-    let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
-    if !request.no_local_copy {
-        match evaluate(head, buf, &current, now) {
-            Outcome::Proceed => {}
-            Outcome::NotModified => {
-                request.status = 304;
-                return Body::Empty;
-            }
-            Outcome::PreconditionFailed => return error_document::canned(request, 412),
-        }
-    }
     let Some(range) = head.field(buf, http::Known::Range) else { return body };
     let Some(length) = body.length().filter(|_| !matches!(body, Body::Stream(_))) else { return body };
-    if !if_range(head, buf, &current, now) {
+    let (etag, modified) = validators(request);
+    let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
+    if !if_range(head, buf, &current, now()) {
         return body;
     }
     let dir = request.dir::<CoreDir>();

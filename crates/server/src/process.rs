@@ -29,7 +29,7 @@ pub(crate) async fn respond(request: &mut Request) -> Response {
     let mut redirects = 0;
     loop {
         match answer {
-            Answer::Body(body) => return finish(request, body),
+            Answer::Body(body) => return deliver(request, body).await,
             Answer::Raw(body) => return Response { body, raw: true },
             Answer::Declined => answer = Answer::Status(500),
             Answer::Status(status) => match error_document::find(request, status) {
@@ -223,13 +223,24 @@ async fn trace(request: &mut Request) -> Answer {
 /// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
 const TRACE_BODY_MAX: usize = 64 * 1024;
 
-/// Filters, type parameters, validators, ranges: what every answer goes through.
+/// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names.
+async fn deliver(request: &mut Request, body: Body) -> Response {
+    match crate::output::preconditions(request) {
+        Some(instead) => finish(request, instead),
+        None => {
+            let body = crate::filters::content(request, body).await;
+            finish(request, body)
+        }
+    }
+}
+
+/// Filters and ranges: what every answer goes through.
 fn finish(request: &mut Request, mut body: Body) -> Response {
     let server = request.server.clone();
     for filter in &server.hooks.filter {
         body = filter(request, body);
     }
-    Response { body: crate::output::conditional(request, body), raw: false }
+    Response { body: crate::output::ranges(request, body), raw: false }
 }
 
 /// Turns the request into one for another path of this server.

@@ -165,6 +165,8 @@ pub struct Request {
     pub no_local_copy: bool,
     /// `PATH_INFO` is for the handler to judge (`AcceptPathInfo`); `None` leaves it to the handler's default.
     pub accept_path_info: Option<bool>,
+    /// Output filters that the file's name asks for (`AddOutputFilter`), before those of the configuration.
+    pub output_filters: Vec<String>,
 
     /// The body of the request.
     pub body: RequestBody,
@@ -377,6 +379,7 @@ impl Request {
         self.status_line = None;
         self.headers_out.clear();
         self.accept_path_info = None;
+        self.output_filters.clear();
         self.dir = self.vhost.base.clone();
     }
 }
