@@ -1,6 +1,7 @@
 //! What a child is, and what it does before it serves.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::listen::Listeners;
 /// The exit status of a child that could not become one: starting another would not help (Apache's `APEXIT_CHILDFATAL`).
 pub(crate) const FATAL: i32 = 15;
 
+/// The exit status after a panic (that of a Rust program).
+const PANICKED: i32 = 101;
 /// How long a child that leaves last goes on accepting what waits already.
 pub(crate) const LAST_ROUND: Duration = Duration::from_secs(1);
 
@@ -33,7 +36,8 @@ pub(crate) enum Order {
 
 impl Order {
     /// The signals that are orders; those that only a terminal or a careless administrator sends mean the end too.
-    const SIGNALS: [Signal; 6] = [Signal::USR1, Signal::WINCH, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+    pub(crate) const SIGNALS: [Signal; 6] =
+        [Signal::USR1, Signal::WINCH, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
     pub(crate) fn of(signal: Signal) -> Order {
         match signal {
@@ -75,6 +79,8 @@ pub(crate) struct Birth {
     pub(crate) listeners: Listeners,
     pub(crate) board: &'static Board,
     pub(crate) slot: usize,
+    /// Where its orders come from.
+    pub(crate) orders: SignalFd,
     /// Who to become; stays who it is without.
     pub(crate) identity: Option<Identity>,
     /// `CoreDumpDirectory`.
@@ -88,9 +94,10 @@ impl Birth {
     pub(crate) fn live(self) -> i32 {
         let module = self.mpm.face().log_name();
         match self.prepare() {
-            Ok(child) => {
-                let (mpm, service) = (child.0, child.1.service.clone());
-                let status = mpm.serve(child.1);
+            Ok((mpm, child)) => {
+                let service = child.service.clone();
+                // A panic is on standard error already; what the service kept back is not lost with the child.
+                let status = catch_unwind(AssertUnwindSafe(|| mpm.serve(child))).unwrap_or(PANICKED);
                 service.before_wait();
                 status
             }
@@ -108,10 +115,9 @@ impl Birth {
             let what = what.to_string();
             move |error: std::io::Error| format!("{}: {what}", sys::describe(&error))
         };
-        let signals = SignalFd::new(&Order::SIGNALS).map_err(explain("signals"))?;
         if let Some((_, program)) = &self.parent {
             let title = format!("{program}: {} child", self.mpm.face().log_name());
-            set_title(program, &title).map_err(explain("process title"))?;
+            set_title(&title).map_err(explain("process title"))?;
         }
         if let Some(identity) = &self.identity {
             let who = format!("becoming user {} and group {}", identity.uid, identity.gid);
@@ -132,7 +138,7 @@ impl Birth {
             plan: self.plan,
             listeners: self.listeners,
             workers: Workers::start(self.board, self.slot),
-            signals,
+            signals: self.orders,
             log_name: self.mpm.face().log_name(),
         };
         Ok((self.mpm, child))

@@ -154,7 +154,7 @@ fn options(s: &MpmSettings) -> ListenOptions {
 fn failure(address: SocketAddr, error: &ListenError) -> String {
     match error {
         ListenError::Socket(error) => {
-            format!("{}: AH00069: make_sock: for address {address}, cannot make a socket", sys::describe(error))
+            format!("{}: AH00078: alloc_listener: failed to get a socket for {address}", sys::describe(error))
         }
         ListenError::Bind(error) => {
             format!("{}: AH00072: make_sock: could not bind to address {address}", sys::describe(error))

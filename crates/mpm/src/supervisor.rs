@@ -17,10 +17,10 @@ use seam::scoreboard::{self, Board};
 use sys::notify::Notifier;
 use sys::poll::readable;
 use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
-use sys::signal::{Signal, SignalFd};
+use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
 
-use crate::child::{Birth, FATAL};
+use crate::child::{Birth, FATAL, Order};
 use crate::limits::{Plan, Spare, When};
 use crate::policy::{Counts, Decision, Policy, Remark};
 use crate::settings::MpmSettings;
@@ -85,7 +85,8 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
     let (signals, board) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            seam::log!("core", Emerg, "{}: AH00004: Unable to create the scoreboard", sys::describe(&error));
+            let text = "Unable to create or access scoreboard (anonymous shared memory failure)";
+            seam::log!("core", Crit, "{}: AH00004: {text}", sys::describe(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -160,7 +161,7 @@ impl Supervisor<'_> {
         self.board.begin_generation(0, self.shown(), false);
         self.board.claim(0, 0, self.plan.workers);
         self.announce();
-        let status = Birth { parent: None, ..self.birth(0) }.live();
+        let status = self.become_child(0);
         self.remove_pid_file();
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -184,7 +185,8 @@ impl Supervisor<'_> {
 
     /// Until the next second, or until a child may be started again.
     fn until_next(&self) -> Duration {
-        let next = if self.owed > 0 { self.backoff.until().min(self.next_tick) } else { self.next_tick };
+        let held_back = self.owed > 0 && self.room() > 0;
+        let next = if held_back { self.backoff.until().min(self.next_tick) } else { self.next_tick };
         next.saturating_sub(monotonic())
     }
 
@@ -246,11 +248,8 @@ impl Supervisor<'_> {
                 self.family.add(slot, pid, self.number);
                 true
             }
-            Ok(Fork::Child) => {
-                let birth = self.birth(slot);
-                // Nothing of the parent may run in the child after this, not even while unwinding.
-                exit_now(catch_unwind(AssertUnwindSafe(|| birth.live())).unwrap_or(1))
-            }
+            // Nothing of the parent may run in the child after this, not even while unwinding.
+            Ok(Fork::Child) => exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot))).unwrap_or(FATAL)),
             Err(error) => {
                 self.board.retire(slot, None);
                 let text = self.generation.mpm.mpm.words().cannot_fork;
@@ -262,6 +261,19 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
+    fn become_child(&mut self, slot: usize) -> i32 {
+        self.notifier = Notifier::default();
+        match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
+            Ok(orders) => self.signals = orders,
+            Err(error) => {
+                seam::log!(self.module(), Emerg, "{}: a child cannot read signals", sys::describe(&error));
+                return FATAL;
+            }
+        }
+        self.birth(slot).live()
+    }
+
     fn birth(&self, slot: usize) -> Birth {
         let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
         Birth {
@@ -271,9 +283,10 @@ impl Supervisor<'_> {
             listeners: self.listeners.clone(),
             board: self.board,
             slot,
+            orders: self.signals.clone(),
             identity: self.generation.identity.clone(),
             core_dump_directory,
-            parent: Some((self.pid, self.about.program.clone())),
+            parent: (!self.about.one_process).then(|| (self.pid, self.about.program.clone())),
         }
     }
 

@@ -275,7 +275,7 @@ const SCOREBOARD_FILE: Directive = row(
 const PID_FILE: Directive = row(
     "PidFile",
     Args::Take1(|cmd, word| {
-        let path = cmd.world.runtime_relative(word);
+        let path = cmd.world.server_relative(word);
         cmd.server_set(|s: &mut MpmSettings| &mut s.pid_file, path)
     }),
     "",
@@ -382,3 +382,6 @@ fn scope_index(scope: &str) -> Option<u32> {
     let named = || std::fs::read_to_string(format!("/sys/class/net/{scope}/ifindex")).ok();
     number(scope).or_else(|| number(named()?.trim())).and_then(|index| u32::try_from(index).ok())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,5 @@
 //! Processes: forking, reaping, names.
 
-use std::ffi::CString;
 use std::io;
 use std::time::Duration;
 
@@ -190,14 +189,11 @@ pub fn allow_core_dumps() -> io::Result<()> {
     Ok(rx::set_dumpable_behavior(rx::DumpableBehavior::Dumpable)?)
 }
 
-/// Shows `title` as this process's command line in `ps`, as far as there is room, and `name` as its short name (15 bytes).
+/// Shows `title` as this process's command line in `ps`, as far as there is room; its short name stays.
 ///
 /// The room is that of the original arguments: [`std::env::args`] is of no use afterwards. For a child, before it has a
 /// second thread and before it drops its privileges.
-pub fn set_title(name: &str, title: &str) -> io::Result<()> {
-    if let Ok(name) = CString::new(name) {
-        rustix::thread::set_name(&name)?;
-    }
+pub fn set_title(title: &str) -> io::Result<()> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     // proc(5): the fields after the name in parentheses start with number 3; arg_start and arg_end are 48 and 49.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);

@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -118,7 +117,7 @@ struct Lines;
 
 impl Service for Lines {
     fn connect(&self, accepted: Accepted) -> Box<dyn Connection> {
-        let socket = watch(Arc::new(OwnedFd::from(accepted.socket)), Interest::READABLE).expect("watch");
+        let socket = watch(Arc::new(accepted.socket), Interest::READABLE).expect("watch");
         Box::new(Client { socket, workers: accepted.workers, peer: accepted.peer.ip(), traffic: Traffic::default() })
     }
     fn child_started(&self) {
