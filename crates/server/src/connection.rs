@@ -444,10 +444,12 @@ impl HttpConnection {
     fn persist(&self, request: &Request, possible: bool) -> Persist {
         let plan = &request.vhost.plan;
         let used = self.client.keepalives.load(Ordering::Relaxed);
-        let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used + 1));
+        // As in Apache `max` counts this request too, and the one after the last of them closes.
+        let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used));
         let wish = Persistence::of(&request.incoming.head, &request.incoming.bytes);
         let keep = possible
             && plan.keep_alive
+            && !plan.keep_alive_timeout.is_zero()
             && left != Some(0)
             && wish.allows(request.version)
             && !http::status::closes_connection(request.status)

@@ -128,9 +128,6 @@ impl Request {
     /// The value of an `Allow` field.
     pub fn allowed_methods(&self) -> String {
         let mut methods = "GET,POST,OPTIONS,HEAD".to_string();
-        if self.handler.as_deref().is_none_or(|h| h != "cgi-script") {
-            methods = "OPTIONS,HEAD,GET,POST".into();
-        }
         if self.host::<CoreServer>().trace.or(Tri::On) != Tri::Off {
             methods.push_str(",TRACE");
         }

@@ -21,7 +21,13 @@ use crate::stream::Stream;
 /// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
 /// in Apache they speak of the handler's answer; filters that change it come later.
 pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
-    if request.status != 200 || request.no_local_copy || !matches!(&*request.method, "GET" | "HEAD") {
+    // To a file `POST` is what `GET` is, its conditions included; what a script does with it is the script's affair.
+    let applies = match &*request.method {
+        "GET" | "HEAD" => true,
+        "POST" => request.headers_out.contains("Accept-Ranges"),
+        _ => false,
+    };
+    if request.status != 200 || request.no_local_copy || !applies {
         return None;
     }
     let incoming = head_in_effect(request);
@@ -33,7 +39,12 @@ pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
             request.status = 304;
             Some(Body::Empty)
         }
-        Outcome::PreconditionFailed => Some(error_document::canned(request, 412)),
+        // As in Apache: the status says it all, and the fields tell which version there is.
+        Outcome::PreconditionFailed => {
+            request.status = 412;
+            request.content_type = None;
+            Some(Body::Empty)
+        }
     }
 }
 
@@ -73,7 +84,8 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
     let incoming = head_in_effect(request);
     let (head, buf) = (&incoming.head, &incoming.bytes[..]);
     let Some(range) = head.field(buf, http::Known::Range) else { return body };
-    let Some(length) = body.length().filter(|_| !matches!(body, Body::Stream(_))) else { return body };
+    let length = body.length().filter(|length| *length > 0 && !matches!(body, Body::Stream(_)));
+    let Some(length) = length else { return body };
     let (etag, modified) = validators(request);
     let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
     if !if_range(head, buf, &current, now()) {
@@ -178,23 +190,12 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
         head.field("Server", request.server.software.as_bytes()).map_err(|_| bad("Server"))?;
     }
     let not_modified = request.status == 304;
-    // 304 carries what a cache may update, and nothing that describes a body (RFC 9110 section 15.4.5).
+    // 304 carries nothing that describes a body (RFC 9110 section 15.4.5).
     let kept = |name: &str| {
         !not_modified
-            || [
-                "ETag",
-                "Content-Location",
-                "Expires",
-                "Cache-Control",
-                "Vary",
-                "Warning",
-                "WWW-Authenticate",
-                "Proxy-Authenticate",
-                "Set-Cookie",
-                "Set-Cookie2",
-            ]
-            .iter()
-            .any(|one| one.eq_ignore_ascii_case(name))
+            || !["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Range", "Content-MD5"]
+                .iter()
+                .any(|one| one.eq_ignore_ascii_case(name))
     };
     for (name, value) in request.err_headers_out.iter() {
         if kept(name) && !request.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
