@@ -1,0 +1,106 @@
+//! HTTP/1.1 as RFC 9110 and 9112 have it: connections, methods, framing.
+
+use crate::mpm::under_every_mpm;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wire::{Framing, get};
+
+fn site() -> Site {
+    Site::with([("index.html", "hello\n"), ("a.txt", "0123456789"), ("d/index.html", "d\n")])
+}
+
+under_every_mpm! {
+    /// Requests one after the other over one connection.
+    fn a_connection_is_kept(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        let mut client = server.client();
+        for _ in 0..10 {
+            let response = client.get("/a.txt");
+            assert_eq!((response.status, response.text().as_str()), (200, "0123456789"));
+            assert_eq!(response.framing, Framing::Length);
+            assert!(!response.closes());
+        }
+    }
+
+    /// Many requests in one packet are answered in their order.
+    fn requests_may_be_pipelined(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        let mut client = server.client();
+        let paths = ["/a.txt", "/", "/none", "/d/", "/a.txt"];
+        client.send(paths.map(get).concat());
+        let statuses = paths.map(|_| client.response().status);
+        assert_eq!(statuses, [200, 200, 404, 200, 200]);
+    }
+
+    /// The one after `MaxKeepAliveRequests` of them closes, as in Apache.
+    fn the_last_request_closes(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "MaxKeepAliveRequests 3");
+        let mut client = server.client();
+        let closes = [0, 1, 2, 3].map(|_| client.get("/a.txt").closes());
+        assert_eq!(closes, [false, false, false, true]);
+        client.is_closed();
+    }
+
+    /// `KeepAlive Off`, `Connection: close`, and HTTP/1.0 without `keep-alive`.
+    fn a_connection_closes_when_it_should(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        for request in [
+            "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: x, Close ,y\r\n\r\n",
+            "GET / HTTP/1.0\r\n\r\n",
+            "GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
+        ] {
+            let mut client = server.client();
+            let response = client.request(request);
+            assert_eq!((response.status, response.field("Connection")), (200, Some("close")), "{request:?}");
+            client.is_closed();
+        }
+        let mut client = server.client();
+        let response = client.request("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        assert_eq!((response.status, response.field("Connection")), (200, Some("Keep-Alive")));
+        assert_eq!(response.field("Keep-Alive"), Some("timeout=5, max=100"));
+        assert_eq!(client.get("/").status, 200);
+    }
+
+    /// `HEAD` is answered as `GET`, without the body.
+    fn head_is_get_without_body(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        let mut client = server.client();
+        let get = client.get("/a.txt");
+        let head = client.request("HEAD /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(head.status, 200);
+        let kept = |fields: &[(String, String)]| {
+            fields.iter().filter(|(name, _)| name != "Date").cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&head.fields), kept(&get.fields));
+        assert_eq!(client.get("/a.txt").text(), "0123456789");
+    }
+
+    /// The bytes may come one at a time.
+    fn a_request_may_come_in_pieces(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        let mut client = server.client();
+        for size in [1, 2, 3, 7, 30] {
+            client.send_in_pieces(get("/a.txt").as_bytes(), size);
+            assert_eq!(client.response().text(), "0123456789");
+        }
+    }
+
+    /// A client that has said everything may shut its side, and is still answered.
+    fn a_half_closed_client_is_answered(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        let mut client = server.client();
+        client.send([get("/a.txt"), get("/")].concat());
+        client.half_close();
+        assert_eq!(client.response().text(), "0123456789");
+        assert_eq!(client.response().text(), "hello\n");
+        client.is_closed();
+    }
+}

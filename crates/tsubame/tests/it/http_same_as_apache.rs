@@ -1,0 +1,305 @@
+//! HTTP answers are Apache's: status, fields and body, request by request.
+
+use crate::oracle::{Allowed, Case, compare};
+use crate::site::Site;
+
+fn build(site: &Site) {
+    site.page("index.html", "<p>hello\n");
+    site.page("a.txt", "0123456789");
+    site.page("d/index.html", "d\n");
+    site.page("empty.txt", "");
+    std::fs::create_dir_all(site.root.join("htdocs/bare")).expect("directory");
+    site.page("a b.txt", "blank\n");
+    site.page("noext", "z\n");
+}
+
+/// `GET` of HTTP/1.1 with more fields.
+fn case(name: &str, line: &str, fields: &[&str]) -> Case {
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    Case { name: name.into(), bytes: format!("{line}\r\nHost: localhost\r\n{fields}\r\n").into_bytes() }
+}
+
+/// Bytes as they are.
+fn raw(name: &str, bytes: &str) -> Case {
+    Case { name: name.into(), bytes: bytes.into() }
+}
+
+#[test]
+fn plain_requests() {
+    let paths = [
+        "/",
+        "/index.html",
+        "/a.txt",
+        "/empty.txt",
+        "/noext",
+        "/none",
+        "/d",
+        "/d/",
+        "/d?q=1",
+        "/bare/",
+        "/bare",
+        "/a%20b.txt",
+        "/a.txt/info",
+        "/a.txt?x=y",
+        "//a.txt",
+        "/./a.txt",
+        "/d/../a.txt",
+        "/../a.txt",
+        "/%2e%2e/a.txt",
+        "/a%2fb",
+        "/a%00",
+        "/%zz",
+        "/a%",
+        "/d/%2e/index.html",
+        "/.%2e/",
+        "/d//index.html",
+        "/A.TXT",
+        "/a.txt%20",
+        "/d;x/",
+        "/a.txt#f",
+        "/?",
+    ];
+    let mut cases: Vec<Case> = paths.iter().map(|path| case(path, &format!("GET {path} HTTP/1.1"), &[])).collect();
+    for method in ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "FOO", "get", "CONNECT", "PROPFIND"] {
+        let name = format!("{method} of a file");
+        cases.push(case(&name, &format!("{method} /a.txt HTTP/1.1"), &["X-A: b", "X-A: c"]));
+        let name = format!("{method} of nothing");
+        cases.push(case(&name, &format!("{method} /none HTTP/1.1"), &[]));
+    }
+    cases.push(case("OPTIONS *", "OPTIONS * HTTP/1.1", &[]));
+    cases.push(case("GET *", "GET * HTTP/1.1", &[]));
+    let allowed = [
+        Allowed { case: "HEAD of nothing", what: "content-length", entry: "The length of an error page for HEAD" },
+        Allowed { case: "TRACE of a file", what: "*", entry: "TRACE answers with the request as it came" },
+        Allowed { case: "TRACE of nothing", what: "*", entry: "TRACE answers with the request as it came" },
+        Allowed { case: "CONNECT of a file", what: "status", entry: "CONNECT with a path" },
+        Allowed { case: "CONNECT of nothing", what: "status", entry: "CONNECT with a path" },
+    ];
+    compare("plain_requests", build, "", &cases, &allowed);
+}
+
+#[test]
+fn ranges() {
+    let ranges = [
+        "bytes=0-4",
+        "bytes=5-",
+        "bytes=-3",
+        "bytes=0-0",
+        "bytes=9-9",
+        "bytes=9-20",
+        "bytes=10-",
+        "bytes=-0",
+        "bytes=20-30",
+        "bytes=0-1,3-4",
+        "bytes=0-1, 8-",
+        "bytes=0-9",
+        "bytes=0-",
+        "bytes=-20",
+        "bytes=5-2",
+        "bytes=a-b",
+        "bytes=",
+        "items=0-1",
+        "bytes=0-1,20-30",
+        "bytes=3-4,0-1",
+        "bytes=0-5,2-7",
+        "bytes=0-0,0-0,0-0",
+        "Bytes=0-1",
+        "bytes= 0-1",
+        "bytes=0 - 1",
+        "bytes=0-1,",
+        "bytes=,0-1",
+        "bytes=-",
+        "bytes=--1",
+        "bytes=0-99999999999999999999",
+    ];
+    let mut cases: Vec<Case> =
+        ranges.iter().map(|range| case(range, "GET /a.txt HTTP/1.1", &[&format!("Range: {range}")])).collect();
+    let many = (0..300).map(|n| format!("{}-{}", n % 10, n % 10)).collect::<Vec<_>>().join(",");
+    cases.push(case("too many ranges", "GET /a.txt HTTP/1.1", &[&format!("Range: bytes={many}")]));
+    cases.push(case("a range of HEAD", "HEAD /a.txt HTTP/1.1", &["Range: bytes=0-1"]));
+    cases.push(case("a range of nothing", "GET /none HTTP/1.1", &["Range: bytes=0-1"]));
+    cases.push(case("a range of an empty file", "GET /empty.txt HTTP/1.1", &["Range: bytes=0-1"]));
+    let date = "Tue, 14 Nov 2023 22:13:20 GMT";
+    for (name, value) in [("the date", date), ("another date", "Tue, 14 Nov 2023 22:13:21 GMT"), ("a tag", "\"x\"")] {
+        let field = format!("If-Range: {value}");
+        cases.push(case(&format!("If-Range with {name}"), "GET /a.txt HTTP/1.1", &["Range: bytes=0-1", &field]));
+    }
+    let unsatisfiable = |case, what| Allowed { case, what, entry: "416 says how long the file is" };
+    let blanks = |case| Allowed { case, what: "status", entry: "Blanks in a list of ranges" };
+    let allowed = [
+        unsatisfiable("bytes=10-", "content-range"),
+        unsatisfiable("bytes=10-", "content-length"),
+        unsatisfiable("bytes=10-", "transfer-encoding"),
+        unsatisfiable("bytes=20-30", "content-range"),
+        unsatisfiable("bytes=20-30", "content-length"),
+        unsatisfiable("bytes=20-30", "transfer-encoding"),
+        blanks("bytes=0-1, 8-"),
+        blanks("bytes= 0-1"),
+        blanks("bytes=,0-1"),
+    ];
+    compare("ranges", build, "", &cases, &allowed);
+}
+
+#[test]
+fn conditionals() {
+    let (date, before, after) =
+        ("Tue, 14 Nov 2023 22:13:20 GMT", "Tue, 14 Nov 2023 22:13:19 GMT", "Tue, 14 Nov 2023 22:13:21 GMT");
+    let mut cases = Vec::new();
+    for method in ["GET", "HEAD", "POST"] {
+        for field in ["If-Modified-Since", "If-Unmodified-Since"] {
+            for value in
+                [date, before, after, "nonsense", "Tuesday, 14-Nov-23 22:13:20 GMT", "Tue Nov 14 22:13:20 2023"]
+            {
+                let name = format!("{method} {field}: {value}");
+                cases.push(case(&name, &format!("{method} /a.txt HTTP/1.1"), &[&format!("{field}: {value}")]));
+            }
+        }
+        for field in ["If-Match", "If-None-Match"] {
+            for value in
+                ["*", "\"x\"", "W/\"x\"", "\"a-60a24181e4000\"", "\"x\", \"a-60a24181e4000\"", "W/\"a-60a24181e4000\""]
+            {
+                let name = format!("{method} {field}: {value}");
+                cases.push(case(&name, &format!("{method} /a.txt HTTP/1.1"), &[&format!("{field}: {value}")]));
+            }
+        }
+    }
+    let both = ["If-None-Match: \"x\"", &format!("If-Modified-Since: {date}")];
+    cases.push(case("another tag and the same date", "GET /a.txt HTTP/1.1", &both));
+    cases.push(case("a condition on nothing", "GET /none HTTP/1.1", &["If-Match: *"]));
+    let head = |case| Allowed { case, what: "content-length", entry: "The length of a 412 for HEAD" };
+    let allowed = [
+        head("HEAD If-Unmodified-Since: Tue, 14 Nov 2023 22:13:19 GMT"),
+        head("HEAD If-Match: \"x\""),
+        head("HEAD If-Match: W/\"x\""),
+        head("HEAD If-Match: W/\"a-60a24181e4000\""),
+        Allowed {
+            case: "POST If-None-Match: W/\"a-60a24181e4000\"",
+            what: "status",
+            entry: "A weak tag in If-None-Match",
+        },
+    ];
+    compare("conditionals", build, "", &cases, &allowed);
+}
+
+#[test]
+fn versions_and_hosts() {
+    let cases = [
+        raw("HTTP/1.0", "GET /a.txt HTTP/1.0\r\n\r\n"),
+        raw("HTTP/1.0 kept", "GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /d/ HTTP/1.0\r\n\r\n"),
+        raw("HTTP/1.0 pipelined without keep-alive", "GET /a.txt HTTP/1.0\r\n\r\nGET /d/ HTTP/1.0\r\n\r\n"),
+        raw("HTTP/1.1 without Host", "GET /a.txt HTTP/1.1\r\n\r\n"),
+        raw("an empty Host", "GET /a.txt HTTP/1.1\r\nHost:\r\n\r\n"),
+        raw("two Hosts", "GET /a.txt HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
+        raw("a Host that is none", "GET /a.txt HTTP/1.1\r\nHost: a b\r\n\r\n"),
+        raw("a Host with a path", "GET /a.txt HTTP/1.1\r\nHost: a/b\r\n\r\n"),
+        raw("a Host with a port", "GET /d HTTP/1.1\r\nHost: a.example:99\r\n\r\n"),
+        raw("a Host with a bad port", "GET /d HTTP/1.1\r\nHost: a.example:x\r\n\r\n"),
+        raw("an IPv6 Host", "GET /d HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"),
+        raw("absolute form", "GET http://b.example/d HTTP/1.1\r\nHost: a.example\r\n\r\n"),
+        raw("absolute form without path", "GET http://b.example HTTP/1.1\r\nHost: b.example\r\n\r\n"),
+        raw("absolute form without Host", "GET http://b.example/a.txt HTTP/1.1\r\n\r\n"),
+        raw("another scheme", "GET ftp://b.example/a.txt HTTP/1.1\r\nHost: b.example\r\n\r\n"),
+        raw("HTTP/1.2", "GET /a.txt HTTP/1.2\r\nHost: a\r\n\r\n"),
+        raw("HTTP/2.0", "GET /a.txt HTTP/2.0\r\nHost: a\r\n\r\n"),
+        raw("HTTP/3", "GET /a.txt HTTP/3\r\nHost: a\r\n\r\n"),
+        raw("HTTP/1.10", "GET /a.txt HTTP/1.10\r\nHost: a\r\n\r\n"),
+        raw("http/1.1", "GET /a.txt http/1.1\r\nHost: a\r\n\r\n"),
+        raw("no version", "GET /a.txt\r\nHost: a\r\n\r\n"),
+        raw("another protocol", "GET /a.txt FOO/1.1\r\nHost: a\r\n\r\n"),
+        raw("empty lines first", "\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        raw("keep-alive asked for", "GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n"),
+        raw("an unknown expectation", "GET /a.txt HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n"),
+        raw("an expectation without a body", "GET /a.txt HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n"),
+    ];
+    let allowed = [
+        Allowed { case: "HTTP/2.0", what: "status", entry: "A major version that is not spoken" },
+        Allowed { case: "the preface of HTTP/2", what: "status", entry: "A major version that is not spoken" },
+        Allowed { case: "no version", what: "count", entry: "HTTP/0.9 is not spoken" },
+        Allowed { case: "no version", what: "rest", entry: "HTTP/0.9 is not spoken" },
+        Allowed { case: "an expectation without a body", what: "connection", entry: "An expectation without a body" },
+    ];
+    compare("versions_and_hosts", build, "", &cases, &allowed);
+}
+
+#[test]
+fn malformed_heads() {
+    let cases = [
+        raw("two blanks in the line", "GET  /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a tab in the line", "GET\t/a.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a blank before the line", " GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a blank in the target", "GET /a b.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a bare LF", "GET /a.txt HTTP/1.1\nHost: a\n\n"),
+        raw("a bare CR in a value", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n"),
+        raw("NUL in a value", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n"),
+        raw("NUL in the target", "GET /a\0.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a control byte in a value", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: a\x01b\r\n\r\n"),
+        raw("obs-fold", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n"),
+        raw("a fold as the first field", "GET /a.txt HTTP/1.1\r\n X: a\r\nHost: a\r\n\r\n"),
+        raw("a blank before the colon", "GET /a.txt HTTP/1.1\r\nHost : a\r\n\r\n"),
+        raw("no colon", "GET /a.txt HTTP/1.1\r\nHost: a\r\nfoo\r\n\r\n"),
+        raw("no name", "GET /a.txt HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n"),
+        raw("a name that is no token", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX(): x\r\n\r\n"),
+        raw("an 8-bit value", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: \u{e9}\r\n\r\n"),
+        raw("only a word", "GET\r\n\r\n"),
+        raw("nonsense", "\x16\x03\x01\x02\r\n\r\n"),
+        raw("a method that is no token", "G(T /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a target without slash", "GET a.txt HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a target in quotes", "GET /\"a\" HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("an 8-bit target", "GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("a long line", &format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(9000))),
+        raw("a long field", &format!("GET /a.txt HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(9000))),
+        raw("many fields", &format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(101))),
+    ];
+    compare("malformed_heads", build, "", &cases, &[]);
+}
+
+#[test]
+fn request_framing() {
+    let post = |fields: &str, body: &str| format!("POST /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}");
+    let next = "GET /d/ HTTP/1.1\r\nHost: a\r\n\r\n";
+    let table: &[(&str, &str, &str)] = &[
+        ("a length", "Content-Length: 3\r\n", "abc"),
+        ("the same length twice", "Content-Length: 3\r\nContent-Length: 3\r\n", "abc"),
+        ("two lengths", "Content-Length: 3\r\nContent-Length: 4\r\n", "abc"),
+        ("a list of lengths", "Content-Length: 3, 3\r\n", "abc"),
+        ("a negative length", "Content-Length: -3\r\n", "abc"),
+        ("a length with a sign", "Content-Length: +3\r\n", "abc"),
+        ("a length in hex", "Content-Length: 0x3\r\n", "abc"),
+        ("an empty length", "Content-Length:\r\n", "abc"),
+        ("a huge length", "Content-Length: 99999999999999999999\r\n", "abc"),
+        ("chunks", "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("chunks with trailers", "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\nX: y\r\n\r\n"),
+        ("chunks with extensions", "Transfer-Encoding: chunked\r\n", "3;x=y\r\nabc\r\n0;z\r\n\r\n"),
+        ("both", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("both, the other way", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("an unknown coding", "Transfer-Encoding: gzip\r\n", ""),
+        ("two codings", "Transfer-Encoding: gzip, chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("chunked is not last", "Transfer-Encoding: chunked, gzip\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("chunked twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("identity", "Transfer-Encoding: identity\r\nContent-Length: 3\r\n", "abc"),
+        ("Chunked", "Transfer-Encoding: Chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("a chunk size that is none", "Transfer-Encoding: chunked\r\n", "x\r\nabc\r\n0\r\n\r\n"),
+        ("a chunk without its end", "Transfer-Encoding: chunked\r\n", "3\r\nabcd\r\n0\r\n\r\n"),
+        ("a huge chunk size", "Transfer-Encoding: chunked\r\n", "ffffffffffffffffff\r\nabc\r\n0\r\n\r\n"),
+        ("a negative chunk size", "Transfer-Encoding: chunked\r\n", "-3\r\nabc\r\n0\r\n\r\n"),
+        ("a length for GET", "X: y\r\n", ""),
+    ];
+    let cases: Vec<Case> =
+        table.iter().map(|(name, fields, body)| raw(name, &[post(fields, body), next.into()].concat())).collect();
+    let strict = |case, what| Allowed { case, what, entry: "Requests that two servers could read differently" };
+    let unread = |case| Allowed { case, what: "status", entry: "A body that nobody reads" };
+    let allowed = [
+        strict("both", "status"),
+        strict("both, the other way", "status"),
+        strict("two codings", "status"),
+        strict("two codings", "count"),
+        strict("chunked twice", "status"),
+        strict("chunked twice", "count"),
+        unread("a chunk size that is none"),
+        unread("a chunk without its end"),
+        unread("a huge chunk size"),
+        unread("a negative chunk size"),
+    ];
+    compare("request_framing", build, "", &cases, &allowed);
+}

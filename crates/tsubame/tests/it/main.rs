@@ -1,0 +1,16 @@
+//! The server from the outside: what it answers, logs, refuses and survives.
+//!
+//! One binary. [`server`] starts and judges servers, [`wire`] talks to them, [`oracle`] has Apache answer the same
+//! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
+
+mod descriptors;
+mod mpm;
+mod oracle;
+mod server;
+mod site;
+mod tables;
+mod wait;
+mod wire;
+
+mod http_basics;
+mod http_same_as_apache;

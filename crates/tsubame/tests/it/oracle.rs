@@ -1,0 +1,259 @@
+//! Debian's apache2 as the oracle: the same configuration, the same requests, the same answers.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::mpm::Mpm;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::{DEADLINE, until, within};
+use crate::wire::{Client, End, Response};
+
+/// The program, where Debian puts it.
+pub const APACHE: &str = "/usr/sbin/apache2";
+const MODULES: &str = "/usr/lib/apache2/modules";
+
+/// Whether there is an apache2; where not, says on the test's line that it was not compared.
+pub fn is_there(test: &str) -> bool {
+    let there = Path::new(APACHE).exists();
+    if !there {
+        println!("{test}: not compared with Apache: {APACHE} is not installed");
+    }
+    there
+}
+
+/// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without.
+pub fn load_lines() -> String {
+    let ours = crate::tables::faces();
+    let shared = ours.iter().filter(|face| !face.id.starts_with("mpm_")).map(|face| (face.id, face.source));
+    let needed = [("authz_core_module", "mod_authz_core.c"), ("mpm_event_module", "mod_mpm_event.c")];
+    let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
+    all.sort_unstable();
+    all.dedup();
+    let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", source.trim_end_matches(".c"))));
+    paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()
+}
+
+/// A running apache2.
+pub struct Apache<'a> {
+    site: &'a Site,
+    process: Child,
+}
+
+impl<'a> Apache<'a> {
+    /// Starts one with these lines of configuration.
+    pub fn start(site: &'a Site, text: &str) -> Apache<'a> {
+        site.configure_with(&load_lines(), text);
+        let output = || Stdio::from(std::fs::File::create(site.root.join("logs/output")).expect("output"));
+        let mut process = Command::new(APACHE)
+            .args(["-d", site.path(), "-f", "conf/httpd.conf", "-DFOREGROUND"])
+            .stdin(Stdio::null())
+            .stdout(output())
+            .stderr(output())
+            .process_group(0)
+            .spawn()
+            .expect("apache2");
+        until("apache2", || {
+            let ended = process.try_wait().expect("wait");
+            let said = || format!("{}{}", site.read("logs/output"), site.read("logs/error_log"));
+            assert!(ended.is_none(), "apache2 does not start: {}", said());
+            std::net::TcpStream::connect(site.address()).ok()
+        });
+        Apache { site, process }
+    }
+}
+
+impl Drop for Apache<'_> {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::new).expect("pid");
+        let _ = pid.kill(Signal::TERM);
+        if within(DEADLINE, || self.process.try_wait().ok().flatten()).is_none() {
+            let _ = pid.kill_group(Signal::KILL);
+        }
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("apache2 said:\n{}", self.site.read("logs/error_log"));
+        }
+    }
+}
+
+/// A request, or several in a row, as they go over the wire.
+pub struct Case {
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+/// A difference that is meant: `docs/compat.md` says why.
+pub struct Allowed {
+    /// The case, or `*`.
+    pub case: &'static str,
+    /// `status`, `body`, `count`, the name of a field, or `*`.
+    pub what: &'static str,
+    /// The entry of `docs/compat.md`.
+    pub entry: &'static str,
+}
+
+/// Compares the answers of both servers to every request. `build` puts the same files into both places.
+pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[Case], allowed: &[Allowed]) {
+    check_entries(allowed);
+    if !is_there(test) {
+        return;
+    }
+    let (our_site, their_site) = (Site::new(), Site::new());
+    for site in [&our_site, &their_site] {
+        build(site);
+        freeze(&site.root.join("htdocs"));
+    }
+    let ours = Server::start(Mpm::Percore, &our_site, configuration);
+    // What is logged is compared elsewhere.
+    ours.allow("");
+    let theirs = Apache::start(&their_site, configuration);
+    let mut differences = Vec::new();
+    for Case { name, bytes } in cases {
+        let [our_answer, their_answer] = [ours.site, theirs.site].map(|site| Answer::of(site, bytes));
+        let found = our_answer.against(&their_answer);
+        let is_allowed = |what: &str| {
+            allowed.iter().any(|one| {
+                (one.case == "*" || one.case == name) && (one.what == "*" || one.what.eq_ignore_ascii_case(what))
+            })
+        };
+        for (what, text) in found.into_iter().filter(|(what, _)| !is_allowed(what)) {
+            differences.push(format!("{name}: {what}: {text}"));
+        }
+    }
+    assert!(differences.is_empty(), "{} differences from Apache:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// Every difference that is allowed is an entry of `docs/compat.md`.
+fn check_entries(allowed: &[Allowed]) {
+    let text = include_str!("../../../../docs/compat.md");
+    for one in allowed {
+        assert!(text.contains(one.entry), "docs/compat.md has no entry {:?}", one.entry);
+    }
+}
+
+/// Gives every file the same times, so that validators and listings are the same in two places.
+fn freeze(path: &Path) {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return };
+    if meta.is_symlink() {
+        return;
+    }
+    if meta.is_dir() {
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            freeze(&entry.path());
+        }
+    }
+    let mode = meta.permissions().mode();
+    if mode & 0o400 != 0 {
+        let time = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        std::fs::File::open(path).and_then(|file| file.set_modified(time)).expect("time");
+    }
+}
+
+/// What a server answers: one response per request that it took for one.
+#[derive(Debug)]
+struct Answer {
+    responses: Vec<Response>,
+    /// What is no response.
+    rest: String,
+    end: End,
+}
+
+impl Answer {
+    /// Sends the bytes, ends our direction, and takes what comes.
+    fn of(site: &Site, bytes: &[u8]) -> Answer {
+        let mut client = Client::connect(site.address());
+        client.send(bytes);
+        client.half_close();
+        let method = if bytes.starts_with(b"HEAD ") { "HEAD" } else { "GET" };
+        let mut responses = Vec::new();
+        while let Ok(mut response) = client.try_response_to(method) {
+            neutral(&mut response, site);
+            responses.push(response);
+        }
+        let (rest, end) = client.rest();
+        Answer { responses, rest: String::from_utf8_lossy(&rest).into_owned(), end }
+    }
+
+    /// The differences: what differs, and how.
+    fn against(&self, theirs: &Answer) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut differ = |what: &str, ours: &dyn std::fmt::Debug, theirs: &dyn std::fmt::Debug| {
+            found.push((what.to_string(), format!("\n    ours   {ours:?}\n    Apache {theirs:?}")));
+        };
+        let statuses = |answer: &Answer| answer.responses.iter().map(|one| one.status).collect::<Vec<_>>();
+        if self.responses.len() != theirs.responses.len() {
+            differ("count", &statuses(self), &statuses(theirs));
+        }
+        if self.rest != theirs.rest {
+            differ("rest", &self.rest, &theirs.rest);
+        }
+        if self.end != theirs.end {
+            differ("end", &self.end, &theirs.end);
+        }
+        for (our, their) in self.responses.iter().zip(&theirs.responses) {
+            if (our.status, &our.reason, our.minor_version) != (their.status, &their.reason, their.minor_version) {
+                differ("status", &(our.status, &our.reason), &(their.status, &their.reason));
+                continue;
+            }
+            for name in names(our, their) {
+                let (ours, theirs) = (our.all(&name), their.all(&name));
+                if ours != theirs {
+                    differ(&name, &ours, &theirs);
+                }
+            }
+            if our.body != their.body {
+                differ("body", &our.text(), &their.text());
+            }
+            if our.interim != their.interim {
+                differ("interim", &our.interim, &their.interim);
+            }
+            if our.trailers != their.trailers {
+                differ("trailers", &our.trailers, &their.trailers);
+            }
+        }
+        found
+    }
+}
+
+/// The names of the fields of two responses, without those that always differ.
+fn names(one: &Response, other: &Response) -> Vec<String> {
+    let all = one.fields.iter().chain(&other.fields).map(|(name, _)| name.to_ascii_lowercase());
+    let mut names: Vec<String> = all.filter(|name| !["date", "server"].contains(&name.as_str())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Takes out what belongs to the place: its address, its directory, the boundary of a multipart body.
+fn neutral(response: &mut Response, site: &Site) {
+    let boundary = response.fields.iter().find_map(|(name, value)| {
+        name.eq_ignore_ascii_case("content-type").then(|| value.split_once("boundary=")).flatten()
+    });
+    let boundary = boundary.map(|(_, boundary)| boundary.to_string());
+    let clean = |text: String| {
+        let text = text.replace(&site.ip.to_string(), "ADDR").replace(site.path(), "ROOT");
+        match &boundary {
+            Some(boundary) => text.replace(boundary.as_str(), "BOUNDARY"),
+            None => text,
+        }
+    };
+    for (name, value) in &mut response.fields {
+        *value = clean(std::mem::take(value));
+        if name.eq_ignore_ascii_case("allow") {
+            // Apache's order is that of a hash, another one at every start.
+            let mut methods: Vec<&str> = value.split(',').collect();
+            methods.sort_unstable();
+            *value = methods.join(",");
+        }
+    }
+    if let Ok(text) = String::from_utf8(response.body.clone()) {
+        response.body = clean(text).into_bytes();
+    }
+}

@@ -1,0 +1,25 @@
+//! Waiting for what must happen: with a deadline, never for a fixed time.
+
+use std::time::{Duration, Instant};
+
+/// Everything that must happen does so within this time, on the slowest machine.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Asks again and again until there is an answer.
+pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(DEADLINE, ask).unwrap_or_else(|| panic!("waited in vain for: {what}"))
+}
+
+/// Asks until there is an answer or the time is over.
+pub fn within<T>(time: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + time;
+    loop {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        if Instant::now() >= end {
+            return None;
+        }
+        std::thread::park_timeout(Duration::from_millis(3));
+    }
+}
