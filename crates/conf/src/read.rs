@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS, Lines};
 use crate::macros::{self, Macro};
 use crate::pattern;
+use crate::settings::Slots;
 use crate::source::{Origin, Source};
 use crate::tree::Node;
 use crate::words::{next_word, words};
@@ -52,6 +53,8 @@ pub struct Language {
     selected: Option<Vec<&'static Face>>,
     defines: BTreeMap<String, Option<String>>,
     macros: BTreeMap<String, Arc<Macro>>,
+    /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
+    pub kept: Slots,
     /// `ServerRoot`, as it is at this line.
     pub server_root: String,
     /// `DefaultRuntimeDir`, absolute.
@@ -68,6 +71,7 @@ impl Language {
             selected: None,
             defines: BTreeMap::new(),
             macros: BTreeMap::new(),
+            kept: Slots::default(),
             server_root: server_root.to_string(),
             runtime_dir: join(server_root, "logs"),
         }
@@ -75,8 +79,15 @@ impl Language {
 
     /// The modules loaded so far: the linked ones first, then in the order of their `LoadModule` lines. Without any
     /// `LoadModule` line there is what an httpd with everything linked in would have.
+    /// Where they name no MPM, there is the one that an unselecting configuration has.
     pub fn loaded(&self) -> Vec<&'static Face> {
-        self.selected.clone().unwrap_or_else(|| self.unselected.to_vec())
+        let Some(selected) = &self.selected else { return self.unselected.to_vec() };
+        let is_mpm = |face: &&&'static Face| face.id.starts_with("mpm_");
+        let mut loaded = selected.clone();
+        if !loaded.iter().any(|face| is_mpm(&face)) {
+            loaded.extend(self.unselected.iter().find(is_mpm));
+        }
+        loaded
     }
 
     /// Whether a `LoadModule` line chose the modules.

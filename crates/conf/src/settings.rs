@@ -117,6 +117,39 @@ impl<T: Clone> Merge for Listed<T> {
     }
 }
 
+/// Values that are searched from the innermost level outwards: the inner ones first, then the outer ones.
+#[derive(Clone, Debug)]
+pub struct Stacked<T>(Vec<(T, Origin)>);
+
+impl<T> Default for Stacked<T> {
+    fn default() -> Self {
+        Stacked(Vec::new())
+    }
+}
+
+impl<T> Stacked<T> {
+    /// Adds a value behind those of the same level.
+    pub fn push(&mut self, value: T, origin: &Origin) {
+        self.0.push((value, origin.clone()));
+    }
+
+    /// The values in the order of the search.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.0.iter().map(|(value, _)| value)
+    }
+
+    /// The values with their origins, in the order of the search.
+    pub fn entries(&self) -> &[(T, Origin)] {
+        &self.0
+    }
+}
+
+impl<T: Clone> Merge for Stacked<T> {
+    fn merge(base: &Self, add: &Self) -> Self {
+        Stacked(add.0.iter().chain(&base.0).cloned().collect())
+    }
+}
+
 /// Values under keys: an inner value replaces the outer one of the same key.
 #[derive(Clone, Debug)]
 pub struct Keyed<K, T>(BTreeMap<K, (T, Origin)>);
@@ -313,7 +346,7 @@ mod tests {
     use crate::source::Source;
 
     settings! {
-        struct Sample { one: Setting<u32>, many: Listed<u32>, table: Keyed<&'static str, u32> }
+        struct Sample { one: Setting<u32>, many: Listed<u32>, near: Stacked<u32>, table: Keyed<&'static str, u32> }
     }
 
     fn at(line: u32) -> Origin {
@@ -328,11 +361,14 @@ mod tests {
         outer.edit::<Sample>().table.set("a", 1, &at(3));
         outer.edit::<Sample>().table.set("b", 1, &at(3));
         inner.edit::<Sample>().many.push(2, &at(4));
+        outer.edit::<Sample>().near.push(1, &at(2));
+        inner.edit::<Sample>().near.push(2, &at(4));
         inner.edit::<Sample>().table.set("a", 2, &at(5));
         let merged = Slots::merge(&outer, &inner);
         let sample = merged.get::<Sample>();
         assert_eq!((sample.one.or(9), sample.one.origin().map(|o| o.line)), (1, Some(1)));
         assert_eq!(sample.many.iter().copied().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(sample.near.iter().copied().collect::<Vec<_>>(), [2, 1]);
         assert_eq!((sample.table.get("a"), sample.table.get("b")), (Some(&2), Some(&1)));
         assert_eq!(outer.get::<Sample>().many.len(), 1, "merging changes neither side");
         assert_eq!(Slots::default().get::<Sample>().one.or(9), 9);

@@ -3,71 +3,85 @@
 use conf::Level;
 
 use crate::authz::Satisfy;
-use crate::module::{Flow, PhaseHook};
+use crate::module::{Flow, Hooks, PhaseHook};
 use crate::request::{Kind, Request};
 
 /// Asks. `Err`: the request ends.
 pub(crate) fn check(request: &mut Request) -> Result<(), Flow> {
-    if let Kind::Lookup { dir, .. } = &request.kind
-        && dir.id == request.dir.id
-    {
-        // The same settings let the asking request in.
+    if is_known(request) {
         return Ok(());
     }
-    let server = request.server.clone();
-    let hooks = &server.hooks;
-    let by_host = all(request, &hooks.access_checker);
-    match request.dir::<Satisfy>().any.or(false) {
+    let by_host = all(request, |hooks| &hooks.access_checker);
+    match request.dir::<Satisfy>().any(&request.method) {
         false => {
             by_host?;
-            by_user(request)
+            by_user(request, "AH00027")
         }
-        true => by_host.or_else(|_| by_user(request)),
+        true => by_host.or_else(|_| by_user(request, "AH00028")),
     }
 }
 
-fn by_user(request: &mut Request) -> Result<(), Flow> {
-    let server = request.server.clone();
-    let hooks = &server.hooks;
-    if hooks.access_checker_ex.is_empty() {
+/// Whether another request was judged by the same settings: what asked for this look-up, or what led to this redirect.
+/// An error document may be shown where everything else is denied: the administrator chose it.
+fn is_known(request: &mut Request) -> bool {
+    match &request.kind {
+        Kind::Main => false,
+        Kind::Lookup { dir, .. } => dir.id == request.dir.id,
+        Kind::Redirected(previous) => {
+            let judged = previous.status >= 400 || previous.method == request.method;
+            let same = judged && previous.dir.id == request.dir.id;
+            if same {
+                request.user.clone_from(&previous.user);
+            }
+            same
+        }
+    }
+}
+
+/// `number` is that of the message about a user whom nobody knows; Apache has two.
+fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
+    if request.server.hooks.access_checker_ex.is_empty() {
         // No module can ask for a user, and no directive of one could have been written.
         return Ok(());
     }
-    match first(request, &hooks.access_checker_ex) {
+    match first(request, |hooks| &hooks.access_checker_ex) {
         Flow::Ok => return Ok(()),
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => {}
     }
     // A user might be let in: who is it, and may he?
-    match first(request, &hooks.check_user) {
+    match first(request, |hooks| &hooks.check_user) {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
-        Flow::Declined => {
-            request.log("core", Level::Crit, "AH00027: check user.  No user file?");
-            return Err(Flow::Status(500));
-        }
+        Flow::Declined => return Err(nobody(request, "check user")),
     }
-    match first(request, &hooks.auth_checker) {
+    if request.user.is_none() {
+        let text = format!(
+            "{number}: No authentication done but request not allowed without authentication for {}. Authentication \
+             not configured?",
+            request.uri
+        );
+        request.log("core", Level::Error, text);
+        return Err(Flow::Status(500));
+    }
+    match first(request, |hooks| &hooks.auth_checker) {
         Flow::Ok => Ok(()),
         Flow::Status(status) => Err(Flow::Status(status)),
-        Flow::Declined => Err(Flow::Status(500)),
+        Flow::Declined => Err(nobody(request, "check access")),
     }
 }
 
-/// The last to be asked who a user is: nobody is set up to know.
-pub(crate) fn nobody_knows(request: &mut Request) -> Flow {
-    let text = format!(
-        "AH00027: No authentication done but request not allowed without authentication for {}. Authentication not \
-         configured?",
-        request.uri
-    );
-    request.log("core", Level::Error, text);
+/// No module is set up for a question that must not stay open.
+fn nobody(request: &Request, what: &str) -> Flow {
+    let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.uri);
+    request.log("core", Level::Crit, text);
     Flow::Status(500)
 }
 
 /// Runs all hooks; the first status ends it.
-pub(crate) fn all(request: &mut Request, hooks: &[PhaseHook]) -> Result<(), Flow> {
-    for hook in hooks {
+pub(crate) fn all(request: &mut Request, phase: fn(&Hooks) -> &[PhaseHook]) -> Result<(), Flow> {
+    for i in 0..phase(&request.server.hooks).len() {
+        let hook = phase(&request.server.hooks)[i];
         if let Flow::Status(status) = hook(request) {
             return Err(Flow::Status(status));
         }
@@ -76,6 +90,13 @@ pub(crate) fn all(request: &mut Request, hooks: &[PhaseHook]) -> Result<(), Flow
 }
 
 /// Runs hooks until one does not decline.
-pub(crate) fn first(request: &mut Request, hooks: &[PhaseHook]) -> Flow {
-    hooks.iter().map(|hook| hook(request)).find(|flow| *flow != Flow::Declined).unwrap_or(Flow::Declined)
+pub(crate) fn first(request: &mut Request, phase: fn(&Hooks) -> &[PhaseHook]) -> Flow {
+    for i in 0..phase(&request.server.hooks).len() {
+        let hook = phase(&request.server.hooks)[i];
+        let flow = hook(request);
+        if flow != Flow::Declined {
+            return flow;
+        }
+    }
+    Flow::Declined
 }

@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use conf::{Cmd, Face};
+use conf::{Cmd, Face, Limited};
 
+use crate::merge::Layer;
 use crate::module::{Hook, known};
 use crate::request::Request;
 
@@ -55,12 +56,15 @@ pub struct AuthnProvider {
     pub name: &'static str,
     /// Checks a password.
     pub check: fn(&mut Request, user: &str, password: &str) -> Authn,
+    /// The MD5 digest, as hexadecimal digits, of `user:realm:password`; `None` where this source has none. `Err` says
+    /// why there is no answer.
+    pub realm_hash: Option<fn(&mut Request, user: &str, realm: &str) -> Result<String, Authn>>,
 }
 
-/// The `Require` provider of that name among the loaded modules, without difference of case.
+/// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
 pub fn find_authz(loaded: &[&'static Face], name: &str) -> Option<&'static AuthzProvider> {
     hooks(loaded).find_map(|hook| match hook {
-        Hook::Authz(provider) if provider.name.eq_ignore_ascii_case(name) => Some(*provider),
+        Hook::Authz(provider) if provider.name == name => Some(*provider),
         _ => None,
     })
 }
@@ -68,7 +72,7 @@ pub fn find_authz(loaded: &[&'static Face], name: &str) -> Option<&'static Authz
 /// The password provider of that name among the loaded modules.
 pub fn find_authn(loaded: &[&'static Face], name: &str) -> Option<&'static AuthnProvider> {
     hooks(loaded).find_map(|hook| match hook {
-        Hook::Authn(provider) if provider.name.eq_ignore_ascii_case(name) => Some(*provider),
+        Hook::Authn(provider) if provider.name == name => Some(*provider),
         _ => None,
     })
 }
@@ -81,7 +85,34 @@ fn hooks<'a>(loaded: &'a [&'static Face]) -> impl Iterator<Item = &'static Hook>
 conf::settings! {
     /// `Satisfy` of mod_access_compat, which the core has to know.
     pub struct Satisfy {
-        /// Either the host check or the user is enough.
-        pub any: conf::Setting<bool>,
+        /// The lines, each with the methods it counts for: whether either the host check or the user is enough.
+        pub lines: conf::Setting<Vec<(Option<Arc<Limited>>, bool)>>,
+    }
+}
+
+impl Satisfy {
+    /// Whether either the host check or the user is enough for a request with this method: the last line that means it
+    /// decides.
+    pub fn any(&self, method: &str) -> bool {
+        let means = |limited: &Option<Arc<Limited>>| limited.as_ref().is_none_or(|limited| limited.covers(method));
+        let lines = self.lines.get().map_or(&[][..], Vec::as_slice);
+        lines.iter().rev().find(|(limited, _)| means(limited)).is_some_and(|(_, any)| *any)
+    }
+}
+
+impl Request {
+    /// Says in the answer how to log in: asks the module of that `AuthType`.
+    pub fn note_auth_failure(&mut self, auth_type: &str) {
+        let server = self.server.clone();
+        server.hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
+    }
+
+    /// Runs `inside` as if the request were in one more section.
+    pub fn with_layer<T>(&mut self, layer: &Layer, inside: impl FnOnce(&mut Request) -> T) -> T {
+        let merged = self.server.merger.merge(&self.dir, layer);
+        let outer = std::mem::replace(&mut self.dir, merged);
+        let result = inside(self);
+        self.dir = outer;
+        result
     }
 }

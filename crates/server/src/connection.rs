@@ -16,12 +16,12 @@ use http::{Head, HeadError, Parse};
 use seam::scoreboard::{Slot, Traffic, Workers};
 use seam::{Accepted, Connection, Service, Stage, Stepping};
 
-use crate::config::{Plan, Server, VirtualHost};
+use crate::config::{Server, VirtualHost};
 use crate::error_document;
 use crate::fields::Fields;
 use crate::input::RequestBody;
 use crate::output::{Delimiter, Outgoing, Persist, write_head};
-use crate::process::{Response, respond};
+use crate::process::{self, Response, Work};
 use crate::request::{Client, Incoming, Kind, Request, Sent};
 use crate::response::Body;
 use crate::stream::Stream;
@@ -30,6 +30,8 @@ use crate::vhost;
 
 /// How much of a head is received at once, in bytes.
 const HEAD_PIECE: usize = 4096;
+/// After this many requests that came in behind each other, other connections have their turn.
+const PIPELINED: u32 = 16;
 /// How much of an unread request body is read and thrown away to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
@@ -55,6 +57,7 @@ impl Service for HttpService {
             peer: accepted.peer,
             stream: stream.clone(),
             local: OnceLock::new(),
+            ip: OnceLock::new(),
             keepalives: AtomicU32::new(0),
         };
         Box::new(HttpConnection {
@@ -65,6 +68,7 @@ impl Service for HttpService {
             traffic: Traffic::default(),
             timer: Timer::default(),
             buffer: Vec::new(),
+            announced: false,
             exchange: None,
         })
     }
@@ -75,6 +79,7 @@ impl Service for HttpService {
 
     fn before_wait(&self) {
         crate::log::flush_all();
+        crate::turn::next();
     }
 }
 
@@ -88,6 +93,8 @@ struct HttpConnection {
     timer: Timer,
     /// Received and not looked at yet.
     buffer: Vec<u8>,
+    /// The reactor announced what is in the buffer.
+    announced: bool,
     /// An answer of which a part still has to go out.
     exchange: Option<Box<Exchange>>,
 }
@@ -116,22 +123,24 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
-    fn plan(&self) -> Plan {
-        self.server.main().plan
-    }
-
     /// Serves requests until the connection has to wait for its client.
     async fn serve(&mut self) -> Stage {
+        let mut served = 0u32;
         loop {
             let slot = self.workers.acquire();
             let incoming = match self.read_head().await {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => return Stage::Closed,
-                Err(refusal) => return self.refuse(refusal, slot).await,
+                Err(refusal) => return Box::pin(self.refuse(refusal, slot)).await,
             };
             match self.serve_one(incoming, slot).await {
-                // What has been received already may be the next request.
-                Stage::KeepAlive if !self.buffer.is_empty() => {}
+                // What has been received already may be the next request; now and then others have their turn before it.
+                Stage::KeepAlive if !self.buffer.is_empty() => {
+                    served += 1;
+                    if served.is_multiple_of(PIPELINED) {
+                        crate::turn::pass().await;
+                    }
+                }
                 stage => return stage,
             }
         }
@@ -139,8 +148,8 @@ impl HttpConnection {
 
     /// Reads a request head; `None`: the client is gone, or never said anything.
     async fn read_head(&mut self) -> Result<Option<Incoming>, Refusal> {
-        let plan = self.plan();
-        let start = Instant::now();
+        let plan = self.server.main().plan;
+        let mut start = None;
         let mut head = Head::default();
         let mut bytes = std::mem::take(&mut self.buffer);
         loop {
@@ -153,9 +162,10 @@ impl HttpConnection {
                     }
                 }
             }
-            let mut deadline = Instant::now() + plan.timeout;
+            let now = Instant::now();
+            let mut deadline = now + plan.timeout;
             if let Some(limit) = plan.head_timeout {
-                deadline = deadline.min(limit.deadline(start, bytes.len() as u64));
+                deadline = deadline.min(limit.deadline(*start.get_or_insert(now), bytes.len() as u64));
             }
             match self.timer.until(deadline, self.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
@@ -169,19 +179,32 @@ impl HttpConnection {
     async fn serve_one(&mut self, incoming: Incoming, slot: Slot) -> Stage {
         let framing = match Framing::of(&incoming.head, &incoming.bytes) {
             Ok(framing) => framing,
-            Err(error) => return self.refuse(Refusal { why: Why::Head(error), incoming }, slot).await,
+            Err(error) => return Box::pin(self.refuse(Refusal { why: Why::Head(error), incoming }, slot)).await,
         };
         let mut request = match self.request(incoming, framing) {
             Ok(request) => request,
-            Err(refusal) => return self.refuse(refusal, slot).await,
+            Err(refusal) => return Box::pin(self.refuse(refusal, slot)).await,
         };
         let line = http::text::from_bytes(request.incoming.line());
-        slot.begin(self.traffic, self.client.peer.ip().to_canonical(), &request.vhost.name, &line, request.protocol());
+        slot.begin(self.traffic, self.client.ip_text(), &request.vhost.name, &line, request.protocol());
         if let Some(error) = expectation(&request) {
             let body = error_document::canned(&mut request, error);
             return self.write(request, Response { body, raw: false }, slot).await;
         }
-        let response = respond(&mut request).await;
+        let mut work = process::start(&mut request);
+        let response = loop {
+            match work {
+                Work::Done(response) => break response,
+                Work::Later(waiting) => {
+                    let answer = (waiting.handler)(&mut request).await;
+                    work = process::go_on(&mut request, &waiting, answer);
+                }
+                Work::Filter(chain, body) => {
+                    let body = Box::pin(chain.run(&mut request, body)).await;
+                    break process::finish(&mut request, body);
+                }
+            }
+        };
         self.write(request, response, slot).await
     }
 
@@ -190,8 +213,10 @@ impl HttpConnection {
         let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
         let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
         let hostname = head.host(bytes).and_then(|host| http::Authority::parse(host, false)).map(|authority| {
-            let host = text(authority.host).to_ascii_lowercase();
-            host.strip_suffix('.').map(str::to_string).unwrap_or(host)
+            let mut host = text(authority.host);
+            host.make_ascii_lowercase();
+            host.truncate(host.strip_suffix('.').map_or(host.len(), str::len));
+            host
         });
         let vhost = self.virtual_host(hostname.as_deref());
         let Some(vhost) = vhost else { return Err(Refusal { why: Why::UnknownHost, incoming }) };
@@ -210,7 +235,9 @@ impl HttpConnection {
             received += rest.len() as u64;
             RequestBody::new(self.stream.clone(), framing, rest, expects, vhost.plan.body)
         } else {
-            self.buffer = incoming.bytes.split_off(incoming.head_len);
+            if incoming.bytes.len() > incoming.head_len {
+                self.buffer = incoming.bytes.split_off(incoming.head_len);
+            }
             RequestBody::default()
         };
         let base = vhost.base.clone();
@@ -231,6 +258,8 @@ impl HttpConnection {
             filename: String::new(),
             path_info: String::new(),
             stat: None,
+            kept: None,
+            shares_turn: std::mem::take(&mut self.announced),
             context: None,
             dir: base,
             handler: None,
@@ -272,7 +301,10 @@ impl HttpConnection {
         let Response { mut body, raw } = response;
         // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
         // request from it.
-        let unread = request.body.expects() || !request.body.is_done() && !self.discard(&request).await;
+        // A script may answer before it has read everything; it goes on reading while its answer goes out.
+        let shared = request.body.is_shared();
+        let unread = request.body.expects()
+            || !shared && !request.body.is_done() && !Box::pin(self.discard(&request)).await;
         let length = body.length();
         let chunked = length.is_none() && request.version == http::Version::Http11;
         let bodyless = request.header_only || http::status::is_bodyless(request.status);
@@ -285,7 +317,7 @@ impl HttpConnection {
         };
         let framed = delimiter != Delimiter::Close || bodyless && !raw;
         let persist = self.persist(&request, framed && !unread);
-        let mut front = Vec::with_capacity(512);
+        let mut front = crate::buffers::take();
         if !raw {
             write_head(&mut request, delimiter, persist, &mut front);
         }
@@ -305,15 +337,21 @@ impl HttpConnection {
         }
         let mut exchange = Box::new(Exchange { request, outgoing, slot, keep: persist.keep, linger });
         if let Some(mut source) = stream {
-            let ended = self.write_stream(&mut exchange, &mut *source, delimiter == Delimiter::Chunked).await;
+            // Boxed, so that a connection that needs none of this has no room for it.
+            let chunked = delimiter == Delimiter::Chunked;
+            let ended = Box::pin(self.write_stream(&mut exchange, &mut *source, chunked)).await;
             drop(source);
+            if shared && !exchange.request.body.is_done() && !Box::pin(self.discard(&exchange.request)).await {
+                (exchange.keep, exchange.linger) = (false, true);
+            }
             return self.finish(exchange, ended.is_ok(), head_len);
         }
         exchange.request.sent.bytes = head_len;
         // Once, without waiting: most answers fit into the socket's buffer.
         match poll_fn(|cx| Poll::Ready(exchange.outgoing.poll_write(cx, &self.stream, false))).await {
-            Poll::Ready(result) => self.finish(exchange, result.is_ok(), head_len),
-            Poll::Pending => {
+            Poll::Ready(Ok(true)) => self.finish(exchange, true, head_len),
+            Poll::Ready(Err(_)) => self.finish(exchange, false, head_len),
+            Poll::Ready(Ok(false)) | Poll::Pending => {
                 self.exchange = Some(exchange);
                 Stage::WriteCompletion
             }
@@ -325,21 +363,7 @@ impl HttpConnection {
         let Some(mut exchange) = self.exchange.take() else { return Stage::Closed };
         let timeout = exchange.request.vhost.plan.timeout;
         let head_len = exchange.request.sent.bytes;
-        let written = loop {
-            let before = exchange.outgoing.sent;
-            let deadline = Instant::now() + timeout;
-            let write = poll_fn(|cx| match exchange.outgoing.poll_write(cx, &self.stream, false) {
-                // Progress moves the deadline on.
-                Poll::Pending if exchange.outgoing.sent > before => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-            });
-            match self.timer.until(deadline, write).await {
-                Some(None) => {}
-                Some(Some(result)) => break result,
-                None => break Err(io::ErrorKind::TimedOut.into()),
-            }
-        };
+        let written = self.write_all(&mut exchange.outgoing, timeout).await;
         self.finish(exchange, written.is_ok(), head_len)
     }
 
@@ -355,10 +379,13 @@ impl HttpConnection {
             let piece = source.next().await;
             match piece {
                 None => {
+                    for (name, value) in source.notes() {
+                        exchange.request.notes.set(name, value);
+                    }
                     if chunked {
                         exchange.outgoing.push(Body::Bytes(http::chunked::BODY_END.into()));
                     }
-                    return self.write_all(exchange, timeout).await;
+                    return self.write_all(&mut exchange.outgoing, timeout).await;
                 }
                 // The client must not take a part for the whole: the connection breaks off instead.
                 Some(Err(error)) => return Err(error),
@@ -374,24 +401,27 @@ impl HttpConnection {
                     if chunked {
                         exchange.outgoing.push(Body::Bytes(http::chunked::CHUNK_END.into()));
                     }
-                    self.write_all(exchange, timeout).await?;
+                    self.write_all(&mut exchange.outgoing, timeout).await?;
                 }
             }
         }
     }
 
-    async fn write_all(&mut self, exchange: &mut Exchange, timeout: Duration) -> io::Result<()> {
-        let outgoing = &mut exchange.outgoing;
+    /// Writes everything; the client may take `timeout` between two pieces.
+    async fn write_all(&mut self, outgoing: &mut Outgoing, timeout: Duration) -> io::Result<()> {
         loop {
             let before = outgoing.sent;
             let write = poll_fn(|cx| match outgoing.poll_write(cx, &self.stream, false) {
+                // Progress moves the deadline on.
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(result) => Poll::Ready(Some(result)),
             });
             match self.timer.until(Instant::now() + timeout, write).await {
                 Some(None) => {}
-                Some(Some(result)) => return result,
+                Some(Some(Ok(true))) => return Ok(()),
+                Some(Some(Ok(false))) => crate::turn::pass().await,
+                Some(Some(Err(error))) => return Err(error),
                 None => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
@@ -399,7 +429,8 @@ impl HttpConnection {
 
     /// Ends an exchange: accounts for it, logs it, and says what comes next.
     fn finish(&mut self, exchange: Box<Exchange>, complete: bool, head_len: u64) -> Stage {
-        let Exchange { mut request, outgoing, slot, keep, linger } = *exchange;
+        let Exchange { mut request, mut outgoing, slot, keep, linger } = *exchange;
+        crate::buffers::give(outgoing.take_front());
         let sent = &mut request.sent;
         sent.bytes = outgoing.sent;
         sent.aborted = !complete;
@@ -423,15 +454,14 @@ impl HttpConnection {
         if let Some(rest) = request.body.take_rest() {
             self.buffer = rest;
         }
+        if let Some(incoming) = Arc::get_mut(&mut request.incoming) {
+            crate::buffers::give(std::mem::take(&mut incoming.bytes));
+        }
         if !complete {
             return Stage::Closed;
         }
         match (keep, linger) {
             (true, _) => {
-                // An idle connection keeps no buffer.
-                if self.buffer.is_empty() {
-                    self.buffer = Vec::new();
-                }
                 Stage::KeepAlive
             }
             (false, true) => Stage::Linger,
@@ -504,10 +534,19 @@ impl HttpConnection {
 
     /// Waits for the next request.
     async fn keep_alive(&mut self) -> Stage {
-        let deadline = Instant::now() + self.plan().keep_alive_timeout;
+        let deadline = Instant::now() + self.server.main().plan.keep_alive_timeout;
         let mut buffer = Vec::new();
-        match self.timer.until(deadline, self.stream.read(&mut buffer, HEAD_PIECE)).await {
-            Some(Ok(read)) if read > 0 => {
+        let mut waited = false;
+        let read = poll_fn(|cx| match self.stream.poll_read(cx, &mut buffer, HEAD_PIECE) {
+            Poll::Ready(read) => Poll::Ready(read.ok()),
+            Poll::Pending => {
+                waited = true;
+                self.timer.poll_passed(cx, deadline).map(|()| None)
+            }
+        });
+        match read.await {
+            Some(read) if read > 0 => {
+                self.announced = waited;
                 self.buffer = buffer;
                 Stage::Serve
             }

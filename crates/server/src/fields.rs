@@ -1,26 +1,81 @@
 //! Names and values in order: header fields, the request's environment, notes. Names compare without case.
 
 use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A value: a constant, a text of its own, or one that is shared with a cache.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A constant.
+    Static(&'static str),
+    /// A text.
+    Own(String),
+    /// A shared text.
+    Shared(Arc<str>),
+}
+
+impl Deref for Value {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Value::Static(text) => text,
+            Value::Own(text) => text,
+            Value::Shared(text) => text,
+        }
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Own(text)
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Value {
+        Value::Own(text.clone())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Own(text.to_string())
+    }
+}
+
+impl From<Cow<'_, str>> for Value {
+    fn from(text: Cow<'_, str>) -> Value {
+        Value::Own(text.into_owned())
+    }
+}
+
+impl From<Arc<str>> for Value {
+    fn from(text: Arc<str>) -> Value {
+        Value::Shared(text)
+    }
+}
 
 /// A table as httpd's: ordered, names without difference of case, several values of one name allowed.
 #[derive(Clone, Debug, Default)]
-pub struct Fields(Vec<(Cow<'static, str>, String)>);
+pub struct Fields(Vec<(Cow<'static, str>, Value)>);
 
 impl Fields {
     /// The first value of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 
     /// All values of a name joined by `", "`.
     pub fn joined(&self, name: &str) -> Option<String> {
         let mut values = self.0.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value);
-        let first = values.next()?.clone();
+        let first = values.next()?.to_string();
         Some(values.fold(first, |all, value| all + ", " + value))
     }
 
     /// Replaces all values of a name by one; it keeps the place of the first.
-    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         let (name, value) = (name.into(), value.into());
         match self.0.iter().position(|(have, _)| have.eq_ignore_ascii_case(&name)) {
             Some(at) => {
@@ -39,7 +94,7 @@ impl Fields {
     }
 
     /// Adds a value; those of the same name stay.
-    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.0.push((name.into(), value.into()));
     }
 
@@ -47,11 +102,8 @@ impl Fields {
     pub fn merge(&mut self, name: impl Into<Cow<'static, str>>, value: &str) {
         let name = name.into();
         match self.0.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(&name)) {
-            Some((_, have)) => {
-                have.push_str(", ");
-                have.push_str(value);
-            }
-            None => self.0.push((name, value.to_string())),
+            Some((_, have)) => *have = Value::Own(format!("{}, {value}", &**have)),
+            None => self.0.push((name, value.into())),
         }
     }
 
@@ -67,7 +119,7 @@ impl Fields {
 
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_str()))
+        self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
     }
 
     /// Whether there is none.
@@ -90,6 +142,8 @@ impl Fields {
 pub fn add_vary(out: &mut Fields, name: &str) {
     let have = out.get("Vary").unwrap_or_default();
     if !have.split(',').any(|one| one.trim().eq_ignore_ascii_case(name) || one.trim() == "*") {
-        out.merge("Vary", name);
+        // Without a blank, as Apache writes the list in the end.
+        let list = if have.is_empty() { name.to_string() } else { format!("{have},{name}") };
+        out.set("Vary", list);
     }
 }

@@ -56,16 +56,31 @@ impl Chain {
     pub fn add(&mut self, rank: Rank, link: Link) {
         self.0.push((rank, link));
     }
-}
 
-/// Sends a handler's answer through the filters of its request.
-pub(crate) async fn content(request: &mut Request, mut body: Body) -> Body {
-    let Chain(mut links) = chain(request);
-    links.sort_by_key(|(rank, _)| *rank);
-    for (_, link) in links {
-        body = link(request, body).await;
+    /// Whether an answer would go through unchanged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
-    body
+
+    /// The filters of a request's answer.
+    pub(crate) fn of(request: &mut Request) -> Chain {
+        let hooks = &request.server.hooks;
+        let configured = request.dir::<CoreDir>().output_filters.is_set();
+        if request.output_filters.is_empty() && !configured && hooks.insert_filters.is_empty() {
+            return Chain::default();
+        }
+        chain(request)
+    }
+
+    /// Sends a handler's answer through.
+    pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
+        let Chain(mut links) = self;
+        links.sort_by_key(|(rank, _)| *rank);
+        for (_, link) in links {
+            body = link(request, body).await;
+        }
+        body
+    }
 }
 
 fn chain(request: &mut Request) -> Chain {

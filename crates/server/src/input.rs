@@ -102,6 +102,8 @@ struct Inner {
     received: u64,
     decoded: u64,
     started: Instant,
+    /// Since when the client owes us the next piece.
+    waiting: Option<Instant>,
     failed: Option<BodyError>,
 }
 
@@ -135,6 +137,7 @@ impl RequestBody {
             received: 0,
             decoded: 0,
             started: Instant::now(),
+            waiting: None,
             failed: None,
         };
         RequestBody(Some(Arc::new(Mutex::new(inner))))
@@ -209,6 +212,11 @@ impl RequestBody {
         self.lock().is_some_and(|inner| inner.expects)
     }
 
+    /// Whether somebody else goes on reading it: a script that answers before it has read all.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| Arc::strong_count(inner) > 1)
+    }
+
     /// Whether everything was read.
     pub(crate) fn is_done(&self) -> bool {
         self.lock().is_none_or(|inner| inner.is_complete())
@@ -255,8 +263,7 @@ impl Inner {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
             }
-            let now = Instant::now();
-            let mut deadline = now + self.rules.timeout;
+            let mut deadline = *self.waiting.get_or_insert_with(Instant::now) + self.rules.timeout;
             if let Some(limit) = self.rules.read_timeout {
                 deadline = deadline.min(limit.deadline(self.started, self.received));
             }
@@ -267,7 +274,10 @@ impl Inner {
             let stream = self.stream.clone();
             match stream.poll_read(cx, &mut self.raw, PIECE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                Poll::Ready(Ok(read)) => self.received += read as u64,
+                Poll::Ready(Ok(read)) => {
+                    self.received += read as u64;
+                    self.waiting = None;
+                }
                 Poll::Pending => {
                     ready!(self.timer.poll_passed(cx, deadline));
                     return Poll::Ready(Err(BodyError::Timeout));

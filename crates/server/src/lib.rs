@@ -6,6 +6,7 @@
 
 mod access;
 pub mod authz;
+mod buffers;
 mod config;
 mod connection;
 pub mod core;
@@ -30,6 +31,7 @@ mod stream;
 mod subject;
 mod timer;
 mod translate;
+mod turn;
 mod vhost;
 mod walk;
 
@@ -37,6 +39,7 @@ pub use config::{Draft, DraftHost, Loaded, ReadTimeouts, Server, Sources, Virtua
 pub use connection::HttpService;
 pub use fields::Fields;
 pub use input::{BodyError, ReadTimeout, RequestBody};
+pub use merge::Layer;
 pub use module::{Flow, Handler, Hook, Module, Order};
 pub use request::{Client, Kind, Previous, Request, Sent};
 pub use response::{Answer, Body, FilePart, Piece, Stream};

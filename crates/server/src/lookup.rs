@@ -13,11 +13,15 @@ pub type Found = Box<Request>;
 impl Request {
     /// Looks up a URL path (with query): absolute, or relative to this request's.
     pub fn lookup_uri(&self, target: &str) -> Found {
+        match target.split_once('?') {
+            Some((path, args)) => self.lookup_path(path, Some(args.to_string())),
+            None => self.lookup_path(target, None),
+        }
+    }
+
+    /// The same for a path that is decoded, so that a `?` in it is a part of it.
+    pub fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
         let mut found = self.asking();
-        let (path, args) = match target.split_once('?') {
-            Some((path, args)) => (path, Some(args.to_string())),
-            None => (target, None),
-        };
         let path = if path.starts_with('/') {
             path.to_string()
         } else {
@@ -53,6 +57,22 @@ impl Request {
             crate::walk::conditions(request)?;
             process::late(request)
         })
+    }
+
+    /// A request that speaks for this one in the error log after this one has gone on: for answers that are still being
+    /// made while they are sent.
+    pub fn speaker(&self) -> Box<Request> {
+        let mut speaker = self.asking();
+        speaker.kind = self.kind.clone();
+        speaker.method = self.method.clone();
+        speaker.uri.clone_from(&self.uri);
+        speaker.unparsed_uri.clone_from(&self.unparsed_uri);
+        speaker.args.clone_from(&self.args);
+        speaker.filename.clone_from(&self.filename);
+        speaker.dir = self.dir.clone();
+        speaker.status = self.status;
+        speaker.log_id = self.log_id.clone();
+        speaker
     }
 
     fn run(mut self: Box<Self>, phases: impl Fn(&mut Request) -> Result<(), crate::module::Flow>) -> Found {
@@ -97,6 +117,8 @@ impl Request {
             filename: String::new(),
             path_info: String::new(),
             stat: None,
+            kept: None,
+            shares_turn: self.shares_turn,
             context: None,
             dir: self.vhost.base.clone(),
             handler: None,
@@ -130,6 +152,7 @@ impl Request {
         self.filename = found.filename;
         self.path_info = found.path_info;
         self.stat = found.stat;
+        self.kept = found.kept;
         self.context = found.context;
         self.dir = found.dir;
         self.handler = found.handler;

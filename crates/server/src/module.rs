@@ -95,6 +95,8 @@ pub enum Hook {
     Authz(&'static AuthzProvider),
     /// A way to check a password (`AuthBasicProvider NAME`).
     Authn(&'static AuthnProvider),
+    /// Puts into the fields of the answer how to log in, if the given `AuthType` is the module's own.
+    NoteAuthFailure(fn(&mut Request, &str)),
 }
 
 /// The hooks of the loaded modules, phase by phase, in the order in which they run.
@@ -117,6 +119,7 @@ pub struct Hooks {
     pub(crate) named_filters: Vec<&'static OutputFilter>,
     pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
     pub(crate) log: Vec<fn(&mut Request)>,
+    pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
 }
 
 impl Hooks {
@@ -163,6 +166,7 @@ impl Hooks {
                 Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
                 Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
                 Hook::Log(_, f) => hooks.log.push(*f),
+                Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
                 Hook::Authz(_) | Hook::Authn(_) => {}
             }
         }

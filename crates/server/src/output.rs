@@ -10,6 +10,7 @@ use bytes::Bytes;
 use conf::Level;
 use http::conditional::{Outcome, Validators, evaluate, if_range};
 use http::range::{Multipart, RangeLimits, Resolved, resolve};
+use http::Known;
 use http::response::ResponseHead;
 
 use crate::core::CoreDir;
@@ -17,6 +18,10 @@ use crate::error_document;
 use crate::request::{Incoming, Request};
 use crate::response::{Body, FilePart};
 use crate::stream::Stream;
+
+/// The fields that can make an answer superfluous.
+const CONDITIONS: [Known; 4] =
+    [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince];
 
 /// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
 /// in Apache they speak of the handler's answer; filters that change it come later.
@@ -28,6 +33,10 @@ pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
         _ => false,
     };
     if request.status != 200 || request.no_local_copy || !applies {
+        return None;
+    }
+    let asks = |name: Known| request.incoming.head.has(&request.incoming.bytes, name);
+    if request.headers_in.is_none() && !CONDITIONS.into_iter().any(asks) {
         return None;
     }
     let incoming = head_in_effect(request);
@@ -83,7 +92,7 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
     }
     let incoming = head_in_effect(request);
     let (head, buf) = (&incoming.head, &incoming.bytes[..]);
-    let Some(range) = head.field(buf, http::Known::Range) else { return body };
+    let Some(range) = head.field(buf, Known::Range) else { return body };
     let length = body.length().filter(|length| *length > 0 && !matches!(body, Body::Stream(_)));
     let Some(length) = length else { return body };
     let (etag, modified) = validators(request);
@@ -270,8 +279,8 @@ enum Chunk {
 
 /// Bodies up to this size go out in one write with their head, in bytes.
 const WITH_HEAD: usize = 16 * 1024;
-/// How much of a file is handed to the kernel at once, in bytes: other connections get their turn in between.
-const FILE_PIECE: u64 = 512 * 1024;
+/// After this many bytes to one client that takes them all, other connections have their turn.
+const TURN_BYTES: u64 = 1024 * 1024;
 
 impl Outgoing {
     /// Starts with a head.
@@ -294,8 +303,16 @@ impl Outgoing {
         }
     }
 
-    /// Sends until everything is out. `more`: further bytes will follow.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, stream: &Stream, more: bool) -> Poll<io::Result<()>> {
+    /// Takes the buffer of the head away, once it was sent.
+    pub(crate) fn take_front(&mut self) -> Vec<u8> {
+        self.front_sent = 0;
+        std::mem::take(&mut self.front)
+    }
+
+    /// Sends until everything is out (`true`), or so much that other connections should have their turn. `more`: further
+    /// bytes will follow.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, stream: &Stream, more: bool) -> Poll<io::Result<bool>> {
+        let enough = self.sent + TURN_BYTES;
         while self.front_sent < self.front.len() {
             let more = more || !self.rest.is_empty();
             let sent = ready!(stream.poll_send(cx, &self.front[self.front_sent..], more))?;
@@ -303,6 +320,9 @@ impl Outgoing {
             self.sent += sent as u64;
         }
         while let Some(chunk) = self.rest.front_mut() {
+            if self.sent >= enough {
+                return Poll::Ready(Ok(false));
+            }
             match chunk {
                 Chunk::Bytes(bytes) if bytes.is_empty() => {
                     self.rest.pop_front();
@@ -316,7 +336,7 @@ impl Outgoing {
                     self.rest.pop_front();
                 }
                 Chunk::File { file, offset, left } => {
-                    let count = (*left).min(FILE_PIECE) as usize;
+                    let count = (*left).min(TURN_BYTES) as usize;
                     match ready!(stream.poll_send_file(cx, file, offset, count))? {
                         // The file was cut short: what was promised cannot be kept.
                         0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
@@ -328,6 +348,6 @@ impl Outgoing {
                 }
             }
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(Ok(true))
     }
 }

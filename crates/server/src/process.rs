@@ -1,5 +1,6 @@
 //! A request's way through the phases, up to its answer (contract.md 5 and 11).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use conf::Level;
@@ -8,7 +9,8 @@ use crate::access::{all, check, first};
 use crate::core::{CoreDir, CoreServer, LIMIT_REQUEST_BODY, Tri};
 use crate::error_document;
 use crate::fields::Fields;
-use crate::module::{Flow, Handler};
+use crate::filters::Chain;
+use crate::module::{Answering, Flow, Handler};
 use crate::request::{Kind, Previous, Request};
 use crate::response::{Answer, Body};
 use crate::walk;
@@ -20,38 +22,72 @@ pub(crate) struct Response {
     pub(crate) raw: bool,
 }
 
-/// Answers a request: through internal redirects and error documents to the end.
-pub(crate) async fn respond(request: &mut Request) -> Response {
-    let mut answer = match prepare(request) {
-        Ok(()) => handle(request).await,
-        Err(flow) => Answer::Status(status_of(flow)),
+/// How far a request has come.
+pub(crate) enum Work {
+    /// To its answer.
+    Done(Response),
+    /// To a handler that has to wait for something.
+    Later(Waiting),
+    /// To the filters that configuration names for its answer.
+    Filter(Chain, Body),
+}
+
+/// A handler that was reached and has to wait; see [`go_on`].
+pub(crate) struct Waiting {
+    /// To be called.
+    pub(crate) handler: fn(&mut Request) -> Answering<'_>,
+    /// Its place among the handlers: those behind it are asked if it declines.
+    place: usize,
+    redirects: u32,
+}
+
+/// Takes a new request through all phases, as far as nothing has to be waited for.
+pub(crate) fn start(request: &mut Request) -> Work {
+    let answer = match prepare(request) {
+        Ok(()) => handle(request, 0),
+        Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
     };
-    let mut redirects = 0;
+    finish_or_wait(request, answer, 0)
+}
+
+/// Goes on after a handler has answered.
+pub(crate) fn go_on(request: &mut Request, waiting: &Waiting, answer: Answer) -> Work {
+    let answer = match answer {
+        Answer::Declined => handle(request, waiting.place + 1),
+        answer => Handled::Answer(answer),
+    };
+    finish_or_wait(request, answer, waiting.redirects)
+}
+
+/// From an answer to a response: through internal redirects and error documents.
+fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u32) -> Work {
     loop {
-        match answer {
-            Answer::Body(body) => return deliver(request, body).await,
-            Answer::Raw(body) => return Response { body, raw: true },
-            Answer::Declined => answer = Answer::Status(500),
-            Answer::Status(status) => match error_document::find(request, status) {
-                error_document::Page::Body(body) => return finish(request, body),
-                error_document::Page::Redirect(uri) => {
-                    redirects += 1;
-                    if redirects > request.vhost.plan.redirects_max {
-                        return Response { body: too_many(request), raw: false };
-                    }
-                    redirect(request, &uri, status, false);
-                    answer = again(request).await;
-                }
+        let answer = match handled {
+            Handled::Answer(answer) => answer,
+            Handled::Later(handler, place) => return Work::Later(Waiting { handler, place, redirects }),
+        };
+        let (uri, status, keep_method) = match answer {
+            Answer::Body(body) => return deliver(request, body),
+            Answer::Raw(body) => return Work::Done(Response { body, raw: true }),
+            Answer::Declined => match error_document::find(request, 500) {
+                error_document::Page::Body(body) => return Work::Done(finish(request, body)),
+                error_document::Page::Redirect(uri) => (uri, 500, false),
             },
-            Answer::Redirect { uri, keep_method } => {
-                redirects += 1;
-                if redirects > request.vhost.plan.redirects_max {
-                    return Response { body: too_many(request), raw: false };
-                }
-                redirect(request, &uri, 200, keep_method);
-                answer = again(request).await;
-            }
+            Answer::Status(status) => match error_document::find(request, status) {
+                error_document::Page::Body(body) => return Work::Done(finish(request, body)),
+                error_document::Page::Redirect(uri) => (uri, status, false),
+            },
+            Answer::Redirect { uri, keep_method } => (uri, 200, keep_method),
+        };
+        redirects += 1;
+        if redirects > request.vhost.plan.redirects_max {
+            return Work::Done(Response { body: too_many(request), raw: false });
         }
+        redirect(request, &uri, status, keep_method);
+        handled = match map(request).and_then(|()| late(request)) {
+            Ok(()) => handle(request, 0),
+            Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
+        };
     }
 }
 
@@ -68,13 +104,6 @@ fn too_many(request: &mut Request) -> Body {
     error_document::canned(request, 500)
 }
 
-async fn again(request: &mut Request) -> Answer {
-    match map(request).and_then(|()| late(request)) {
-        Ok(()) => handle(request).await,
-        Err(flow) => Answer::Status(status_of(flow)),
-    }
-}
-
 pub(crate) fn status_of(flow: Flow) -> u16 {
     match flow {
         Flow::Status(status) => status,
@@ -84,8 +113,7 @@ pub(crate) fn status_of(flow: Flow) -> u16 {
 
 /// All phases before the handler.
 fn prepare(request: &mut Request) -> Result<(), Flow> {
-    let server = request.server.clone();
-    all(request, &server.hooks.post_read)?;
+    all(request, |hooks| &hooks.post_read)?;
     decode(request)?;
     map(request)?;
     late(request)
@@ -117,14 +145,13 @@ fn decode(request: &mut Request) -> Result<(), Flow> {
 
 /// From the URL to the file and the settings of all sections.
 pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
-    let server = request.server.clone();
     request.dir = request.vhost.base.clone();
     if request.uri == "*" {
         return Ok(());
     }
     walk::locations(request)?;
     walk::conditions(request)?;
-    if let Flow::Status(status) = first(request, &server.hooks.translate) {
+    if let Flow::Status(status) = first(request, |hooks| &hooks.translate) {
         return Err(Flow::Status(status));
     }
     map_file(request)?;
@@ -140,19 +167,17 @@ pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
 
 /// The phases after mapping.
 pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
-    let server = request.server.clone();
-    let hooks = &server.hooks;
     if matches!(request.kind, Kind::Main) {
         method_allowed(request)?;
     }
-    all(request, &hooks.header_parser)?;
+    all(request, |hooks| &hooks.header_parser)?;
     if request.uri != "*" {
         check(request)?;
     }
-    if let Flow::Status(status) = first(request, &hooks.type_checker) {
+    if let Flow::Status(status) = first(request, |hooks| &hooks.type_checker) {
         return Err(Flow::Status(status));
     }
-    all(request, &hooks.fixups)?;
+    all(request, |hooks| &hooks.fixups)?;
     let limit = request.dir::<CoreDir>().limit_request_body.or(LIMIT_REQUEST_BODY);
     if !request.is_lookup() && request.body.set_limit(limit).is_err() {
         request.log(
@@ -177,68 +202,78 @@ fn method_allowed(request: &Request) -> Result<(), Flow> {
     }
 }
 
-/// Asks the handlers, one after the other.
-async fn handle(request: &mut Request) -> Answer {
+/// What the handlers say.
+enum Handled {
+    Answer(Answer),
+    /// This one, at this place, has to wait.
+    Later(fn(&mut Request) -> Answering<'_>, usize),
+}
+
+/// Asks the handlers from `place` on, one after the other.
+fn handle(request: &mut Request, place: usize) -> Handled {
     if request.method == "TRACE" {
-        return trace(request).await;
+        return Handled::Later(trace, usize::MAX - 1);
     }
     if request.method == "OPTIONS" && request.uri == "*" {
-        return Answer::Body(Body::Empty);
+        return Handled::Answer(Answer::Body(Body::Empty));
     }
-    let server = request.server.clone();
     if request.handler.is_none() {
         // A media type may be a handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
-        request.handler = request.content_type.as_ref().map(|text| {
-            std::borrow::Cow::Owned(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-        });
+        request.handler = match request.content_type.as_ref() {
+            Some(Cow::Borrowed(text)) => Some(Cow::Borrowed(text.split(';').next().unwrap_or_default())),
+            Some(Cow::Owned(text)) => Some(Cow::Owned(text.split(';').next().unwrap_or_default().to_string())),
+            None => None,
+        };
     }
-    for handler in &server.hooks.handler {
-        let answer = match handler {
+    for place in place..request.server.hooks.handler.len() {
+        let answer = match request.server.hooks.handler[place] {
             Handler::Now(handler) => handler(request),
-            Handler::Later(handler) => handler(request).await,
+            Handler::Later(handler) => return Handled::Later(handler, place),
         };
         if !matches!(answer, Answer::Declined) {
-            return answer;
+            return Handled::Answer(answer);
         }
     }
-    Answer::Status(500)
+    Handled::Answer(Answer::Status(500))
 }
 
 /// The request as it was received (RFC 9110 section 9.3.8).
-async fn trace(request: &mut Request) -> Answer {
-    let mut echo = format!("{}\r\n", request.request_line());
-    for (name, value) in request.headers() {
-        echo.push_str(&format!("{name}: {value}\r\n"));
-    }
-    echo.push_str("\r\n");
-    let mut bytes = http::text::to_bytes(&echo).into_owned();
-    match request.body.collect(TRACE_BODY_MAX).await {
-        Ok(body) => bytes.extend_from_slice(&body),
-        Err(error) => return Answer::Status(error.status()),
-    }
-    request.set_content_type("message/http");
-    Answer::Body(Body::Bytes(bytes.into()))
+fn trace(request: &mut Request) -> Answering<'_> {
+    Box::pin(async move {
+        let mut echo = format!("{}\r\n", request.request_line());
+        for (name, value) in request.headers() {
+            echo.push_str(&format!("{name}: {value}\r\n"));
+        }
+        echo.push_str("\r\n");
+        let mut bytes = http::text::to_bytes(&echo).into_owned();
+        match request.body.collect(TRACE_BODY_MAX).await {
+            Ok(body) => bytes.extend_from_slice(&body),
+            Err(error) => return Answer::Status(error.status()),
+        }
+        request.set_content_type("message/http");
+        Answer::Body(Body::Bytes(bytes.into()))
+    })
 }
 
 /// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
 const TRACE_BODY_MAX: usize = 64 * 1024;
 
 /// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names.
-async fn deliver(request: &mut Request, body: Body) -> Response {
-    match crate::output::preconditions(request) {
-        Some(instead) => finish(request, instead),
-        None => {
-            let body = crate::filters::content(request, body).await;
-            finish(request, body)
-        }
+fn deliver(request: &mut Request, body: Body) -> Work {
+    if let Some(instead) = crate::output::preconditions(request) {
+        return Work::Done(finish(request, instead));
     }
+    let chain = Chain::of(request);
+    if chain.is_empty() {
+        return Work::Done(finish(request, body));
+    }
+    Work::Filter(chain, body)
 }
 
 /// Filters and ranges: what every answer goes through.
-fn finish(request: &mut Request, mut body: Body) -> Response {
-    let server = request.server.clone();
-    for filter in &server.hooks.filter {
-        body = filter(request, body);
+pub(crate) fn finish(request: &mut Request, mut body: Body) -> Response {
+    for i in 0..request.server.hooks.filter.len() {
+        body = request.server.hooks.filter[i](request, body);
     }
     Response { body: crate::output::ranges(request, body), raw: false }
 }
@@ -253,6 +288,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
         env: std::mem::take(&mut request.env),
         user: request.user.take(),
         notes: std::mem::take(&mut request.notes),
+        dir: request.dir.clone(),
         method: request.method.to_string(),
         before,
     };
@@ -283,7 +319,6 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     request.args = args;
     request.no_local_copy |= status >= 400;
     request.reset_mapping(status);
-    let server = request.server.clone();
     // Variables of the request's own are made again for the new path.
-    let _ = all(request, &server.hooks.post_read);
+    let _ = all(request, |hooks| &hooks.post_read);
 }

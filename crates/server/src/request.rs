@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::input::RequestBody;
 use crate::log::ErrorLog;
 use crate::merge::Merged;
+use crate::static_file::Kept;
 use crate::stream::Stream;
 
 /// What is the same for all requests of a connection.
@@ -23,6 +24,7 @@ pub struct Client {
     /// The socket; asked for its own address only when someone wants to know.
     pub(crate) stream: Arc<Stream>,
     pub(crate) local: OnceLock<SocketAddr>,
+    pub(crate) ip: OnceLock<String>,
     /// Requests served on this connection before this one.
     pub keepalives: std::sync::atomic::AtomicU32,
 }
@@ -34,8 +36,13 @@ impl Client {
     }
 
     /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
+    pub fn ip_text(&self) -> &str {
+        self.ip.get_or_init(|| self.peer.ip().to_canonical().to_string())
+    }
+
+    /// The same, as a text of its own.
     pub fn ip(&self) -> String {
-        self.peer.ip().to_canonical().to_string()
+        self.ip_text().to_string()
     }
 }
 
@@ -91,6 +98,8 @@ pub struct Previous {
     pub user: Option<String>,
     /// Its notes.
     pub notes: Fields,
+    /// The settings of all sections that it met.
+    pub dir: Merged,
     /// Its method.
     pub method: String,
     /// The one before it.
@@ -132,6 +141,10 @@ pub struct Request {
     pub path_info: String,
     /// The file, if it is there.
     pub stat: Option<Meta>,
+    /// What is remembered of that file.
+    pub(crate) kept: Option<Arc<Kept>>,
+    /// May rely on what another request of this turn was told about a file.
+    pub(crate) shares_turn: bool,
     /// The URL prefix and directory of the `Alias` that mapped it.
     pub context: Option<(String, String)>,
     /// The settings of all sections, merged.
@@ -370,6 +383,7 @@ impl Request {
         self.filename.clear();
         self.path_info.clear();
         self.stat = None;
+        self.kept = None;
         self.context = None;
         self.handler = None;
         self.content_type = None;

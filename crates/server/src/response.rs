@@ -39,6 +39,10 @@ pub trait Stream: Send {
     fn length(&self) -> Option<u64> {
         None
     }
+    /// What turned out on the way, once the end was reached: notes for the log.
+    fn notes(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 /// A part of an open file.

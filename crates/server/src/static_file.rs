@@ -5,18 +5,20 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use conf::Level;
 use http::conditional::{FileTag, is_young};
 use sys::file::Meta;
 
-use crate::core::options::MULTI;
 use crate::core::{CoreDir, ETAG_DEFAULT, ETagParts};
+use crate::fields::Value;
 use crate::paths::c_path;
 use crate::request::Request;
 use crate::response::{Answer, Body, FilePart};
+use crate::turn;
 
 /// Files up to this size are kept in memory, in bytes.
 const SMALL: u64 = 16 * 1024;
@@ -29,24 +31,28 @@ const UNSETTLED: i128 = 50_000_000;
 
 /// Files served lately, by name.
 #[derive(Default)]
-pub(crate) struct FileCache(Mutex<Kept>);
+pub(crate) struct FileCache(RwLock<Files>);
 
 #[derive(Default)]
-struct Kept {
-    files: HashMap<String, Entry>,
+struct Files {
+    by_name: HashMap<String, Arc<Kept>>,
     bytes: u64,
 }
 
-#[derive(Clone)]
-struct Entry {
-    meta: Meta,
+/// A file that was served lately.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Its identity when it was opened.
+    pub(crate) meta: Meta,
+    /// The turn in which the system last said that it still has this identity.
+    seen: AtomicU64,
     parts: ETagParts,
     etag: Option<Arc<str>>,
     modified: Arc<str>,
     content: Content,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Content {
     Small(Bytes),
     Open(Arc<OwnedFd>),
@@ -120,13 +126,13 @@ fn is_known_method(method: &str) -> bool {
 
 fn serve(request: &mut Request, meta: &Meta) -> Answer {
     let parts = request.dir::<CoreDir>().etag.or(ETAG_DEFAULT);
-    let server = request.server.clone();
-    let entry = match server.files.find(&request.filename, meta, parts) {
-        Some(entry) => entry,
+    let kept = match request.kept.take().filter(|kept| kept.meta == *meta && kept.parts == parts) {
+        Some(kept) => kept,
         None => match open(&request.filename, parts) {
-            Ok(entry) => {
-                server.files.keep(&request.filename, &entry);
-                entry
+            Ok(kept) => {
+                let kept = Arc::new(kept);
+                request.server.files.keep(&request.filename, &kept);
+                kept
             }
             Err(error) => {
                 let text = format!("AH00132: file permissions deny server access: {}", request.filename);
@@ -135,21 +141,21 @@ fn serve(request: &mut Request, meta: &Meta) -> Answer {
             }
         },
     };
-    request.stat = Some(entry.meta);
-    request.headers_out.set("Last-Modified", &*entry.modified);
-    if let Some(etag) = &entry.etag {
-        request.headers_out.set("ETag", &**etag);
+    request.stat = Some(kept.meta);
+    request.headers_out.set("Last-Modified", kept.modified.clone());
+    if let Some(etag) = &kept.etag {
+        request.headers_out.set("ETag", etag.clone());
     }
-    request.headers_out.set("Accept-Ranges", "bytes");
-    Answer::Body(match entry.content {
-        _ if entry.meta.size == 0 => Body::Empty,
-        Content::Small(bytes) => Body::Bytes(bytes),
-        Content::Open(file) => Body::File(FilePart { file, offset: 0, length: entry.meta.size }),
+    request.headers_out.set("Accept-Ranges", Value::Static("bytes"));
+    Answer::Body(match &kept.content {
+        _ if kept.meta.size == 0 => Body::Empty,
+        Content::Small(bytes) => Body::Bytes(bytes.clone()),
+        Content::Open(file) => Body::File(FilePart { file: file.clone(), offset: 0, length: kept.meta.size }),
     })
 }
 
 /// Opens a file; what is said of it from now on is said of what was opened.
-fn open(name: &str, parts: ETagParts) -> std::io::Result<Entry> {
+fn open(name: &str, parts: ETagParts) -> std::io::Result<Kept> {
     let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
     let file = sys::file::open(&path)?;
     let meta = sys::file::fstat(&file)?;
@@ -165,7 +171,8 @@ fn open(name: &str, parts: ETagParts) -> std::io::Result<Entry> {
         Some(bytes) => Content::Small(bytes),
         None => Content::Open(Arc::new(file)),
     };
-    Ok(Entry {
+    Ok(Kept {
+        seen: AtomicU64::new(0),
         etag: tag.etag(weak).map(Into::into),
         modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
         meta,
@@ -197,34 +204,39 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
 }
 
 impl FileCache {
-    fn find(&self, name: &str, meta: &Meta, parts: ETagParts) -> Option<Entry> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = kept.files.get(name)?;
-        (entry.meta == *meta && entry.parts == parts).then(|| entry.clone())
+    /// What is remembered of a file.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Kept>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }
 
-    fn keep(&self, name: &str, entry: &Entry) {
+    fn keep(&self, name: &str, kept: &Arc<Kept>) {
         let now = sys::time::realtime().as_nanos() as i128;
         // Its tag would still change from weak to strong, or its content unnoticed.
-        let weak = entry.etag.as_deref().is_some_and(|etag| etag.starts_with("W/"));
-        if weak || now - entry.meta.mtime.max(entry.meta.ctime) < UNSETTLED {
+        let weak = kept.etag.as_deref().is_some_and(|etag| etag.starts_with("W/"));
+        if weak || now - kept.meta.mtime.max(kept.meta.ctime) < UNSETTLED {
             return;
         }
-        let bytes = match &entry.content {
+        let bytes = match &kept.content {
             Content::Small(bytes) => bytes.len() as u64,
             Content::Open(_) => 0,
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.files.len() >= KEPT_MAX || kept.bytes + bytes > KEPT_BYTES_MAX {
-            kept.files.clear();
-            kept.bytes = 0;
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if files.by_name.len() >= KEPT_MAX || files.bytes + bytes > KEPT_BYTES_MAX {
+            *files = Files::default();
         }
-        kept.bytes += bytes;
-        kept.files.insert(name.to_string(), entry.clone());
+        files.bytes += bytes;
+        files.by_name.insert(name.to_string(), kept.clone());
     }
 }
 
-/// Whether names without an exact file may be negotiated (`Options MultiViews`).
-pub fn multiviews(request: &Request) -> bool {
-    request.options() & MULTI != 0
+impl Kept {
+    /// Whether the system said in this turn that the file is still this one.
+    pub(crate) fn was_seen(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) == turn::present()
+    }
+
+    /// The system says so now.
+    pub(crate) fn see(&self) {
+        self.seen.store(turn::present(), Ordering::Relaxed);
+    }
 }

@@ -33,9 +33,13 @@ impl Stream {
 
     /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end.
     pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
-        buffer.reserve(room);
-        let spare = buffer.capacity() - buffer.len();
         self.poll_ready(cx, Direction::Read, |socket| {
+            // Only now: a connection that waits has no buffer.
+            if buffer.capacity() == 0 {
+                *buffer = crate::buffers::take();
+            }
+            buffer.reserve(room);
+            let spare = buffer.capacity() - buffer.len();
             let filled = sys::socket::receive_into(socket, buffer)?;
             // Less than there was room for: the socket is empty, and saying so saves asking it once more.
             Ok((filled, filled < spare))

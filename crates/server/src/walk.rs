@@ -4,6 +4,7 @@
 //! may stand on the way. Merges are remembered by [`Merger`](crate::merge::Merger), so a request for a directory seen
 //! before costs a look-up or two.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -41,6 +42,9 @@ struct Walked {
 
 /// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
 pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
+    if request.vhost.locations.is_empty() {
+        return Ok(());
+    }
     let vhost = request.vhost.clone();
     for section in &vhost.locations {
         let mut env = std::mem::take(&mut request.env);
@@ -88,30 +92,36 @@ fn holds(request: &mut Request, expr: &Arc<Expr>) -> Result<bool, Flow> {
 pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     find_file(request)?;
     let is_dir = request.stat.is_some_and(|meta| meta.is_dir());
-    let dir = if is_dir && !request.filename.ends_with('/') {
-        format!("{}/", request.filename)
+    let dir: Cow<'_, str> = if is_dir && !request.filename.ends_with('/') {
+        Cow::Owned(format!("{}/", request.filename))
     } else {
-        dir_name(&request.filename).to_string()
+        Cow::Borrowed(dir_name(&request.filename))
     };
-    let vhost = request.vhost.clone();
-    let known = vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&dir).cloned();
+    let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
     let walked = match known {
         Some(walked) if !walked.htaccess && !walked.links => walked,
-        _ => walk(request, &dir)?,
+        _ => {
+            let dir = dir.into_owned();
+            walk(request, &dir)?
+        }
     };
     request.dir = walked.merged;
+    let vhost = request.vhost.clone();
     // A section may also name a file.
     if !is_dir {
-        let depth = crate::section::components(&request.filename);
-        for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
-            if section.is_directory(&request.filename) {
-                merge(request, section);
+        if !vhost.directories.is_empty() {
+            let depth = crate::section::components(&request.filename);
+            for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
+                if section.is_directory(&request.filename) {
+                    merge(request, section);
+                }
             }
         }
         check_last_link(request)?;
     }
     for section in &vhost.directory_matches {
-        let path = if is_dir { dir.clone() } else { request.filename.clone() };
+        let slash = if is_dir && !request.filename.ends_with('/') { "/" } else { "" };
+        let path = format!("{}{slash}", request.filename);
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_directory_match(&path, &mut env);
         request.env = env;
@@ -213,6 +223,23 @@ fn check_last_link(request: &Request) -> Result<(), Flow> {
 
 /// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
 fn find_file(request: &mut Request) -> Result<(), Flow> {
+    if let Some(kept) = request.server.files.find(&request.filename) {
+        if !(request.shares_turn && kept.was_seen()) {
+            match look(request, &request.filename)? {
+                Found::File(meta) if meta == kept.meta => kept.see(),
+                _ => return find_part(request),
+            }
+        }
+        request.path_info.clear();
+        request.stat = Some(kept.meta);
+        request.kept = Some(kept);
+        return Ok(());
+    }
+    find_part(request)
+}
+
+/// Looks for the whole name, then for what is left of it without its last part, and so on.
+fn find_part(request: &mut Request) -> Result<(), Flow> {
     let mut name = request.filename.clone();
     loop {
         match look(request, name.trim_end_matches('/'))? {

@@ -4,7 +4,7 @@ fn board(processes: usize, workers: usize) -> &'static Board {
     Box::leak(Box::new(Board::new(processes, workers).expect("memory")))
 }
 
-const CLIENT: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const CLIENT: &str = "192.0.2.1";
 
 #[test]
 fn a_request_from_begin_to_finish() {

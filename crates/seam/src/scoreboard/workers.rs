@@ -1,6 +1,5 @@
 //! A child's own rows, as the child writes them.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -188,10 +187,8 @@ impl Slot {
 
     /// Shows whose request is served (`W`), and what the connection did before it. The texts are cut to 48, 80, 144 and 16
     /// bytes; writing them costs a store per eight bytes.
-    pub fn begin(&self, so_far: Traffic, client: IpAddr, vhost: &str, request: &str, protocol: &str) {
+    pub fn begin(&self, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
         let Some(row) = self.row() else { return };
-        let mut text = [0; 48];
-        let client = address(client, &mut text);
         row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
         row.store(WorkerField::ConnectionAccesses, so_far.accesses);
         row.store(WorkerField::ConnectionBytes, so_far.bytes);
@@ -227,15 +224,4 @@ impl Drop for Slot {
             self.workers.free[index / 64].fetch_or(1 << (index % 64), Relaxed);
         }
     }
-}
-
-/// The text of an address without an allocation.
-fn address(client: IpAddr, into: &mut [u8; 48]) -> &str {
-    use std::io::Write;
-    let mut rest = &mut into[..];
-    let written = match write!(rest, "{client}") {
-        Ok(()) => 48 - rest.len(),
-        Err(_) => 0,
-    };
-    std::str::from_utf8(&into[..written]).unwrap_or_default()
 }

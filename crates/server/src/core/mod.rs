@@ -17,6 +17,7 @@ use crate::section::Section;
 
 pub(crate) use sections::listed;
 pub use set::NO_ROOT_CHECK;
+pub use set::is_url;
 pub use table::{CORE, HTTP_CORE, MACRO, SO, VERSION};
 
 /// A kind of thing that is off, on, or something in between.

@@ -37,7 +37,8 @@ pub(super) fn location(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure>
 
 /// `<Files>`, `<FilesMatch>`.
 pub(super) fn files(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
-    for outer in ["<Location", "<LocationMatch", "<Files", "<FilesMatch", "<Limit", "<LimitExcept"] {
+    in_full(cmd)?;
+    for outer in ["<Location", "<LocationMatch", "<Files", "<FilesMatch"] {
         if cmd.place.inside(outer) {
             return Err(cmd.cannot_occur(&format!("{outer}> section")).into());
         }
@@ -49,6 +50,7 @@ pub(super) fn files(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
 
 /// `<If>`, `<ElseIf>`, `<Else>`.
 pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    in_full(cmd)?;
     let mut rest = argument;
     let text = next_word(&mut rest);
     let (matcher, after) = match cmd.row.name {
@@ -73,6 +75,16 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure
         section.after = after;
     }
     Ok(cmd.push(|d: &mut CoreDir| &mut d.ifs, section)?)
+}
+
+/// A section has settings of its own, so it cannot stand where lines count only in part: inside `<Limit>`, or inside the
+/// containers of mod_authz_core.
+fn in_full(cmd: &Cmd<'_>) -> Result<(), Failure> {
+    const PARTIAL: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
+    match PARTIAL.iter().any(|outer| cmd.place.inside(outer)) {
+        true => Err(cmd.cannot_occur("<Limit> or <LimitExcept> section").into()),
+        false => Ok(()),
+    }
 }
 
 /// `<Limit>`, `<LimitExcept>`: no settings of their own, the lines inside count for some methods.

@@ -111,7 +111,7 @@ fn looks_like_target(text: &str) -> bool {
 }
 
 /// Whether a text begins with a scheme.
-pub(crate) fn is_url(text: &str) -> bool {
+pub fn is_url(text: &str) -> bool {
     text.split_once(':').is_some_and(|(scheme, rest)| {
         !scheme.is_empty()
             && !rest.is_empty()

@@ -28,7 +28,6 @@ pub static CORE: Module = Module {
     hooks: &[
         Hook::Translate(Order::ReallyLast, crate::translate::document_root),
         Hook::TypeChecker(Order::ReallyFirst, crate::translate::set_handler),
-        Hook::CheckUser(Order::ReallyLast, crate::access::nobody_knows),
         Hook::Handler(Order::ReallyLast, crate::module::Handler::Now(crate::static_file::handler)),
     ],
 };
