@@ -18,7 +18,7 @@ pub struct ErrorPage<'a> {
     pub expect: Option<&'a str>,
     /// HTML after the explanation, such as `Reason: ...<br />` or [`HeadError::note`](crate::HeadError::note).
     pub note: &'a str,
-    /// HTML for 506: the list of variants.
+    /// HTML for 300, 406 and 506: the list of variants.
     pub variants: &'a str,
     /// `ServerAdmin`; empty means none was given.
     pub admin: &'a str,
@@ -99,6 +99,12 @@ fn explanation(status: u16, page: &ErrorPage<'_>) -> Cow<'static, str> {
             format!("<p>The requested URL's length exceeds the capacity\nlimit for this server.<br />\n{note}</p>\n")
                 .into()
         }
+        300 => page.variants.to_string().into(),
+        406 => format!(
+            "<p>An appropriate representation of the requested resource could not be found on this server.</p>\n{}",
+            page.variants
+        )
+        .into(),
         417 => expectation(page.expect).into(),
         451 => format!("<p>Access to this URL has been denied for legal reasons.<br />\n{note}</p>\n").into(),
         501 => format!("<p>{method} not supported for current URL.<br />\n{note}</p>\n").into(),
@@ -123,7 +129,6 @@ fn explanation(status: u16, page: &ErrorPage<'_>) -> Cow<'static, str> {
 /// The explanations that depend on nothing but the status.
 fn fixed_explanation(status: u16) -> Option<&'static str> {
     Some(match status {
-        300 => "",
         305 => {
             "<p>This resource is only accessible through the proxy\n\
              <br />\n\
@@ -138,7 +143,6 @@ fn fixed_explanation(status: u16) -> Option<&'static str> {
              the credentials required.</p>\n"
         }
         404 => "<p>The requested URL was not found on this server.</p>\n",
-        406 => "<p>An appropriate representation of the requested resource could not be found on this server.</p>\n",
         408 => "<p>Server timeout waiting for the HTTP request from the client.</p>\n",
         410 => {
             "<p>The requested resource is no longer available on this server and there is no forwarding address.\n\

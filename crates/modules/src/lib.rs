@@ -7,6 +7,8 @@
 
 pub mod arch;
 pub mod mappers;
+#[cfg(test)]
+mod testing;
 
 use server::Module;
 
@@ -18,7 +20,9 @@ pub static MODULES: &[&Module] = &[
     &server::core::HTTP_CORE,
     &server::core::VERSION,
     &arch::mod_unixd::MODULE,
+    &mappers::mod_alias::MODULE,
     &mappers::mod_dir::MODULE,
+    &mappers::mod_negotiation::MODULE,
     &server::core::MACRO,
 ];
 

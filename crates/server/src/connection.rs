@@ -275,6 +275,7 @@ impl HttpConnection {
             user: None,
             auth_type: None,
             no_local_copy: false,
+            vlist_validator: None,
             accept_path_info: None,
             output_filters: Vec::new(),
             body,

@@ -134,6 +134,7 @@ impl Request {
             user: self.user.clone(),
             auth_type: self.auth_type.clone(),
             no_local_copy: false,
+            vlist_validator: None,
             accept_path_info: None,
             output_filters: Vec::new(),
             body: RequestBody::default(),

@@ -176,6 +176,8 @@ pub struct Request {
     pub auth_type: Option<String>,
     /// The answer depends on the moment: no validators, no `304`.
     pub no_local_copy: bool,
+    /// What tells one list of variants from another, once the answer is chosen from one: a part of its `ETag`.
+    pub vlist_validator: Option<String>,
     /// `PATH_INFO` is for the handler to judge (`AcceptPathInfo`); `None` leaves it to the handler's default.
     pub accept_path_info: Option<bool>,
     /// Output filters that the file's name asks for (`AddOutputFilter`), before those of the configuration.

@@ -144,7 +144,14 @@ fn serve(request: &mut Request, meta: &Meta) -> Answer {
     request.stat = Some(kept.meta);
     request.headers_out.set("Last-Modified", kept.modified.clone());
     if let Some(etag) = &kept.etag {
-        request.headers_out.set("ETag", etag.clone());
+        match &request.vlist_validator {
+            None => request.headers_out.set("ETag", etag.clone()),
+            // The same file is another answer when the choice was another one.
+            Some(list) => {
+                let etag = format!("{};{list}\"", etag.strip_suffix('"').unwrap_or(etag));
+                request.headers_out.set("ETag", etag);
+            }
+        }
     }
     request.headers_out.set("Accept-Ranges", Value::Static("bytes"));
     Answer::Body(match &kept.content {

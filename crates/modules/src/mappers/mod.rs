@@ -1,3 +1,5 @@
 //! From URLs to files.
 
+pub mod mod_alias;
 pub mod mod_dir;
+pub mod mod_negotiation;

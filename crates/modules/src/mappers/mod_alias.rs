@@ -1,0 +1,579 @@
+//! Other places for URLs: directories outside `DocumentRoot`, and redirects.
+//!
+//! Apache manual: mod_alias.
+
+use std::sync::Arc;
+
+use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
+use conf::expr::{self, StringExpr};
+use conf::pattern::{Captures, Flags, Regex, substitute};
+use conf::values::atoi;
+use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Place, Setting, Stacked, settings};
+use http::uri::escape_path;
+use server::core::is_url;
+use server::{Flow, Hook, Module, Order, Request};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Translate(Order::Middle, translate), Hook::Fixups(Order::Middle, fixup)],
+};
+
+/// The name of the note by which CGI modules know that a `ScriptAlias` chose the file: it needs no `ExecCGI`.
+pub const FORCED_TYPE: &str = "alias-forced-type";
+
+const SCRIPT: &str = "cgi-script";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("Alias", Allowed::CONF, Take12(|c, a, b| add_alias(c, a, b, false)), "", "a fakename and a realname, or a realname in a Location"),
+    row("ScriptAlias", Allowed::CONF, Take12(|c, a, b| add_alias(c, a, b, true)), "", "a fakename and a realname, or a realname in a Location"),
+    row("Redirect", Allowed::FILEINFO, Take123(|c, a, b, d| add_redirect(c, [Some(a), b, d], 302, false)), "", "an optional status, then document to be redirected and destination URL"),
+    row("AliasMatch", Allowed::SERVER, Take2(|c, a, b| add_alias_match(c, a, b, false)), "", "a regular expression and a filename"),
+    row("ScriptAliasMatch", Allowed::SERVER, Take2(|c, a, b| add_alias_match(c, a, b, true)), "", "a regular expression and a filename"),
+    row("RedirectMatch", Allowed::FILEINFO, Take23(|c, a, b, d| add_redirect(c, [Some(a), Some(b), d], 302, true)), "", "an optional status, then a regular expression and destination URL"),
+    row("RedirectTemp", Allowed::FILEINFO, Take2(|c, a, b| add_redirect(c, [Some(a), Some(b), None], 302, false)), "", "a document to be redirected, then the destination URL"),
+    row("RedirectPermanent", Allowed::FILEINFO, Take2(|c, a, b| add_redirect(c, [Some(a), Some(b), None], 301, false)), "", "a document to be redirected, then the destination URL"),
+    row("RedirectRelative", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.relative, on)), "Off", "Set to ON to allow relative redirect targets to be issued as-is"),
+    row("AliasPreservePath", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.preserve, on)), "Off", "Set to ON to map the full path after the fakename to the realname."),
+];
+
+settings! {
+    /// What holds for a server; each list is searched in order.
+    pub struct AliasServer {
+        aliases: Stacked<Arc<Alias>>,
+        redirects: Stacked<Arc<Redirect>>,
+    }
+}
+
+settings! {
+    /// What holds in a section.
+    pub struct AliasDir {
+        redirects: Stacked<Arc<Redirect>>,
+        alias: Setting<Arc<SectionAlias>>,
+        redirect: Setting<Arc<SectionRedirect>>,
+        relative: Setting<bool>,
+        preserve: Setting<bool>,
+    }
+}
+
+/// Which URL paths an entry is for.
+#[derive(Debug)]
+enum Matcher {
+    Prefix(String),
+    Pattern(Regex),
+}
+
+#[derive(Debug)]
+struct Alias {
+    matcher: Matcher,
+    real: String,
+    script: bool,
+}
+
+#[derive(Debug)]
+struct Redirect {
+    matcher: Matcher,
+    status: u16,
+    /// Statuses that are no redirect have no target.
+    target: Option<String>,
+}
+
+/// `Alias` with one argument: the section says which URL paths.
+#[derive(Debug)]
+struct SectionAlias {
+    path: StringExpr,
+    /// The section's own path.
+    prefix: String,
+    script: bool,
+}
+
+/// `Redirect` without a path: everything in the section.
+#[derive(Debug)]
+struct SectionRedirect {
+    status: u16,
+    target: Option<StringExpr>,
+}
+
+/// Whether the line stands in a section with settings of its own, or in an `.htaccess` file.
+fn in_section(place: &Place) -> bool {
+    place.path.is_some() || ["<If", "<ElseIf", "<Else"].iter().any(|name| place.inside(name))
+}
+
+fn add_alias(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>, script: bool) -> Outcome {
+    match second {
+        Some(real) => add_prefix_alias(cmd, first, real, script),
+        None => add_section_alias(cmd, first, script),
+    }
+}
+
+fn add_prefix_alias(cmd: &mut Cmd<'_>, fake: &str, real: &str, script: bool) -> Outcome {
+    if in_section(cmd.place) {
+        return Err(cmd.cannot_occur("directory context"));
+    }
+    let covering = cmd.server.get::<AliasServer>().aliases.iter().find(|alias| match &alias.matcher {
+        Matcher::Prefix(earlier) => matched(fake, earlier).is_some(),
+        Matcher::Pattern(regex) => regex.is_match(fake).unwrap_or(false),
+    });
+    let earlier = covering.map(|alias| {
+        let script = if alias.script { "Script" } else { "" };
+        let regex = if matches!(alias.matcher, Matcher::Pattern(_)) { "Match" } else { "" };
+        format!("{script}Alias{regex}")
+    });
+    if let Some(earlier) = earlier {
+        let (name, at) = (cmd.row.name, cmd.origin());
+        let text = format!(
+            "AH00671: The {name} directive in {} at line {} will probably never match because it overlaps an earlier \
+             {earlier}.",
+            at.file(),
+            at.line
+        );
+        cmd.world.note("alias", Level::Warn, text);
+    }
+    push_alias(cmd, Alias { matcher: Matcher::Prefix(fake.into()), real: real.into(), script })
+}
+
+fn add_alias_match(cmd: &mut Cmd<'_>, pattern: &str, real: &str, script: bool) -> Outcome {
+    if in_section(cmd.place) {
+        return Err(cmd.cannot_occur("directory context"));
+    }
+    push_alias(cmd, Alias { matcher: Matcher::Pattern(regex(pattern)?), real: real.into(), script })
+}
+
+fn push_alias(cmd: &mut Cmd<'_>, alias: Alias) -> Outcome {
+    let origin = cmd.origin();
+    cmd.server.edit::<AliasServer>().aliases.push(Arc::new(alias), &origin);
+    Ok(())
+}
+
+fn add_section_alias(cmd: &mut Cmd<'_>, path: &str, script: bool) -> Outcome {
+    const FORBIDDEN: [&str; 7] = ["<Directory", "<DirectoryMatch", "<Files", "<FilesMatch", "<If", "<ElseIf", "<Else"];
+    if let Some(section) = FORBIDDEN.iter().find(|name| cmd.place.inside(name)) {
+        return Err(cmd.cannot_occur(&format!("{section}> section")));
+    }
+    let Some(prefix) = cmd.place.path.clone() else {
+        return Err("Alias must have two arguments when used globally".into());
+    };
+    let path = expression(cmd, path).map_err(|why| format!("Cannot parse alias expression '{path}': {why}"))?;
+    cmd.set(|d: &mut AliasDir| &mut d.alias, Arc::new(SectionAlias { path, prefix: prefix.to_string(), script }))
+}
+
+fn regex(pattern: &str) -> Result<Regex, String> {
+    Regex::new(pattern, Flags::default()).map_err(|_| "Regular expression could not be compiled.".into())
+}
+
+fn expression(cmd: &Cmd<'_>, text: &str) -> Result<StringExpr, String> {
+    StringExpr::parse_with(text, expr::Options { restricted: cmd.place.htaccess, ..expr::Options::default() })
+}
+
+fn is_redirect(status: u16) -> bool {
+    (300..400).contains(&status)
+}
+
+/// `[status] [path] [target]`: which of them are given decides what the words mean.
+fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default: u16, is_regex: bool) -> Outcome {
+    let named = words[0].and_then(|word| match word.to_ascii_lowercase().as_str() {
+        "permanent" => Some(301),
+        "temp" => Some(302),
+        "seeother" => Some(303),
+        "gone" => Some(410),
+        // Like Apache's, the number may be nonsense here; the answer is then an error.
+        word if word.starts_with(|c: char| c.is_ascii_digit()) => Some(u16::try_from(atoi(word)).unwrap_or(0)),
+        _ => None,
+    });
+    let status = named.unwrap_or(default);
+    let (path, target) = match (named, words) {
+        (None, [_, _, Some(_)]) => return Err("Redirect: invalid first argument (of three)".into()),
+        (None, [path, target, _]) => (path, target),
+        (Some(_), [_, path, target]) => (path, target),
+    };
+    // A section may leave out the path: what is then the only word is the target.
+    if in_section(cmd.place) && target.is_none() {
+        match path {
+            Some(target) if is_redirect(status) => return add_section_redirect(cmd, status, Some(target)),
+            None if !is_redirect(status) => return add_section_redirect(cmd, status, None),
+            _ => {}
+        }
+    }
+    let missing = "URL to redirect to is missing";
+    // Apache accepts `Redirect gone` outside sections, and then crashes at the first request.
+    let path = path.ok_or(missing)?;
+    let matcher = if is_regex { Matcher::Pattern(regex(path)?) } else { Matcher::Prefix(path.into()) };
+    match target {
+        None if is_redirect(status) => return Err(missing.into()),
+        Some(_) if !is_redirect(status) => return Err("Redirect URL not valid for this status".into()),
+        Some(target) if !is_regex && !is_url(target) && !target.starts_with('/') => {
+            return Err("Redirect to non-URL".into());
+        }
+        _ => {}
+    }
+    let origin = cmd.origin();
+    let redirect = Arc::new(Redirect { matcher, status, target: target.map(str::to_string) });
+    if in_section(cmd.place) {
+        cmd.dir.edit::<AliasDir>().redirects.push(redirect, &origin);
+    } else {
+        cmd.server.edit::<AliasServer>().redirects.push(redirect, &origin);
+    }
+    Ok(())
+}
+
+fn add_section_redirect(cmd: &mut Cmd<'_>, status: u16, target: Option<&str>) -> Outcome {
+    let target = target
+        .map(|text| expression(cmd, text).map_err(|why| format!("Cannot parse redirect expression '{text}': {why}")));
+    let redirect = SectionRedirect { status, target: target.transpose()? };
+    cmd.set(|d: &mut AliasDir| &mut d.redirect, Arc::new(redirect))
+}
+
+/// The length of the part of `uri` that `fake` stands for. Any number of slashes matches any number of slashes; the
+/// match ends at the end of a part, unless `fake` ends with a slash.
+fn matched(uri: &str, fake: &str) -> Option<usize> {
+    let (uri, fake) = (uri.as_bytes(), fake.as_bytes());
+    let skip = |text: &[u8], at: usize| at + text[at..].iter().take_while(|b| **b == b'/').count();
+    let (mut u, mut f) = (0, 0);
+    while f < fake.len() {
+        if uri.get(u) != Some(&fake[f]) {
+            return None;
+        }
+        (u, f) = if fake[f] == b'/' { (skip(uri, u), skip(fake, f)) } else { (u + 1, f + 1) };
+    }
+    let whole = fake.ends_with(b"/") || matches!(uri.get(u), None | Some(b'/'));
+    (u > 0 && whole).then_some(u)
+}
+
+/// Server level: all redirects go before all aliases, and what a section says before the lists.
+fn translate(request: &mut Request) -> Flow {
+    if !request.uri.starts_with('/') {
+        return Flow::Declined;
+    }
+    let (slots, vhost) = (request.dir.slots.clone(), request.vhost.clone());
+    let (dir, server) = (slots.get::<AliasDir>(), vhost.settings.get::<AliasServer>());
+    match redirect(request, dir, &server.redirects) {
+        Err(flow) => return flow,
+        Ok(Some(hit)) => return send(request, dir, hit, "AH00673", "AH00674"),
+        Ok(None) => {}
+    }
+    match section_alias(request, dir) {
+        Err(flow) => return flow,
+        Ok(true) => return Flow::Ok,
+        Ok(false) => {}
+    }
+    listed_alias(request, &server.aliases)
+}
+
+/// Sections of directories are known only now; they are asked about the URL as it came in.
+fn fixup(request: &mut Request) -> Flow {
+    let slots = request.dir.slots.clone();
+    let dir = slots.get::<AliasDir>();
+    match redirect(request, dir, &dir.redirects) {
+        Err(flow) => flow,
+        Ok(Some(hit)) => send(request, dir, hit, "AH00675", "AH00676"),
+        Ok(None) => Flow::Declined,
+    }
+}
+
+/// A redirect that is for this request, with its target made up.
+struct Hit {
+    status: u16,
+    target: String,
+}
+
+fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) -> Result<Option<Hit>, Flow> {
+    if let Some(redirect) = dir.redirect.get() {
+        let target = match &redirect.target {
+            None => String::new(),
+            Some(expr) => match server::evaluate_string(request, expr) {
+                Ok(target) => escape_target(&target),
+                Err(why) => {
+                    request.log("alias", Level::Error, format!("AH02826: Can't evaluate redirect expression: {why}"));
+                    return Err(Flow::Status(500));
+                }
+            },
+        };
+        return Ok(Some(Hit { status: redirect.status, target }));
+    }
+    let mut captures = Captures::default();
+    for redirect in list.iter() {
+        let target = redirect.target.as_deref().unwrap_or_default();
+        let target = match &redirect.matcher {
+            Matcher::Prefix(fake) => match matched(&request.uri, fake) {
+                Some(length) => format!("{target}{}", escape_path(&request.uri[length..])),
+                None => continue,
+            },
+            Matcher::Pattern(regex) => {
+                if !search(request, regex, &mut captures)? {
+                    continue;
+                }
+                let mut out = String::new();
+                substitute(&mut out, target, &request.uri, &captures);
+                escape_target(&out)
+            }
+        };
+        return Ok(Some(Hit { status: redirect.status, target }));
+    }
+    Ok(None)
+}
+
+fn search(request: &Request, regex: &Regex, captures: &mut Captures) -> Result<bool, Flow> {
+    regex.captures(&request.uri, captures).map_err(|error| {
+        let text = format!("{error}: {} on {}; simplify the expression", regex.source(), request.uri);
+        request.log("alias", Level::Error, text);
+        Flow::Status(500)
+    })
+}
+
+/// Answers with a redirect. `debug` and `error` are the numbers of the messages.
+fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &str) -> Flow {
+    let Hit { status, mut target } = hit;
+    if !is_redirect(status) {
+        return Flow::Status(status);
+    }
+    let relative = dir.relative.or(false);
+    if target.starts_with('/') && !relative {
+        let url = request.url(&target);
+        if request.logs("alias", Level::Debug) {
+            let text = format!(
+                "{debug}: incomplete redirection target of '{target}' for URI '{}' modified to '{url}'",
+                request.uri
+            );
+            request.log("alias", Level::Debug, text);
+        }
+        target = url;
+    }
+    if !is_url(&target) && !(relative && target.starts_with('/')) {
+        let text = format!(
+            "{error}: cannot redirect '{}' to '{target}'; target is not a valid absoluteURI or abs_path",
+            request.uri
+        );
+        request.log("alias", Level::Error, text);
+        return Flow::Status(500);
+    }
+    if let Some(args) = request.args.as_ref().filter(|_| !target.contains('?')) {
+        target = format!("{target}?{args}");
+    }
+    request.headers_out.set("Location", target);
+    Flow::Status(status)
+}
+
+/// Escapes what was made of variables or groups: the URL up to its query, which stays as it is. Ports that go without
+/// saying are left out, passwords are masked, as APR's `apr_uri_unparse` does.
+fn escape_target(target: &str) -> String {
+    let end = target.find(['?', '#']).unwrap_or(target.len());
+    let (location, rest) = target.split_at(end);
+    let escaped = escape_path(&shown(location)).into_owned();
+    // `?a#b` stays; of `#b?a` all is fragment.
+    escaped + rest
+}
+
+fn shown(location: &str) -> String {
+    let Some((scheme, rest)) = location.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) else {
+        return location.to_string();
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    let port = match scheme.to_ascii_lowercase().as_str() {
+        "http" => ":80",
+        "https" => ":443",
+        "ftp" => ":21",
+        _ => ":",
+    };
+    let host = host.strip_suffix(port).unwrap_or(host);
+    let user = user.map_or_else(String::new, |user| match user.split_once(':') {
+        Some((name, _)) => format!("{name}:XXXXXXXX@"),
+        None => format!("{user}@"),
+    });
+    format!("{scheme}://{user}{host}{path}")
+}
+
+/// `Ok(true)`: the section's `Alias` mapped the request.
+fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
+    let Some(alias) = dir.alias.get() else { return Ok(false) };
+    let mut path = match server::evaluate_string(request, &alias.path) {
+        Ok(path) => path,
+        Err(why) => {
+            request.log("alias", Level::Error, format!("AH02825: Can't evaluate alias expression: {why}"));
+            return Err(Flow::Status(500));
+        }
+    };
+    let kept = if dir.preserve.or(false) { matched(&request.uri, &alias.prefix) } else { None };
+    if let Some(length) = kept {
+        request.context = Some((alias.prefix.clone(), path.clone()));
+        path.push_str(&request.uri[length..]);
+    }
+    map(request, &path, alias.script);
+    Ok(true)
+}
+
+fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
+    let mut captures = Captures::default();
+    for alias in list.iter() {
+        let path = match &alias.matcher {
+            Matcher::Prefix(fake) => {
+                let Some(length) = matched(&request.uri, fake) else { continue };
+                request.context = Some((fake.clone(), alias.real.clone()));
+                format!("{}{}", alias.real, &request.uri[length..])
+            }
+            Matcher::Pattern(regex) => {
+                match search(request, regex, &mut captures) {
+                    Err(flow) => return flow,
+                    Ok(false) => continue,
+                    Ok(true) => {}
+                }
+                let mut path = String::new();
+                substitute(&mut path, &alias.real, &request.uri, &captures);
+                path
+            }
+        };
+        map(request, &path, alias.script);
+        return Flow::Ok;
+    }
+    Flow::Declined
+}
+
+fn map(request: &mut Request, path: &str, script: bool) {
+    if script {
+        request.handler = Some(SCRIPT.into());
+        request.notes.set(FORCED_TYPE, SCRIPT);
+    }
+    request.filename = file_path(&request.server.language.server_root, path);
+}
+
+/// A path relative to `ServerRoot`, folded; a slash at its end stays.
+fn file_path(root: &str, path: &str) -> String {
+    let mut parts = path.split('/');
+    let is_absolute = parts.next() == Some("");
+    // A last part that is empty is the slash at the end.
+    let is_clean = is_absolute && parts.rev().skip(1).all(|part| !matches!(part, "" | "." | ".."));
+    if is_clean && !path.ends_with("/.") && !path.ends_with("/..") {
+        return path.to_string();
+    }
+    let mut out = conf::apply::join(root, path);
+    if path.ends_with('/') && !out.ends_with('/') {
+        out.push('/');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{apply, check};
+
+    #[test]
+    fn lines_as_apache_takes_them() {
+        check(&[
+            ("Alias /a", "Alias must have two arguments when used globally"),
+            ("<Directory /tmp>\nAlias /a /b\n</Directory>", "Alias cannot occur within directory context"),
+            ("<Directory /tmp>\nAlias /a\n</Directory>", "Alias cannot occur within <Directory> section"),
+            ("<Files x>\nAlias /a\n</Files>", "Alias cannot occur within <Files> section"),
+            ("<If true>\nScriptAlias /a\n</If>", "ScriptAlias cannot occur within <If> section"),
+            ("<If true>\nAlias /a /b\n</If>", "Alias cannot occur within directory context"),
+            ("<Location /x>\nAlias /a\n</Location>", ""),
+            (
+                "<Location /x>\nAlias /a/%{nn}\n</Location>",
+                "Cannot parse alias expression '/a/%{nn}': Variable 'nn' does not exist",
+            ),
+            (
+                "<Directory /x>\nRedirect %{nn}\n</Directory>",
+                "Cannot parse redirect expression '%{nn}': Variable 'nn' does not exist",
+            ),
+            ("<Location /x>\nRedirect gone\n</Location>", ""),
+            ("<Location /x>\nRedirect 404\n</Location>", ""),
+            ("<Location /x>\nRedirect 404 %{nn}\n</Location>", ""),
+            ("<Location /x>\nRedirectMatch 301 /y\n</Location>", ""),
+            ("<Location /x>\nRedirect 301\n</Location>", "URL to redirect to is missing"),
+            ("Redirect 301 /x", "URL to redirect to is missing"),
+            ("Redirect /x", "URL to redirect to is missing"),
+            ("Redirect foo /x /y", "Redirect: invalid first argument (of three)"),
+            ("Redirect 404 /x /y", "Redirect URL not valid for this status"),
+            ("Redirect /x y", "Redirect to non-URL"),
+            ("<If true>\nRedirect /a b\n</If>", "Redirect to non-URL"),
+            ("Redirect 404 /x", ""),
+            ("RedirectTemp 404 /x", ""),
+            ("RedirectPermanent gone /x", ""),
+            ("RedirectMatch ( /y", "Regular expression could not be compiled."),
+            ("RedirectMatch 301 (", "Regular expression could not be compiled."),
+            ("AliasMatch ( /y", "Regular expression could not be compiled."),
+            (
+                "RedirectMatch /y",
+                "RedirectMatch takes two or three arguments, an optional status, then a regular expression and \
+                 destination URL",
+            ),
+            ("RedirectRelative maybe", "RedirectRelative must be On or Off"),
+        ]);
+    }
+
+    #[test]
+    fn overlaps_are_told() {
+        let lines =
+            "Alias /a /s\nScriptAlias /a/b /s\nAliasMatch ^/z /q\nAlias /z /p\nScriptAliasMatch ^/y x\nAlias /y /p";
+        let notices = apply(lines).unwrap().notices;
+        let want = [("ScriptAlias", 2, "Alias"), ("Alias", 4, "AliasMatch"), ("Alias", 6, "ScriptAliasMatch")];
+        assert_eq!(notices.len(), want.len());
+        for (notice, (name, line, earlier)) in notices.iter().zip(want) {
+            let text = format!(
+                "AH00671: The {name} directive in lines at line {line} will probably never match because it overlaps an \
+                 earlier {earlier}."
+            );
+            assert_eq!(notice.text, text);
+        }
+    }
+
+    #[test]
+    fn prefixes_as_apache_matches_them() {
+        let table = [
+            ("/i/a", "/i/", Some(3)),
+            ("/i", "/i/", None),
+            ("/jx", "/j", None),
+            ("/j", "/j", Some(2)),
+            ("/j/a", "/j", Some(2)),
+            ("/j//a", "/j/", Some(4)),
+            ("/j/a", "/j//", Some(3)),
+            ("/j/a", "//j", Some(2)),
+            ("/x", "/", Some(1)),
+            ("/x", "", None),
+            ("x", "/", None),
+        ];
+        for (uri, fake, want) in table {
+            assert_eq!(matched(uri, fake), want, "{uri} {fake}");
+        }
+    }
+
+    #[test]
+    fn targets_of_patterns_as_captured() {
+        let table = [
+            ("http://u:pw@h.example:80/aabc?q=abc#abc", "http://u:XXXXXXXX@h.example/aabc?q=abc#abc"),
+            ("http://h/aa b??q=a b?#a b?", "http://h/aa%20b??q=a b?#a b?"),
+            ("https://h.example:443/%x", "https://h.example/%25x"),
+            ("http://h.example:81/", "http://h.example:81/"),
+            ("http:/x/y", "http:/x/y"),
+            ("/x ya b", "/x%20ya%20b"),
+            ("ftp://h/q;type=a", "ftp://h/q;type=a"),
+            ("/n#f", "/n#f"),
+        ];
+        for (target, want) in table {
+            assert_eq!(escape_target(target), want);
+        }
+    }
+
+    #[test]
+    fn files_of_aliases() {
+        let table = [
+            ("/a/b", "/a/b"),
+            ("/a/b/", "/a/b/"),
+            ("/a//b", "/a/b"),
+            ("/a/./x//../b", "/a/b"),
+            ("ext/loc/../", "/root/ext/"),
+            ("ext", "/root/ext"),
+            ("/", "/"),
+            ("/a/..", "/"),
+        ];
+        for (path, want) in table {
+            assert_eq!(file_path("/root", path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Content negotiation: one resource, several forms, and the one that suits the client.
+//!
+//! Variants are found in a type map or, with `Options MultiViews`, among the files of a directory.
+//!
+//! Apache manual: mod_negotiation, "Content Negotiation".
+
+mod accept;
+mod map;
+mod report;
+mod select;
+
+use std::io;
+use std::sync::Arc;
+
+use conf::directive::Args::{Flag, Iterate};
+use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use http::Version;
+use server::core::options::MULTI;
+use server::paths::{base_name, dir_name, os_path};
+use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
+
+use self::accept::{Media, SCRIPT, Terms, Wishes};
+use self::map::Map;
+use self::select::{Choice, Chosen, Encoded, Variant};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::TypeChecker(Order::First, multiviews),
+        Hook::Fixups(Order::Middle, fix_encoding),
+        Hook::Handler(Order::Middle, Handler::Now(type_map)),
+    ],
+};
+
+/// The note in which mod_mime leaves the parts of a file name that mean nothing to it, the base name first, separated
+/// by slashes. A name in which nothing meant anything has no such note.
+pub const MIME_EXCEPTIONS: &str = "ap-mime-exceptions-list";
+
+const MAP_TYPE: &str = "application/x-type-map";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("CacheNegotiatedDocs", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut NegotiationServer| &mut s.cache, on)), "Off", "Either 'on' or 'off' (default)"),
+    row("LanguagePriority", Allowed::FILEINFO, Iterate(add_language), "", "space-delimited list of MIME language abbreviations"),
+    row("ForceLanguagePriority", Allowed::FILEINFO, Iterate(add_force), "Prefer", "Force LanguagePriority elections, either None, or Fallback and/or Prefer"),
+];
+
+settings! {
+    /// The module's settings of a server.
+    pub struct NegotiationServer {
+        cache: Setting<bool>,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct NegotiationDir {
+        priority: Setting<Vec<String>>,
+        force: Setting<Force>,
+    }
+}
+
+/// `ForceLanguagePriority`; nothing is `None`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Force {
+    prefer: bool,
+    fallback: bool,
+}
+
+fn add_language(cmd: &mut Cmd<'_>, language: &str) -> Outcome {
+    let origin = cmd.origin();
+    let conf = cmd.dir.edit::<NegotiationDir>();
+    let mut languages = conf.priority.get().cloned().unwrap_or_default();
+    languages.push(language.to_string());
+    conf.priority.set(languages, &origin);
+    Ok(())
+}
+
+fn add_force(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let before = cmd.dir.get::<NegotiationDir>().force.get().copied();
+    let mut force = before.unwrap_or_default();
+    let is_none = before.is_some_and(|force| !force.prefer && !force.fallback);
+    let refused = |with: &str| Err(format!("Cannot combine ForceLanguagePriority options None and {with}"));
+    match word.to_ascii_lowercase().as_str() {
+        "none" if before.is_some() && !is_none => {
+            return Err("Cannot combine ForceLanguagePriority options with None".into());
+        }
+        "none" => {}
+        "prefer" if is_none => return refused("Prefer"),
+        "prefer" => force.prefer = true,
+        "fallback" if is_none => return refused("Fallback"),
+        "fallback" => force.fallback = true,
+        _ => return Err(format!("Invalid ForceLanguagePriority option {word}")),
+    }
+    cmd.set(|d: &mut NegotiationDir| &mut d.force, force)
+}
+
+/// What there is to choose from.
+struct Offer {
+    variants: Arc<[Variant]>,
+    /// The directory of the variants, with a slash at its end.
+    dir: String,
+    /// They were found in the directory, not in a map.
+    multiviews: bool,
+}
+
+/// A choice that was made: which variant, and whether other variants are the client's business too.
+struct Decision {
+    best: usize,
+    transparent: bool,
+}
+
+impl Offer {
+    /// The length of a variant; the file is asked if nobody else knows.
+    fn length(&self, index: usize) -> Option<u64> {
+        let variant = &self.variants[index];
+        let ask = || std::fs::metadata(os_path(&format!("{}{}", self.dir, variant.name))).ok();
+        variant.length.or_else(|| ask().map(|meta| meta.len()))
+    }
+
+    /// Chooses, and says so in the fields of the answer. `Err`: the answer is this status.
+    fn decide(&self, request: &mut Request, scripts: bool) -> Result<Decision, u16> {
+        let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
+        let transparent = matches!(&*request.method, "GET" | "HEAD")
+            && request.path_info.is_empty()
+            && self.variants.iter().all(neighbours);
+        let terms = if transparent { Terms::of(request) } else { Terms::USUAL };
+        let mut wishes = Wishes::of(request);
+        wishes.rate_scripts(scripts, &terms);
+        let slots = request.dir.slots.clone();
+        let conf = slots.get::<NegotiationDir>();
+        let force = conf.force.or(Force { prefer: true, fallback: false });
+        let encoded = match (request.env.contains("no-gzip"), request.env.get("gzip-only-text/html")) {
+            (true, _) => Encoded::None,
+            (false, Some("1")) => Encoded::Html,
+            _ => Encoded::All,
+        };
+        let choice = Choice {
+            wishes: &wishes,
+            terms,
+            priority: conf.priority.get().map_or(&[], Vec::as_slice),
+            prefer: force.prefer,
+            fallback: force.fallback,
+            language: request.env.get("prefer-language"),
+            encoded,
+        };
+        let Chosen { best, sure } = choice.choose(&self.variants, &|index| self.length(index));
+        match best {
+            Some(best) if sure => {
+                if transparent {
+                    self.check_choice(request, best)?;
+                    let name = report::escape_segment(&self.variants[best].name);
+                    request.err_headers_out.set("Content-Location", name);
+                }
+                report::set_fields(request, self, terms.alternates, transparent.then_some("choice"));
+                Ok(Decision { best, transparent })
+            }
+            _ => {
+                report::set_fields(request, self, true, transparent.then_some("list"));
+                request.notes.set("variant-list", report::list(&self.variants));
+                if transparent && terms.transparent_client {
+                    return Err(300);
+                }
+                let text = format!("AH00690: no acceptable variant: {}", request.filename);
+                request.log("negotiation", Level::Error, text);
+                Err(406)
+            }
+        }
+    }
+
+    /// A variant that a map names must be there, and must not be negotiable itself.
+    fn check_choice(&self, request: &mut Request, best: usize) -> Result<(), u16> {
+        if self.multiviews {
+            return Ok(());
+        }
+        let found = request.lookup_file(&self.variants[best].name);
+        let negotiated = found.err_headers_out.contains("TCN");
+        if found.status != 200 && !negotiated {
+            return Err(found.status);
+        }
+        if negotiated || is_map(&found) {
+            return Err(506);
+        }
+        if let Some(vary) = found.err_headers_out.get("Vary") {
+            request.err_headers_out.set("Variant-Vary", vary);
+            request.err_headers_out.set("Vary", vary);
+        }
+        Ok(())
+    }
+}
+
+fn is_map(request: &Request) -> bool {
+    request.handler.as_deref() == Some("type-map") || request.content_type.as_deref() == Some(MAP_TYPE)
+}
+
+/// A name without a file, where `MultiViews` allows to look for one that begins like it.
+fn multiviews(request: &mut Request) -> Flow {
+    if request.stat.is_some() || request.options() & MULTI == 0 || !request.filename.starts_with('/') {
+        return Flow::Declined;
+    }
+    // While the variants are looked at, what stands behind the name is out of the way.
+    let uri = request.uri.clone();
+    let bare = uri.len() - if uri.ends_with(&request.path_info) { request.path_info.len() } else { 0 };
+    request.uri.truncate(bare);
+    let flow = choose_file(request);
+    if flow != Flow::Ok {
+        request.uri = uri;
+    }
+    flow
+}
+
+fn choose_file(request: &mut Request) -> Flow {
+    let (offer, mut found) = match look_around(request) {
+        Ok(Some(around)) => around,
+        Ok(None) => return Flow::Declined,
+        Err(status) => return Flow::Status(status),
+    };
+    let scripts =
+        !matches!(&*request.method, "GET" | "HEAD") || request.args.is_some() || !request.path_info.is_empty();
+    let best = match offer.decide(request, scripts) {
+        Ok(decision) => decision.best,
+        Err(status) => return Flow::Status(status),
+    };
+    let found = if offer.multiviews {
+        found.swap_remove(best)
+    } else {
+        let name = &offer.variants[best].name;
+        if name.contains('/') { request.lookup_uri(name) } else { request.lookup_file(name) }
+    };
+    if found.status != 200 {
+        return Flow::Status(found.status);
+    }
+    let path_info = std::mem::take(&mut request.path_info);
+    request.become_found(found);
+    request.uri.push_str(&path_info);
+    request.path_info = path_info;
+    Flow::Ok
+}
+
+type Around = (Offer, Vec<Box<Request>>);
+
+/// The files that begin like the name asked for. `Ok(None)`: there are none.
+fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
+    let dir = dir_name(&request.filename).to_string();
+    let wanted = base_name(&request.filename).to_string();
+    let names = names_like(&dir, &wanted).map_err(|error| {
+        request.log_os("negotiation", Level::Error, &error, format!("AH00686: cannot read directory for multi: {dir}"));
+        403u16
+    })?;
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let (mut variants, mut looked_up) = (Vec::new(), Vec::new());
+    for name in names {
+        let found = request.lookup_file(&name);
+        if !found.stat.is_some_and(|meta| meta.is_file()) || !fits(&found, &wanted) || found.status != 200 {
+            continue;
+        }
+        if is_map(&found) {
+            let offer = from_map(request, &found.filename.clone(), &dir)?;
+            return Ok(Some((offer, Vec::new())));
+        }
+        let Some(variant) = variant(&found, name) else { continue };
+        variants.push(variant);
+        looked_up.push(found);
+    }
+    if variants.is_empty() {
+        let text = format!(
+            "AH00687: Negotiation: discovered file(s) matching request: {} (None could be negotiated).",
+            request.filename
+        );
+        request.log("negotiation", Level::Error, text);
+        return Err(404);
+    }
+    // The list of variants is that of the directory: it changes when the directory does.
+    request.vlist_validator = report::validator(&dir, None);
+    Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
+}
+
+/// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it.
+fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = http::text::to_bytes(wanted);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(os_path(dir))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let begins = name.as_bytes().strip_prefix(&*bytes).is_some_and(|rest| rest.starts_with(b"."));
+        if begins && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            names.push(http::text::from_bytes(name.as_bytes()).into_owned());
+        }
+    }
+    names.sort_unstable_by(|a, b| http::text::to_bytes(a).cmp(&http::text::to_bytes(b)));
+    Ok(names)
+}
+
+/// Whether the parts of a name that have no meaning are parts of the wanted name, in the same order: of `index.html.foo`
+/// nobody knows what it is.
+fn fits(found: &Request, wanted: &str) -> bool {
+    let Some(unknown) = found.notes.get(MIME_EXCEPTIONS) else { return false };
+    let mut wanted = wanted.split('.');
+    unknown.split('/').all(|part| wanted.any(|have| have == part))
+}
+
+fn variant(found: &Request, name: String) -> Option<Variant> {
+    let media = match (&found.content_type, &found.handler) {
+        (Some(text), _) => Media::parse(text),
+        // What has a handler is likely to be a script.
+        (None, Some(_)) => Media::plain(SCRIPT, 1.0),
+        (None, None) => return None,
+    };
+    Some(Variant {
+        name,
+        media,
+        languages: found.content_languages.iter().map(|language| language.to_ascii_lowercase()).collect(),
+        encoding: found.content_encoding.clone(),
+        length: found.stat.map(|meta| meta.size).filter(|_| found.handler.is_none()),
+        ..Variant::default()
+    })
+}
+
+/// Reads the map at `path`. `Err`: the answer is this status.
+fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
+    let map: Arc<Map> = map::read(path).map_err(|error| {
+        request.log_os("negotiation", Level::Error, &error, format!("AH00683: cannot access type map file: {path}"));
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
+            _ => 403,
+        }
+    })?;
+    for complaint in &map.complaints {
+        request.log("negotiation", Level::Error, complaint);
+    }
+    if map.broken {
+        return Err(500);
+    }
+    request.vlist_validator = report::validator(path, Some(request));
+    Ok(Offer { variants: map.variants.clone(), dir: dir.to_string(), multiviews: false })
+}
+
+/// Answers for a type map: by a text that stands in it, or by going on with the file it names.
+fn type_map(request: &mut Request) -> Answer {
+    if !matches!(request.handler.as_deref(), Some("type-map" | MAP_TYPE)) {
+        return Answer::Declined;
+    }
+    let (path, dir) = (request.filename.clone(), dir_name(&request.filename).to_string());
+    let decided = from_map(request, &path, &dir).and_then(|offer| Ok((offer.decide(request, false)?.best, offer)));
+    let (best, offer) = match decided {
+        Ok(decided) => decided,
+        Err(status) => return Answer::Status(status),
+    };
+    // Caches that speak HTTP/1.0 know nothing of Vary.
+    if request.version == Version::Http10 && !request.host::<NegotiationServer>().cache.or(false) {
+        let now = request.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let date = String::from_utf8_lossy(&http::date::http_date(now as i64)).into_owned();
+        request.err_headers_out.set("Expires", date);
+    }
+    let variant = &offer.variants[best];
+    match &variant.body {
+        Some(body) => send(request, variant, body.clone()),
+        None => go_on(request, &variant.name),
+    }
+}
+
+fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer {
+    if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
+        return Answer::Status(405);
+    }
+    request.headers_out.set("Accept-Ranges", "bytes");
+    let media = &variant.media;
+    if !media.name.is_empty() {
+        let charset = &media.charset;
+        let parameter = if charset.is_empty() { String::new() } else { format!("; charset={charset}") };
+        request.set_content_type(format!("{}{parameter}", media.name));
+    }
+    if !variant.languages.is_empty() {
+        request.content_languages.clone_from(&variant.languages);
+    }
+    if variant.encoding.is_some() {
+        request.content_encoding.clone_from(&variant.encoding);
+    }
+    Answer::Body(Body::Bytes(body))
+}
+
+/// Goes on with another path of the same directory; what stood behind the map's name goes with it.
+fn go_on(request: &Request, name: &str) -> Answer {
+    let uri = request.uri.strip_suffix(request.path_info.as_str()).unwrap_or(&request.uri);
+    let target = if name.starts_with('/') {
+        name.to_string()
+    } else {
+        format!("{}{name}{}", http::uri::escape_path(dir_name(uri)), http::uri::escape_path(&request.path_info))
+    };
+    // A map may name `../x`, but nothing above the root.
+    match http::decode_path(&http::text::to_bytes(&target), &http::uri::PathOptions::default()) {
+        Ok(path) => {
+            let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+            Answer::Redirect { uri: format!("{path}{args}"), keep_method: true }
+        }
+        Err(error) => Answer::Status(error.status()),
+    }
+}
+
+/// Names an encoding as the client does: with `x-` or without.
+fn fix_encoding(request: &mut Request) -> Flow {
+    let Some(coding) = request.content_encoding.as_deref().filter(|coding| !coding.is_empty()) else {
+        return Flow::Declined;
+    };
+    let bare = coding.strip_prefix("x-").unwrap_or(coding);
+    let Some(field) = request.header_joined("Accept-Encoding") else { return Flow::Declined };
+    let names = accept::wishes(&field);
+    let has = |name: &str| names.iter().any(|wish| wish.value == name);
+    let marked = format!("x-{bare}");
+    let fixed = if has(bare) { Some(bare.to_string()) } else { Some(marked).filter(|marked| has(marked)) };
+    if let Some(fixed) = fixed {
+        drop(field);
+        request.content_encoding = Some(fixed);
+    }
+    Flow::Declined
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn lines_as_apache_takes_them() {
+        check(&[
+            ("ForceLanguagePriority None", ""),
+            ("ForceLanguagePriority None None", ""),
+            ("ForceLanguagePriority Prefer fallback", ""),
+            ("ForceLanguagePriority Prefer None", "Cannot combine ForceLanguagePriority options with None"),
+            ("ForceLanguagePriority None Prefer", "Cannot combine ForceLanguagePriority options None and Prefer"),
+            ("ForceLanguagePriority None Fallback", "Cannot combine ForceLanguagePriority options None and Fallback"),
+            ("ForceLanguagePriority Bogus", "Invalid ForceLanguagePriority option Bogus"),
+            (
+                "LanguagePriority",
+                "LanguagePriority requires at least one argument, space-delimited list of MIME language abbreviations",
+            ),
+            ("CacheNegotiatedDocs x", "CacheNegotiatedDocs must be On or Off"),
+            (
+                "<Directory /x>\nCacheNegotiatedDocs On\n</Directory>",
+                "CacheNegotiatedDocs not allowed in <Directory> context",
+            ),
+            ("<VirtualHost *:80>\nCacheNegotiatedDocs On\n</VirtualHost>", ""),
+        ]);
+    }
+}

@@ -1,0 +1,332 @@
+//! The choice among variants: how well each suits the client, and which suits best.
+//!
+//! Apache manual: "Content Negotiation"; RFC 2296 for clients that ask for it.
+
+use std::cmp::Ordering;
+
+use super::accept::{INCLUDES, INCLUDES_3, Media, Terms, Wish, Wishes};
+
+/// One of the forms in which something is there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Variant {
+    /// The name of the file, relative to the directory; of a text inside a type map, the map's own.
+    pub(super) name: String,
+    /// The text itself, if it stands in the type map.
+    pub(super) body: Option<bytes::Bytes>,
+    /// The type; its quality is that of the source.
+    pub(super) media: Media,
+    /// In lower case.
+    pub(super) languages: Vec<String>,
+    pub(super) encoding: Option<String>,
+    pub(super) description: String,
+    /// The length, where it is known.
+    pub(super) length: Option<u64>,
+}
+
+impl Variant {
+    fn is_plain(&self) -> bool {
+        self.encoding.as_deref().is_none_or(|coding| matches!(coding, "" | "7bit" | "8bit" | "binary"))
+    }
+}
+
+/// How well a variant suits.
+#[derive(Clone, Copy, Debug)]
+struct Rating {
+    media: f32,
+    language: f32,
+    encoding: f32,
+    charset: f32,
+    /// The place in `LanguagePriority`.
+    priority: Option<usize>,
+    level: f32,
+    /// Nothing was guessed.
+    definite: bool,
+}
+
+/// What the choice depends on.
+pub(super) struct Choice<'a> {
+    pub(super) wishes: &'a Wishes,
+    pub(super) terms: Terms,
+    /// `LanguagePriority`
+    pub(super) priority: &'a [String],
+    /// `ForceLanguagePriority Prefer`
+    pub(super) prefer: bool,
+    /// `ForceLanguagePriority Fallback`
+    pub(super) fallback: bool,
+    /// `prefer-language`
+    pub(super) language: Option<&'a str>,
+    /// `no-gzip` and `gzip-only-text/html`: which encoded variants may be considered.
+    pub(super) encoded: Encoded,
+}
+
+/// Which encoded variants may be considered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoded {
+    All,
+    Html,
+    None,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// The best variant, if any suits.
+    pub(super) best: Option<usize>,
+    /// It may be sent; else the client gets the list.
+    pub(super) sure: bool,
+}
+
+impl Choice<'_> {
+    /// Chooses. `length` finds the length of a variant; asked only where all else is equal.
+    pub(super) fn choose(&self, variants: &[Variant], length: &dyn Fn(usize) -> Option<u64>) -> Chosen {
+        if self.language.is_some() {
+            let chosen = self.choose_for(variants, self.language, length);
+            if chosen.best.is_some() && chosen.sure {
+                return chosen;
+            }
+        }
+        self.choose_for(variants, None, length)
+    }
+
+    fn choose_for(
+        &self,
+        variants: &[Variant],
+        language: Option<&str>,
+        length: &dyn Fn(usize) -> Option<u64>,
+    ) -> Chosen {
+        let no_language =
+            if !self.terms.exact && variants.iter().any(|v| !v.languages.is_empty()) { 0.0001 } else { 1.0 };
+        let mut best: Option<(usize, Rating)> = None;
+        for (index, variant) in variants.iter().enumerate() {
+            let encoded = !variant.is_plain() && variant.encoding.as_deref() != Some("identity");
+            let hidden = match self.encoded {
+                Encoded::All => false,
+                Encoded::Html => encoded && !variant.media.name.starts_with("text/html"),
+                Encoded::None => encoded,
+            };
+            if hidden || language.is_some_and(|wanted| !variant.languages.iter().any(|have| have == wanted)) {
+                continue;
+            }
+            let rating = self.rate(variant, language.is_some(), no_language);
+            if !self.terms.may_choose {
+                continue;
+            }
+            let better = if self.terms.rvsa {
+                better_by_rvsa(variants, (index, &rating), best.as_ref())
+            } else {
+                better(variants, (index, &rating), best.as_ref(), length)
+            };
+            if better {
+                best = Some((index, rating));
+            }
+        }
+        let sure = best.is_some_and(|(_, rating)| !self.terms.rvsa || rating.definite);
+        Chosen { best: best.map(|(index, _)| index), sure }
+    }
+
+    fn rate(&self, variant: &Variant, language_is_given: bool, no_language: f32) -> Rating {
+        let mut rating = Rating {
+            media: 0.0,
+            language: 1.0,
+            encoding: self.encoding(variant),
+            charset: 1.0,
+            priority: None,
+            level: 0.0,
+            definite: true,
+        };
+        self.rate_media(variant, &mut rating);
+        if !language_is_given {
+            self.rate_language(variant, &mut rating, no_language);
+        }
+        self.rate_charset(variant, &mut rating);
+        rating
+    }
+
+    /// The most specific range counts: `type/subtype` before `type/*` before `*/*`.
+    fn rate_media(&self, variant: &Variant, rating: &mut Rating) {
+        let mut specific = 0;
+        for wish in &self.wishes.types {
+            let Some(found) = specificity(wish, &variant.media) else { continue };
+            if found == 3 {
+                rating.level = variant.media.level;
+            }
+            if found <= specific {
+                continue;
+            }
+            specific = found;
+            // Clients that give no qualities send wildcards without meaning them.
+            rating.media = match specific {
+                1 if !self.terms.exact && !self.wishes.typed => 0.01,
+                2 if !self.terms.exact && !self.wishes.typed => 0.02,
+                _ => wish.quality,
+            };
+        }
+        rating.definite &= specific == 3 || specific == 0;
+    }
+
+    fn rate_language(&self, variant: &Variant, rating: &mut Rating, no_language: f32) {
+        if variant.languages.is_empty() {
+            if !self.terms.exact {
+                rating.language = no_language;
+            }
+            return;
+        }
+        match &self.wishes.languages {
+            None => rating.definite = false,
+            Some(wishes) => self.rate_languages(&variant.languages, wishes, rating),
+        }
+        let prefer = self.prefer && rating.language > 0.0;
+        let fallback = self.fallback && rating.language == 0.0;
+        if !prefer && !fallback {
+            return;
+        }
+        let place = |language: &String| self.priority.iter().position(|one| language.starts_with(one.as_str()));
+        if let Some(place) = variant.languages.iter().filter_map(place).min() {
+            rating.priority = Some(place);
+            if fallback {
+                rating.language = 0.0001;
+                rating.definite = false;
+            }
+        }
+    }
+
+    /// Each language goes by the longest range that fits it, the variant by the best of its languages.
+    fn rate_languages(&self, languages: &[String], wishes: &[Wish], rating: &mut Rating) {
+        let star = wishes.iter().find(|wish| wish.value == "*");
+        let (mut best, mut remote, mut by_star): (Option<f32>, f32, bool) = (None, 0.0, false);
+        for language in languages {
+            let mut fitting: Option<&Wish> = None;
+            for wish in wishes.iter().filter(|wish| wish.value != "*") {
+                let fits = language
+                    .strip_prefix(wish.value.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+                if fits && fitting.is_none_or(|have| wish.value.len() > have.value.len()) {
+                    fitting = Some(wish);
+                }
+                // Who wants `en-US` is better off with `en` than with nothing.
+                if fitting.is_none()
+                    && !self.terms.exact
+                    && wish.value.split_once('-').is_some_and(|(primary, _)| language.starts_with(primary))
+                {
+                    remote = 0.001;
+                }
+            }
+            match fitting {
+                Some(wish) => best = Some(best.map_or(wish.quality, |best| best.max(wish.quality))),
+                None => by_star |= star.is_some(),
+            }
+        }
+        if let Some(star) = star.filter(|star| by_star && best.is_none_or(|best| star.quality > best)) {
+            best = Some(star.quality);
+            rating.definite = false;
+        }
+        rating.language = best.unwrap_or(remote);
+    }
+
+    fn rate_charset(&self, variant: &Variant, rating: &mut Rating) {
+        let charset = variant.media.charset.as_str();
+        let Some(wishes) = &self.wishes.charsets else {
+            rating.definite &= charset.is_empty();
+            return;
+        };
+        let is_text = variant.media.name.starts_with("text/");
+        let charset = match charset {
+            "" if !is_text || self.terms.exact => return,
+            // The default of texts in HTTP/1.1.
+            "" => "iso-8859-1",
+            charset => charset,
+        };
+        rating.charset = match wishes.iter().find(|wish| wish.value == charset) {
+            Some(wish) => wish.quality,
+            None => match wishes.iter().rfind(|wish| wish.value == "*") {
+                Some(star) => {
+                    rating.definite = false;
+                    star.quality
+                }
+                None => f32::from(u8::from(charset == "iso-8859-1")),
+            },
+        };
+    }
+
+    fn encoding(&self, variant: &Variant) -> f32 {
+        let Some(wishes) = &self.wishes.encodings else { return if variant.is_plain() { 1.0 } else { 0.5 } };
+        let (coding, otherwise) = match &variant.encoding {
+            Some(coding) if !variant.is_plain() => (coding.as_str(), 0.0),
+            _ => ("identity", 0.0001),
+        };
+        let bare = |coding: &str| coding.strip_prefix("x-").unwrap_or(coding).to_string();
+        let named = wishes.iter().find(|wish| bare(&wish.value) == bare(coding));
+        named.or_else(|| wishes.iter().rfind(|wish| wish.value == "*")).map_or(otherwise, |wish| wish.quality)
+    }
+}
+
+/// How closely a wish names a type: 1 for `*/*`, 2 for `type/*`, 3 for the type itself.
+fn specificity(wish: &Media, have: &Media) -> Option<u8> {
+    if wish.name.starts_with('*') {
+        return Some(1);
+    }
+    if let Some(main) = wish.name.strip_suffix("/*") {
+        return have.name.strip_prefix(main).is_some().then_some(2);
+    }
+    let same =
+        wish.name == have.name || wish.name == "text/html" && matches!(have.name.as_str(), INCLUDES | INCLUDES_3);
+    (same && wish.level >= have.level).then_some(3)
+}
+
+fn better_by_rvsa(variants: &[Variant], new: (usize, &Rating), best: Option<&(usize, Rating)>) -> bool {
+    let quality =
+        |at: usize, rating: &Rating| rating.media * variants[at].media.quality * rating.charset * rating.language;
+    let q = quality(new.0, new.1);
+    if new.1.encoding == 0.0 || q <= 0.0 {
+        return false;
+    }
+    best.is_none_or(|(at, best)| {
+        let other = quality(*at, best);
+        q > other || q == other && new.1.encoding > best.encoding
+    })
+}
+
+/// Apache's order: type, language, `LanguagePriority`, level, charset, encoding, length.
+fn better(
+    variants: &[Variant],
+    new: (usize, &Rating),
+    best: Option<&(usize, Rating)>,
+    length: &dyn Fn(usize) -> Option<u64>,
+) -> bool {
+    let (variant, rating) = (&variants[new.0], new.1);
+    let source = variant.media.quality;
+    if [rating.encoding, rating.language, rating.charset, rating.media, source].contains(&0.0) {
+        return false;
+    }
+    let Some((at, have)) = best else { return true };
+    let other = &variants[*at];
+    let by = |a: f32, b: f32| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+    let place = |rating: &Rating| rating.priority.unwrap_or(usize::MAX);
+    let unusual = |variant: &Variant| !matches!(variant.media.charset.as_str(), "" | "iso-8859-1");
+    by(rating.media * source, have.media * other.media.quality)
+        .then_with(|| by(rating.language, have.language))
+        .then_with(|| place(have).cmp(&place(rating)))
+        .then_with(|| by_level(variant, rating, other, have))
+        .then_with(|| by(rating.charset, have.charset))
+        // Whoever accepts a charset that not everybody knows has it for a reason.
+        .then_with(|| if unusual(variant) && !unusual(other) { Ordering::Greater } else { Ordering::Equal })
+        .then_with(|| by(rating.encoding, have.encoding))
+        .then_with(|| {
+            let signed = |length: Option<u64>| length.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            signed(length(*at)).cmp(&signed(length(new.0)))
+        })
+        .is_gt()
+}
+
+/// The highest level that the client named, else the lowest.
+fn by_level(variant: &Variant, rating: &Rating, other: &Variant, have: &Rating) -> Ordering {
+    let comparable = match variant.media.is_html() {
+        true => other.media.is_html(),
+        false => variant.media.name == other.media.name,
+    };
+    if !comparable {
+        return Ordering::Equal;
+    }
+    let by = |a: f32, b: f32| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+    by(rating.level, have.level).then_with(|| by(other.media.level, variant.media.level))
+}

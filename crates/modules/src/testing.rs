@@ -1,0 +1,36 @@
+//! For tests of modules: applies lines of configuration as the server does.
+
+use std::sync::{Arc, LazyLock};
+
+use conf::{Face, Language, Notice, Place, Reader, Slots, World};
+
+/// What some lines lead to.
+pub(crate) struct Applied {
+    /// The server's settings.
+    pub(crate) server: Slots,
+    /// What holds outside sections.
+    pub(crate) dir: Slots,
+    /// What was worth saying.
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// Applies lines with all modules loaded. `Err`: the message of the first error.
+pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
+    static FACES: LazyLock<Vec<&'static Face>> =
+        LazyLock::new(|| crate::MODULES.iter().map(|module| &module.face).collect());
+    let host = Arc::new(server::host::Machine);
+    let mut reader = Reader::new(host.clone(), Language::new(&FACES, &FACES, "/root"));
+    let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
+    let mut world = World { host, language: reader.language, notices: Vec::new() };
+    let (mut server, mut dir) = (Slots::default(), Slots::default());
+    conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut world).map_err(|error| error.message)?;
+    Ok(Applied { server, dir, notices: world.notices })
+}
+
+/// Checks lines against the message they lead to; an empty one means that they are accepted.
+pub(crate) fn check(table: &[(&str, &str)]) {
+    for (lines, want) in table {
+        let got = apply(lines).err().unwrap_or_default();
+        assert_eq!(got, *want, "{lines}");
+    }
+}
