@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod arch;
+pub mod filters;
+pub mod generators;
 pub mod mappers;
 #[cfg(test)]
 mod testing;
@@ -20,6 +22,10 @@ pub static MODULES: &[&Module] = &[
     &server::core::HTTP_CORE,
     &server::core::VERSION,
     &arch::mod_unixd::MODULE,
+    &filters::mod_deflate::MODULE,
+    &filters::mod_filter::MODULE,
+    &filters::mod_reqtimeout::MODULE,
+    &generators::mod_status::MODULE,
     &mappers::mod_alias::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,

@@ -15,6 +15,7 @@ pub mod fields;
 pub mod filters;
 pub mod host;
 mod htaccess;
+pub mod identity;
 mod input;
 pub mod log;
 mod lookup;

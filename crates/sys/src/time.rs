@@ -35,6 +35,18 @@ pub fn local_offset(unix_seconds: i64) -> i32 {
     if known { i32::try_from(tm.tm_gmtoff).unwrap_or(0) } else { 0 }
 }
 
+/// The abbreviation of the local time zone at a moment (`CET`, `CEST`).
+pub fn local_zone(unix_seconds: i64) -> String {
+    // SAFETY: as in `local_offset`; `tm_zone` is null or a string of the C library that lives as long as the process.
+    unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&unix_seconds, &mut tm).is_null() || tm.tm_zone.is_null() {
+            return String::new();
+        }
+        std::ffi::CStr::from_ptr(tm.tm_zone).to_string_lossy().into_owned()
+    }
+}
+
 /// The load averages over 1, 5 and 15 minutes, if the system tells them.
 pub fn load() -> Option<[f64; 3]> {
     let mut averages = [0.0; 3];
@@ -82,6 +94,7 @@ mod tests {
         let before = monotonic();
         assert!(monotonic() >= before);
         assert!(local_offset(0).abs() <= 14 * 3600);
+        assert!(!local_zone(0).is_empty());
         assert!(load().is_some());
     }
 }

@@ -16,6 +16,7 @@ use cli::{Action, Parsed};
 
 fn main() -> ExitCode {
     server::module::set_known(modules::MODULES);
+    server::identity::set(server::identity::Identity { version: version::full(), built: version::built() });
     let program = cli::program_name();
     let options = match cli::parse(&program, std::env::args_os().skip(1).collect()) {
         Parsed::Run(options) => options,

@@ -1,0 +1,360 @@
+//! Compression: the output filters `DEFLATE`, which makes gzip, and `INFLATE`, which undoes it.
+//!
+//! Apache manual: mod_deflate.
+
+mod coding;
+
+use std::collections::VecDeque;
+
+use conf::directive::Args::{Take1, Take12};
+use conf::values::{atoi, number, one_of};
+use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use http::conditional::weak_match;
+use server::fields::add_vary;
+use server::filters::{Filtering, OutputFilter, Rank};
+use server::{Body, Hook, Kind, Module, Request};
+
+use self::coding::{Coder, Coding, Deflater, Inflater, RatioLimit, Resumed, Tell};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "deflate_module", source: "mod_deflate.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE)],
+};
+
+static DEFLATE: OutputFilter =
+    OutputFilter { name: "DEFLATE", rank: Rank::CONTENT_SET, apply: |request, body| Box::pin(deflate(request, body)) };
+/// Stands before all others, which want to see the plain content.
+static INFLATE: OutputFilter = OutputFilter {
+    name: "INFLATE",
+    rank: Rank(Rank::RESOURCE.0 - 1),
+    apply: |request, body| -> Filtering<'_> { Box::pin(inflate(request, body)) },
+};
+
+const SERVER: Allowed = Allowed::SERVER;
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("DeflateFilterNote", SERVER, Take12(set_note), "", "Set a note to report on compression ratio"),
+    row("DeflateWindowSize", SERVER, Take1(set_window), "15", "Set the Deflate window size (1-15)"),
+    row("DeflateBufferSize", SERVER, Take1(set_buffer), "8096", "Set the Deflate Buffer Size"),
+    row("DeflateMemLevel", SERVER, Take1(set_memory), "9", "Set the Deflate Memory Level (1-9)"),
+    row("DeflateCompressionLevel", SERVER, Take1(set_level), "6", "Set the Deflate Compression Level (1-9)"),
+    row("DeflateAlterEtag", SERVER, Take1(set_etag), "AddSuffix", "Set how mod_deflate should modify ETAG response headers: 'AddSuffix' (default), 'NoChange' (2.2.x behavior), 'Remove'"),
+    row("DeflateInflateLimitRequestBody", Allowed::ANY, Take1(set_inflate_limit), "", "Set a limit on size of inflated input"),
+    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), "200", "Set the inflate ratio limit above which inflation is aborted (default: 200)"),
+    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), "3", "Set the maximum number of following inflate ratios above limit (default: 3)"),
+];
+
+/// What becomes of a changed body's entity tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AlterEtag {
+    AddSuffix,
+    NoChange,
+    Remove,
+}
+
+settings! {
+    /// The module's settings of a server.
+    pub struct DeflateServer {
+        note_ratio: Setting<String>,
+        note_input: Setting<String>,
+        note_output: Setting<String>,
+        window: Setting<u8>,
+        buffer: Setting<usize>,
+        /// Checked and kept for dumps; the compressor has a memory level of its own.
+        memory: Setting<u8>,
+        level: Setting<u32>,
+        etag: Setting<AlterEtag>,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct DeflateDir {
+        inflate_limit: Setting<u64>,
+        ratio_limit: Setting<u64>,
+        ratio_burst: Setting<u32>,
+    }
+}
+
+const BUFFER: usize = 8096;
+const WINDOW: u8 = 15;
+/// The compressor's windows begin here; zlib refuses smaller ones for gzip, too.
+const WINDOW_MIN: u8 = 9;
+const LEVEL: u32 = 6;
+const RATIO_LIMIT: u64 = 200;
+const RATIO_BURST: u32 = 3;
+/// Bodies up to this size are not worth it: the frame and the additional fields cost as much, in bytes.
+const SMALL: u64 = 18 + 50;
+
+fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
+    let (kind, name) = second.map_or(("ratio", first), |second| (first, second));
+    let field: fn(&mut DeflateServer) -> &mut Setting<String> = match kind.to_ascii_lowercase().as_str() {
+        "ratio" => |s: &mut DeflateServer| &mut s.note_ratio,
+        "input" => |s: &mut DeflateServer| &mut s.note_input,
+        "output" => |s: &mut DeflateServer| &mut s.note_output,
+        _ => return Err(format!("Unknown note type {kind}")),
+    };
+    cmd.server_set(field, name.to_string())
+}
+
+fn set_window(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        bits @ 1..=15 => cmd.server_set(|s: &mut DeflateServer| &mut s.window, bits as u8),
+        _ => Err("DeflateWindowSize must be between 1 and 15".into()),
+    }
+}
+
+fn set_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match usize::try_from(atoi(value)) {
+        Ok(size) if size > 0 => cmd.server_set(|s: &mut DeflateServer| &mut s.buffer, size),
+        _ => Err("DeflateBufferSize should be positive".into()),
+    }
+}
+
+fn set_memory(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        level @ 1..=9 => cmd.server_set(|s: &mut DeflateServer| &mut s.memory, level as u8),
+        _ => Err("DeflateMemLevel must be between 1 and 9".into()),
+    }
+}
+
+fn set_level(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        level @ 1..=9 => cmd.server_set(|s: &mut DeflateServer| &mut s.level, level as u32),
+        _ => Err("Compression Level must be between 1 and 9".into()),
+    }
+}
+
+fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("NoChange", AlterEtag::NoChange), ("AddSuffix", AlterEtag::AddSuffix), ("Remove", AlterEtag::Remove)];
+    let value = one_of(value, &table).ok_or("DeflateAlterETAG accepts only 'NoChange', 'AddSuffix', and 'Remove'")?;
+    cmd.server_set(|s: &mut DeflateServer| &mut s.etag, value)
+}
+
+fn set_inflate_limit(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let limit = number(value).and_then(|limit| u64::try_from(limit).ok());
+    let limit = limit.ok_or("DeflateInflateLimitRequestBody requires a non-negative integer.")?;
+    cmd.set(|d: &mut DeflateDir| &mut d.inflate_limit, limit)
+}
+
+fn set_ratio_limit(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match u64::try_from(atoi(value)) {
+        Ok(limit) if limit > 0 => cmd.set(|d: &mut DeflateDir| &mut d.ratio_limit, limit),
+        _ => Err("DeflateInflateRatioLimit must be positive".into()),
+    }
+}
+
+fn set_ratio_burst(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match u32::try_from(atoi(value)) {
+        Ok(burst) if burst > 0 => cmd.set(|d: &mut DeflateDir| &mut d.ratio_burst, burst),
+        _ => Err("DeflateInflateRatioBurst must be positive".into()),
+    }
+}
+
+/// The filter `DEFLATE`.
+async fn deflate(request: &mut Request, body: Body) -> Body {
+    if let Some(reason) = unfit(request) {
+        request.log("deflate", Level::Trace1, format!("Not compressing ({reason})"));
+        return body;
+    }
+    let body = match beginning(body).await {
+        Begun::Small(body) => {
+            request.log("deflate", Level::Trace1, "Not compressing very small response");
+            return body;
+        }
+        Begun::Large(body) => body,
+    };
+    // Said even where nothing is compressed: another client might get something else.
+    for before in request.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
+        if !before.trim().is_empty() {
+            add_vary(&mut request.headers_out, before.trim());
+        }
+    }
+    add_vary(&mut request.headers_out, "Accept-Encoding");
+    let forced = request.env.contains("force-gzip");
+    if !forced && !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts_gzip(&accept)) {
+        request.log("deflate", Level::Trace1, "Not compressing (no Accept-Encoding: gzip or q=0)");
+        return body;
+    }
+    let server = request.vhost.clone();
+    let conf = server.settings.get::<DeflateServer>();
+    let window = conf.window.or(WINDOW);
+    if window < WINDOW_MIN {
+        let text = format!("AH01383: unable to init Zlib: deflateInit2 returned -2: URL {}", request.uri);
+        request.log("deflate", Level::Error, text);
+        return body;
+    }
+    request.content_encoding = None;
+    request.headers_out.set("Content-Encoding", "gzip");
+    if changed(request, conf, "gzip") {
+        return Body::Empty;
+    }
+    let coder = Deflater::new(conf.level.or(LEVEL), window);
+    code(request, body, Box::new(coder), conf.buffer.or(BUFFER), notes(conf)).await
+}
+
+/// The filter `INFLATE`.
+async fn inflate(request: &mut Request, body: Body) -> Body {
+    let first = matches!(request.kind, Kind::Main);
+    if !first || request.status == 204 || request.headers_out.contains("Content-Range") || !take_gzip(request) {
+        return body;
+    }
+    let server = request.vhost.clone();
+    let conf = server.settings.get::<DeflateServer>();
+    if changed(request, conf, "gunzip") {
+        return Body::Empty;
+    }
+    let dir = request.dir::<DeflateDir>();
+    let limit = RatioLimit { ratio: dir.ratio_limit.or(RATIO_LIMIT), burst: dir.ratio_burst.or(RATIO_BURST), hits: 0 };
+    let coder = Inflater::new(conf.window.or(WINDOW).max(WINDOW_MIN), limit);
+    code(request, body, Box::new(coder), conf.buffer.or(BUFFER), Box::new(|_, _| Vec::new())).await
+}
+
+/// Why an answer is not to be compressed, whoever asks.
+fn unfit(request: &Request) -> Option<&'static str> {
+    if request.status == 204 {
+        return Some("no content");
+    }
+    if request.env.contains("no-gzip") {
+        return Some("no-gzip");
+    }
+    if request.headers_out.contains("Content-Range") {
+        return Some("content-range");
+    }
+    let html = request.content_type.as_ref().is_some_and(|text| text.starts_with("text/html"));
+    if !html && request.env.get("gzip-only-text/html") == Some("1") {
+        return Some("gzip-only-text/html");
+    }
+    let fields = [&request.headers_out, &request.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
+    let encodings = fields.into_iter().flatten().chain(request.content_encoding.clone());
+    let is_coded = |list: String| {
+        list.split(',').map(str::trim).any(|one| !matches!(one, "" | "identity" | "7bit" | "8bit" | "binary"))
+    };
+    encodings.map(is_coded).any(|coded| coded).then_some("content-encoding already set")
+}
+
+/// Whether gzip is accepted by name; as in Apache `*` is not taken for it.
+fn accepts_gzip(accept: &str) -> bool {
+    let named = http::accept::preferences(accept.as_bytes()).find(|one| one.value.eq_ignore_ascii_case(b"gzip"));
+    named.is_some_and(|gzip| gzip.quality > 0)
+}
+
+/// Takes `gzip` away where it is the last encoding; `false` if it is not.
+fn take_gzip(request: &mut Request) -> bool {
+    let fields = [&mut request.headers_out, &mut request.err_headers_out];
+    for fields in fields {
+        let Some(list) = fields.joined("Content-Encoding") else { continue };
+        let Some(rest) = without_gzip(&list) else { return false };
+        match rest {
+            "" => fields.remove("Content-Encoding"),
+            rest => fields.set("Content-Encoding", rest),
+        }
+        return true;
+    }
+    let Some(rest) = request.content_encoding.as_deref().and_then(without_gzip) else { return false };
+    request.content_encoding = (!rest.is_empty()).then(|| rest.to_string());
+    true
+}
+
+fn without_gzip(list: &str) -> Option<&str> {
+    let (rest, last) = list.rsplit_once(',').unwrap_or(("", list));
+    matches!(last.trim().to_ascii_lowercase().as_str(), "gzip" | "x-gzip").then(|| rest.trim())
+}
+
+/// Changes the fields that described the body as it was. `true`: the client has the changed one already, and the answer
+/// is 304.
+fn changed(request: &mut Request, conf: &DeflateServer, suffix: &str) -> bool {
+    for name in ["Content-Length", "Content-MD5"] {
+        request.headers_out.remove(name);
+        request.err_headers_out.remove(name);
+    }
+    let Some(tag) = request.headers_out.get("ETag") else { return false };
+    match conf.etag.or(AlterEtag::AddSuffix) {
+        AlterEtag::NoChange => return false,
+        AlterEtag::Remove => {
+            request.headers_out.remove("ETag");
+            return false;
+        }
+        AlterEtag::AddSuffix => {}
+    }
+    let Some(open) = tag.strip_suffix('"').filter(|open| !open.is_empty()) else { return false };
+    let tag = format!("{open}-{suffix}\"");
+    request.headers_out.set("ETag", &*tag);
+    let asks = request.status == 200 && !request.no_local_copy && matches!(&*request.method, "GET" | "HEAD");
+    let known = asks
+        .then(|| request.header_joined("If-None-Match"))
+        .flatten()
+        .is_some_and(|list| list.split(',').any(|have| weak_match(have.trim().as_bytes(), tag.as_bytes())));
+    if known {
+        request.status = 304;
+    }
+    known
+}
+
+/// The notes of `DeflateFilterNote`.
+fn notes(conf: &DeflateServer) -> Tell {
+    let names = [&conf.note_input, &conf.note_output, &conf.note_ratio].map(|name| name.get().cloned());
+    Box::new(move |taken, made| {
+        let or_dash = |number: u64| if number > 0 { number.to_string() } else { "-".into() };
+        let ratio = (made * 100).checked_div(taken).map_or("-".into(), |ratio| ratio.to_string());
+        let values = [or_dash(taken), or_dash(made), ratio];
+        names.clone().into_iter().zip(values).filter_map(|(name, value)| Some((name?, value))).collect()
+    })
+}
+
+/// Sends a body through a coder: what fits into one buffer is ready at once and has a length, as in Apache.
+async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: usize, tell: Tell) -> Body {
+    let mut coding = Coding::new(body.into_stream(), coder, size, tell);
+    match coding.start().await {
+        Some(all) => {
+            for (name, value) in server::Stream::notes(&coding) {
+                request.notes.set(name, value);
+            }
+            Body::Bytes(all)
+        }
+        None => {
+            if let Some(error) = coding.failure() {
+                request.log("deflate", Level::Error, error);
+            }
+            Body::Stream(Box::new(coding))
+        }
+    }
+}
+
+/// A body whose size is known to be small, or not to be.
+enum Begun {
+    Small(Body),
+    Large(Body),
+}
+
+/// Looks at as much of a body as tells its size class.
+async fn beginning(body: Body) -> Begun {
+    if let Some(length) = body.length() {
+        return if length <= SMALL { Begun::Small(body) } else { Begun::Large(body) };
+    }
+    let mut rest = body.into_stream();
+    let mut start = VecDeque::new();
+    let mut seen = 0;
+    while seen <= SMALL {
+        match rest.next().await {
+            Some(Ok(piece)) => {
+                seen += piece.len() as u64;
+                start.push_back(piece);
+            }
+            Some(Err(error)) => {
+                return Begun::Small(Body::Stream(Box::new(Resumed { start, rest, failed: Some(error) })));
+            }
+            None => {
+                let all: Vec<u8> = start.into_iter().flatten().collect();
+                return Begun::Small(Body::Bytes(all.into()));
+            }
+        }
+    }
+    Begun::Large(Body::Stream(Box::new(Resumed { start, rest, failed: None })))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Bodies that are compressed or expanded while they are sent, a buffer at a time.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use bytes::Bytes;
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use server::{Piece, Stream};
+
+/// Input that is worked on before other connections get their turn, in bytes: a few milliseconds.
+const TURN: usize = 256 * 1024;
+
+/// One direction of the coding.
+pub(super) trait Coder: Send {
+    /// Takes some of `input` and appends to `out`, within its capacity. Returns how much it took.
+    fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize>;
+    /// There is no more input: appends the rest.
+    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
+    /// Bytes in and out so far, without the frame of the format.
+    fn totals(&self) -> (u64, u64);
+}
+
+/// Makes gzip.
+pub(super) struct Deflater(Compress);
+
+/// What the gzip format adds to a compressed body, in bytes.
+const FRAME: u64 = 18;
+
+impl Deflater {
+    pub(super) fn new(level: u32, window_bits: u8) -> Deflater {
+        Deflater(Compress::new_gzip(Compression::new(level), window_bits))
+    }
+}
+
+impl Coder for Deflater {
+    fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+        let before = self.0.total_in();
+        self.0.compress_vec(input, out, FlushCompress::None)?;
+        Ok((self.0.total_in() - before) as usize)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            if self.0.compress_vec(&[], out, FlushCompress::Finish)? == Status::StreamEnd {
+                return Ok(());
+            }
+            out.reserve(4096);
+        }
+    }
+
+    fn totals(&self) -> (u64, u64) {
+        (self.0.total_in(), self.0.total_out().saturating_sub(FRAME))
+    }
+}
+
+/// Expands gzip.
+pub(super) struct Inflater {
+    stream: Decompress,
+    ended: bool,
+    limit: RatioLimit,
+}
+
+/// `DeflateInflateRatioLimit` and `DeflateInflateRatioBurst`: a small body must not become a flood.
+pub(super) struct RatioLimit {
+    pub(super) ratio: u64,
+    pub(super) burst: u32,
+    pub(super) hits: u32,
+}
+
+impl RatioLimit {
+    fn check(&mut self, taken: u64, made: u64) -> bool {
+        if taken == 0 || made / taken < self.ratio {
+            self.hits = 0;
+            return true;
+        }
+        self.hits += 1;
+        self.hits <= self.burst
+    }
+}
+
+impl Inflater {
+    pub(super) fn new(window_bits: u8, limit: RatioLimit) -> Inflater {
+        Inflater { stream: Decompress::new_gzip(window_bits), ended: false, limit }
+    }
+}
+
+impl Coder for Inflater {
+    fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+        if self.ended {
+            // What stands behind the end is not part of the body.
+            return Ok(input.len());
+        }
+        let before = self.stream.total_in();
+        let status = self.stream.decompress_vec(input, out, FlushDecompress::None)?;
+        self.ended = status == Status::StreamEnd;
+        if !self.limit.check(self.stream.total_in(), self.stream.total_out()) {
+            let RatioLimit { ratio, burst, .. } = self.limit;
+            return Err(io::Error::other(format!(
+                "AH02650: Inflated content ratio is larger than the configured limit {ratio} by {burst} time(s)"
+            )));
+        }
+        Ok((self.stream.total_in() - before) as usize)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        while !self.ended {
+            let before = self.stream.total_out();
+            out.reserve(4096);
+            self.ended = self.stream.decompress_vec(&[], out, FlushDecompress::Finish)? == Status::StreamEnd;
+            if !self.ended && self.stream.total_out() == before {
+                return Err(io::Error::other("AH01401: Zlib: Validation bytes not present"));
+            }
+        }
+        Ok(())
+    }
+
+    fn totals(&self) -> (u64, u64) {
+        (self.stream.total_in(), self.stream.total_out())
+    }
+}
+
+/// What is told about a body that has gone through: bytes in and out.
+pub(super) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
+
+/// A body on its way through a coder.
+pub(super) struct Coding {
+    source: Box<dyn Stream>,
+    input: Bytes,
+    coder: Box<dyn Coder>,
+    out: Vec<u8>,
+    /// `DeflateBufferSize`
+    size: usize,
+    ended: bool,
+    failed: Option<io::Error>,
+    tell: Tell,
+}
+
+impl Coding {
+    pub(super) fn new(source: Box<dyn Stream>, coder: Box<dyn Coder>, size: usize, tell: Tell) -> Coding {
+        Coding { source, input: Bytes::new(), coder, out: Vec::new(), size, ended: false, failed: None, tell }
+    }
+
+    /// Works until a buffer is full. `Some`: the body has ended before, this is all of it.
+    pub(super) async fn start(&mut self) -> Option<Bytes> {
+        match self.fill().await {
+            Ok(()) if self.ended => Some(std::mem::take(&mut self.out).into()),
+            Ok(()) => None,
+            Err(error) => {
+                self.failed = Some(error);
+                None
+            }
+        }
+    }
+
+    /// Why nothing can be sent, if that is known already.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failed.as_ref().map(io::Error::to_string)
+    }
+
+    async fn fill(&mut self) -> io::Result<()> {
+        let mut worked = 0;
+        while self.out.len() < self.size {
+            if self.input.is_empty() {
+                match self.source.next().await {
+                    Some(piece) => self.input = piece?,
+                    None => {
+                        self.ended = true;
+                        return self.coder.finish(&mut self.out);
+                    }
+                }
+            }
+            self.out.reserve_exact(self.size - self.out.len());
+            let piece = &self.input[..self.input.len().min(TURN)];
+            let (had, room) = (self.out.len(), self.out.capacity());
+            let taken = self.coder.feed(piece, &mut self.out)?;
+            if taken == 0 && self.out.len() == had && had < room {
+                return Err(io::Error::other("AH01409: Zlib error inflating data"));
+            }
+            let _ = self.input.split_to(taken);
+            worked += taken.max(self.out.len() - had);
+            if worked >= TURN {
+                worked = 0;
+                let_others().await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stream for Coding {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move {
+            if let Some(error) = self.failed.take() {
+                self.ended = true;
+                return Some(Err(error));
+            }
+            if self.out.is_empty() {
+                if self.ended {
+                    return None;
+                }
+                if let Err(error) = self.fill().await {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+            let piece = std::mem::take(&mut self.out);
+            (!piece.is_empty()).then(|| Ok(piece.into()))
+        })
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        let (taken, made) = self.coder.totals();
+        let mut notes = self.source.notes();
+        notes.extend((self.tell)(taken, made));
+        notes
+    }
+}
+
+/// Lets the executor look at something else once.
+async fn let_others() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A body of which the beginning was looked at.
+pub(super) struct Resumed {
+    pub(super) start: VecDeque<Bytes>,
+    pub(super) rest: Box<dyn Stream>,
+    /// What ended the beginning.
+    pub(super) failed: Option<io::Error>,
+}
+
+impl Stream for Resumed {
+    fn next(&mut self) -> Piece<'_> {
+        if let Some(piece) = self.start.pop_front() {
+            return Box::pin(std::future::ready(Some(Ok(piece))));
+        }
+        match self.failed.take() {
+            Some(error) => Box::pin(std::future::ready(Some(Err(error)))),
+            None => self.rest.next(),
+        }
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        self.rest.notes()
+    }
+}

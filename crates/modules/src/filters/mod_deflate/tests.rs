@@ -1,0 +1,143 @@
+use std::io::{Read, Write};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::testing::check;
+
+#[test]
+fn errors_as_apache_has_them() {
+    check(&[
+        ("DeflateWindowSize 0", "DeflateWindowSize must be between 1 and 15"),
+        ("DeflateWindowSize 16", "DeflateWindowSize must be between 1 and 15"),
+        ("DeflateBufferSize 0", "DeflateBufferSize should be positive"),
+        ("DeflateBufferSize x", "DeflateBufferSize should be positive"),
+        ("DeflateBufferSize 10x", ""),
+        ("DeflateMemLevel 10", "DeflateMemLevel must be between 1 and 9"),
+        ("DeflateCompressionLevel 0", "Compression Level must be between 1 and 9"),
+        ("DeflateFilterNote a b", "Unknown note type a"),
+        ("DeflateFilterNote Ratio b", ""),
+        ("DeflateFilterNote a b c", "DeflateFilterNote takes 1-2 arguments, Set a note to report on compression ratio"),
+        ("DeflateAlterETag x", "DeflateAlterETAG accepts only 'NoChange', 'AddSuffix', and 'Remove'"),
+        ("DeflateAlterETag addsuffix", ""),
+        ("DeflateInflateLimitRequestBody 5x", "DeflateInflateLimitRequestBody requires a non-negative integer."),
+        ("DeflateInflateRatioLimit 0", "DeflateInflateRatioLimit must be positive"),
+        ("DeflateInflateRatioBurst 5x", ""),
+        ("DeflateInflateRatioBurst x", "DeflateInflateRatioBurst must be positive"),
+    ]);
+}
+
+#[test]
+fn gzip_has_to_be_accepted_by_name() {
+    let cases = [
+        ("gzip", true),
+        ("GZIP", true),
+        ("br;q=1, gzip;q=0.8", true),
+        ("gzip;q=0.001", true),
+        ("gzip;q=0", false),
+        ("gzip; q=0.000", false),
+        ("identity, gzip;q=0", false),
+        ("*", false),
+        ("x-gzip", false),
+        ("gzipx", false),
+        ("", false),
+    ];
+    for (accept, want) in cases {
+        assert_eq!(accepts_gzip(accept), want, "{accept}");
+    }
+}
+
+#[test]
+fn the_last_encoding_is_taken_away() {
+    let cases =
+        [("gzip", Some("")), ("br, x-gzip", Some("br")), ("gzip, br", None), ("a, b ,GZIP", Some("a, b")), ("", None)];
+    for (list, want) in cases {
+        assert_eq!(without_gzip(list), want, "{list}");
+    }
+}
+
+/// Nothing in these tests waits for anything but its turn.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+            return value;
+        }
+    }
+}
+
+fn silent() -> Tell {
+    Box::new(|_, _| Vec::new())
+}
+
+/// All of a body, and whether it was ready in one piece.
+fn all(coding: &mut Coding) -> (std::io::Result<Vec<u8>>, bool) {
+    if let Some(all) = now(coding.start()) {
+        return (Ok(all.to_vec()), true);
+    }
+    let mut bytes = Vec::new();
+    while let Some(piece) = now(server::Stream::next(coding)) {
+        match piece {
+            Ok(piece) => bytes.extend_from_slice(&piece),
+            Err(error) => return (Err(error), false),
+        }
+    }
+    (Ok(bytes), false)
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let step = |seed: &u32| Some(seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+    std::iter::successors(Some(1u32), step).map(|word| (word >> 24) as u8).take(length).collect()
+}
+
+#[test]
+fn bodies_survive_both_ways() {
+    let cases = [(Vec::new(), true), (b"0".repeat(3_000_000), true), (noise(1000), true), (noise(500_000), false)];
+    for (plain, one_piece) in cases {
+        let mut out = Coding::new(
+            Body::Bytes(plain.clone().into()).into_stream(),
+            Box::new(Deflater::new(LEVEL, WINDOW)),
+            BUFFER,
+            silent(),
+        );
+        let (packed, whole) = all(&mut out);
+        let packed = packed.unwrap();
+        assert_eq!(whole, one_piece, "{} bytes", plain.len());
+        let mut check = Vec::new();
+        if !plain.is_empty() {
+            flate2::write::GzDecoder::new(&mut check).write_all(&packed).unwrap();
+            assert_eq!(check.len(), plain.len());
+        }
+        let limit = RatioLimit { ratio: 2000, burst: 3, hits: 0 };
+        let mut back = Coding::new(
+            Body::Bytes(Bytes::from(packed)).into_stream(),
+            Box::new(Inflater::new(WINDOW, limit)),
+            BUFFER,
+            silent(),
+        );
+        assert!(all(&mut back).0.unwrap() == plain);
+    }
+}
+
+#[test]
+fn broken_bodies_and_floods_are_errors() {
+    let mut packed = Vec::new();
+    flate2::read::GzEncoder::new(&b"0".repeat(5_000_000)[..], flate2::Compression::best())
+        .read_to_end(&mut packed)
+        .unwrap();
+    let limit = |ratio| RatioLimit { ratio, burst: RATIO_BURST, hits: 0 };
+    let cases: [(&[u8], u64, &str); 3] = [
+        (&packed, RATIO_LIMIT, "AH02650: Inflated content ratio is larger than the configured limit 200 by 3 time(s)"),
+        (&packed[..packed.len() - 9], 10_000, "AH01401: Zlib: Validation bytes not present"),
+        (b"this is no gzip at all", 10_000, ""),
+    ];
+    for (bytes, ratio, want) in cases {
+        let source = Body::Bytes(Bytes::copy_from_slice(bytes)).into_stream();
+        let mut coding = Coding::new(source, Box::new(Inflater::new(WINDOW, limit(ratio))), BUFFER, silent());
+        let error = all(&mut coding).0.unwrap_err().to_string();
+        assert!(error.starts_with(want), "{error}");
+    }
+}

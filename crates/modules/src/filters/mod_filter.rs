@@ -1,0 +1,329 @@
+//! Filters by condition: `AddOutputFilterByType`, and smart filters which choose among providers.
+//!
+//! Apache manual: mod_filter.
+
+use std::sync::Arc;
+
+use conf::directive::Args::{Iterate, Raw, Take2, Take12, Take23, Words};
+use conf::expr::{Expr, Options};
+use conf::values::{atoi, one_of};
+use conf::words::words;
+use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Merge, Outcome, settings};
+use server::filters::{Chain, OutputFilter, Rank};
+use server::module::with_faces;
+use server::{Body, Hook, Module, Order, Request, evaluate};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "filter_module", source: "mod_filter.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::InsertFilters(Order::Middle, insert)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("FilterDeclare", Allowed::OPTIONS, Take12(declare), "", "filter-name [filter-type]"),
+    row("FilterProvider", Allowed::OPTIONS, Raw(provider), "", "filter-name provider-name match-expression"),
+    row("FilterChain", Allowed::OPTIONS, Iterate(chain), "", "list of filter names with optional [+-=!@]"),
+    row("FilterTrace", Allowed::CONF, Take2(trace), "", "filter-name debug-level"),
+    row("AddOutputFilterByType", Allowed::FILEINFO, Words(by_type), "", "output filter name followed by one or more content-types"),
+    row("FilterProtocol", Allowed::OPTIONS, Take23(protocol), "", "filter-name [provider-name] protocol-args"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct FilterConf {
+        /// A filter declared anew in an inner section replaces the outer one of that name.
+        smart: Keyed<String, Smart>,
+        chain: Names,
+    }
+}
+
+/// A smart filter.
+#[derive(Clone)]
+struct Smart {
+    rank: Rank,
+    /// The one declared last is asked first.
+    providers: Vec<Provider>,
+    protocol: Protocol,
+    trace: bool,
+}
+
+#[derive(Clone)]
+struct Provider {
+    filter: &'static OutputFilter,
+    when: When,
+    protocol: Protocol,
+}
+
+#[derive(Clone, Debug)]
+enum When {
+    /// The media type is one of these.
+    Types(Vec<String>),
+    Expr(Arc<Expr>),
+}
+
+/// `FilterProtocol`: what a filter does to the fields that the server would otherwise keep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Protocol {
+    changes: bool,
+    changes_length: bool,
+    no_ranges: bool,
+    no_proxy: bool,
+    transforms: bool,
+    no_cache: bool,
+}
+
+impl std::fmt::Debug for Smart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let providers = self.providers.iter().map(|one| (one.filter.name, &one.when));
+        f.debug_map().entries(providers).finish()
+    }
+}
+
+/// `FilterChain`: names in order; `reset` where nothing is inherited.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    reset: bool,
+    names: Vec<String>,
+}
+
+impl Merge for Names {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.reset {
+            return add.clone();
+        }
+        Names { reset: base.reset, names: base.names.iter().chain(&add.names).cloned().collect() }
+    }
+}
+
+fn declare(cmd: &mut Cmd<'_>, name: &str, place: Option<&str>) -> Outcome {
+    let ranks = [
+        ("CONTENT_SET", Rank::CONTENT_SET),
+        ("PROTOCOL", Rank::PROTOCOL),
+        ("CONNECTION", Rank::CONNECTION),
+        ("NETWORK", Rank::NETWORK),
+    ];
+    let rank = place.and_then(|place| one_of(place, &ranks)).unwrap_or(Rank::RESOURCE);
+    let smart = Smart { rank, providers: Vec::new(), protocol: Protocol::default(), trace: false };
+    cmd.put(|d: &mut FilterConf| &mut d.smart, name.to_string(), smart)
+}
+
+/// The filter of that name, declared here if this section has not done so.
+fn smart<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Result<&'a mut Smart, String> {
+    if cmd.dir.get::<FilterConf>().smart.get(name).is_none() {
+        declare(cmd, name, None)?;
+    }
+    declared(cmd, name).ok_or_else(|| format!("Undeclared smart filter {name}"))
+}
+
+fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
+    cmd.dir.edit::<FilterConf>().smart.get_mut(name)
+}
+
+/// A filter of a loaded module; smart filters cannot provide for each other.
+fn registered(cmd: &Cmd<'_>, name: &str) -> Result<&'static OutputFilter, String> {
+    let modules = with_faces(&cmd.world.language.loaded());
+    let mut filters = modules.iter().flat_map(|module| module.hooks).filter_map(|hook| match hook {
+        Hook::NamedFilter(filter) => Some(*filter),
+        _ => None,
+    });
+    let found = filters.find(|filter| filter.name.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| format!("Unknown filter provider {name}"))
+}
+
+fn add_provider(cmd: &mut Cmd<'_>, name: &str, provider: &str, when: When) -> Outcome {
+    let filter = registered(cmd, provider)?;
+    let provider = Provider { filter, when, protocol: Protocol::default() };
+    smart(cmd, name)?.providers.insert(0, provider);
+    Ok(())
+}
+
+fn provider(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
+    let words = words(rest);
+    let [name, provider, condition] = &words[..] else {
+        return Err(format!("FilterProvider takes three arguments, {}", cmd.row.help));
+    };
+    // The name comes first in Apache, too: of two mistakes it is the one reported.
+    registered(cmd, provider)?;
+    let options = Options { restricted: cmd.place.htaccess, ..Options::default() };
+    let expr = Expr::parse_with(condition, options)
+        .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
+    add_provider(cmd, name, provider, When::Expr(Arc::new(expr)))
+}
+
+fn by_type(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let [names, types @ ..] = words else {
+        return Err("AddOutputFilterByType requires at least two arguments".into());
+    };
+    if types.is_empty() {
+        return Err("AddOutputFilterByType requires at least two arguments".into());
+    }
+    for name in names.split(';').filter(|name| !name.is_empty()) {
+        let smart = format!("BYTYPE:{name}");
+        registered(cmd, name)?;
+        if cmd.dir.get::<FilterConf>().smart.get(&smart).is_none() {
+            chain(cmd, &smart)?;
+        }
+        add_provider(cmd, &smart, name, When::Types(types.to_vec()))?;
+    }
+    Ok(())
+}
+
+fn chain(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let chain = &mut cmd.dir.edit::<FilterConf>().chain;
+    let (sign, name) = match word.chars().next() {
+        Some(sign @ ('+' | '@' | '-' | '!' | '=')) => (sign, &word[1..]),
+        _ => ('+', word),
+    };
+    match sign {
+        '@' => chain.names.insert(0, name.to_string()),
+        '-' => chain.names.retain(|have| !have.eq_ignore_ascii_case(name)),
+        '!' => *chain = Names { reset: true, names: Vec::new() },
+        '=' => *chain = Names { reset: true, names: vec![name.to_string()] },
+        _ => chain.names.push(name.to_string()),
+    }
+    Ok(())
+}
+
+fn trace(cmd: &mut Cmd<'_>, name: &str, level: &str) -> Outcome {
+    let on = atoi(level) == 1;
+    let smart = declared(cmd, name).ok_or_else(|| format!("Undeclared smart filter {name}"))?;
+    smart.trace = on;
+    Ok(())
+}
+
+fn protocol(cmd: &mut Cmd<'_>, name: &str, second: &str, third: Option<&str>) -> Outcome {
+    let smart = declared(cmd, name).ok_or("FilterProtocol: No such filter")?;
+    let (field, text) = match third {
+        None => (&mut smart.protocol, second),
+        Some(text) => {
+            let provider = smart.providers.iter_mut().find(|one| one.filter.name.eq_ignore_ascii_case(second));
+            (&mut provider.ok_or("FilterProtocol: No such provider for this filter")?.protocol, text)
+        }
+    };
+    *field = Protocol::default();
+    for word in text.split([';', ',', ' ', '\t']) {
+        match word.to_ascii_lowercase().as_str() {
+            "change=yes" => (field.changes, field.changes_length) = (true, true),
+            "change=1:1" => field.changes = true,
+            "byteranges=no" => field.no_ranges = true,
+            "proxy=no" => field.no_proxy = true,
+            "proxy=transform" => field.transforms = true,
+            "cache=no" => field.no_cache = true,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Puts the smart filters of the chain into the chain of the answer.
+fn insert(request: &mut Request, links: &mut Chain) {
+    let dir = request.dir.slots.clone();
+    let conf = dir.get::<FilterConf>();
+    let mut range = None;
+    for name in &conf.chain.names {
+        let Some(smart) = conf.smart.get(name.as_str()) else {
+            request.log("filter", Level::Warn, format!("AH01380: Unknown filter {name} not added"));
+            continue;
+        };
+        let (name, smart) = (name.clone(), smart.clone());
+        // Ranges of the unfiltered content are of no use; a provider that leaves the length alone gives them back.
+        if (smart.protocol.no_ranges || smart.protocol.changes_length) && range.is_none() {
+            range = request.header("Range").map(|range| range.into_owned());
+            if range.is_some() {
+                request.headers_mut().remove("Range");
+            }
+        }
+        let range = range.clone();
+        links.add(smart.rank, Box::new(move |request, body| Box::pin(run(request, body, name, smart, range))));
+    }
+}
+
+/// A smart filter at work: the first provider that fits does it.
+async fn run(request: &mut Request, body: Body, name: String, smart: Smart, range: Option<String>) -> Body {
+    if request.status != 200 {
+        return body;
+    }
+    if smart.trace && request.logs("filter", Level::Debug) {
+        request.log("filter", Level::Debug, format!("AH01375: {name}"));
+        let length = body.length().map_or_else(|| "unknown".to_string(), |length| length.to_string());
+        request.log("filter", Level::Debug, format!("AH01376: {name}: type: {}, length: {length}", kind(&body)));
+    }
+    if is_barred(request, smart.protocol) {
+        return body;
+    }
+    for provider in &smart.providers {
+        if fits(request, &provider.when) && !is_barred(request, provider.protocol) {
+            prepare(request, provider.protocol, range);
+            return (provider.filter.apply)(request, body).await;
+        }
+    }
+    body
+}
+
+fn kind(body: &Body) -> &'static str {
+    match body {
+        Body::Empty => "EOS",
+        Body::Bytes(_) => "HEAP",
+        Body::File(_) => "FILE",
+        Body::Parts(_) => "BRIGADE",
+        Body::Stream(_) => "PIPE",
+    }
+}
+
+fn fits(request: &mut Request, when: &When) -> bool {
+    match when {
+        When::Types(types) => {
+            let Some(have) = &request.content_type else { return false };
+            let have = have.split([';', ' ', '\t']).next().unwrap_or_default();
+            types.iter().any(|one| one == have)
+        }
+        When::Expr(expr) => match evaluate(request, expr) {
+            Ok(fits) => fits,
+            Err(error) => {
+                request.log(
+                    "filter",
+                    Level::Warn,
+                    format!("AH01379: Failed to evaluate provider condition: {error:?}"),
+                );
+                false
+            }
+        },
+    }
+}
+
+/// Whether the answer of another server must not be touched.
+fn is_barred(request: &Request, protocol: Protocol) -> bool {
+    let proxied = request.handler.as_deref().is_some_and(|handler| handler.starts_with("proxy-server"));
+    let no_transform = || {
+        let control = request.headers_out.get("Cache-Control").unwrap_or_default();
+        control.to_ascii_lowercase().contains("no-transform")
+    };
+    proxied && (protocol.no_proxy || protocol.transforms && no_transform())
+}
+
+/// Changes the fields as `FilterProtocol` says.
+fn prepare(request: &mut Request, protocol: Protocol, range: Option<String>) {
+    let out = &mut request.headers_out;
+    if protocol.changes {
+        out.remove("Content-MD5");
+        out.remove("ETag");
+        if protocol.changes_length {
+            out.remove("Content-Length");
+        }
+    }
+    if protocol.no_cache {
+        out.remove("Last-Modified");
+        out.add("Cache-Control", "no-cache");
+    }
+    if protocol.no_ranges {
+        out.set("Accept-Ranges", "none");
+    } else if let Some(range) = range {
+        request.headers_mut().set("Range", range);
+    }
+}
+
+#[cfg(test)]
+mod tests;

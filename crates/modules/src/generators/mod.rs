@@ -1,0 +1,3 @@
+//! What makes content itself.
+
+pub mod mod_status;

@@ -1,0 +1,176 @@
+//! The status page: what the server and each of its workers are doing.
+//!
+//! Apache manual: mod_status. The page is Apache's, line for line, since tools read it.
+
+mod number;
+mod page;
+
+use conf::values::atoi;
+use conf::{Face, Level};
+use seam::scoreboard::{self, Snapshot, State};
+use server::core::CoreServer;
+use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+
+/// The module. Its directives are the core's, as in Apache.
+pub static MODULE: Module = Module {
+    face: Face { id: "status_module", source: "mod_status.c", linked: false, directives: &[] },
+    hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
+};
+
+fn handler(request: &mut Request) -> Answer {
+    if !matches!(request.handler.as_deref(), Some("server-status" | "application/x-httpd-status")) {
+        return Answer::Declined;
+    }
+    if !matches!(&*request.method, "GET" | "HEAD") {
+        return Answer::Declined;
+    }
+    let Some(board) = scoreboard::get() else {
+        request.log("status", Level::Error, "AH01237: Server status unavailable in inetd mode");
+        return Answer::Status(500);
+    };
+    let wish = Wish::of(request.args.as_deref().unwrap_or_default());
+    if let Some(seconds) = wish.refresh {
+        request.headers_out.set("Refresh", seconds.to_string());
+    }
+    request.set_content_type(match wish.short {
+        true => "text/plain; charset=ISO-8859-1",
+        false => "text/html; charset=ISO-8859-1",
+    });
+    let board = board.snapshot();
+    let facts = Facts::of(request, &board);
+    let text = match wish.short {
+        true => page::short(&facts, &board),
+        false => page::html(&facts, &board, wish.no_table, &request.signature()),
+    };
+    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+}
+
+/// What the query asks for; words are found anywhere in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish {
+    refresh: Option<i64>,
+    no_table: bool,
+    short: bool,
+}
+
+impl Wish {
+    fn of(query: &str) -> Wish {
+        let refresh = query.split_once("refresh").map(|(_, rest)| {
+            let seconds = rest.strip_prefix('=').map_or(0, atoi);
+            if seconds < 1 { 10 } else { seconds }
+        });
+        Wish { refresh, no_table: query.contains("notable"), short: query.contains("auto") }
+    }
+}
+
+/// What the page says besides the scoreboard.
+struct Facts {
+    name: String,
+    via: String,
+    version: String,
+    mpm: String,
+    /// Connections wait without a worker.
+    is_async: bool,
+    built: String,
+    /// Microseconds since 1970.
+    now: u64,
+    load: [f64; 3],
+    /// `ExtendedStatus`
+    extended: bool,
+    /// `SeeRequestTail`
+    tail: bool,
+    uptime: u64,
+    totals: Totals,
+}
+
+impl Facts {
+    fn of(request: &Request, board: &Snapshot) -> Facts {
+        let core = request.server.main().settings.get::<CoreServer>();
+        let mpm =
+            request.server.faces().iter().find_map(|face| Some(face.log_name().strip_prefix("mpm_")?.to_string()));
+        let mpm = mpm.unwrap_or_default();
+        let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
+        let identity = server::identity::get();
+        Facts {
+            name: request.server_name().into_owned(),
+            via: request.client.local().ip().to_canonical().to_string(),
+            version: identity.map_or_else(|| request.server.software.clone(), |identity| identity.version.clone()),
+            is_async: matches!(&*mpm, "event" | "percore"),
+            mpm,
+            built: identity.map_or_else(String::new, |identity| identity.built.clone()),
+            now,
+            load: sys::time::load().unwrap_or_default(),
+            extended: core.extended_status.or(true),
+            tail: core.see_request_tail.or(false),
+            uptime: now.saturating_sub(board.restarted) / 1_000_000,
+            totals: Totals::of(board),
+        }
+    }
+}
+
+/// Sums over all children.
+#[derive(Debug, Default, PartialEq)]
+struct Totals {
+    accesses: u64,
+    kilobytes: u64,
+    /// Milliseconds.
+    duration: u64,
+    /// Hundredths of seconds: user, system, the same of scripts.
+    cpu: [u64; 4],
+    busy: usize,
+    graceful: usize,
+    idle: usize,
+}
+
+impl Totals {
+    fn of(board: &Snapshot) -> Totals {
+        let mut totals = Totals::default();
+        let mut cpu = [board.ended_user, board.ended_system, 0, 0];
+        let (mut bytes, mut duration) = (0, 0);
+        for process in &board.processes {
+            totals.accesses += process.accesses;
+            bytes += process.bytes;
+            duration += process.duration;
+            if process.pid == 0 {
+                continue;
+            }
+            cpu.iter_mut().zip(process.cpu).for_each(|(sum, own)| *sum += own);
+            let counts = Counts::of(process);
+            totals.busy += counts.busy;
+            totals.graceful += counts.graceful;
+            if process.generation == board.generation && process.life != scoreboard::Life::Quiescing {
+                totals.idle += counts.idle;
+            }
+        }
+        totals.kilobytes = bytes / 1024;
+        totals.duration = duration / 1000;
+        totals.cpu = cpu.map(|micros| micros / 10_000);
+        totals
+    }
+}
+
+/// The workers of a child, by what they do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    busy: usize,
+    graceful: usize,
+    idle: usize,
+}
+
+impl Counts {
+    fn of(process: &scoreboard::Process) -> Counts {
+        let mut counts = Counts::default();
+        for worker in &process.workers {
+            match worker.state {
+                State::Ready => counts.idle += 1,
+                State::Graceful => counts.graceful += 1,
+                State::Dead | State::Starting | State::IdleCleanup => {}
+                _ => counts.busy += 1,
+            }
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;

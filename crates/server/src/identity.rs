@@ -1,0 +1,25 @@
+//! What the program says of itself on pages for administrators, whatever `ServerTokens` tells clients.
+
+use std::sync::OnceLock;
+
+/// Name and age of the program.
+#[derive(Debug)]
+pub struct Identity {
+    /// Name, version and system, as `-v` prints them.
+    pub version: String,
+    /// When it was built.
+    pub built: String,
+}
+
+static IDENTITY: OnceLock<Identity> = OnceLock::new();
+
+/// Says what the program is; called once by `main`.
+pub fn set(identity: Identity) {
+    // A second call can only come from a test in the same process.
+    let _ = IDENTITY.set(identity);
+}
+
+/// What the program is; nothing in tests that have no program.
+pub fn get() -> Option<&'static Identity> {
+    IDENTITY.get()
+}
