@@ -2,17 +2,18 @@
 
 use std::fmt::Write as _;
 
+use crate::directive::{Face, find};
 use crate::tree::Node;
 
-/// The whole tree.
-pub fn dump_config(nodes: &[Node]) -> String {
+/// The whole tree. Names that a module has are spelled as in its table.
+pub fn dump_config(nodes: &[Node], modules: &[&'static Face]) -> String {
     let mut out = String::new();
     let mut file = String::new();
-    dump(nodes, 0, &mut file, &mut out);
+    dump(nodes, modules, 0, &mut file, &mut out);
     out
 }
 
-fn dump(nodes: &[Node], depth: usize, file: &mut String, out: &mut String) {
+fn dump(nodes: &[Node], modules: &[&'static Face], depth: usize, file: &mut String, out: &mut String) {
     let indent = "  ".repeat(depth);
     for node in nodes {
         if node.origin.file() != file {
@@ -21,10 +22,11 @@ fn dump(nodes: &[Node], depth: usize, file: &mut String, out: &mut String) {
         }
         let _ = writeln!(out, "{indent}#{:>4}:", node.origin.line);
         let blank = if node.args.is_empty() { "" } else { " " };
-        let _ = writeln!(out, "{indent}{}{blank}{}", node.name, node.args);
+        let name = find(modules, &node.name).map_or(node.name.as_str(), |(_, row)| row.name);
+        let _ = writeln!(out, "{indent}{name}{blank}{}", node.args);
         if let Some(children) = node.children.as_ref().filter(|children| !children.is_empty()) {
-            dump(children, depth + 1, file, out);
-            let _ = writeln!(out, "{indent}</{}>", &node.name[1..]);
+            dump(children, modules, depth + 1, file, out);
+            let _ = writeln!(out, "{indent}</{}>", &name[1..]);
         }
     }
 }

@@ -57,7 +57,8 @@ impl Error {
                 format!("AH00526: Syntax error on line {} of {}:\n{message}\n", origin.line, origin.file())
             }
             (Phase::Check, _) => format!("{message}\nAH00014: Configuration check failed\n"),
-            (_, None) => format!("{program}: {message}\n"),
+            (Phase::Read, None) => format!("{program}: {message}\n"),
+            (Phase::Apply, None) => format!("{message}\n"),
         };
         if let (Phase::Apply, Some(origin)) = (self.phase, &self.origin) {
             for at in origin.chain() {

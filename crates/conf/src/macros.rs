@@ -58,10 +58,10 @@ impl Macro {
     pub(crate) fn expand(&self, values: &[String]) -> Result<(Vec<u8>, Vec<String>), String> {
         if values.len() != self.parameters.len() {
             return Err(format!(
-                "macro '{}' ({}:{}) used with {} arguments instead of {}",
+                "macro '{}' (defined on line {} of \"{}\") used with {} arguments instead of {}",
                 self.name,
-                self.defined.file(),
                 self.defined.line,
+                self.defined.file(),
                 values.len(),
                 self.parameters.len()
             ));

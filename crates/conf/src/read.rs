@@ -581,10 +581,11 @@ fn close(name: &str, open: &mut Vec<Open>) -> Result<Node, String> {
 fn skip(input: &mut Input, name: &str) -> Result<(), Stop> {
     let mut open = vec![name.to_string()];
     while let Some(innermost) = open.last() {
-        let Some((origin, line)) = input.next()? else {
+        let Some((_, line)) = input.next()? else {
             return Err(format!("Expected </{innermost}> before end of configuration").into());
         };
-        let fail = |message: String| Stop::Error(Error::at(Phase::Read, &origin, message));
+        // As in Apache, what is wrong inside is reported for the line of the section.
+        let fail = |message: String| Stop::from(message);
         let mut rest = line.as_str();
         let word = next_word(&mut rest);
         if let Some(close) = word.strip_prefix("</") {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use conf::error::Phase;
 use conf::{Error, Face, Level, Notice, Slots};
 
 use crate::limits::{self, When};
@@ -30,7 +31,8 @@ pub fn choose(loaded: &[&'static Face], program: &str) -> Result<Chosen, Error> 
     let mut found = mpms.into_iter().filter(|mpm| loaded.iter().any(|face| face.id == mpm.id));
     let configured = found.next().unwrap_or(&tables::PERCORE);
     if found.next().is_some() {
-        return Err(Error::check(format!("AH00534: {program}: Configuration error: More than one MPM loaded.")));
+        let message = format!("AH00534: {program}: Configuration error: More than one MPM loaded.");
+        return Err(Error { phase: Phase::Apply, message, origin: None, hint: None });
     }
     let mpm: &'static dyn Mpm = if configured.id == tables::PREFORK.id { &Prefork } else { &Percore };
     Ok(Chosen { configured, mpm })

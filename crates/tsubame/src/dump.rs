@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
     let dumps = dumps(options, &configured);
     if options.defined("DUMP_CONFIG") {
-        print!("{}", conf::dump::dump_config(&configured.loaded.tree));
+        print!("{}", conf::dump::dump_config(&configured.loaded.tree, &configured.loaded.server.faces()));
     }
     if dumps.is_empty() {
         eprintln!("Syntax OK");

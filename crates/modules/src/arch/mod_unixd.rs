@@ -65,7 +65,7 @@ pub fn identity(main: &Slots, host: &dyn Host) -> Result<(Named, Named), String>
 
 fn check(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
     identity(&draft.main, &*world.host).map(|_| ()).map_err(|message| Error {
-        phase: conf::error::Phase::Read,
+        phase: conf::error::Phase::Apply,
         message,
         origin: None,
         hint: None,

@@ -420,7 +420,8 @@ pub(super) fn mutex(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     const KINDS: [&str; 9] = ["none", "posixsem", "sysvsem", "sem", "pthread", "fcntl", "flock", "file", "default"];
     if !KINDS.contains(&kind.to_ascii_lowercase().as_str()) {
         return Err(format!(
-            "Invalid Mutex argument {mechanism} (valid mechanisms: default, fcntl, flock, file, posixsem, sysvsem, pthread, sem, none)"
+            "Invalid Mutex argument {mechanism} (Mutex mechanisms are: 'none', 'default', 'flock:/path/to/file', \
+             'fcntl:/path/to/file', 'file:/path/to/file', 'pthread', 'sysvsem', 'posixsem', 'sem')"
         ));
     }
     if let Some(dir) = dir {
