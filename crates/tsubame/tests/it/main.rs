@@ -4,6 +4,7 @@
 //! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
 
 mod descriptors;
+mod golden;
 mod mpm;
 mod oracle;
 mod server;

@@ -17,7 +17,7 @@ use crate::wire::{Client, End, Response};
 
 /// The program, where Debian puts it.
 pub const APACHE: &str = "/usr/sbin/apache2";
-const MODULES: &str = "/usr/lib/apache2/modules";
+pub const MODULES: &str = "/usr/lib/apache2/modules";
 
 /// Whether there is an apache2; where not, says on the test's line that it was not compared.
 pub fn is_there(test: &str) -> bool {
