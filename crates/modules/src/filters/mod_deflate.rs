@@ -229,11 +229,11 @@ fn unfit(request: &Request) -> Option<&'static str> {
         return Some("gzip-only-text/html");
     }
     let fields = [&request.headers_out, &request.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
-    let encodings = fields.into_iter().flatten().chain(request.content_encoding.clone());
+    let mut encodings = fields.into_iter().flatten().chain(request.content_encoding.clone());
     let is_coded = |list: String| {
         list.split(',').map(str::trim).any(|one| !matches!(one, "" | "identity" | "7bit" | "8bit" | "binary"))
     };
-    encodings.map(is_coded).any(|coded| coded).then_some("content-encoding already set")
+    encodings.any(is_coded).then_some("content-encoding already set")
 }
 
 /// Whether gzip is accepted by name; as in Apache `*` is not taken for it.

@@ -192,18 +192,14 @@ impl Coding {
 impl Stream for Coding {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
+            if self.out.is_empty() && !self.ended && self.failed.is_none() {
+                self.failed = self.fill().await.err();
+            }
             if let Some(error) = self.failed.take() {
+                // What is half made must not look like the end.
+                self.out.clear();
                 self.ended = true;
                 return Some(Err(error));
-            }
-            if self.out.is_empty() {
-                if self.ended {
-                    return None;
-                }
-                if let Err(error) = self.fill().await {
-                    self.ended = true;
-                    return Some(Err(error));
-                }
             }
             let piece = std::mem::take(&mut self.out);
             (!piece.is_empty()).then(|| Ok(piece.into()))

@@ -141,3 +141,66 @@ fn broken_bodies_and_floods_are_errors() {
         assert!(error.starts_with(want), "{error}");
     }
 }
+
+/// A script's output, as it trickles in.
+struct Pieces(Vec<std::io::Result<Bytes>>);
+
+impl server::Stream for Pieces {
+    fn next(&mut self) -> server::Piece<'_> {
+        let piece = (!self.0.is_empty()).then(|| self.0.remove(0));
+        Box::pin(std::future::ready(piece))
+    }
+}
+
+fn pieces(sizes: &[usize], fails: bool) -> Body {
+    let mut pieces: Vec<_> = sizes.iter().map(|size| Ok(Bytes::from(vec![b'x'; *size]))).collect();
+    if fails {
+        pieces.push(Err(std::io::ErrorKind::BrokenPipe.into()));
+    }
+    Body::Stream(Box::new(Pieces(pieces)))
+}
+
+#[test]
+fn small_answers_are_found_out_without_losing_a_byte() {
+    let cases: [(Body, bool, Option<usize>); 7] = [
+        (Body::Empty, true, Some(0)),
+        (Body::text("x".repeat(68)), true, Some(68)),
+        (Body::text("x".repeat(69)), false, Some(69)),
+        (pieces(&[5], false), true, Some(5)),
+        (pieces(&[60, 0, 8], false), true, Some(68)),
+        (pieces(&[60, 9, 100], false), false, Some(169)),
+        (pieces(&[5], true), true, None),
+    ];
+    for (body, want, length) in cases {
+        let (small, body) = match now(beginning(body)) {
+            Begun::Small(body) => (true, body),
+            Begun::Large(body) => (false, body),
+        };
+        let mut stream = body.into_stream();
+        let (mut bytes, mut failed) = (0, false);
+        while let Some(piece) = now(stream.next()) {
+            match piece {
+                Ok(piece) => bytes += piece.len(),
+                Err(_) => failed = true,
+            }
+        }
+        assert_eq!((small, (!failed).then_some(bytes)), (want, length));
+    }
+}
+
+#[test]
+fn a_body_that_breaks_off_stays_broken() {
+    let source = pieces(&[100_000; 20], true).into_stream();
+    let mut coding = Coding::new(source, Box::new(Deflater::new(LEVEL, WINDOW)), BUFFER, silent());
+    assert!(all(&mut coding).0.is_err());
+    assert!(now(server::Stream::next(&mut coding)).is_none());
+}
+
+#[test]
+fn notes_of_the_ratio() {
+    let applied = crate::testing::apply("DeflateFilterNote Input ins\nDeflateFilterNote rat").unwrap();
+    let tell = notes(applied.server.get::<DeflateServer>());
+    let pairs =
+        |taken, made| tell(taken, made).into_iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join(" ");
+    assert_eq!((pairs(500, 12), pairs(0, 0)), ("ins=500 rat=2".into(), "ins=- rat=-".into()));
+}
