@@ -8,7 +8,9 @@
 pub mod arch;
 pub mod filters;
 pub mod generators;
+pub mod loggers;
 pub mod mappers;
+pub mod metadata;
 #[cfg(test)]
 mod testing;
 
@@ -21,6 +23,8 @@ pub static MODULES: &[&Module] = &[
     &server::core::SO,
     &server::core::HTTP_CORE,
     &server::core::VERSION,
+    &loggers::mod_log_config::MODULE,
+    &loggers::mod_logio::MODULE,
     &arch::mod_unixd::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_filter::MODULE,
@@ -29,6 +33,9 @@ pub static MODULES: &[&Module] = &[
     &mappers::mod_alias::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
+    &metadata::mod_env::MODULE,
+    &metadata::mod_mime::MODULE,
+    &metadata::mod_setenvif::MODULE,
     &server::core::MACRO,
 ];
 

@@ -302,7 +302,8 @@ fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<Arc<Virt
         let own = draft_host.own.get::<CoreServer>();
         let (name, port) = match own.server_name.get() {
             Some((_, name, port)) => (name.clone(), *port),
-            None => (name.clone(), port),
+            // A port of its address is better than the main server's.
+            None => (name.clone(), draft_host.addresses.first().and_then(|address| address.port).or(port)),
         };
         all.push(Arc::new(host(HostParts {
             index: i + 1,

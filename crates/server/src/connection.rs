@@ -263,6 +263,7 @@ impl HttpConnection {
             context: None,
             dir: base,
             handler: None,
+            handler_from_type: false,
             content_type: None,
             content_encoding: None,
             content_languages: Vec::new(),
@@ -326,6 +327,7 @@ impl HttpConnection {
             body = Body::Empty;
         }
         request.sent.keepalive = persist.keep;
+        request.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front);
         let client_said_close = Persistence::of(&request.incoming.head, &request.incoming.bytes).connection_close
@@ -518,6 +520,7 @@ impl HttpConnection {
             return Stage::ShortLinger;
         }
         let Ok(mut request) = self.request(incoming, Framing::None) else { return Stage::Closed };
+        request.salvage_line();
         self.buffer.clear();
         let level = if status == 408 { Level::Info } else { Level::Debug };
         request.log("core", level, reason);

@@ -35,6 +35,7 @@ mod translate;
 mod turn;
 mod vhost;
 mod walk;
+mod wire;
 
 pub use config::{Draft, DraftHost, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load};
 pub use connection::HttpService;
@@ -44,4 +45,4 @@ pub use merge::Layer;
 pub use module::{Flow, Handler, Hook, Module, Order};
 pub use request::{Client, Kind, Previous, Request, Sent};
 pub use response::{Answer, Body, FilePart, Piece, Stream};
-pub use subject::{evaluate, evaluate_string};
+pub use subject::{evaluate, evaluate_keeping, evaluate_string};

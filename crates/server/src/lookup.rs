@@ -122,6 +122,7 @@ impl Request {
             context: None,
             dir: self.vhost.base.clone(),
             handler: None,
+            handler_from_type: false,
             content_type: None,
             content_encoding: None,
             content_languages: Vec::new(),
@@ -157,6 +158,7 @@ impl Request {
         self.context = found.context;
         self.dir = found.dir;
         self.handler = found.handler;
+        self.handler_from_type = found.handler_from_type;
         self.content_type = found.content_type;
         self.content_encoding = found.content_encoding;
         self.content_languages = found.content_languages;

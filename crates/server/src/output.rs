@@ -221,7 +221,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
             head.field("Content-Encoding", encoding.as_bytes()).map_err(|_| bad("Content-Encoding"))?;
         }
         if !request.content_languages.is_empty() {
-            let languages = request.content_languages.join(", ");
+            let languages = request.content_languages.join(",");
             head.field("Content-Language", languages.as_bytes()).map_err(|_| bad("Content-Language"))?;
         }
     }
@@ -249,6 +249,17 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     }
     head.end();
     Ok(())
+}
+
+/// `AddDefaultCharset`: texts that say nothing of their charset, whoever made them.
+pub(crate) fn default_charset(request: &mut Request) {
+    let Some(Some(charset)) = request.dir::<CoreDir>().default_charset.get() else { return };
+    let Some(text) = request.content_type.as_deref() else { return };
+    let lower = text.to_ascii_lowercase();
+    if !lower.contains("charset=") && ["text/plain", "text/html"].iter().any(|plain| lower.contains(plain)) {
+        let text = format!("{text}; charset={charset}");
+        request.set_content_type(text);
+    }
 }
 
 /// Hands out the present date, made once a second.

@@ -113,6 +113,10 @@ pub(crate) fn status_of(flow: Flow) -> u16 {
 
 /// All phases before the handler.
 fn prepare(request: &mut Request) -> Result<(), Flow> {
+    if !request.server.hooks.post_read.is_empty() {
+        // These hooks see the path as it was sent.
+        request.uri = http::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
+    }
     all(request, |hooks| &hooks.post_read)?;
     decode(request)?;
     map(request)?;
@@ -218,6 +222,7 @@ fn handle(request: &mut Request, place: usize) -> Handled {
         return Handled::Answer(Answer::Body(Body::Empty));
     }
     if request.handler.is_none() {
+        request.handler_from_type = true;
         // A media type may be a handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
         request.handler = match request.content_type.as_ref() {
             Some(Cow::Borrowed(text)) => Some(Cow::Borrowed(text.split(';').next().unwrap_or_default())),
@@ -270,11 +275,12 @@ fn deliver(request: &mut Request, body: Body) -> Work {
     Work::Filter(chain, body)
 }
 
-/// Filters and ranges: what every answer goes through.
+/// Filters, the default charset and ranges: what every answer goes through.
 pub(crate) fn finish(request: &mut Request, mut body: Body) -> Response {
     for i in 0..request.server.hooks.filter.len() {
         body = request.server.hooks.filter[i](request, body);
     }
+    crate::output::default_charset(request);
     Response { body: crate::output::ranges(request, body), raw: false }
 }
 
@@ -283,6 +289,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     let before = request.previous().cloned();
     let previous = Previous {
         status: if status == 200 { request.status } else { status },
+        handler: request.named_handler().cloned(),
         uri: request.uri.clone(),
         args: request.args.clone(),
         env: std::mem::take(&mut request.env),

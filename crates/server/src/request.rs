@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::input::RequestBody;
 use crate::log::ErrorLog;
 use crate::merge::Merged;
+use crate::output::{Delimiter, Persist};
 use crate::static_file::Kept;
 use crate::stream::Stream;
 
@@ -88,6 +89,8 @@ pub enum Kind {
 pub struct Previous {
     /// Its status, for `REDIRECT_STATUS` and the original status in the log.
     pub status: u16,
+    /// Who was to make its answer.
+    pub handler: Option<Cow<'static, str>>,
     /// Its target.
     pub uri: String,
     /// Its query.
@@ -152,6 +155,8 @@ pub struct Request {
 
     /// Who makes the answer.
     pub handler: Option<Cow<'static, str>>,
+    /// The handler is only the media type by another name.
+    pub(crate) handler_from_type: bool,
     /// The media type.
     pub content_type: Option<Cow<'static, str>>,
     /// The encodings, innermost first.
@@ -207,6 +212,8 @@ pub struct Sent {
     pub aborted: bool,
     /// The connection stays open after this answer.
     pub keepalive: bool,
+    /// What the head of the answer said of its body and of the connection.
+    pub(crate) head: Option<(Delimiter, Persist)>,
     /// Until the first byte of the answer.
     pub first_byte: Option<std::time::Duration>,
     /// Until the last byte of the answer.
@@ -388,6 +395,7 @@ impl Request {
         self.kept = None;
         self.context = None;
         self.handler = None;
+        self.handler_from_type = false;
         self.content_type = None;
         self.content_encoding = None;
         self.content_languages.clear();

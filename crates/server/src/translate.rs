@@ -17,13 +17,17 @@ pub(crate) fn document_root(request: &mut Request) -> Flow {
     Flow::Ok
 }
 
-/// `SetHandler` and `ForceType` go before extensions.
-pub(crate) fn set_handler(request: &mut Request) -> Flow {
+/// `SetHandler` and `ForceType` replace what the file's name says.
+pub(crate) fn overrides(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let core = dir.get::<CoreDir>();
+    if let Some(Some(name)) = core.force_type.get() {
+        request.set_content_type(name.clone());
+    }
     match core.handler.get() {
-        None => {}
-        Some(HandlerName::Name(name)) => request.handler = name.clone().map(Into::into),
+        // `none` takes back an outer `SetHandler`, not an `AddHandler`.
+        None | Some(HandlerName::Name(None)) => {}
+        Some(HandlerName::Name(Some(name))) => request.handler = Some(name.clone().into()),
         Some(HandlerName::Expr(expr)) => match crate::subject::evaluate_string(request, expr) {
             Ok(name) => request.handler = Some(name.into()).filter(|name: &std::borrow::Cow<'_, str>| !name.is_empty()),
             Err(error) => {

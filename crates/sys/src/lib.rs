@@ -17,6 +17,7 @@ pub mod signal;
 pub mod socket;
 pub mod spawn;
 pub mod syslog;
+pub mod thread;
 pub mod time;
 pub mod watch;
 

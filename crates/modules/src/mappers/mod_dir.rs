@@ -7,6 +7,7 @@ use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
 use server::{Flow, Hook, Module, Order, Request};
 
+use crate::metadata::mod_mime::DIRECTORY;
 use crate::row;
 
 /// The module.
@@ -87,6 +88,7 @@ fn directory(request: &mut Request) -> Flow {
         let path = http::uri::escape_path(&request.uri).into_owned();
         let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
         request.headers_out.set("Location", request.url(&format!("{path}/{args}")));
+        request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
         return Flow::Status(301);
     }
     if conf.check_handler.or(false) && request.handler.is_some() {

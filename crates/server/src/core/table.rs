@@ -27,7 +27,7 @@ pub static CORE: Module = Module {
     face: Face { id: "core_module", source: "core.c", linked: true, directives: CORE_DIRECTIVES },
     hooks: &[
         Hook::Translate(Order::ReallyLast, crate::translate::document_root),
-        Hook::TypeChecker(Order::ReallyFirst, crate::translate::set_handler),
+        Hook::Fixups(Order::ReallyFirst, crate::translate::overrides),
         Hook::Handler(Order::ReallyLast, crate::module::Handler::Now(crate::static_file::handler)),
     ],
 };

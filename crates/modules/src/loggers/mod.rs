@@ -1,0 +1,4 @@
+//! What was asked for, and what came of it.
+
+pub mod mod_log_config;
+pub mod mod_logio;

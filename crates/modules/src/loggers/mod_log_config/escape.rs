@@ -1,0 +1,73 @@
+//! How texts of clients stand in a log line: nothing in them can end the line, or the quotes around them.
+
+/// Appends bytes; quotes, backslashes, control characters and what is not ASCII are escaped (`\"`, `\n`, `\xc3`).
+pub(super) fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| SPECIAL[usize::from(*byte)]) {
+        out.extend_from_slice(&rest[..at]);
+        special(out, rest[at]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+const SPECIAL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = byte < 0x20 || byte >= 0x7f || byte == b'"' as usize || byte == b'\\' as usize;
+        byte += 1;
+    }
+    table
+};
+
+fn special(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x0b => b'v',
+        _ => {
+            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+            out.extend_from_slice(b"\\x");
+            return out.extend_from_slice(&digits);
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+/// Appends a number.
+pub(super) fn number(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), number);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_breaks_a_line() {
+        let mut out = Vec::new();
+        escaped(&mut out, b"a\"b\\c\n\r\t\x08\x0b\x07\x7f\x80d\xc3");
+        assert_eq!(out, br#"a\"b\\c\n\r\t\b\v\x07\x7f\x80d\xc3"#);
+        out.clear();
+        for value in [0, 9, 10, 1_234_567_890, u64::MAX] {
+            number(&mut out, value);
+            out.push(b' ');
+        }
+        assert_eq!(out, b"0 9 10 1234567890 18446744073709551615 ");
+    }
+}

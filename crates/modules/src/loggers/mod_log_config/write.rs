@@ -1,0 +1,252 @@
+//! From items to a line.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, UNIX_EPOCH};
+
+use server::{Fields, Previous, Request};
+
+use super::escape::{escaped, number};
+use super::format::{Field, Format, Item, Unit, What};
+use crate::loggers::mod_logio::LogIoDir;
+
+impl Format {
+    /// Appends the line of a request, without its end.
+    pub(super) fn write(&self, request: &Request, out: &mut Vec<u8>) {
+        for item in &self.0 {
+            match item {
+                Item::Text(text) => out.extend_from_slice(text),
+                Item::Field(field) if field.is_wanted(request) => field.write(request, out),
+                Item::Field(_) => out.push(b'-'),
+            }
+        }
+    }
+}
+
+impl Field {
+    fn is_wanted(&self, request: &Request) -> bool {
+        self.statuses.is_empty() || self.statuses.contains(&request.status) != self.negated
+    }
+
+    fn write(&self, request: &Request, out: &mut Vec<u8>) {
+        let original = if self.original { request.original() } else { None };
+        let sent = &request.sent;
+        match &self.what {
+            What::Fixed(text) => out.extend_from_slice(text.as_bytes()),
+            What::Nothing => out.push(b'-'),
+            What::Address => address(out, request.client.peer.ip()),
+            What::LocalAddress => address(out, request.client.local().ip()),
+            What::RemotePort => port(out, request.client.peer),
+            What::LocalPort => port(out, request.client.local()),
+            What::CanonicalPort => number(out, request.vhost.port.filter(|port| *port != 0).unwrap_or(80).into()),
+            What::Body => number(out, sent.body),
+            What::BodyOrDash if sent.body == 0 => out.push(b'-'),
+            What::BodyOrDash => number(out, sent.body),
+            What::Received => number(out, sent.received),
+            What::Sent => number(out, sent.bytes),
+            What::Both => number(out, sent.received + sent.bytes),
+            What::Cookie(name) => match request.header_joined("Cookie") {
+                Some(cookies) => text(out, cookie(&cookies, name)),
+                None => out.push(b'-'),
+            },
+            What::Env(name) => text(out, original.map_or(&request.env, |original| &original.env).get(name)),
+            What::Note(name) => text(out, original.map_or(&request.notes, |original| &original.notes).get(name)),
+            What::File => text(out, Some(&*request.filename).filter(|name| !name.is_empty())),
+            What::Protocol => out.extend_from_slice(request.protocol().as_bytes()),
+            What::HeaderIn(name) => match request.header_bytes(name.name()) {
+                Some(value) => escaped(out, &value),
+                None => out.push(b'-'),
+            },
+            What::HeaderOut(name) => text(out, request.header_sent(name).as_deref()),
+            What::TrailerIn(name) => trailer(out, &sent.trailers_in, name),
+            What::TrailerOut(name) => trailer(out, &sent.trailers_out, name),
+            What::Requests => number(out, requests(request).into()),
+            What::LogId => text(out, Some(request.log_id()).filter(|id| !id.is_empty())),
+            What::Method => text(out, Some(original.map_or(&*request.method, |original| &original.method))),
+            What::Process => number(out, std::process::id().into()),
+            What::Thread => number(out, sys::thread::id()),
+            What::ThreadHex => plain(out, format_args!("{:x}", sys::thread::id())),
+            What::Query => query(out, original.map_or(&request.args, |original| &original.args)),
+            What::Line => line(out, request.line_bytes()),
+            What::Handler => handler(out, request, original),
+            What::Status => number(out, original.map_or(request.status, |original| original.status).into()),
+            What::Time(item) => item.write(out, since_1970(request), sent.duration),
+            What::Duration(unit) => duration(out, sent.duration, *unit),
+            What::User => user(out, original.map_or(&request.user, |original| &original.user)),
+            What::Uri => text(out, Some(original.map_or(&*request.uri, |original| &original.uri))),
+            What::ServerName => text(out, Some(&request.server_name())),
+            What::VirtualHost => text(out, Some(&request.vhost.name)),
+            What::Connection => out.push(match (sent.aborted, sent.keepalive) {
+                (true, _) => b'X',
+                (false, true) => b'+',
+                (false, false) => b'-',
+            }),
+            What::FirstByte => match sent.first_byte.filter(|_| request.dir::<LogIoDir>().first_byte.or(false)) {
+                Some(time) => number(out, time.as_micros() as u64),
+                None => out.push(b'-'),
+            },
+        }
+    }
+}
+
+fn text(out: &mut Vec<u8>, value: Option<&str>) {
+    match value {
+        Some(value) => escaped(out, &http::text::to_bytes(value)),
+        None => out.push(b'-'),
+    }
+}
+
+fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).unwrap_or_else(|_| unreachable!("a vector takes everything"));
+}
+
+fn address(out: &mut Vec<u8>, ip: IpAddr) {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [a, b, c, d] = ip.octets();
+            number(out, a.into());
+            for octet in [b, c, d] {
+                out.push(b'.');
+                number(out, octet.into());
+            }
+        }
+        IpAddr::V6(ip) => plain(out, format_args!("{ip}")),
+    }
+}
+
+fn port(out: &mut Vec<u8>, address: SocketAddr) {
+    number(out, address.port().into());
+}
+
+/// Requests on this connection before this one. Apache counts answers after which the connection stays open, so the last
+/// request has the number of the one before it.
+fn requests(request: &Request) -> u32 {
+    let before = request.client.keepalives.load(std::sync::atomic::Ordering::Relaxed);
+    if request.sent.keepalive { before } else { before.saturating_sub(1) }
+}
+
+fn since_1970(request: &Request) -> Duration {
+    request.time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) {
+    number(
+        out,
+        match unit {
+            Unit::Seconds => duration.as_secs(),
+            Unit::Millis => duration.as_millis() as u64,
+            Unit::Micros => duration.as_micros() as u64,
+        },
+    );
+}
+
+/// A user with an empty name is not nobody.
+fn user(out: &mut Vec<u8>, user: &Option<String>) {
+    match user.as_deref() {
+        Some("") => out.extend_from_slice(b"\"\""),
+        user => text(out, user),
+    }
+}
+
+fn query(out: &mut Vec<u8>, args: &Option<String>) {
+    if let Some(args) = args {
+        out.push(b'?');
+        text(out, Some(args));
+    }
+}
+
+fn handler(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) {
+    let handler = original.map_or(request.named_handler(), |original| original.handler.as_ref());
+    text(out, handler.map(AsRef::as_ref));
+}
+
+fn trailer(out: &mut Vec<u8>, trailers: &Fields, name: &str) {
+    text(out, trailers.get(name));
+}
+
+/// The request line; a password in its target is nobody's business.
+fn line(out: &mut Vec<u8>, line: &[u8]) {
+    match password(line) {
+        Some((start, end)) => {
+            escaped(out, &line[..start]);
+            out.extend_from_slice(b"XXXXXXXX");
+            escaped(out, &line[end..]);
+        }
+        None => escaped(out, line),
+    }
+}
+
+/// Where a password stands in `GET http://user:password@host/ HTTP/1.1`.
+fn password(line: &[u8]) -> Option<(usize, usize)> {
+    let target = memchr::memchr(b' ', line)? + 1;
+    // Nearly all targets are paths.
+    if line.get(target) == Some(&b'/') {
+        return None;
+    }
+    let host = target + memchr::memmem::find(&line[target..], b"://")? + 3;
+    let end =
+        line[host..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#' | b' ')).unwrap_or(line.len() - host);
+    let authority = &line[host..host + end];
+    let at = memchr::memrchr(b'@', authority)?;
+    let colon = memchr::memchr(b':', &authority[..at])?;
+    Some((host + colon + 1, host + at))
+}
+
+/// The value of a cookie of that name, without difference of case, in what a `Cookie` field says.
+fn cookie<'a>(cookies: &'a str, name: &str) -> Option<&'a str> {
+    let pairs = cookies.split(';').filter_map(|pair| pair.split_once('='));
+    let mut values = pairs.filter(|(have, value)| !value.is_empty() && have.trim().eq_ignore_ascii_case(name));
+    values.next().map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_found() {
+        let field = "a=1; C = two ; c=3;d; e=; f=x=y";
+        let table = [
+            ("A", Some("1")),
+            ("c", Some("two")),
+            ("d", None),
+            ("e", None),
+            ("f", Some("x=y")),
+            ("g", None),
+            ("", None),
+        ];
+        for (name, want) in table {
+            assert_eq!(cookie(field, name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_written() {
+        let table = [
+            ("GET http://u:pw@h:99/f.txt HTTP/1.1", "GET http://u:XXXXXXXX@h:99/f.txt HTTP/1.1"),
+            ("GET http://u:p@w@h HTTP/1.1", "GET http://u:XXXXXXXX@h HTTP/1.1"),
+            ("GET http://u@h/a:b@c HTTP/1.1", "GET http://u@h/a:b@c HTTP/1.1"),
+            ("GET /http://u:pw@h/ HTTP/1.1", "GET /http://u:pw@h/ HTTP/1.1"),
+            ("BAD", "BAD"),
+        ];
+        for (sent, want) in table {
+            let mut out = Vec::new();
+            line(&mut out, sent.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&out), want);
+        }
+    }
+
+    #[test]
+    fn addresses_and_users() {
+        let mut out = Vec::new();
+        for ip in ["127.0.0.1", "::ffff:10.200.3.4", "2001:db8::1"] {
+            address(&mut out, ip.parse().unwrap_or(IpAddr::from([0; 4])));
+            out.push(b' ');
+        }
+        for name in [None, Some(String::new()), Some("é".to_string())] {
+            user(&mut out, &name);
+            out.push(b' ');
+        }
+        assert_eq!(out, br#"127.0.0.1 10.200.3.4 2001:db8::1 - "" \xc3\xa9 "#);
+    }
+}

@@ -1,0 +1,29 @@
+//! Bytes on the wire and the time to the first byte: `%I`, `%O`, `%S` and `%^FB` of log formats.
+//!
+//! The numbers are counted by the connection and written by mod_log_config, which is always there too.
+//!
+//! Apache manual: mod_logio.
+
+use conf::directive::Args::Flag;
+use conf::{Allowed, Directive, Face, Setting, settings};
+use server::Module;
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "logio_module", source: "mod_logio.c", linked: true, directives: DIRECTIVES },
+    hooks: &[],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("LogIOTrackTTFB", Allowed::ANY, Flag(|c, on| c.set(|d: &mut LogIoDir| &mut d.first_byte, on)), "Off", "Set to 'ON' to enable tracking time to first byte"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct LogIoDir {
+        pub first_byte: Setting<bool>,
+    }
+}

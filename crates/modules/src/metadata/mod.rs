@@ -1,0 +1,5 @@
+//! What is known about requests and files beyond their names.
+
+pub mod mod_env;
+pub mod mod_mime;
+pub mod mod_setenvif;

@@ -1,0 +1,108 @@
+//! Variables for scripts: set, passed on from the server's own environment, or taken away.
+//!
+//! Apache manual: mod_env.
+
+use conf::directive::Args::{Iterate, Take12};
+use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Outcome, settings};
+use server::{Flow, Hook, Module, Order, Request};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Fixups(Order::Middle, fixup)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("PassEnv", Allowed::FILEINFO, Iterate(pass), "", "a list of environment variables to pass to CGI."),
+    row("SetEnv", Allowed::FILEINFO, Take12(|c, name, value| put(c, name, Some(value.unwrap_or_default().to_string()))), "", "an environment variable name and optional value to pass to CGI."),
+    row("UnsetEnv", Allowed::FILEINFO, Iterate(|c, name| put(c, name, None)), "", "a list of variables to remove from the CGI environment."),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct EnvConf {
+        /// By name in lower case; `None` takes away what outer sections set.
+        vars: Keyed<String, Option<Variable>>,
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    name: String,
+    value: String,
+}
+
+fn pass(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    match cmd.world.host.env(name) {
+        Some(value) => put(cmd, name, Some(value)),
+        None => {
+            cmd.world.note("env", Level::Warn, format!("AH01506: PassEnv variable {name} was undefined"));
+            Ok(())
+        }
+    }
+}
+
+fn put(cmd: &mut Cmd<'_>, name: &str, value: Option<String>) -> Outcome {
+    let variable = value.map(|value| Variable { name: name.to_string(), value });
+    cmd.put(|d: &mut EnvConf| &mut d.vars, name.to_ascii_lowercase(), variable)
+}
+
+/// Adds the variables behind those there are: whoever asks for one finds what SetEnvIf set, a script gets the last one,
+/// which is ours. So does Apache (measured: captures/12, and `%{x}e` in a log format).
+fn fixup(request: &mut Request) -> Flow {
+    let dir = request.dir.slots.clone();
+    for Variable { name, value } in dir.get::<EnvConf>().vars.iter().filter_map(|(_, variable)| variable.as_ref()) {
+        let last = request.env.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).last();
+        // The look-up for an index file has been here before.
+        if last.is_none_or(|(_, have)| have != value) {
+            request.env.add(name.clone(), value.clone());
+        }
+    }
+    Flow::Declined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conf::Slots;
+
+    #[test]
+    fn lines_as_measured() {
+        crate::testing::check(&[
+            ("SetEnv", "SetEnv takes 1-2 arguments, an environment variable name and optional value to pass to CGI."),
+            (
+                "SetEnv a b c",
+                "SetEnv takes 1-2 arguments, an environment variable name and optional value to pass to CGI.",
+            ),
+            (
+                "SetEnv \"\" x",
+                "SetEnv takes 1-2 arguments, an environment variable name and optional value to pass to CGI.",
+            ),
+            ("SetEnv a \"\"", ""),
+            ("PassEnv", "PassEnv requires at least one argument, a list of environment variables to pass to CGI."),
+            (
+                "UnsetEnv",
+                "UnsetEnv requires at least one argument, a list of variables to remove from the CGI environment.",
+            ),
+            ("UnsetEnv a b", ""),
+        ]);
+        let applied = crate::testing::apply("PassEnv TSUBAME_NOT_THERE");
+        let notices = applied.map(|applied| applied.notices).unwrap_or_default();
+        let texts: Vec<&str> = notices.iter().map(|notice| notice.text.as_str()).collect();
+        assert_eq!(texts, ["AH01506: PassEnv variable TSUBAME_NOT_THERE was undefined"]);
+    }
+
+    #[test]
+    fn the_last_line_counts_and_inner_sections_take_away() {
+        let dir = |lines: &str| crate::testing::apply(lines).map(|applied| applied.dir).unwrap_or_default();
+        let outer = dir("SetEnv a 1\nSetEnv b 1\nUnsetEnv b\nSetEnv c 1\nSetEnv d");
+        let inner = dir("UnsetEnv a\nUnsetEnv e\nSetEnv e 2\nSetEnv C 2");
+        let merged = Slots::merge(&outer, &inner);
+        let vars = merged.get::<EnvConf>().vars.iter().filter_map(|(_, variable)| variable.as_ref());
+        let got: Vec<String> = vars.map(|Variable { name, value }| format!("{name}={value}")).collect();
+        assert_eq!(got, ["C=2", "d=", "e=2"]);
+    }
+}

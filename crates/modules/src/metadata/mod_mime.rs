@@ -1,0 +1,369 @@
+//! What a file's extensions say of it: type, charset, encodings, languages, handler, filters.
+//!
+//! Apache manual: mod_mime. The walk over the extensions is contract.md 10; doubtful cases were measured on 2.4.71.
+
+mod extensions;
+mod types;
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+
+use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
+use conf::{Allowed, Cmd, Directive, Error, Face, Merge, Outcome, Setting, World, settings};
+use server::{Draft, Flow, Hook, Module, Order, Request, Server};
+
+use self::extensions::{Extensions, Trait};
+use self::types::{Types, with_charset};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Check(prepare), Hook::OpenLogs(types_are_there), Hook::TypeChecker(Order::Middle, find_type)],
+};
+
+const FILEINFO: Allowed = Allowed::FILEINFO;
+const EXTENSIONS: &str = "one or more file extensions";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AddCharset", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Charset, v, e)), "", "a charset (e.g., iso-2022-jp), followed by one or more file extensions"),
+    row("AddEncoding", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Encoding, v, e)), "", "an encoding (e.g., gzip), followed by one or more file extensions"),
+    row("AddHandler", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Handler, v, e)), "", "a handler name followed by one or more file extensions"),
+    row("AddInputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::InputFilter, v, e)), "", "input filter name (or ; delimited names) followed by one or more file extensions"),
+    row("AddLanguage", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Language, v, e)), "", "a language (e.g., fr), followed by one or more file extensions"),
+    row("AddOutputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::OutputFilter, v, e)), "", "output filter name (or ; delimited names) followed by one or more file extensions"),
+    row("AddType", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Type, v, e)), "", "a mime type followed by one or more file extensions"),
+    row("DefaultLanguage", FILEINFO, Take1(|c, v| { let v = v.to_string(); c.set(|d: &mut MimeDir| &mut d.default_language, v) }), "", "language to use for documents with no other language file extension"),
+    row("MultiviewsMatch", FILEINFO, Iterate(multiviews_match), "NegotiatedOnly", "NegotiatedOnly (default), Handlers and/or Filters, or Any"),
+    row("RemoveCharset", FILEINFO, Iterate(|c, e| remove(c, Trait::Charset, e)), "", EXTENSIONS),
+    row("RemoveEncoding", FILEINFO, Iterate(|c, e| remove(c, Trait::Encoding, e)), "", EXTENSIONS),
+    row("RemoveHandler", FILEINFO, Iterate(|c, e| remove(c, Trait::Handler, e)), "", EXTENSIONS),
+    row("RemoveInputFilter", FILEINFO, Iterate(|c, e| remove(c, Trait::InputFilter, e)), "", EXTENSIONS),
+    row("RemoveLanguage", FILEINFO, Iterate(|c, e| remove(c, Trait::Language, e)), "", EXTENSIONS),
+    row("RemoveOutputFilter", FILEINFO, Iterate(|c, e| remove(c, Trait::OutputFilter, e)), "", EXTENSIONS),
+    row("RemoveType", FILEINFO, Iterate(|c, e| remove(c, Trait::Type, e)), "", EXTENSIONS),
+    row("TypesConfig", Allowed::SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut MimeServer| &mut s.types_config, v) }), TYPES_CONFIG, "the MIME types config file"),
+    row("ModMimeUsePathInfo", Allowed::SECTION, Flag(|c, on| c.set(|d: &mut MimeDir| &mut d.use_path_info, on)), "Off", "Set to 'yes' to allow mod_mime to use path info for type checking"),
+];
+
+/// Where the types are, relative to `ServerRoot`.
+const TYPES_CONFIG: &str = "conf/mime.types";
+/// The type of a directory: a name for handlers, which no client sees.
+pub const DIRECTORY: &str = "httpd/unix-directory";
+
+settings! {
+    /// The module's settings of the server. Those of the main server count.
+    pub struct MimeServer {
+        types_config: Setting<String>,
+        types: Known,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct MimeDir {
+        extensions: Extensions,
+        default_language: Setting<String>,
+        multiviews: Setting<Multiviews>,
+        use_path_info: Setting<bool>,
+    }
+}
+
+/// `mime.types` as it was read; `Err` says why the server cannot start.
+#[derive(Clone, Debug)]
+struct Known(Result<Arc<Types>, String>);
+
+impl Default for Known {
+    fn default() -> Self {
+        Known(Ok(Arc::default()))
+    }
+}
+
+impl Merge for Known {
+    /// Servers are merged before anything is read.
+    fn merge(base: &Self, _: &Self) -> Self {
+        base.clone()
+    }
+}
+
+/// Which extensions a file may have beyond those asked for, to be one of the variants of MultiViews.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Multiviews {
+    any: bool,
+    negotiated: bool,
+    handlers: bool,
+    filters: bool,
+}
+
+fn add(cmd: &mut Cmd<'_>, what: Trait, value: &str, extension: &str) -> Outcome {
+    cmd.dir.edit::<MimeDir>().extensions.add(what, value, extension);
+    Ok(())
+}
+
+fn remove(cmd: &mut Cmd<'_>, what: Trait, extension: &str) -> Outcome {
+    cmd.dir.edit::<MimeDir>().extensions.remove(what, extension);
+    Ok(())
+}
+
+fn multiviews_match(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let mut value = cmd.dir.edit::<MimeDir>().multiviews.get().copied().unwrap_or_default();
+    match word.to_ascii_lowercase().as_str() {
+        "any" if value.negotiated || value.handlers || value.filters => {
+            return Err("Any is incompatible with NegotiatedOnly, Filters and Handlers".into());
+        }
+        "negotiatedonly" if value.any || value.handlers || value.filters => {
+            return Err("NegotiatedOnly is incompatible with Any, Filters and Handlers".into());
+        }
+        "filters" if value.any || value.negotiated => {
+            return Err("Filters is incompatible with Any and NegotiatedOnly".into());
+        }
+        "handlers" if value.any || value.negotiated => {
+            return Err("Handlers is incompatible with Any and NegotiatedOnly".into());
+        }
+        "any" => value.any = true,
+        "negotiatedonly" => value.negotiated = true,
+        "filters" => value.filters = true,
+        "handlers" => value.handlers = true,
+        _ => return Err(format!("Unrecognized option '{word}'")),
+    }
+    cmd.set(|d: &mut MimeDir| &mut d.multiviews, value)
+}
+
+fn prepare(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
+    settle(draft);
+    read_types(draft, world);
+    Ok(())
+}
+
+/// Every section is to be merged with something, because merging is when `Remove…` acts; and outside all sections, where
+/// nothing is around, it never does.
+fn settle(draft: &mut Draft) {
+    let main_speaks = draft.main_dir.peek::<MimeDir>().is_some();
+    draft.main_dir.edit::<MimeDir>().extensions.settle(false);
+    for host in &mut draft.hosts {
+        let alone = !main_speaks && host.dir.peek::<MimeDir>().is_some();
+        host.merged_dir.edit::<MimeDir>().extensions.settle(alone);
+    }
+}
+
+/// Reads the types. That they cannot be read ends the start of the server, not the check of its configuration.
+fn read_types(draft: &mut Draft, world: &World) {
+    let conf = draft.main.get::<MimeServer>();
+    let path = world.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
+    let types = world.host.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
+        format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
+    });
+    draft.main.edit::<MimeServer>().types = Known(types);
+}
+
+fn types_are_there(server: &Server) -> Result<(), String> {
+    server.main().settings.get::<MimeServer>().types.0.as_ref().map(|_| ()).map_err(String::clone)
+}
+
+/// What the extensions of a name say; of what cannot be said twice, the last one counts.
+#[derive(Default)]
+struct Findings<'a> {
+    /// Empty: it was taken away.
+    name: Option<&'a str>,
+    charset: Option<&'a str>,
+    handler: Option<&'a str>,
+    encodings: Vec<&'a str>,
+    languages: Vec<&'a str>,
+    filters: Vec<&'a str>,
+}
+
+impl<'a> Findings<'a> {
+    fn of(name: &str, conf: &'a MimeDir, types: Option<&'a Types>) -> Findings<'a> {
+        let mut found = Findings::default();
+        for extension in Parts::of(name).extensions {
+            let extension = lower(extension);
+            let said = conf.extensions.get(&extension);
+            let said = |what| said.and_then(|said| said.get(what));
+            // An empty type is one that was removed, with that of `mime.types`.
+            found.name = said(Trait::Type).or_else(|| types?.get(&extension)).or(found.name);
+            found.charset = said(Trait::Charset).or(found.charset);
+            found.handler = said(Trait::Handler).or(found.handler);
+            found.encodings.extend(said(Trait::Encoding));
+            found.languages.extend(said(Trait::Language));
+            let filters = said(Trait::OutputFilter).into_iter().flat_map(|filters| filters.split(';'));
+            found.filters.extend(filters.filter(|filter| !filter.is_empty()));
+        }
+        found
+    }
+}
+
+fn find_type(request: &mut Request) -> Flow {
+    if request.stat.is_some_and(|meta| meta.is_dir()) {
+        request.set_content_type(DIRECTORY);
+        return Flow::Ok;
+    }
+    let (dir, server) = (request.dir.slots.clone(), request.server.clone());
+    let conf = dir.get::<MimeDir>();
+    let types = server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
+    let found = Findings::of(&examined(request, conf), conf, types);
+    match (found.name, found.charset) {
+        (None, _) => {}
+        (Some(""), _) => request.content_type = None,
+        (Some(name), None) if !name.contains(';') => request.set_content_type(name.to_string()),
+        (Some(name), charset) => request.set_content_type(with_charset(name, charset)),
+    }
+    if let Some(handler) = found.handler {
+        request.handler = Some(handler.to_string().into());
+    }
+    for encoding in found.encodings {
+        match &mut request.content_encoding {
+            Some(inner) => inner.extend([", ", encoding]),
+            none => *none = Some(encoding.to_string()),
+        }
+    }
+    request.content_languages.extend(found.languages.into_iter().map(str::to_string));
+    if request.content_languages.is_empty() {
+        request.content_languages.extend(conf.default_language.get().cloned());
+    }
+    request.output_filters.extend(found.filters.into_iter().map(str::to_string));
+    if request.content_type.is_some() { Flow::Ok } else { Flow::Declined }
+}
+
+/// The parts of a file's name that say nothing of it, its first part foremost: what a name must have been asked for with,
+/// to be a variant of it. `None`: no part says anything. For mod_negotiation.
+pub fn unclaimed(request: &Request) -> Option<Vec<String>> {
+    let conf = request.dir::<MimeDir>();
+    let types = request.server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
+    unclaimed_parts(conf, types, &examined(request, conf))
+}
+
+fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<Vec<String>> {
+    let Parts { first, extensions } = Parts::of(name);
+    let multiviews = conf.multiviews.or(Multiviews::default());
+    let (mut claimed, mut rest) = (false, vec![first.to_string()]);
+    for part in extensions {
+        let extension = lower(part);
+        let said = conf.extensions.get(&extension);
+        let said = |what| said.is_some_and(|said| said.get(what).is_some());
+        let known = said(Trait::Type)
+            || types.is_some_and(|types| types.get(&extension).is_some())
+            || [Trait::Charset, Trait::Language, Trait::Encoding].into_iter().any(said)
+            || multiviews.handlers && said(Trait::Handler)
+            || multiviews.filters && (said(Trait::InputFilter) || said(Trait::OutputFilter));
+        if known || multiviews.any {
+            claimed = true;
+        } else {
+            rest.push(part.to_string());
+        }
+    }
+    claimed.then_some(rest)
+}
+
+/// The name that is looked at.
+fn examined<'a>(request: &'a Request, conf: &MimeDir) -> Cow<'a, str> {
+    let base = server::paths::base_name;
+    match conf.use_path_info.or(false) && !request.path_info.is_empty() {
+        true => Cow::Owned(base(&format!("{}{}", request.filename, request.path_info)).to_string()),
+        false => Cow::Borrowed(base(&request.filename)),
+    }
+}
+
+fn lower(extension: &str) -> Cow<'_, str> {
+    match extension.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(extension.to_ascii_lowercase()),
+        false => Cow::Borrowed(extension),
+    }
+}
+
+/// A name at its dots. Those at its beginning belong to its first part, which is never an extension.
+struct Parts<'a, E> {
+    first: &'a str,
+    extensions: E,
+}
+
+impl<'a> Parts<'a, ()> {
+    fn of(name: &'a str) -> Parts<'a, impl Iterator<Item = &'a str>> {
+        let dots = name.len() - name.trim_start_matches('.').len();
+        let end = memchr::memchr(b'.', &name.as_bytes()[dots..]).map_or(name.len(), |at| dots + at);
+        Parts { first: &name[..end], extensions: name[end..].split('.').filter(|part| !part.is_empty()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_as_measured() {
+        crate::testing::check(&[
+            (
+                "AddType text/x",
+                "AddType requires at least two arguments, a mime type followed by one or more file extensions",
+            ),
+            (
+                "AddType \"\" .x",
+                "AddType requires at least two arguments, a mime type followed by one or more file extensions",
+            ),
+            (
+                "AddCharset x",
+                "AddCharset requires at least two arguments, a charset (e.g., iso-2022-jp), followed by one or more file extensions",
+            ),
+            (
+                "AddOutputFilter x",
+                "AddOutputFilter requires at least two arguments, output filter name (or ; delimited names) followed by one or more file extensions",
+            ),
+            ("RemoveHandler", "RemoveHandler requires at least one argument, one or more file extensions"),
+            (
+                "DefaultLanguage a b",
+                "DefaultLanguage takes one argument, language to use for documents with no other language file extension",
+            ),
+            ("TypesConfig", "TypesConfig takes one argument, the MIME types config file"),
+            ("ModMimeUsePathInfo on", "ModMimeUsePathInfo not allowed here"),
+            ("<Directory />\nModMimeUsePathInfo yes\n</Directory>", "ModMimeUsePathInfo must be On or Off"),
+            ("MultiviewsMatch x", "Unrecognized option 'x'"),
+            ("MultiviewsMatch Any Handlers", "Handlers is incompatible with Any and NegotiatedOnly"),
+            ("MultiviewsMatch Handlers Any", "Any is incompatible with NegotiatedOnly, Filters and Handlers"),
+            ("MultiviewsMatch Filters NegotiatedOnly", "NegotiatedOnly is incompatible with Any, Filters and Handlers"),
+            ("MultiviewsMatch NegotiatedOnly Filters", "Filters is incompatible with Any and NegotiatedOnly"),
+            ("MultiviewsMatch Handlers Filters\nTypesConfig x\nAddType junk .x", ""),
+        ]);
+    }
+
+    #[test]
+    fn names_at_their_dots() {
+        let parts = |name| {
+            let Parts { first, extensions } = Parts::of(name);
+            format!("{first}|{}", extensions.collect::<Vec<_>>().join("|"))
+        };
+        let table = [
+            ("a.b.html", "a|b|html"),
+            (".png", ".png|"),
+            ("..txt.html", "..txt|html"),
+            ("bad..html", "bad|html"),
+            ("noext", "noext|"),
+            ("", "|"),
+            ("...", "...|"),
+            ("a.", "a|"),
+        ];
+        for (name, want) in table {
+            assert_eq!(parts(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_nothing_claims() {
+        let types = Types::parse("text/html html\n".into()).unwrap_or_default();
+        let lines = "AddLanguage fr .fr\nAddHandler h .h\nAddOutputFilter f .f\n";
+        let cases = [
+            ("", "a.html.fr", Some("a")),
+            ("", "a.X.html.h", Some("a X h")),
+            ("", "a.h.f", None),
+            ("", "a", None),
+            ("MultiviewsMatch Handlers", "a.h.f", Some("a f")),
+            ("MultiviewsMatch Filters Handlers", "a.h.f.q", Some("a q")),
+            ("MultiviewsMatch Any", "a.q", Some("a")),
+        ];
+        for (line, name, want) in cases {
+            let dir = crate::testing::apply(&format!("{lines}{line}")).map(|applied| applied.dir).unwrap_or_default();
+            let got = unclaimed_parts(dir.get::<MimeDir>(), Some(&types), name).map(|parts| parts.join(" "));
+            assert_eq!(got.as_deref(), want, "{line} {name}");
+        }
+    }
+}

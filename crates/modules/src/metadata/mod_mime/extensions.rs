@@ -1,0 +1,119 @@
+//! What sections say of extensions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use conf::Merge;
+
+/// What can be said of an extension; the number is its place in [`Extension`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the directives")]
+pub(super) enum Trait {
+    Type,
+    Charset,
+    Encoding,
+    Handler,
+    Language,
+    InputFilter,
+    OutputFilter,
+}
+
+/// What is said of an extension.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extension([Option<Arc<str>>; 7]);
+
+impl Extension {
+    pub(super) fn get(&self, what: Trait) -> Option<&str> {
+        self.0[what as usize].as_deref()
+    }
+}
+
+/// What a section says, or several merged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extensions {
+    table: HashMap<Box<str>, Extension>,
+    /// What outer sections said and this one takes away.
+    removed: Vec<(Box<str>, Trait)>,
+}
+
+impl Extensions {
+    /// `AddType` and its kin. Both are kept in lower case; a dot before the extension means nothing.
+    pub(super) fn add(&mut self, what: Trait, value: &str, extension: &str) {
+        self.table.entry(key(extension)).or_default().0[what as usize] = Some(value.to_ascii_lowercase().into());
+    }
+
+    /// `RemoveType` and its kin. A type is taken away at once, even that of `mime.types`, and may be set again; anything
+    /// else when sections are merged, whatever this section adds (so lines outside sections take nothing away).
+    pub(super) fn remove(&mut self, what: Trait, extension: &str) {
+        match what {
+            Trait::Type => self.add(what, "", extension),
+            _ => self.removed.push((key(extension), what)),
+        }
+    }
+
+    /// Forgets what is to be taken away; before that, takes it away if `act`.
+    pub(super) fn settle(&mut self, act: bool) {
+        for (extension, what) in std::mem::take(&mut self.removed) {
+            if act && let Some(have) = self.table.get_mut(&extension) {
+                have.0[what as usize] = None;
+            }
+        }
+    }
+
+    /// What is said of an extension in lower case.
+    pub(super) fn get(&self, extension: &str) -> Option<&Extension> {
+        self.table.get(extension)
+    }
+}
+
+fn key(extension: &str) -> Box<str> {
+    extension.strip_prefix('.').unwrap_or(extension).to_ascii_lowercase().into()
+}
+
+impl Merge for Extensions {
+    fn merge(base: &Self, add: &Self) -> Self {
+        let mut table = base.table.clone();
+        for (extension, said) in &add.table {
+            let have = table.entry(extension.clone()).or_default();
+            for (have, said) in have.0.iter_mut().zip(&said.0) {
+                if said.is_some() {
+                    have.clone_from(said);
+                }
+            }
+        }
+        let mut merged = Extensions { table, removed: add.removed.clone() };
+        merged.settle(true);
+        merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removing_as_measured() {
+        let said = |extensions: &Extensions, extension: &str, what| {
+            extensions.get(extension).and_then(|e| e.get(what)).map(str::to_string)
+        };
+        let mut outer = Extensions::default();
+        outer.add(Trait::Handler, "H", ".A");
+        outer.remove(Trait::Handler, "a");
+        outer.add(Trait::Type, "X/Y", "a");
+        outer.add(Trait::Language, "en", "a");
+        assert_eq!(said(&outer, "a", Trait::Handler).as_deref(), Some("h"));
+        let mut inner = Extensions::default();
+        inner.remove(Trait::Type, "a");
+        inner.remove(Trait::Handler, ".a");
+        inner.add(Trait::Handler, "late", "a");
+        inner.remove(Trait::Type, "b");
+        inner.add(Trait::Type, "b/b", "b");
+        let merged = Extensions::merge(&outer, &inner);
+        assert_eq!(said(&merged, "a", Trait::Handler), None);
+        assert_eq!(said(&merged, "a", Trait::Type).as_deref(), Some(""));
+        assert_eq!(said(&merged, "a", Trait::Language).as_deref(), Some("en"));
+        assert_eq!(said(&merged, "b", Trait::Type).as_deref(), Some("b/b"));
+        let again = Extensions::merge(&merged, &Extensions::default());
+        assert_eq!(said(&again, "a", Trait::Language).as_deref(), Some("en"));
+    }
+}

@@ -1,0 +1,320 @@
+//! Variables that depend on the request: on a field of its head, its addresses, its line, or an expression.
+//!
+//! Lines outside sections act when the head was read, before the path is decoded; those inside when all sections are
+//! merged.
+//!
+//! Apache manual: mod_setenvif. Doubtful cases were measured on 2.4.71.
+
+use std::sync::Arc;
+
+use conf::directive::Args::Raw;
+use conf::expr::{Eval, Expr};
+use conf::pattern::{Captures, Flags, Regex, substitute};
+use conf::words::next_word;
+use conf::{Allowed, Cmd, Directive, Face, Level, Listed, Outcome, settings};
+use server::{Flow, Hook, Module, Order, Request};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::PostRead(Order::Middle, of_server), Hook::HeaderParser(Order::Middle, of_sections)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("SetEnvIf", Allowed::FILEINFO, Raw(|c, rest| set_env_if(c, rest, false)), "", "A header-name, regex and a list of variables."),
+    row("SetEnvIfNoCase", Allowed::FILEINFO, Raw(|c, rest| set_env_if(c, rest, true)), "", "a header-name, regex and a list of variables."),
+    row("SetEnvIfExpr", Allowed::FILEINFO, Raw(set_env_if_expr), "", "an expression and a list of variables."),
+    row("BrowserMatch", Allowed::FILEINFO, Raw(|c, rest| matching(c, "User-Agent", rest, false)), "", "A browser regex and a list of variables."),
+    row("BrowserMatchNoCase", Allowed::FILEINFO, Raw(|c, rest| matching(c, "User-Agent", rest, true)), "", "A browser regex and a list of variables."),
+];
+
+settings! {
+    /// The lines outside sections.
+    pub struct SetEnvIfServer { rules: Listed<Arc<Rule>> }
+}
+
+settings! {
+    /// The lines of a section.
+    pub struct SetEnvIfDir { rules: Listed<Arc<Rule>> }
+}
+
+/// A line.
+#[derive(Debug)]
+struct Rule {
+    when: When,
+    then: Vec<(String, Action)>,
+}
+
+#[derive(Debug)]
+enum When {
+    Matches {
+        attribute: Attribute,
+        regex: Regex,
+        /// The pattern has nothing special in it: then nothing in the values has, either.
+        plain: bool,
+    },
+    Holds(Box<Expr>),
+}
+
+#[derive(Debug, PartialEq)]
+enum Attribute {
+    RemoteAddress,
+    ServerAddress,
+    Uri,
+    Method,
+    Protocol,
+    /// A field of the head or, if there is none, a variable.
+    Named(String),
+    /// The last field with a name that matches.
+    Fields(Regex),
+}
+
+#[derive(Debug)]
+enum Action {
+    Unset,
+    Set(String),
+}
+
+fn set_env_if(cmd: &mut Cmd<'_>, mut rest: &str, ignore_case: bool) -> Outcome {
+    let name = next_word(&mut rest);
+    if name.is_empty() {
+        return Err(format!("Missing header-field name for {}", cmd.row.name));
+    }
+    matching(cmd, &name, rest, ignore_case)
+}
+
+fn matching(cmd: &mut Cmd<'_>, attribute: &str, mut rest: &str, ignore_case: bool) -> Outcome {
+    let name = cmd.row.name;
+    let pattern = next_word(&mut rest);
+    if pattern.is_empty() {
+        return Err(format!("Missing regular expression for {name}"));
+    }
+    let flags = if ignore_case { Flags::ignoring_case() } else { Flags::default() };
+    let attribute =
+        Attribute::new(attribute, flags).ok_or_else(|| format!("{name}Header name regex could not be compiled."))?;
+    let regex = Regex::new(&pattern, flags).map_err(|_| format!("{name} regex could not be compiled."))?;
+    add(cmd, When::Matches { attribute, regex, plain: is_plain(&pattern) }, rest)
+}
+
+fn set_env_if_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
+    let text = next_word(&mut rest);
+    if text.is_empty() {
+        return Err("Missing expression for SetEnvIfExpr".into());
+    }
+    let options = conf::expr::Options { restricted: cmd.place.htaccess, ..Default::default() };
+    let expr =
+        Expr::parse_with(&text, options).map_err(|why| format!("Could not parse expression \"{text}\": {why}"))?;
+    add(cmd, When::Holds(Box::new(expr)), rest)
+}
+
+fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
+    let mut then: Vec<(String, Action)> = Vec::new();
+    loop {
+        let word = next_word(&mut rest);
+        if word.is_empty() {
+            break;
+        }
+        let (name, action) = match word.split_once('=') {
+            Some((name, value)) if value.starts_with('!') => (name, Action::Unset),
+            Some((name, value)) if !value.is_empty() => (name, Action::Set(value.to_string())),
+            assigned => {
+                let name = assigned.map_or(word.as_str(), |(name, _)| name);
+                name.strip_prefix('!').map_or((name, Action::Set("1".into())), |name| (name, Action::Unset))
+            }
+        };
+        match then.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(name)) {
+            Some(have) => have.1 = action,
+            None => then.push((name.to_string(), action)),
+        }
+    }
+    if then.is_empty() {
+        return Err(format!("Missing envariable expression for {}", cmd.row.name));
+    }
+    let rule = Arc::new(Rule { when, then });
+    let in_section = |name: &String| !name.eq_ignore_ascii_case("<VirtualHost");
+    if cmd.place.htaccess || cmd.place.enclosing.iter().any(in_section) {
+        cmd.push(|d: &mut SetEnvIfDir| &mut d.rules, rule)
+    } else {
+        cmd.server_push(|s: &mut SetEnvIfServer| &mut s.rules, rule)
+    }
+}
+
+impl Attribute {
+    /// `None`: a pattern for names that cannot be compiled.
+    fn new(name: &str, flags: Flags) -> Option<Attribute> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            // A name would have to be asked of the network: hosts are known by their addresses.
+            "remote_addr" | "remote_host" => Attribute::RemoteAddress,
+            "server_addr" => Attribute::ServerAddress,
+            "request_uri" => Attribute::Uri,
+            "request_method" => Attribute::Method,
+            "request_protocol" => Attribute::Protocol,
+            lower if lower.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) => {
+                Attribute::Named(name.to_string())
+            }
+            _ => Attribute::Fields(Regex::new(name, flags).ok()?),
+        })
+    }
+
+    /// The value for a request; nothing is the empty text.
+    fn fetch(&self, request: &Request, value: &mut String) {
+        value.clear();
+        match self {
+            Attribute::RemoteAddress => value.push_str(&request.client.ip()),
+            Attribute::ServerAddress => value.push_str(&request.client.local().ip().to_canonical().to_string()),
+            Attribute::Uri => value.push_str(&request.uri),
+            Attribute::Method => value.push_str(&request.method),
+            Attribute::Protocol => value.push_str(request.protocol()),
+            Attribute::Named(name) => match request.header_joined(name) {
+                Some(field) => value.push_str(&field),
+                None => value.push_str(request.env.get(name).unwrap_or_default()),
+            },
+            Attribute::Fields(names) => {
+                let fields = request.headers();
+                let last = fields.iter().rev().find(|(name, _)| names.is_match(name).unwrap_or(false));
+                if let Some((name, _)) = last {
+                    value.push_str(&request.header_joined(name).unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a pattern is a text: nothing special in it that is not escaped.
+fn is_plain(pattern: &str) -> bool {
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        let special = |c| "^.*|()[]{}?+$\\".contains(c);
+        if c == '\\' {
+            if !chars.next().is_some_and(special) {
+                return false;
+            }
+        } else if special(c) {
+            return false;
+        }
+    }
+    true
+}
+
+fn of_server(request: &mut Request) -> Flow {
+    let vhost = request.vhost.clone();
+    run(request, &vhost.settings.get::<SetEnvIfServer>().rules)
+}
+
+/// Look-ups have their variables from the request that asks.
+fn of_sections(request: &mut Request) -> Flow {
+    if request.is_lookup() {
+        return Flow::Declined;
+    }
+    let dir = request.dir.slots.clone();
+    run(request, &dir.get::<SetEnvIfDir>().rules)
+}
+
+fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
+    // Lines in a row about the same thing ask for it once.
+    let (mut last, mut value) = (None, String::new());
+    let mut captures = Captures::default();
+    for rule in rules.iter() {
+        match &rule.when {
+            When::Matches { attribute, regex, plain } => {
+                if last != Some(attribute) {
+                    attribute.fetch(request, &mut value);
+                    last = Some(attribute);
+                }
+                if *plain {
+                    if regex.is_match(&value).unwrap_or(false) {
+                        act(request, rule, str::to_string);
+                    }
+                } else if regex.captures(&value, &mut captures).unwrap_or(false) {
+                    act(request, rule, |template| filled(template, &value, &captures));
+                }
+            }
+            When::Holds(expr) => {
+                let mut eval = Eval::new();
+                match server::evaluate_keeping(request, expr, &mut eval) {
+                    Ok(true) => {
+                        let (subject, captures) = eval.captures();
+                        act(request, rule, |template| filled(template, subject, captures));
+                    }
+                    Ok(false) => {}
+                    Err(error) => {
+                        let text = format!("Evaluation of a SetEnvIfExpr expression failed: {error}");
+                        request.log("setenvif", Level::Error, text);
+                    }
+                }
+            }
+        }
+    }
+    Flow::Declined
+}
+
+fn filled(template: &str, subject: &str, captures: &Captures) -> String {
+    let mut out = String::with_capacity(template.len());
+    substitute(&mut out, template, subject, captures);
+    out
+}
+
+fn act(request: &mut Request, rule: &Rule, value: impl Fn(&str) -> String) {
+    for (name, action) in &rule.then {
+        match action {
+            Action::Unset => request.env.remove(name),
+            Action::Set(template) => request.env.set(name.clone(), value(template)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_as_measured() {
+        crate::testing::check(&[
+            ("SetEnvIf", "Missing header-field name for SetEnvIf"),
+            ("SetEnvIf a", "Missing regular expression for SetEnvIf"),
+            ("SetEnvIf a b", "Missing envariable expression for SetEnvIf"),
+            ("SetEnvIf a ( x", "SetEnvIf regex could not be compiled."),
+            ("SetEnvIf a( b x", "SetEnvIfHeader name regex could not be compiled."),
+            ("SetEnvIfNoCase a", "Missing regular expression for SetEnvIfNoCase"),
+            ("BrowserMatch", "Missing regular expression for BrowserMatch"),
+            ("BrowserMatch a", "Missing envariable expression for BrowserMatch"),
+            ("BrowserMatchNoCase [ x", "BrowserMatchNoCase regex could not be compiled."),
+            ("SetEnvIfExpr", "Missing expression for SetEnvIfExpr"),
+            ("SetEnvIfExpr true", "Missing envariable expression for SetEnvIfExpr"),
+            (
+                "SetEnvIfExpr \"x ==\" y",
+                "Could not parse expression \"x ==\": syntax error, unexpected T_OP_STR_EQ, expecting '('",
+            ),
+            ("SetEnvIf ^X-(A|B)$ (.+) a=$1 !b c=\nBrowserMatch x y", ""),
+        ]);
+    }
+
+    #[test]
+    fn actions_as_measured() {
+        let applied = crate::testing::apply("SetEnvIf a b v !w x= y=!z q=1=2 V=$1").map(|applied| applied.server);
+        let server = applied.unwrap_or_default();
+        let rule = server.get::<SetEnvIfServer>().rules.iter().next().map(|rule| format!("{:?}", rule.then));
+        let want = r#"[("v", Set("$1")), ("w", Unset), ("x", Set("1")), ("y", Unset), ("q", Set("1=2"))]"#;
+        assert_eq!(rule.as_deref(), Some(want));
+    }
+
+    #[test]
+    fn sections_have_rules_of_their_own() {
+        let count = |lines: &str| {
+            crate::testing::apply(lines)
+                .map(|a| (a.server.get::<SetEnvIfServer>().rules.len(), a.dir.get::<SetEnvIfDir>().rules.len()))
+        };
+        assert_eq!(count("SetEnvIf a b c\nBrowserMatch d e"), Ok((2, 0)));
+    }
+
+    #[test]
+    fn plain_patterns() {
+        for (pattern, plain) in [("Mozilla/2", true), (r"f\.txt", true), ("^a", false), (r"a\d", false), ("a.b", false)]
+        {
+            assert_eq!(is_plain(pattern), plain, "{pattern}");
+        }
+    }
+}
