@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aaa;
 pub mod arch;
 pub mod filters;
 pub mod generators;
@@ -26,6 +27,14 @@ pub static MODULES: &[&Module] = &[
     &loggers::mod_log_config::MODULE,
     &loggers::mod_logio::MODULE,
     &arch::mod_unixd::MODULE,
+    &aaa::mod_access_compat::MODULE,
+    &aaa::mod_auth_basic::MODULE,
+    &aaa::mod_authn_core::MODULE,
+    &aaa::mod_authn_file::MODULE,
+    &aaa::mod_authz_core::MODULE,
+    &aaa::mod_authz_groupfile::MODULE,
+    &aaa::mod_authz_host::MODULE,
+    &aaa::mod_authz_user::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_reqtimeout::MODULE,

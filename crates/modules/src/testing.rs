@@ -18,6 +18,8 @@ pub(crate) struct Applied {
 pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
     static FACES: LazyLock<Vec<&'static Face>> =
         LazyLock::new(|| crate::MODULES.iter().map(|module| &module.face).collect());
+    // Providers are looked for among the modules that the program has.
+    server::module::set_known(crate::MODULES);
     let host = Arc::new(server::host::Machine);
     let mut reader = Reader::new(host.clone(), Language::new(&FACES, &FACES, "/root"));
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;

@@ -50,6 +50,9 @@ pub enum Authn {
     Error,
 }
 
+/// Finds the digest of a user in a realm.
+pub type RealmHash = fn(&mut Request, user: &str, realm: &str) -> Result<String, Authn>;
+
 /// A source of passwords (Apache manual, mod_authn_file).
 pub struct AuthnProvider {
     /// The word in `AuthBasicProvider`.
@@ -58,7 +61,7 @@ pub struct AuthnProvider {
     pub check: fn(&mut Request, user: &str, password: &str) -> Authn,
     /// The MD5 digest, as hexadecimal digits, of `user:realm:password`; `None` where this source has none. `Err` says
     /// why there is no answer.
-    pub realm_hash: Option<fn(&mut Request, user: &str, realm: &str) -> Result<String, Authn>>,
+    pub realm_hash: Option<RealmHash>,
 }
 
 /// The `Require` provider of that name among the loaded modules; case counts, as in Apache.

@@ -11,6 +11,7 @@ pub mod file;
 pub mod notify;
 pub mod poll;
 pub mod process;
+pub mod resolve;
 pub mod rlimit;
 pub mod shm;
 pub mod signal;

@@ -170,6 +170,8 @@ impl Format {
         let mut line = String::with_capacity(160);
         // Where the present group began, and whether a field in it had nothing.
         let (mut start, mut empty, mut filled) = (0, false, false);
+        // What a message ends with is kept, blanks too.
+        let mut message_end = 0;
         for item in &self.0 {
             match &item.what {
                 What::Text(text) => line.push_str(text),
@@ -182,6 +184,9 @@ impl Format {
                 what => {
                     let before = line.len();
                     write_field(&mut line, what, entry);
+                    if matches!(what, What::Message) {
+                        message_end = line.len();
+                    }
                     if line.len() > before {
                         filled = true;
                     } else if item.dash {
@@ -198,7 +203,7 @@ impl Format {
         if empty && !filled {
             line.truncate(start);
         }
-        line.truncate(line.trim_end().len());
+        line.truncate(line.trim_end().len().max(message_end));
         line
     }
 }

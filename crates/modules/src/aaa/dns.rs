@@ -1,0 +1,142 @@
+//! Names of clients and addresses of names, for the directives that compare host names.
+//!
+//! The worker waits for the answer, as in Apache, but never longer than [`WAIT`]: the resolver works in a thread of its
+//! own, and whoever has no answer by then counts as unknown, which denies. In `percore`, where one thread serves many
+//! connections, all of them wait; answers are remembered for [`REMEMBERED`], so this happens once per client and not
+//! once per request. Addresses (`Require ip`) need none of this.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long a worker waits for an answer: one try of a resolver with the usual settings.
+const WAIT: Duration = Duration::from_secs(5);
+/// How long an answer, or that there was none, counts.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// More remembered answers than this are forgotten all at once.
+const REMEMBERED_MAX: usize = 4096;
+/// More questions than this at a time are not asked.
+const ASKING_MAX: usize = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Question {
+    /// The name of an address, if that name leads back to the address (`HostnameLookups Double`).
+    Name(IpAddr),
+    /// The addresses of a name.
+    Addresses(String),
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    Name(Arc<str>),
+    Addresses(Arc<[IpAddr]>),
+    Unknown,
+}
+
+static ANSWERS: LazyLock<Mutex<HashMap<Question, (Instant, Answer)>>> = LazyLock::new(Mutex::default);
+static ASKING: AtomicUsize = AtomicUsize::new(0);
+
+/// The name of an address, if it has one that leads back to the address.
+pub(super) fn name_of(address: IpAddr) -> Option<Arc<str>> {
+    match answer(Question::Name(address.to_canonical())) {
+        Answer::Name(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The addresses of a name; none if it is unknown.
+pub(super) fn addresses_of(name: &str) -> Arc<[IpAddr]> {
+    match answer(Question::Addresses(name.to_ascii_lowercase())) {
+        Answer::Addresses(addresses) => addresses,
+        _ => Arc::new([]),
+    }
+}
+
+/// Whether a host name is `domain` or stands below it (`.example.com` only below), without difference of case.
+pub(super) fn in_domain(domain: &str, host: &str) -> bool {
+    let Some(start) = host.len().checked_sub(domain.len()) else { return false };
+    if !host.is_char_boundary(start) || !host[start..].eq_ignore_ascii_case(domain) || domain.is_empty() {
+        return false;
+    }
+    start == 0 || domain.starts_with('.') || host[..start].ends_with('.')
+}
+
+fn answer(question: Question) -> Answer {
+    let remembered = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((when, answer)) = remembered().get(&question)
+        && when.elapsed() < REMEMBERED
+    {
+        return answer.clone();
+    }
+    let answer = ask(question.clone());
+    let mut answers = remembered();
+    if answers.len() >= REMEMBERED_MAX {
+        answers.clear();
+    }
+    answers.insert(question, (Instant::now(), answer.clone()));
+    answer
+}
+
+fn ask(question: Question) -> Answer {
+    if ASKING.fetch_add(1, Ordering::Relaxed) >= ASKING_MAX {
+        ASKING.fetch_sub(1, Ordering::Relaxed);
+        return Answer::Unknown;
+    }
+    let (tell, told) = mpsc::channel();
+    let asking = std::thread::Builder::new().name("resolver".into()).spawn(move || {
+        // Nobody may wait any more.
+        let _ = tell.send(resolve(question));
+        ASKING.fetch_sub(1, Ordering::Relaxed);
+    });
+    if asking.is_err() {
+        ASKING.fetch_sub(1, Ordering::Relaxed);
+        return Answer::Unknown;
+    }
+    told.recv_timeout(WAIT).unwrap_or(Answer::Unknown)
+}
+
+fn resolve(question: Question) -> Answer {
+    let addresses = |name: &str| -> Vec<IpAddr> {
+        let found = (name, 0).to_socket_addrs();
+        found.map_or_else(|_| Vec::new(), |found| found.map(|at| at.ip().to_canonical()).collect())
+    };
+    match question {
+        Question::Name(address) => match sys::resolve::name_of(address) {
+            // Anybody can name his address after somebody else: only what the name itself says counts.
+            Ok(name) if addresses(&name).contains(&address) => Answer::Name(name.into()),
+            _ => Answer::Unknown,
+        },
+        Question::Addresses(name) => Answer::Addresses(addresses(&name).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_domains() {
+        for (domain, host, is_in) in [
+            ("example.com", "example.com", true),
+            ("example.com", "www.Example.COM", true),
+            ("example.com", "badexample.com", false),
+            (".example.com", "www.example.com", true),
+            (".example.com", "example.com", false),
+            ("com", "example.com", true),
+            ("www.example.com", "example.com", false),
+            ("", "example.com", false),
+        ] {
+            assert_eq!(in_domain(domain, host), is_in, "{domain} {host}");
+        }
+    }
+
+    #[test]
+    fn the_local_host_is_known_and_strangers_are_not() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        assert_eq!(name_of(here).as_deref(), Some("localhost"));
+        assert!(addresses_of("LOCALHOST").contains(&here));
+        assert!(addresses_of("no such host").is_empty());
+    }
+}

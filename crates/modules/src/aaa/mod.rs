@@ -1,0 +1,67 @@
+//! Who may: access, authentication, authorization.
+
+mod dns;
+mod files;
+mod passwords;
+
+pub mod mod_access_compat;
+pub mod mod_auth_basic;
+pub mod mod_authn_core;
+pub mod mod_authn_file;
+pub mod mod_authz_core;
+pub mod mod_authz_groupfile;
+pub mod mod_authz_host;
+pub mod mod_authz_user;
+
+use conf::expr::{Options, StringExpr};
+use conf::{Cmd, Level, Origin};
+use server::Request;
+
+/// What an expression may use where a line stands.
+fn expr_options(cmd: &Cmd<'_>) -> Options {
+    Options { restricted: cmd.place.htaccess, ..Options::default() }
+}
+
+/// A text with variables in it, with its line.
+#[derive(Clone, Debug)]
+struct Text {
+    expr: StringExpr,
+    origin: Origin,
+}
+
+impl Text {
+    fn parse(cmd: &Cmd<'_>, text: &str) -> Result<Text, String> {
+        Ok(Text { expr: StringExpr::parse_with(text, expr_options(cmd))?, origin: cmd.origin() })
+    }
+
+    /// The rest of a `Require` line.
+    fn of_require(cmd: &Cmd<'_>, text: &str) -> Result<Text, String> {
+        Text::parse(cmd, text).map_err(in_require_line)
+    }
+
+    /// The value; `None` if there is none, which is logged: `what` is the module's own message for that.
+    fn value(&self, request: &Request, module: &str, what: &str) -> Option<String> {
+        match server::evaluate_string(request, &self.expr) {
+            Ok(text) => Some(text),
+            Err(why) => {
+                log_failed(request, module, &self.origin, &why.to_string());
+                request.log(module, Level::Error, format!("{what}: {why}"));
+                None
+            }
+        }
+    }
+}
+
+fn in_require_line(why: String) -> String {
+    format!("Cannot parse expression in require line: {why}")
+}
+
+/// What is said of any expression that has no value.
+fn log_failed(request: &Request, module: &str, origin: &Origin, why: &str) {
+    request.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
+}
+
+/// What a message about a denied request calls it: its file, or its URL path where it has none.
+fn denied_thing(request: &Request) -> String {
+    if request.filename.is_empty() { format!("uri {}", request.uri) } else { request.filename.clone() }
+}

@@ -1,0 +1,215 @@
+//! `Order`, `Allow`, `Deny` and `Satisfy`: the access control of Apache 2.2, asked besides `Require`.
+//!
+//! Nothing is merged: a section that holds any of these lines forgets what the outer ones say, `Satisfy` included.
+//!
+//! Apache manual: mod_access_compat.
+
+use std::sync::Arc;
+
+use conf::directive::Args::{Iterate2, Take1};
+use conf::ip::{Subnet, SubnetError};
+use conf::{Allowed, Cmd, Directive, Face, Level, Limited, Outcome, Setting, settings};
+use server::authz::Satisfy;
+use server::{Flow, Hook, Module, Order, Request};
+
+use super::{denied_thing, dns};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "access_compat_module", source: "mod_access_compat.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::AccessChecker(Order::Middle, check)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("order", Allowed::LIMIT, Take1(set_order), "deny,allow", "'allow,deny', 'deny,allow', or 'mutual-failure'"),
+    row("allow", Allowed::LIMIT, Iterate2(|c, from, who| add(c, from, who, |rules| &mut rules.allow)), "", "'from' followed by hostnames or IP-address wildcards"),
+    row("deny", Allowed::LIMIT, Iterate2(|c, from, who| add(c, from, who, |rules| &mut rules.deny)), "", "'from' followed by hostnames or IP-address wildcards"),
+    row("Satisfy", Allowed::AUTH, Take1(set_satisfy), "All", "access policy if both allow and require used ('all' or 'any')"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct CompatDir {
+        rules: Setting<Rules>,
+    }
+}
+
+/// The lines of a section.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    orders: Vec<(Methods, Turn)>,
+    allow: Vec<(Methods, Who)>,
+    deny: Vec<(Methods, Who)>,
+}
+
+/// The `<Limit>` around a line.
+type Methods = Option<Arc<Limited>>;
+
+/// `Order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    AllowDeny,
+    DenyAllow,
+    MutualFailure,
+}
+
+/// Whom a line means.
+#[derive(Clone, Debug)]
+enum Who {
+    All,
+    Env(String),
+    NotEnv(String),
+    Network(Subnet),
+    Host(String),
+}
+
+/// The lines of this section, which from now on replace those of the outer ones, `Satisfy` too.
+fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
+    let origin = cmd.origin();
+    let satisfy = &mut cmd.dir.edit::<Satisfy>().lines;
+    if !satisfy.is_set() {
+        satisfy.set(Vec::new(), &origin);
+    }
+    let rules = &mut cmd.dir.edit::<CompatDir>().rules;
+    if !rules.is_set() {
+        rules.set(Rules::default(), &origin);
+    }
+    match rules.get_mut() {
+        Some(rules) => rules,
+        None => unreachable!("it was just set"),
+    }
+}
+
+fn set_order(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table =
+        [("allow,deny", Turn::AllowDeny), ("deny,allow", Turn::DenyAllow), ("mutual-failure", Turn::MutualFailure)];
+    let turn = conf::values::one_of(value, &table).ok_or("unknown order")?;
+    let methods = cmd.place.limited.clone();
+    rules(cmd).orders.push((methods, turn));
+    Ok(())
+}
+
+fn set_satisfy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let any = conf::values::one_of(value, &[("all", false), ("any", true)]);
+    let any = any.ok_or("Satisfy either 'any' or 'all'.")?;
+    let methods = cmd.place.limited.clone();
+    // Forgets the outer rules.
+    rules(cmd);
+    if let Some(lines) = cmd.dir.edit::<Satisfy>().lines.get_mut() {
+        lines.push((methods, any));
+    }
+    Ok(())
+}
+
+fn add(cmd: &mut Cmd<'_>, from: &str, who: &str, list: fn(&mut Rules) -> &mut Vec<(Methods, Who)>) -> Outcome {
+    if !from.eq_ignore_ascii_case("from") {
+        return Err("allow and deny must be followed by 'from'".into());
+    }
+    let who = parse_who(who)?;
+    let methods = cmd.place.limited.clone();
+    list(rules(cmd)).push((methods, who));
+    Ok(())
+}
+
+fn parse_who(word: &str) -> Result<Who, String> {
+    if word.contains('#') {
+        return Err("No comments are allowed here".into());
+    }
+    if word.eq_ignore_ascii_case("all") {
+        return Ok(Who::All);
+    }
+    if let Some(name) = word.get(..4).filter(|start| start.eq_ignore_ascii_case("env=")).map(|_| &word[4..]) {
+        return Ok(match name.strip_prefix('!') {
+            Some(name) => Who::NotEnv(name.into()),
+            None => Who::Env(name.into()),
+        });
+    }
+    match Subnet::parse(word) {
+        Ok(network) => Ok(Who::Network(network)),
+        Err(SubnetError::NotAnAddress) if word.contains('/') => Err("An IP address was expected".into()),
+        Err(SubnetError::NotAnAddress) => Ok(Who::Host(word.into())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn check(request: &mut Request) -> Flow {
+    let slots = request.dir.slots.clone();
+    let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
+    let turn = rules.orders.iter().rev().find(|(methods, _)| covers(methods, &request.method));
+    let let_in = match turn.map_or(Turn::DenyAllow, |(_, turn)| *turn) {
+        Turn::AllowDeny | Turn::MutualFailure => means(request, &rules.allow) && !means(request, &rules.deny),
+        Turn::DenyAllow => !means(request, &rules.deny) || means(request, &rules.allow),
+    };
+    if let_in {
+        return Flow::Ok;
+    }
+    let text = format!("AH01797: client denied by server configuration: {}", denied_thing(request));
+    request.log("access_compat", Level::Error, text);
+    Flow::Status(403)
+}
+
+fn covers(methods: &Methods, method: &str) -> bool {
+    methods.as_ref().is_none_or(|limited| limited.covers(method))
+}
+
+/// Whether any of the lines means this request.
+fn means(request: &Request, lines: &[(Methods, Who)]) -> bool {
+    let client = request.client.peer.ip().to_canonical();
+    let mut name = None;
+    lines.iter().filter(|(methods, _)| covers(methods, &request.method)).any(|(_, who)| match who {
+        Who::All => true,
+        Who::Env(variable) => request.env.contains(variable),
+        Who::NotEnv(variable) => !request.env.contains(variable),
+        Who::Network(network) => network.contains(client),
+        Who::Host(domain) => {
+            let name = name.get_or_insert_with(|| dns::name_of(client));
+            name.as_ref().is_some_and(|name| dns::in_domain(domain, name))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives() {
+        let inside = |line: &str| format!("<Location />\n{line}\n</Location>");
+        for (line, want) in [
+            ("Allow from all", ""),
+            ("Allow FROM ALL", ""),
+            (
+                "Allow all",
+                "allow requires at least two arguments, 'from' followed by hostnames or IP-address wildcards",
+            ),
+            ("Deny foo all", "allow and deny must be followed by 'from'"),
+            ("Allow from 300.1.1.1", "The specified IP address is invalid."),
+            ("Allow from 10/8", "The specified IP address is invalid."),
+            ("Allow from foo/8", "An IP address was expected"),
+            ("Allow from 10.0.0.0/99", "The specified network mask is invalid."),
+            ("Allow from a #b", "No comments are allowed here"),
+            ("Allow from env=a env=!b .example.com 10 fe80::/10 1.2.3.4/255.255.0.0", ""),
+            ("Order foo", "unknown order"),
+            ("Order allow, deny", "order takes one argument, 'allow,deny', 'deny,allow', or 'mutual-failure'"),
+            ("Order Mutual-Failure", ""),
+            ("Satisfy some", "Satisfy either 'any' or 'all'."),
+            ("Satisfy ANY", ""),
+        ] {
+            crate::testing::check(&[(&inside(line), want)]);
+        }
+        crate::testing::check(&[
+            ("Order allow,deny", "order not allowed here"),
+            ("<VirtualHost *>\nAllow from all\n</VirtualHost>", "allow not allowed in <VirtualHost> context"),
+        ]);
+    }
+
+    #[test]
+    fn words_behind_from() {
+        assert!(matches!(parse_who("ENV=!X"), Ok(Who::NotEnv(name)) if name == "X"));
+        assert!(matches!(parse_who("env="), Ok(Who::Env(name)) if name.is_empty()));
+        assert!(matches!(parse_who("10."), Ok(Who::Network(_))));
+        assert!(matches!(parse_who("xn--bcher-kva.example"), Ok(Who::Host(_))));
+    }
+}

@@ -1,0 +1,268 @@
+//! Logging in with a name and a password in each request (`AuthType Basic`, RFC 7617).
+//!
+//! Apache manual: mod_auth_basic.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use conf::directive::Args::{Flag, Iterate, Take1, Take12};
+use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use server::authz::{Authn, find_authn};
+use server::{Flow, Hook, Module, Order, Request};
+
+use super::mod_authn_core::{Source, auth_name, auth_type};
+use super::{Text, passwords};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::CheckUser(Order::Middle, check_user),
+        Hook::Fixups(Order::Last, fake),
+        Hook::NoteAuthFailure(note_failure),
+    ],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AuthBasicProvider", Allowed::AUTH, Iterate(add_provider), "file", "specify the auth providers for a directory or location"),
+    row("AuthBasicAuthoritative", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut BasicDir| &mut d.authoritative, on)), "On", "Set to 'Off' to allow access control to be passed along to lower modules if the UserID is not known to this module"),
+    row("AuthBasicFake", Allowed::AUTH, Take12(set_fake), "off", "Fake basic authentication using the given expressions for username and password, 'off' to disable. Password defaults to 'password' if missing."),
+    row("AuthBasicUseDigestAlgorithm", Allowed::AUTH, Take1(set_digest), "Off", "Set to 'MD5' to use the auth provider's authentication check for digest auth, using a hash of 'user:realm:pass'"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct BasicDir {
+        providers: Setting<Vec<Source>>,
+        authoritative: Setting<bool>,
+        digest: Setting<bool>,
+        fake: Setting<Option<(Text, Text)>>,
+    }
+}
+
+/// Lines of one section add up.
+fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    let source = Source::named(cmd, name)?;
+    let origin = cmd.origin();
+    let conf = cmd.dir.edit::<BasicDir>();
+    match conf.providers.get_mut() {
+        Some(list) => list.push(source),
+        None => conf.providers.set(vec![source], &origin),
+    }
+    Ok(())
+}
+
+fn set_fake(cmd: &mut Cmd<'_>, user: &str, password: Option<&str>) -> Outcome {
+    if user.eq_ignore_ascii_case("off") {
+        return cmd.set(|d: &mut BasicDir| &mut d.fake, None);
+    }
+    let name =
+        Text::parse(cmd, user).map_err(|why| format!("Could not parse fake username expression '{user}': {why}"))?;
+    let password = Text::parse(cmd, password.unwrap_or("password"));
+    let password = password
+        .map_err(|why| format!("Could not parse fake password expression associated to user '{user}': {why}"))?;
+    cmd.set(|d: &mut BasicDir| &mut d.fake, Some((name, password)))
+}
+
+fn set_digest(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("Off", false), ("MD5", true)];
+    let on = conf::values::one_of(value, &table);
+    let on = on.ok_or_else(|| format!("Invalid algorithm in AuthBasicUseDigestAlgorithm: {value}"))?;
+    cmd.set(|d: &mut BasicDir| &mut d.digest, on)
+}
+
+fn check_user(request: &mut Request) -> Flow {
+    let name = match auth_type(request) {
+        Ok(Some(name)) if name.eq_ignore_ascii_case("Basic") => name,
+        _ => return Flow::Declined,
+    };
+    let Some(realm) = auth_name(request) else {
+        request.log("auth_basic", Level::Error, format!("AH01615: need AuthName: {}", request.uri));
+        return Flow::Status(500);
+    };
+    request.auth_type = Some(name);
+    let Some((user, password)) = credentials(request) else {
+        challenge(request, &realm);
+        return Flow::Status(401);
+    };
+    // Known from now on, so that the logs say who was refused.
+    request.user = Some(user.clone());
+    let slots = request.dir.slots.clone();
+    let conf = slots.get::<BasicDir>();
+    let answer = ask(request, conf, &user, &password, &realm);
+    if !conf.authoritative.or(true) && !matches!(answer, Authn::Granted | Authn::Denied) {
+        return Flow::Declined;
+    }
+    let text = match answer {
+        Authn::Granted => return Flow::Ok,
+        Authn::Denied => {
+            format!("AH01617: user {user}: authentication failure for \"{}\": Password Mismatch", request.uri)
+        }
+        Authn::UserNotFound => format!("AH01618: user {user} not found: {}", request.uri),
+        // The source has said what is wrong.
+        Authn::Error => return Flow::Status(500),
+    };
+    request.log("auth_basic", Level::Error, text);
+    challenge(request, &realm);
+    Flow::Status(401)
+}
+
+/// Asks the sources one after the other, until one knows the user.
+fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm: &str) -> Authn {
+    let default;
+    let sources = match conf.providers.get() {
+        Some(sources) => sources,
+        None => {
+            let Some(file) = find_authn(&request.server.faces(), "file") else {
+                request.log("auth_basic", Level::Error, "AH01616: No Authn provider configured");
+                return Authn::Error;
+            };
+            default = vec![Source::plain(file)];
+            &default
+        }
+    };
+    let mut answer = Authn::UserNotFound;
+    for source in sources {
+        answer = match conf.digest.or(false) {
+            true => compare_digests(request, source, user, password, realm),
+            false => source.check(request, user, password),
+        };
+        if answer != Authn::UserNotFound {
+            break;
+        }
+    }
+    answer
+}
+
+/// `AuthBasicUseDigestAlgorithm MD5`: the stored digest of user, realm and password is compared.
+fn compare_digests(request: &mut Request, source: &Source, user: &str, password: &str, realm: &str) -> Authn {
+    match source.realm_hash(request, user, realm) {
+        Some(Ok(stored)) => {
+            let own = passwords::md5_hex(&http::text::to_bytes(&format!("{user}:{realm}:{password}")));
+            if passwords::same(&own, &stored.to_ascii_lowercase()) { Authn::Granted } else { Authn::Denied }
+        }
+        Some(Err(answer)) => answer,
+        None => {
+            let text = "AH02493: Authn provider does not support AuthBasicUseDigestAlgorithm";
+            request.log("auth_basic", Level::Error, text);
+            Authn::Error
+        }
+    }
+}
+
+/// Name and password as the client sent them.
+fn credentials(request: &Request) -> Option<(String, String)> {
+    let header = request.header("Authorization")?;
+    let (scheme, encoded) = header.split_once(' ').unwrap_or((&header, ""));
+    if !scheme.eq_ignore_ascii_case("Basic") {
+        let text = format!("AH01614: client used wrong authentication scheme: {}", request.uri);
+        request.log("auth_basic", Level::Error, text);
+        return None;
+    }
+    let decoded = decode(encoded.trim_start_matches([' ', '\t']));
+    let decoded = http::text::from_bytes(&decoded);
+    let (user, password) = decoded.split_once(':').unwrap_or((&decoded, ""));
+    Some((user.to_string(), password.to_string()))
+}
+
+/// Base 64 as Apache reads it: up to the first character that is none, with or without padding.
+fn decode(text: &str) -> Vec<u8> {
+    const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone);
+    let is_digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let mut end = text.bytes().take_while(is_digit).count();
+    if end % 4 == 1 {
+        // A single digit is not even a byte.
+        end -= 1;
+    }
+    GeneralPurpose::new(&STANDARD, LENIENT).decode(&text[..end]).unwrap_or_default()
+}
+
+/// Another module refuses the user: the client may try again as someone else.
+fn note_failure(request: &mut Request, auth_type: &str) {
+    if auth_type.eq_ignore_ascii_case("Basic") {
+        let realm = auth_name(request).unwrap_or_default();
+        challenge(request, &realm);
+    }
+}
+
+fn challenge(request: &mut Request, realm: &str) {
+    request.err_headers_out.set("WWW-Authenticate", format!("Basic realm=\"{realm}\""));
+}
+
+/// `AuthBasicFake`: gives whatever is behind this server a name and a password, whoever the client is.
+fn fake(request: &mut Request) -> Flow {
+    let slots = request.dir.slots.clone();
+    let Some(Some((user, password))) = slots.get::<BasicDir>().fake.get() else { return Flow::Declined };
+    let mut parts = Vec::new();
+    for (text, what, numbers) in
+        [(user, "username", ["AH02455", "AH02458"]), (password, "password", ["AH02456", "AH02459"])]
+    {
+        let kind = if what == "username" { "user" } else { what };
+        let uri = request.uri.clone();
+        let message = format!("{}: AuthBasicFake: could not evaluate {kind} expression for URI '{uri}'", numbers[0]);
+        let Some(value) = text.value(request, "auth_basic", &message) else { return Flow::Status(500) };
+        if value.is_empty() {
+            let text = format!("{}: AuthBasicFake: empty {what} expression for URI '{uri}', ignoring", numbers[1]);
+            request.log("auth_basic", Level::Info, text);
+            return Flow::Declined;
+        }
+        parts.push(value);
+    }
+    let plain = http::text::to_bytes(&parts.join(":")).into_owned();
+    let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain));
+    request.log("auth_basic", Level::Debug, format!("AH02457: AuthBasicFake: \"Authorization: {value}\""));
+    request.headers_mut().set("Authorization", value);
+    Flow::Ok
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_64_as_apache_reads_it() {
+        for (text, bytes) in [
+            ("am9lOmdvb2Q=", &b"joe:good"[..]),
+            ("am9lOmdvb2Q", b"joe:good"),
+            ("am9lOmdvb2Q=junk", b"joe:good"),
+            ("am9lOm dvb2Q=", b"joe:"),
+            ("am9l", b"joe"),
+            ("a", b""),
+            ("!!!!", b""),
+            ("", b""),
+            ("/w==", b"\xff"),
+        ] {
+            assert_eq!(decode(text), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn directives() {
+        crate::testing::check(&[
+            ("<Location />\nAuthBasicProvider foo\n</Location>", "Unknown Authn provider: foo"),
+            (
+                "<Location />\nAuthBasicProvider\n</Location>",
+                "AuthBasicProvider requires at least one argument, specify the auth providers for a directory or location",
+            ),
+            ("<Location />\nAuthBasicAuthoritative maybe\n</Location>", "AuthBasicAuthoritative must be On or Off"),
+            (
+                "<Location />\nAuthBasicFake %{FOO}\n</Location>",
+                "Could not parse fake username expression '%{FOO}': Variable 'FOO' does not exist",
+            ),
+            (
+                "<Location />\nAuthBasicFake a %{FOO}\n</Location>",
+                "Could not parse fake password expression associated to user 'a': Variable 'FOO' does not exist",
+            ),
+            ("<Location />\nAuthBasicFake off\nAuthBasicFake a b\n</Location>", ""),
+            (
+                "<Location />\nAuthBasicUseDigestAlgorithm foo\n</Location>",
+                "Invalid algorithm in AuthBasicUseDigestAlgorithm: foo",
+            ),
+            ("<Location />\nAuthBasicUseDigestAlgorithm md5\n</Location>", ""),
+        ]);
+    }
+}

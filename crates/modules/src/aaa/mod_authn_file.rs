@@ -1,0 +1,120 @@
+//! Passwords from a text file.
+//!
+//! Apache manual: mod_authn_file, "Password Formats".
+
+use std::collections::HashMap;
+
+use conf::directive::Args::Take1;
+use conf::lines::Lines;
+use conf::{Allowed, Directive, Face, Level, Setting, settings};
+use server::authz::{Authn, AuthnProvider};
+use server::{Hook, Module, Request};
+
+use super::files::{Files, each_line};
+use super::passwords;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "authn_file_module", source: "mod_authn_file.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Authn(&FILE)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.world.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct FileDir {
+        path: Setting<String>,
+    }
+}
+
+static FILE: AuthnProvider = AuthnProvider { name: "file", check, realm_hash: Some(realm_hash) };
+
+/// What stands behind `user:`, line by line: for passwords the first line of a user counts, for digests the one with the
+/// right realm.
+type Users = HashMap<String, Vec<String>>;
+
+static USERS: Files<Users> = Files::new(parse);
+
+fn parse(lines: Lines) -> Users {
+    let mut users = Users::new();
+    each_line(lines, |line| {
+        let (user, rest) = line.split_once(':').unwrap_or((line, ""));
+        users.entry(user.to_string()).or_default().push(rest.to_string());
+    });
+    users
+}
+
+/// What the file says of a user.
+fn lines_of(request: &Request, user: &str, numbers: [&str; 2]) -> Result<Vec<String>, Authn> {
+    let Some(path) = request.dir::<FileDir>().path.get() else {
+        let text = format!("{}: AuthUserFile not specified in the configuration", numbers[0]);
+        request.log("authn_file", Level::Error, text);
+        return Err(Authn::Error);
+    };
+    match USERS.get(request, path) {
+        Ok(users) => users.get(user).cloned().ok_or(Authn::UserNotFound),
+        Err(error) => {
+            let text = format!("{}: Could not open password file: {path}", numbers[1]);
+            request.log_os("authn_file", Level::Error, &error, text);
+            Err(Authn::Error)
+        }
+    }
+}
+
+fn check(request: &mut Request, user: &str, password: &str) -> Authn {
+    let lines = match lines_of(request, user, ["AH01619", "AH01620"]) {
+        Ok(lines) => lines,
+        Err(answer) => return answer,
+    };
+    let stored = lines.first().map_or("", |line| line.split(':').next().unwrap_or_default());
+    match passwords::is_right(&http::text::to_bytes(password), stored) {
+        Ok(true) => Authn::Granted,
+        Ok(false) => Authn::Denied,
+        Err(why) => {
+            let text = format!("the password of user {user} is stored {}", why.text());
+            request.log("authn_file", Level::Warn, text);
+            Authn::Denied
+        }
+    }
+}
+
+fn realm_hash(request: &mut Request, user: &str, realm: &str) -> Result<String, Authn> {
+    let lines = lines_of(request, user, ["AH01621", "AH01622"])?;
+    let of_realm = |line: &String| {
+        let (its_realm, rest) = line.split_once(':')?;
+        (its_realm == realm).then(|| rest.split(':').next().unwrap_or_default().to_string())
+    };
+    lines.iter().find_map(of_realm).ok_or(Authn::UserNotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_password_file() {
+        let text = "# c\n\n joe:one:x\nzoe\njoe:two\n  #no:x\n:empty";
+        let users = parse(Lines::new(text.into(), 100));
+        let mut names: Vec<&str> = users.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["", "joe", "zoe"]);
+        assert_eq!((&users["joe"][..], &users["zoe"][..]), (&["one:x".into(), "two".into()][..], &[String::new()][..]));
+    }
+
+    #[test]
+    fn directives() {
+        crate::testing::check(&[
+            ("<Location />\nAuthUserFile conf/passwords\n</Location>", ""),
+            (
+                "<Location />\nAuthUserFile\n</Location>",
+                "AuthUserFile takes one argument, text file containing user IDs and passwords",
+            ),
+            ("AuthUserFile x", "AuthUserFile not allowed here"),
+        ]);
+    }
+}

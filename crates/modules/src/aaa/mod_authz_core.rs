@@ -1,0 +1,274 @@
+//! `Require` and the sections that combine it.
+//!
+//! Apache manual: mod_authz_core, "Authorization Containers".
+
+mod providers;
+mod rules;
+
+use std::sync::Arc;
+
+use conf::directive::Args::{Flag, Raw, Section, Take1};
+use conf::words::next_word;
+use conf::{
+    Allowed, Cmd, Directive, Error, Face, Failure, Keyed, Level, Listed, Merge, Outcome, Setting, Slots, World,
+    settings,
+};
+use server::authz::{AuthzProvider, Verdict, find_authz};
+use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
+
+use self::rules::{Check, Group, Kind, Node, Require};
+use super::denied_thing;
+use super::mod_authn_core::auth_type;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Check(check_rules),
+        Hook::AccessCheckerEx(Order::Last, |request| decide(request, false)),
+        Hook::AuthChecker(Order::Last, |request| decide(request, true)),
+        Hook::Authz(&providers::ALL),
+        Hook::Authz(&providers::ENV),
+        Hook::Authz(&providers::METHOD),
+        Hook::Authz(&providers::EXPR),
+    ],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("<AuthzProviderAlias", Allowed::GLOBAL, Section(alias), "", "container for grouping an authorization provider's directives under a provider alias"),
+    row("Require", Allowed::AUTH, Raw(require), "", "specifies authorization directives which one must pass (or not) for a request to suceeed"),
+    row("<RequireAll", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::All)), "", "container for grouping authorization directives of which none must fail and at least one must pass for a request to succeed"),
+    row("<RequireAny", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::Any)), "", "container for grouping authorization directives of which one must pass for a request to succeed"),
+    row("<RequireNone", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::None)), "", "container for grouping authorization directives of which none must pass for a request to succeed"),
+    row("AuthMerging", Allowed::AUTH, Take1(set_merging), "Off", "controls how a <Directory>, <Location>, or similar directive's authorization directives are combined with those of its predecessor"),
+    row("AuthzSendForbiddenOnFailure", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut AuthzDir| &mut d.forbidden, on)), "Off", "Controls if an authorization failure should result in a '403 FORBIDDEN' response instead of the HTTP-conforming '401 UNAUTHORIZED'"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct AuthzDir {
+        wanted: Wanted,
+        forbidden: Setting<bool>,
+    }
+}
+
+settings! {
+    /// What is wrong with sections as a whole; told once everything was read.
+    pub struct Complaints {
+        texts: Listed<String>,
+    }
+}
+
+settings! {
+    /// Kinds of `Require` under other names, for lines that come later.
+    pub struct Aliases {
+        named: Keyed<String, Check>,
+    }
+}
+
+/// `AuthMerging`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merging {
+    Off,
+    And,
+    Or,
+}
+
+/// What a request needs, and how this joins what the outer sections want.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    merging: Option<Merging>,
+    rules: Option<Arc<Group>>,
+}
+
+impl Merge for Wanted {
+    /// Inner rules replace outer ones, unless `AuthMerging` of the inner section combines them.
+    fn merge(base: &Self, add: &Self) -> Self {
+        let kind = match add.merging {
+            None if add.rules.is_none() => return base.clone(),
+            None | Some(Merging::Off) => return add.clone(),
+            Some(Merging::And) => Kind::MergedAll,
+            Some(Merging::Or) => Kind::MergedAny,
+        };
+        let rules = match (&base.rules, &add.rules) {
+            (Some(outer), Some(inner)) => {
+                let mut both = Group::new(kind);
+                both.push(Node::group(outer.clone()));
+                both.push(Node::group(inner.clone()));
+                Some(Arc::new(both))
+            }
+            (outer, inner) => inner.clone().or_else(|| outer.clone()),
+        };
+        Wanted { merging: add.merging, rules }
+    }
+}
+
+fn set_merging(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("Off", Merging::Off), ("And", Merging::And), ("Or", Merging::Or)];
+    let merging = conf::values::one_of(value, &table).ok_or("AuthMerging must be one of: Off | And | Or")?;
+    cmd.dir.edit::<AuthzDir>().wanted.merging = Some(merging);
+    Ok(())
+}
+
+/// `Require [not] NAME [arguments]`.
+fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
+    let mut rest = line;
+    let mut name = next_word(&mut rest);
+    let negated = name.eq_ignore_ascii_case("not");
+    if negated {
+        name = next_word(&mut rest);
+    }
+    let alias = cmd.world.language.kept.get::<Aliases>().named.get(&name).cloned();
+    let check = match alias {
+        Some(check) => check,
+        None => parse(cmd, provider(cmd, &name)?, rest, None)?,
+    };
+    let node = Node::require(Require {
+        text: format!("{name} {rest}").trim_end().to_string(),
+        limited: cmd.place.limited.clone(),
+        check,
+    });
+    let group = group(cmd);
+    if negated && !group.kind().wants_all() {
+        return Err(format!("negative Require directive has no effect in {} directive", group.kind().name()));
+    }
+    group.push(if negated { node.negate() } else { node });
+    Ok(())
+}
+
+fn provider(cmd: &Cmd<'_>, name: &str) -> Result<&'static AuthzProvider, String> {
+    find_authz(&cmd.world.language.loaded(), name).ok_or_else(|| format!("Unknown Authz provider: {name}"))
+}
+
+fn parse(
+    cmd: &mut Cmd<'_>,
+    provider: &'static AuthzProvider,
+    arguments: &str,
+    layer: Option<Layer>,
+) -> Result<Check, String> {
+    Ok(Check { provider, arguments: (provider.parse)(cmd, arguments)?, layer })
+}
+
+/// The rules that a line adds to: those of the innermost container, or the section's own, of which any is enough.
+fn group<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Group {
+    let rules = &mut cmd.dir.edit::<AuthzDir>().wanted.rules;
+    Arc::make_mut(rules.get_or_insert_with(|| Arc::new(Group::new(Kind::Any))))
+}
+
+/// `<RequireAll>`, `<RequireAny>`, `<RequireNone>`.
+fn container(cmd: &mut Cmd<'_>, argument: &str, kind: Kind) -> Result<(), Failure> {
+    let name = cmd.row.name;
+    if !argument.is_empty() {
+        return Err(format!("{name}> directive doesn't take additional arguments").into());
+    }
+    let rules = |cmd: &mut Cmd<'_>, new| std::mem::replace(&mut cmd.dir.edit::<AuthzDir>().wanted.rules, new);
+    let outer = rules(cmd, Some(Arc::new(Group::new(kind))));
+    let mut place = cmd.inner_place(Allowed::AUTH, None);
+    place.allowed = Allowed::AUTH;
+    let children = cmd.node.children.as_deref().unwrap_or_default();
+    conf::apply(children, cmd.server, cmd.dir, &place, cmd.world)?;
+    let inner = rules(cmd, outer).filter(|inner| !inner.parts().is_empty());
+    let Some(inner) = inner else {
+        return Err(format!("{name}> directive contains no authorization directives").into());
+    };
+    if inner.is_only_negative() {
+        let text = format!("AH01624: {name}> directive contains only negative authorization directives");
+        cmd.server_push(|s: &mut Complaints| &mut s.texts, text)?;
+    }
+    let group = group(cmd);
+    match kind {
+        Kind::None if !group.kind().wants_all() => {
+            return Err(format!("{name}> directive has no effect in {} directive", group.kind().name()).into());
+        }
+        // "None of these" among things that must all hold is each of these, negated.
+        Kind::None => inner.parts().iter().for_each(|node| group.push(node.clone().negate())),
+        _ => group.push(Node::group(inner)),
+    }
+    Ok(())
+}
+
+/// `<AuthzProviderAlias ip NAME "arguments">`.
+fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    let mut rest = argument;
+    let (base, name, arguments) = (next_word(&mut rest), next_word(&mut rest), next_word(&mut rest));
+    if base.is_empty() || name.is_empty() {
+        return Err("<AuthzProviderAlias> directive requires additional arguments".into());
+    }
+    if !rest.is_empty() {
+        let text = format!(
+            "AH10142: When several arguments ({arguments} {rest}...) are passed to a <AuthzProviderAlias directive, \
+             they must be enclosed in quotation marks.  Otherwise, only the first one is taken into account"
+        );
+        cmd.world.note("authz_core", Level::Warn, text);
+    }
+    let mut dir = Slots::default();
+    let place = cmd.inner_place(Allowed::SECTION.or(Allowed::AUTH), None);
+    cmd.apply_children(None, &mut dir, &place)?;
+    let provider = provider(cmd, &base)?;
+    let check = parse(cmd, provider, &arguments, Some(Layer::new(dir)))
+        .map_err(|why| format!("Can't parse 'Require {base} {arguments}': {why}"))?;
+    cmd.world.language.kept.edit::<Aliases>().named.set(name, check, &cmd.node.origin);
+    Ok(())
+}
+
+fn check_rules(draft: &mut Draft, _: &mut World) -> Result<(), Error> {
+    match draft.servers().find_map(|server| server.get::<Complaints>().texts.iter().next()) {
+        Some(text) => Err(Error::check(text.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Decides; once before anybody is asked who he is, and if that is not enough, again with a user.
+fn decide(request: &mut Request, has_logged_in: bool) -> Flow {
+    let slots = request.dir.slots.clone();
+    let conf = slots.get::<AuthzDir>();
+    let Some(rules) = &conf.wanted.rules else {
+        return match auth_type(request) {
+            Ok(None) => {
+                request.log("authz_core", Level::Debug, "AH01628: authorization result: granted (no directives)");
+                Flow::Ok
+            }
+            Ok(Some(_)) => {
+                let text = "AH01627: AuthType configured with no corresponding authorization directives";
+                request.log("authz_core", Level::Error, text);
+                Flow::Status(500)
+            }
+            Err(_) => Flow::Status(500),
+        };
+    };
+    match rules::decide(rules, request) {
+        Verdict::Granted => Flow::Ok,
+        Verdict::DeniedNoUser if !has_logged_in => Flow::Declined,
+        Verdict::DeniedNoUser => {
+            let text = format!("AH01629: authorization failure (no authenticated user): {}", request.uri);
+            request.log("authz_core", Level::Error, text);
+            try_again(request)
+        }
+        Verdict::Denied | Verdict::Neutral if !has_logged_in || request.auth_type.is_none() => {
+            let text = format!("AH01630: client denied by server configuration: {}", denied_thing(request));
+            request.log("authz_core", Level::Error, text);
+            Flow::Status(403)
+        }
+        Verdict::Denied | Verdict::Neutral => {
+            let user = request.user.as_deref().unwrap_or_default();
+            let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.uri);
+            request.log("authz_core", Level::Error, text);
+            if conf.forbidden.or(false) { Flow::Status(403) } else { try_again(request) }
+        }
+        // Whoever could not decide has said why.
+        Verdict::Error => Flow::Status(500),
+    }
+}
+
+/// Asks the client to log in as somebody else.
+fn try_again(request: &mut Request) -> Flow {
+    if let Ok(Some(name)) = auth_type(request) {
+        request.note_auth_failure(&name);
+    }
+    Flow::Status(401)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The kinds of `Require` that need no other module: `all`, `env`, `method`, `expr`.
+
+use std::sync::Arc;
+
+use conf::expr::Expr;
+use conf::words::words;
+use conf::{Cmd, Level, Origin};
+use server::Request;
+use server::authz::{AuthzProvider, Parsed, Verdict};
+
+use crate::aaa::{expr_options, in_require_line, log_failed};
+
+pub(super) static ALL: AuthzProvider =
+    AuthzProvider { name: "all", parse: parse_all, check: |_, all| granted_if(all, |yes: &bool| *yes) };
+pub(super) static ENV: AuthzProvider =
+    AuthzProvider { name: "env", parse: |_, names| Ok(Arc::new(words(names))), check: is_in_environment };
+pub(super) static METHOD: AuthzProvider = AuthzProvider { name: "method", parse: parse_methods, check: is_method };
+pub(super) static EXPR: AuthzProvider = AuthzProvider { name: "expr", parse: parse_expr, check: holds };
+
+/// Fails closed: arguments of another type than the parser made cannot be judged.
+fn granted_if<T: 'static>(arguments: &Parsed, yes: impl FnOnce(&T) -> bool) -> Verdict {
+    match arguments.downcast_ref::<T>().map(yes) {
+        Some(true) => Verdict::Granted,
+        Some(false) => Verdict::Denied,
+        None => Verdict::Error,
+    }
+}
+
+fn parse_all(_: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
+    match conf::values::one_of(text, &[("granted", true), ("denied", false)]) {
+        Some(granted) => Ok(Arc::new(granted)),
+        None => Err("Argument for 'Require all' must be 'granted' or 'denied'".into()),
+    }
+}
+
+fn is_in_environment(request: &mut Request, names: &Parsed) -> Verdict {
+    granted_if(names, |names: &Vec<String>| names.iter().any(|name| request.env.contains(name)))
+}
+
+/// The methods that Apache has numbers for.
+const METHODS: &[&str] = &[
+    "GET",
+    "HEAD",
+    "PUT",
+    "POST",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "VERSION-CONTROL",
+    "CHECKOUT",
+    "UNCHECKOUT",
+    "CHECKIN",
+    "UPDATE",
+    "LABEL",
+    "REPORT",
+    "MKWORKSPACE",
+    "MKACTIVITY",
+    "BASELINE-CONTROL",
+    "MERGE",
+    "BREW",
+    "WHEN",
+];
+
+fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
+    let methods = words(text);
+    let registered = |name: &str| cmd.server.get::<server::core::CoreServer>().methods.iter().any(|m| m == name);
+    match methods.iter().find(|name| !METHODS.contains(&name.as_str()) && !registered(name)) {
+        Some(unknown) => Err(format!("Invalid Method '{unknown}'")),
+        None => Ok(Arc::new(methods)),
+    }
+}
+
+/// `GET` and `HEAD` are one.
+fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
+    let one = |name: &str| if name == "HEAD" { "GET".to_string() } else { name.to_string() };
+    let own = one(&request.method);
+    granted_if(methods, |methods: &Vec<String>| methods.iter().any(|name| one(name) == own))
+}
+
+/// A condition, and whether it asks who the user is.
+struct Condition {
+    expr: Expr,
+    asks_for_user: bool,
+    origin: Origin,
+}
+
+fn parse_expr(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
+    let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let text = quoted.unwrap_or(text);
+    let expr = Expr::parse_with(text, expr_options(cmd)).map_err(in_require_line)?;
+    let asks_for_user = text.to_ascii_uppercase().contains("REMOTE_USER");
+    Ok(Arc::new(Condition { expr, asks_for_user, origin: cmd.origin() }))
+}
+
+fn holds(request: &mut Request, condition: &Parsed) -> Verdict {
+    let Some(condition) = condition.downcast_ref::<Condition>() else { return Verdict::Error };
+    match server::evaluate(request, &condition.expr) {
+        Ok(true) => Verdict::Granted,
+        // It might hold for somebody who has logged in.
+        Ok(false) if condition.asks_for_user => Verdict::DeniedNoUser,
+        Ok(false) => Verdict::Denied,
+        Err(why) => {
+            log_failed(request, "authz_core", &condition.origin, &why.to_string());
+            let text = format!("AH02320: Error evaluating expression in 'Require expr': {why}");
+            request.log("authz_core", Level::Error, text);
+            Verdict::Error
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What a request needs: `Require` lines in groups of which all, any, or none must hold.
+
+use std::fmt;
+use std::sync::Arc;
+
+use conf::{Level, Limited};
+use server::authz::{AuthzProvider, Parsed, Verdict};
+use server::{Layer, Request};
+
+/// How the parts of a group are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `<RequireAll>`.
+    All,
+    /// `<RequireAny>`, or a section without containers.
+    Any,
+    /// `<RequireNone>`.
+    None,
+    /// Outer and inner rules under `AuthMerging And`.
+    MergedAll,
+    /// Outer and inner rules under `AuthMerging Or`.
+    MergedAny,
+}
+
+impl Kind {
+    /// Whether all parts must hold: only then can a negative one take something away.
+    pub(super) fn wants_all(self) -> bool {
+        matches!(self, Kind::All | Kind::MergedAll)
+    }
+
+    /// For messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::All => "<RequireAll>",
+            Kind::Any => "<RequireAny>",
+            Kind::None => "<RequireNone>",
+            Kind::MergedAll => "AuthMerging All",
+            Kind::MergedAny => "AuthMerging Any",
+        }
+    }
+}
+
+/// A kind of `Require` line with its arguments, and the settings that an alias adds.
+#[derive(Clone)]
+pub(super) struct Check {
+    pub(super) provider: &'static AuthzProvider,
+    pub(super) arguments: Parsed,
+    pub(super) layer: Option<Layer>,
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.provider.name)
+    }
+}
+
+/// A `Require` line.
+#[derive(Clone, Debug)]
+pub(super) struct Require {
+    /// What stands behind `Require` or `Require not`.
+    pub(super) text: String,
+    /// The `<Limit>` around it.
+    pub(super) limited: Option<Arc<Limited>>,
+    pub(super) check: Check,
+}
+
+/// A part of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    negated: bool,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Require(Arc<Require>),
+    Group(Arc<Group>),
+}
+
+impl Node {
+    pub(super) fn require(require: Require) -> Node {
+        Node { negated: false, what: What::Require(Arc::new(require)) }
+    }
+
+    pub(super) fn group(group: Arc<Group>) -> Node {
+        Node { negated: false, what: What::Group(group) }
+    }
+
+    pub(super) fn negate(self) -> Node {
+        Node { negated: !self.negated, ..self }
+    }
+
+    /// Whether it says anything about a request with this method.
+    fn covers(&self, method: &str) -> bool {
+        match &self.what {
+            What::Require(require) => require.limited.as_ref().is_none_or(|limited| limited.covers(method)),
+            What::Group(group) => group.parts.iter().any(|part| part.covers(method)),
+        }
+    }
+
+    /// For messages.
+    fn name(&self) -> String {
+        match &self.what {
+            What::Require(require) => format!("Require {}{}", if self.negated { "not " } else { "" }, require.text),
+            What::Group(group) => group.kind.name().to_string(),
+        }
+    }
+}
+
+/// Parts, and how they are combined.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    kind: Kind,
+    parts: Vec<Node>,
+}
+
+impl Group {
+    pub(super) fn new(kind: Kind) -> Group {
+        Group { kind, parts: Vec::new() }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn parts(&self) -> &[Node] {
+        &self.parts
+    }
+
+    pub(super) fn push(&mut self, part: Node) {
+        self.parts.push(part);
+    }
+
+    /// Whether nothing in it can ever let anybody in.
+    pub(super) fn is_only_negative(&self) -> bool {
+        self.parts.iter().all(|part| part.negated)
+    }
+}
+
+/// Decides by the rules of a section.
+pub(super) fn decide(rules: &Arc<Group>, request: &mut Request) -> Verdict {
+    ask(&Node::group(rules.clone()), request, true)
+}
+
+/// Decides by one part of a group that wants all its parts, or any.
+fn ask(node: &Node, request: &mut Request, among_all: bool) -> Verdict {
+    if !node.covers(&request.method) {
+        let verdict = if among_all { Verdict::Granted } else { Verdict::Neutral };
+        log(request, "AH01625", node, verdict, " (directive limited to other methods)");
+        return verdict;
+    }
+    let verdict = match &node.what {
+        What::Require(require) => check(&require.check, request),
+        What::Group(group) => match ask_group(group, request) {
+            Verdict::Error => return Verdict::Error,
+            verdict => verdict,
+        },
+    };
+    let verdict = if node.negated { negated(verdict) } else { verdict };
+    log(request, "AH01626", node, verdict, "");
+    verdict
+}
+
+fn ask_group(group: &Group, request: &mut Request) -> Verdict {
+    let all = group.kind.wants_all();
+    let mut verdict = Verdict::Neutral;
+    for part in &group.parts {
+        verdict = combined(all, verdict, ask(part, request, all));
+        // Nothing that follows can change this.
+        if verdict == Verdict::Error || verdict == if all { Verdict::Denied } else { Verdict::Granted } {
+            break;
+        }
+    }
+    verdict
+}
+
+fn check(check: &Check, request: &mut Request) -> Verdict {
+    let ask = |request: &mut Request| (check.provider.check)(request, &check.arguments);
+    match &check.layer {
+        Some(layer) => request.with_layer(layer, ask),
+        None => ask(request),
+    }
+}
+
+/// What a group says that said `so_far` before its next part was asked.
+fn combined(all: bool, so_far: Verdict, next: Verdict) -> Verdict {
+    use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral};
+    match (so_far, next) {
+        (Error, _) | (_, Error) => Error,
+        (known, Neutral) | (Neutral, known) => known,
+        (Denied, _) | (_, Denied) if all => Denied,
+        (Granted, Granted) => Granted,
+        (Granted, _) | (_, Granted) if !all => Granted,
+        // A user may still change the outcome.
+        (DeniedNoUser, _) | (_, DeniedNoUser) => DeniedNoUser,
+        (Denied | Granted, _) => Denied,
+    }
+}
+
+/// A negative part can only take away: what it does not mean it says nothing about.
+fn negated(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Granted => Verdict::Denied,
+        Verdict::Denied | Verdict::DeniedNoUser | Verdict::Neutral => Verdict::Neutral,
+        Verdict::Error => Verdict::Error,
+    }
+}
+
+fn log(request: &Request, number: &str, node: &Node, verdict: Verdict, why: &str) {
+    if !request.logs("authz_core", Level::Debug) {
+        return;
+    }
+    let verdict = match verdict {
+        Verdict::Granted => "granted",
+        Verdict::Denied => "denied",
+        Verdict::DeniedNoUser => "denied (no authenticated user yet)",
+        Verdict::Neutral => "neutral",
+        Verdict::Error => "error",
+    };
+    let text = format!("{number}: authorization result of {}: {verdict}{why}", node.name());
+    request.log("authz_core", Level::Debug, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_combine_as_in_apache() {
+        use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral};
+        for (all, parts, want) in [
+            (true, &[Granted, Granted][..], Granted),
+            (true, &[Granted, Denied], Denied),
+            (true, &[DeniedNoUser, Granted], DeniedNoUser),
+            (true, &[DeniedNoUser, Denied], Denied),
+            (true, &[Granted, DeniedNoUser], DeniedNoUser),
+            (true, &[Neutral, Granted], Granted),
+            (true, &[Neutral, Neutral], Neutral),
+            (true, &[Granted, Error], Error),
+            (false, &[Denied, Granted], Granted),
+            (false, &[DeniedNoUser, Granted], Granted),
+            (false, &[Denied, DeniedNoUser], DeniedNoUser),
+            (false, &[DeniedNoUser, Denied], DeniedNoUser),
+            (false, &[Denied, Neutral], Denied),
+            (false, &[Neutral, Neutral], Neutral),
+            (false, &[Denied, Error], Error),
+        ] {
+            let got = parts.iter().fold(Neutral, |so_far, next| combined(all, so_far, *next));
+            assert_eq!(got, want, "{all} {parts:?}");
+        }
+        for (verdict, want) in [(Granted, Denied), (Denied, Neutral), (DeniedNoUser, Neutral), (Error, Error)] {
+            assert_eq!(negated(verdict), want);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `Require ip`, `Require host`, `Require forward-dns` and `Require local`.
+//!
+//! Host names are looked up while the request waits, with a bound on the time.
+//!
+//! Apache manual: mod_authz_host.
+
+use std::sync::Arc;
+
+use conf::ip::Subnet;
+use conf::words::words;
+use conf::{Cmd, Face, Level};
+use server::authz::{AuthzProvider, Parsed, Verdict};
+use server::{Hook, Module, Request};
+
+use super::{Text, dns};
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "authz_host_module", source: "mod_authz_host.c", linked: false, directives: &[] },
+    hooks: &[Hook::Authz(&IP), Hook::Authz(&HOST), Hook::Authz(&FORWARD_DNS), Hook::Authz(&LOCAL)],
+};
+
+static IP: AuthzProvider = AuthzProvider { name: "ip", parse: parse_networks, check: in_networks };
+static HOST: AuthzProvider = AuthzProvider { name: "host", parse: parse_names, check: in_domains };
+static FORWARD_DNS: AuthzProvider = AuthzProvider { name: "forward-dns", parse: parse_names, check: has_name };
+static LOCAL: AuthzProvider = AuthzProvider { name: "local", parse: |_, _| Ok(Arc::new(())), check: is_local };
+
+/// What `Require host` and `Require forward-dns` name; the line is kept for messages.
+struct Names {
+    text: Text,
+    line: String,
+}
+
+fn granted_if(yes: bool) -> Verdict {
+    if yes { Verdict::Granted } else { Verdict::Denied }
+}
+
+fn parse_networks(_: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
+    let words = words(line);
+    if words.is_empty() {
+        return Err("'require ip' requires an argument".into());
+    }
+    let network = |word: &String| Subnet::parse(word).map_err(|error| error.require_ip_message(word));
+    Ok(Arc::new(words.iter().map(network).collect::<Result<Vec<Subnet>, String>>()?))
+}
+
+fn in_networks(request: &mut Request, networks: &Parsed) -> Verdict {
+    let Some(networks) = networks.downcast_ref::<Vec<Subnet>>() else { return Verdict::Error };
+    let client = request.client.peer.ip().to_canonical();
+    granted_if(networks.iter().any(|network| network.contains(client)))
+}
+
+fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
+    Ok(Arc::new(Names { text: Text::of_require(cmd, line)?, line: line.to_string() }))
+}
+
+fn in_domains(request: &mut Request, names: &Parsed) -> Verdict {
+    let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
+    let Some(host) = dns::name_of(request.client.peer.ip()) else {
+        let text = format!(
+            "AH01753: access check of '{}' to {} failed, reason: unable to get the remote host name",
+            names.line, request.uri
+        );
+        request.log("authz_host", Level::Error, text);
+        return Verdict::Denied;
+    };
+    let what = "AH02593: authz_host authorize: require host: Can't evaluate require expression";
+    let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
+    let domains = words(without_comment(&text));
+    if text.contains('#') {
+        let (level, message) = match domains.is_empty() {
+            true => (
+                Level::Error,
+                format!("AH10120: authz_host authorize: dubious empty 'Require host {text}' with only comment"),
+            ),
+            false => (Level::Warn, format!("AH10121: authz_host authorize: ignoring comment in 'Require host {text}'")),
+        };
+        request.log("authz_host", level, message);
+    }
+    granted_if(domains.iter().any(|domain| dns::in_domain(domain, &host)))
+}
+
+fn has_name(request: &mut Request, names: &Parsed) -> Verdict {
+    let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
+    let what = "AH03354: authz_host authorize: require forward-dns: Can't evaluate require expression";
+    let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
+    let client = request.client.peer.ip().to_canonical();
+    for name in words(without_comment(&text)) {
+        let addresses = dns::addresses_of(&name);
+        if addresses.is_empty() {
+            request.log("authz_host", Level::Warn, format!("AH03356: No sockaddr info for \"{name}\""));
+            continue;
+        }
+        let same = addresses.contains(&client);
+        let answer = if same { "yes" } else { "no" };
+        request.log("authz_host", Level::Debug, format!("AH03355: access check for {client} as '{name}': {answer}"));
+        if same {
+            return Verdict::Granted;
+        }
+    }
+    Verdict::Denied
+}
+
+/// What stands before a `#`: somebody took the rest for a comment, and it must not name hosts.
+fn without_comment(text: &str) -> &str {
+    text.split_once('#').map_or(text, |(before, _)| before)
+}
+
+fn is_local(request: &mut Request, _: &Parsed) -> Verdict {
+    let client = request.client.peer.ip().to_canonical();
+    granted_if(client.is_loopback() || client == request.client.local().ip().to_canonical())
+}
