@@ -65,7 +65,8 @@ impl Chain {
     /// The filters of a request's answer.
     pub(crate) fn of(request: &mut Request) -> Chain {
         let hooks = &request.server.hooks;
-        let configured = request.dir::<CoreDir>().output_filters.is_set();
+        let dir = request.dir::<CoreDir>();
+        let configured = dir.output_filters.is_set() || dir.input_filters.is_set();
         if request.output_filters.is_empty() && !configured && hooks.insert_filters.is_empty() {
             return Chain::default();
         }
@@ -96,6 +97,11 @@ fn chain(request: &mut Request) -> Chain {
                 request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
             }
         }
+    }
+    // No module filters the bodies of requests: to say nothing would look as if one did.
+    let on_input = dir.get::<CoreDir>().input_filters.get().filter(|_| !request.body.is_none());
+    for name in on_input.into_iter().flatten() {
+        request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
     }
     for insert in &server.hooks.insert_filters {
         insert(request, &mut chain);

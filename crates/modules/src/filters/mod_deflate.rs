@@ -4,8 +4,6 @@
 
 mod coding;
 
-use std::collections::VecDeque;
-
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of};
 use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
@@ -14,7 +12,7 @@ use server::fields::add_vary;
 use server::filters::{Filtering, OutputFilter, Rank};
 use server::{Body, Hook, Kind, Module, Request};
 
-use self::coding::{Coder, Coding, Deflater, Inflater, RatioLimit, Resumed, Tell};
+use self::coding::{Begun, Coder, Coding, Complain, Deflater, Inflater, RatioLimit, Tell};
 use crate::row;
 
 /// The module.
@@ -86,6 +84,9 @@ const WINDOW_MIN: u8 = 9;
 const LEVEL: u32 = 6;
 const RATIO_LIMIT: u64 = 200;
 const RATIO_BURST: u32 = 3;
+/// The length of gzip's fixed header, and its third byte: the only method there is.
+const FRONT: u64 = 10;
+const METHOD: u8 = 8;
 /// Bodies up to this size are not worth it: the frame and the additional fields cost as much, in bytes.
 const SMALL: u64 = 18 + 50;
 
@@ -160,13 +161,11 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         request.log("deflate", Level::Trace1, format!("Not compressing ({reason})"));
         return body;
     }
-    let body = match beginning(body).await {
-        Begun::Small(body) => {
-            request.log("deflate", Level::Trace1, "Not compressing very small response");
-            return body;
-        }
-        Begun::Large(body) => body,
-    };
+    let (small, body) = is_small(body).await;
+    if small {
+        request.log("deflate", Level::Trace1, "Not compressing very small response");
+        return body;
+    }
     // Said even where nothing is compressed: another client might get something else.
     for before in request.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
         if !before.trim().is_empty() {
@@ -206,6 +205,13 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
     let conf = server.settings.get::<DeflateServer>();
     if changed(request, conf, "gunzip") {
         return Body::Empty;
+    }
+    let begun = Begun::look(body, FRONT).await;
+    let method = begun.byte(2);
+    let body = begun.into_body();
+    if method.is_some_and(|method| method != METHOD) {
+        request.log("deflate", Level::Debug, "AH01404: inflate: data not deflated!");
+        return body;
     }
     let dir = request.dir::<DeflateDir>();
     let limit = RatioLimit { ratio: dir.ratio_limit.or(RATIO_LIMIT), burst: dir.ratio_burst.or(RATIO_BURST), hits: 0 };
@@ -307,7 +313,7 @@ fn notes(conf: &DeflateServer) -> Tell {
 
 /// Sends a body through a coder: what fits into one buffer is ready at once and has a length, as in Apache.
 async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: usize, tell: Tell) -> Body {
-    let mut coding = Coding::new(body.into_stream(), coder, size, tell);
+    let mut coding = Coding::new(body.into_stream(), coder, size, tell, complain(request));
     match coding.start().await {
         Some(all) => {
             for (name, value) in server::Stream::notes(&coding) {
@@ -315,45 +321,28 @@ async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: us
             }
             Body::Bytes(all)
         }
-        None => {
-            if let Some(error) = coding.failure() {
-                request.log("deflate", Level::Error, error);
-            }
-            Body::Stream(Box::new(coding))
-        }
+        None => Body::Stream(Box::new(coding)),
     }
 }
 
-/// A body whose size is known to be small, or not to be.
-enum Begun {
-    Small(Body),
-    Large(Body),
+/// Writes to the error log, later than the request is at hand.
+fn complain(request: &Request) -> Complain {
+    let (server, client) = (request.vhost.clone(), request.client.peer);
+    let is_on = request.logs("deflate", Level::Warn);
+    Box::new(move |text| {
+        if is_on {
+            server.error_log.write("deflate", Level::Warn, &format!("[client {client}] {text}"));
+        }
+    })
 }
 
-/// Looks at as much of a body as tells its size class.
-async fn beginning(body: Body) -> Begun {
+/// Whether a body is known to be small, and the body again.
+async fn is_small(body: Body) -> (bool, Body) {
     if let Some(length) = body.length() {
-        return if length <= SMALL { Begun::Small(body) } else { Begun::Large(body) };
+        return (length <= SMALL, body);
     }
-    let mut rest = body.into_stream();
-    let mut start = VecDeque::new();
-    let mut seen = 0;
-    while seen <= SMALL {
-        match rest.next().await {
-            Some(Ok(piece)) => {
-                seen += piece.len() as u64;
-                start.push_back(piece);
-            }
-            Some(Err(error)) => {
-                return Begun::Small(Body::Stream(Box::new(Resumed { start, rest, failed: Some(error) })));
-            }
-            None => {
-                let all: Vec<u8> = start.into_iter().flatten().collect();
-                return Begun::Small(Body::Bytes(all.into()));
-            }
-        }
-    }
-    Begun::Large(Body::Stream(Box::new(Resumed { start, rest, failed: None })))
+    let begun = Begun::look(body, SMALL + 1).await;
+    (begun.seen <= SMALL, begun.into_body())
 }
 
 #[cfg(test)]

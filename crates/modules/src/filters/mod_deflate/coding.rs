@@ -6,8 +6,8 @@ use std::io;
 use std::task::Poll;
 
 use bytes::Bytes;
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use server::{Piece, Stream};
+use flate2::{Compress, Compression, Decompress, DecompressError, FlushCompress, FlushDecompress, Status};
+use server::{Body, Piece, Stream};
 
 /// Input that is worked on before other connections get their turn, in bytes: a few milliseconds.
 const TURN: usize = 256 * 1024;
@@ -93,7 +93,7 @@ impl Coder for Inflater {
             return Ok(input.len());
         }
         let before = self.stream.total_in();
-        let status = self.stream.decompress_vec(input, out, FlushDecompress::None)?;
+        let status = self.stream.decompress_vec(input, out, FlushDecompress::None).map_err(broken)?;
         self.ended = status == Status::StreamEnd;
         if !self.limit.check(self.stream.total_in(), self.stream.total_out()) {
             let RatioLimit { ratio, burst, .. } = self.limit;
@@ -108,7 +108,8 @@ impl Coder for Inflater {
         while !self.ended {
             let before = self.stream.total_out();
             out.reserve(4096);
-            self.ended = self.stream.decompress_vec(&[], out, FlushDecompress::Finish)? == Status::StreamEnd;
+            let status = self.stream.decompress_vec(&[], out, FlushDecompress::Finish).map_err(broken)?;
+            self.ended = status == Status::StreamEnd;
             if !self.ended && self.stream.total_out() == before {
                 return Err(io::Error::other("AH01401: Zlib: Validation bytes not present"));
             }
@@ -121,8 +122,14 @@ impl Coder for Inflater {
     }
 }
 
+fn broken(error: DecompressError) -> io::Error {
+    io::Error::other(format!("AH01409: Zlib error -3 inflating data ({error})"))
+}
+
 /// What is told about a body that has gone through: bytes in and out.
 pub(super) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
+/// Where the coder's complaints go: the answer may be on its way already.
+pub(super) type Complain = Box<dyn Fn(&str) + Send>;
 
 /// A body on its way through a coder.
 pub(super) struct Coding {
@@ -135,11 +142,19 @@ pub(super) struct Coding {
     ended: bool,
     failed: Option<io::Error>,
     tell: Tell,
+    complain: Complain,
 }
 
 impl Coding {
-    pub(super) fn new(source: Box<dyn Stream>, coder: Box<dyn Coder>, size: usize, tell: Tell) -> Coding {
-        Coding { source, input: Bytes::new(), coder, out: Vec::new(), size, ended: false, failed: None, tell }
+    pub(super) fn new(
+        source: Box<dyn Stream>,
+        coder: Box<dyn Coder>,
+        size: usize,
+        tell: Tell,
+        complain: Complain,
+    ) -> Coding {
+        let (input, out) = (Bytes::new(), Vec::new());
+        Coding { source, input, coder, out, size, ended: false, failed: None, tell, complain }
     }
 
     /// Works until a buffer is full. `Some`: the body has ended before, this is all of it.
@@ -154,11 +169,6 @@ impl Coding {
         }
     }
 
-    /// Why nothing can be sent, if that is known already.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.failed.as_ref().map(io::Error::to_string)
-    }
-
     async fn fill(&mut self) -> io::Result<()> {
         let mut worked = 0;
         while self.out.len() < self.size {
@@ -167,16 +177,18 @@ impl Coding {
                     Some(piece) => self.input = piece?,
                     None => {
                         self.ended = true;
-                        return self.coder.finish(&mut self.out);
+                        let rest = self.coder.finish(&mut self.out);
+                        return rest.inspect_err(|error| (self.complain)(&error.to_string()));
                     }
                 }
             }
             self.out.reserve_exact(self.size - self.out.len());
             let piece = &self.input[..self.input.len().min(TURN)];
             let (had, room) = (self.out.len(), self.out.capacity());
-            let taken = self.coder.feed(piece, &mut self.out)?;
+            let fed = self.coder.feed(piece, &mut self.out);
+            let taken = fed.inspect_err(|error| (self.complain)(&error.to_string()))?;
             if taken == 0 && self.out.len() == had && had < room {
-                return Err(io::Error::other("AH01409: Zlib error inflating data"));
+                return Err(io::ErrorKind::InvalidData.into());
             }
             let _ = self.input.split_to(taken);
             worked += taken.max(self.out.len() - had);
@@ -228,14 +240,57 @@ async fn let_others() {
 }
 
 /// A body of which the beginning was looked at.
-pub(super) struct Resumed {
-    pub(super) start: VecDeque<Bytes>,
-    pub(super) rest: Box<dyn Stream>,
+pub(super) struct Begun {
+    start: VecDeque<Bytes>,
+    /// Bytes of the beginning.
+    pub(super) seen: u64,
+    /// The beginning is all there is.
+    pub(super) is_all: bool,
+    rest: Box<dyn Stream>,
+    length: Option<u64>,
     /// What ended the beginning.
-    pub(super) failed: Option<io::Error>,
+    failed: Option<io::Error>,
 }
 
-impl Stream for Resumed {
+impl Begun {
+    /// Waits for `count` bytes, or the end.
+    pub(super) async fn look(body: Body, count: u64) -> Begun {
+        let (length, rest) = (body.length(), body.into_stream());
+        let mut begun = Begun { start: VecDeque::new(), seen: 0, is_all: false, rest, length, failed: None };
+        while begun.seen < count {
+            match begun.rest.next().await {
+                Some(Ok(piece)) => {
+                    begun.seen += piece.len() as u64;
+                    begun.start.push_back(piece);
+                }
+                Some(Err(error)) => {
+                    begun.failed = Some(error);
+                    break;
+                }
+                None => {
+                    begun.is_all = true;
+                    break;
+                }
+            }
+        }
+        begun
+    }
+
+    /// A byte of the beginning.
+    pub(super) fn byte(&self, at: usize) -> Option<u8> {
+        self.start.iter().flatten().nth(at).copied()
+    }
+
+    /// The body again, from its first byte.
+    pub(super) fn into_body(self) -> Body {
+        if self.is_all {
+            return Body::Bytes(self.start.into_iter().flatten().collect());
+        }
+        Body::Stream(Box::new(self))
+    }
+}
+
+impl Stream for Begun {
     fn next(&mut self) -> Piece<'_> {
         if let Some(piece) = self.start.pop_front() {
             return Box::pin(std::future::ready(Some(Ok(piece))));
@@ -244,6 +299,10 @@ impl Stream for Resumed {
             Some(error) => Box::pin(std::future::ready(Some(Err(error)))),
             None => self.rest.next(),
         }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
     }
 
     fn notes(&self) -> Vec<(String, String)> {

@@ -102,6 +102,7 @@ fn bodies_survive_both_ways() {
             Box::new(Deflater::new(LEVEL, WINDOW)),
             BUFFER,
             silent(),
+            Box::new(|_| {}),
         );
         let (packed, whole) = all(&mut out);
         let packed = packed.unwrap();
@@ -117,6 +118,7 @@ fn bodies_survive_both_ways() {
             Box::new(Inflater::new(WINDOW, limit)),
             BUFFER,
             silent(),
+            Box::new(|_| {}),
         );
         assert!(all(&mut back).0.unwrap() == plain);
     }
@@ -136,7 +138,8 @@ fn broken_bodies_and_floods_are_errors() {
     ];
     for (bytes, ratio, want) in cases {
         let source = Body::Bytes(Bytes::copy_from_slice(bytes)).into_stream();
-        let mut coding = Coding::new(source, Box::new(Inflater::new(WINDOW, limit(ratio))), BUFFER, silent());
+        let mut coding =
+            Coding::new(source, Box::new(Inflater::new(WINDOW, limit(ratio))), BUFFER, silent(), Box::new(|_| {}));
         let error = all(&mut coding).0.unwrap_err().to_string();
         assert!(error.starts_with(want), "{error}");
     }
@@ -172,10 +175,7 @@ fn small_answers_are_found_out_without_losing_a_byte() {
         (pieces(&[5], true), true, None),
     ];
     for (body, want, length) in cases {
-        let (small, body) = match now(beginning(body)) {
-            Begun::Small(body) => (true, body),
-            Begun::Large(body) => (false, body),
-        };
+        let (small, body) = now(is_small(body));
         let mut stream = body.into_stream();
         let (mut bytes, mut failed) = (0, false);
         while let Some(piece) = now(stream.next()) {
@@ -191,7 +191,7 @@ fn small_answers_are_found_out_without_losing_a_byte() {
 #[test]
 fn a_body_that_breaks_off_stays_broken() {
     let source = pieces(&[100_000; 20], true).into_stream();
-    let mut coding = Coding::new(source, Box::new(Deflater::new(LEVEL, WINDOW)), BUFFER, silent());
+    let mut coding = Coding::new(source, Box::new(Deflater::new(LEVEL, WINDOW)), BUFFER, silent(), Box::new(|_| {}));
     assert!(all(&mut coding).0.is_err());
     assert!(now(server::Stream::next(&mut coding)).is_none());
 }
