@@ -1,5 +1,38 @@
-//! House-keeping tasks.
+//! House-keeping tasks: `cargo xtask tidy`, `docs`, `fuzz` and `cold`.
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod cold;
+mod docs;
+mod fuzz;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask TASK
+
+  tidy                            check the house rules (CONTRIBUTING.md)
+  docs                            write docs/directives.md and docs/man/tsubame.8 from the tables and --help
+  fuzz [--seconds N] [TARGET ...] build the fuzz targets on the stable toolchain and run each for N seconds (15)
+  cold [--release]                measure a build with an empty target directory
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match args.first().map(String::as_str) {
+        Some("tidy") if args.len() == 1 => tidy::run(),
+        Some("docs") if args.len() == 1 => docs::run(),
+        Some("fuzz") => fuzz::run(&args[1..]),
+        Some("cold") => cold::run(&args[1..]),
+        _ => Err(USAGE.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{}", message.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}

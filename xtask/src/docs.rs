@@ -1,0 +1,107 @@
+//! Pages that are made from the program itself, so that they cannot say anything else than it does.
+
+mod directives;
+mod manual;
+
+use conf::Face;
+
+use crate::tidy::Finding;
+use crate::tree::{Tree, cargo, root};
+
+/// A page, and what writes it.
+struct Page {
+    path: &'static str,
+    make: fn() -> Result<String, String>,
+}
+
+const PAGES: &[Page] = &[
+    Page { path: "docs/directives.md", make: || Ok(directives::page(&faces())) },
+    Page { path: "docs/man/tsubame.8", make: || manual::page(&help()?, &faces()) },
+];
+
+/// Writes the pages that have changed.
+pub(crate) fn run() -> Result<(), String> {
+    for Page { path, make } in PAGES {
+        let file = root().join(path);
+        let text = make()?;
+        if std::fs::read_to_string(&file).is_ok_and(|old| old == text) {
+            println!("{path} is up to date");
+            continue;
+        }
+        let write = || {
+            std::fs::create_dir_all(file.parent().unwrap_or(&file))?;
+            std::fs::write(&file, &text)
+        };
+        write().map_err(|error| format!("{path}: {error}"))?;
+        println!("{path} written");
+    }
+    Ok(())
+}
+
+/// The pages in the repository are what would be written now.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for Page { path, make } in PAGES {
+        match make() {
+            Err(error) => findings.push(Finding::error(path, 1, error, "repair what it is made from")),
+            Ok(text) => {
+                let old = tree.files.iter().find(|file| file.path == *path).map_or("", |file| &file.text);
+                if let Some(line) = difference(old, &text) {
+                    let advice = "`cargo xtask docs` writes it again";
+                    findings.push(Finding::error(path, line, "differs from the program", advice));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The first line in which two texts differ, from 1.
+fn difference(old: &str, new: &str) -> Option<usize> {
+    if old == new {
+        return None;
+    }
+    let same = old.lines().zip(new.lines()).take_while(|(a, b)| a == b).count();
+    Some(same + 1)
+}
+
+/// Every module of the program, the core module's two tables first.
+pub(crate) fn faces() -> Vec<&'static Face> {
+    server::module::set_known(modules::MODULES);
+    let mpms = [&mpm::tables::PERCORE, &mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT];
+    std::iter::once(&mpm::tables::CORE).chain(server::known_faces()).chain(mpms).collect()
+}
+
+/// The name by which people speak of a module: `mod_alias`, `core`, `mpm_prefork`.
+fn title(face: &Face) -> String {
+    let mpm = face.id.strip_suffix("_module").filter(|name| name.starts_with("mpm_"));
+    mpm.unwrap_or_else(|| face.source.trim_end_matches(".c")).to_string()
+}
+
+/// What `tsubame --help` prints.
+fn help() -> Result<String, String> {
+    let output = cargo().args(["run", "--quiet", "--package", "tsubame", "--", "--help"]).output();
+    let output = output.map_err(|error| format!("tsubame --help: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("tsubame --help: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("tsubame --help: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(difference("a\nb\n", "a\nc\n"), Some(2));
+        assert_eq!(difference("", "a\n"), Some(1));
+    }
+
+    #[test]
+    fn modules_have_their_names() {
+        let titles: Vec<String> = faces().iter().map(|face| title(face)).collect();
+        assert!(["core", "mod_dir", "mpm_prefork"].iter().all(|name| titles.iter().any(|title| title == name)));
+    }
+}

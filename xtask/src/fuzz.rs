@@ -1,0 +1,163 @@
+//! Short runs of the fuzz targets, on the toolchain that builds the server.
+//!
+//! cargo-fuzz wants a nightly toolchain, mostly for the address sanitizer; our targets have no `unsafe` code of their own
+//! to watch. What is left is the coverage instrumentation, and that the stable compiler has.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::docs::faces;
+use crate::tree::{cargo, root};
+
+/// What libFuzzer needs to see: which edges are taken, and what is compared with what.
+const INSTRUMENTATION: &[&str] = &[
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// How long each target runs when nothing else is said.
+const SECONDS: u32 = 15;
+/// The longest input. Longer ones find nothing new and take longer.
+const INPUT_MAX: u32 = 4096;
+/// One input may take so long, in seconds, and all of them so much memory, in MB.
+const TIMEOUT: u32 = 10;
+const MEMORY: u32 = 2048;
+
+/// Builds all targets and runs those that are named, or all.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    let (seconds, named) = arguments(args)?;
+    let targets = if named.is_empty() { targets()? } else { named };
+    let began = Instant::now();
+    let built = build()?;
+    println!("fuzz: built in {:.0} s", began.elapsed().as_secs_f64());
+    for target in targets {
+        fuzz(&built, &target, seconds)?;
+    }
+    Ok(())
+}
+
+fn arguments(args: &[String]) -> Result<(u32, Vec<String>), String> {
+    let (mut seconds, mut named) = (SECONDS, Vec::new());
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--seconds" => {
+                let value = args.next().and_then(|value| value.parse().ok());
+                seconds = value.filter(|seconds| *seconds > 0).ok_or("--seconds takes a number")?;
+            }
+            name if !name.starts_with('-') => named.push(name.to_string()),
+            _ => return Err("Usage: cargo xtask fuzz [--seconds N] [TARGET ...]".into()),
+        }
+    }
+    Ok((seconds, named))
+}
+
+/// Every file in `fuzz/fuzz_targets`.
+fn targets() -> Result<Vec<String>, String> {
+    let dir = root().join("fuzz/fuzz_targets");
+    let entries = std::fs::read_dir(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let names =
+        entries.filter_map(|entry| Path::new(&entry.ok()?.file_name()).file_stem()?.to_str().map(str::to_string));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds the targets; returns the directory they are in.
+fn build() -> Result<PathBuf, String> {
+    let host = host()?;
+    let target_dir = root().join("fuzz/target");
+    let mut command = cargo();
+    command.args(["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml"]);
+    // With a target named, the flags are not for build scripts, which do not run under libFuzzer.
+    command.args(["--target", &host, "--target-dir"]).arg(&target_dir);
+    command.env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\x1f")).env_remove("RUSTFLAGS");
+    let status = command.stdin(Stdio::null()).status().map_err(|error| format!("cargo build: {error}"))?;
+    if !status.success() {
+        return Err("the fuzz targets do not build (libFuzzer needs a C++ compiler: g++ or clang++)".into());
+    }
+    Ok(target_dir.join(host).join("release"))
+}
+
+/// The name of this machine's platform.
+fn host() -> Result<String, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().map_err(|error| format!("rustc -vV: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_string).ok_or_else(|| "rustc -vV names no host".into())
+}
+
+/// Runs a target. What it finds stays in `fuzz/corpus`, what breaks it in `fuzz/artifacts`.
+fn fuzz(built: &Path, target: &str, seconds: u32) -> Result<(), String> {
+    let home = root().join("fuzz");
+    let directory = |name: &str| -> Result<PathBuf, String> {
+        let path = home.join(name).join(target);
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    };
+    let (corpus, artifacts) = (directory("corpus")?, directory("artifacts")?);
+    let mut command = Command::new(built.join(target));
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_MAX}"));
+    command.arg(format!("-timeout={TIMEOUT}")).arg(format!("-rss_limit_mb={MEMORY}"));
+    command.arg(format!("-artifact_prefix={}/", artifacts.display())).arg("-print_final_stats=1");
+    if target == "conf" {
+        let words = home.join("target/conf.dict");
+        std::fs::write(&words, dictionary()).map_err(|error| format!("{}: {error}", words.display()))?;
+        command.arg(format!("-dict={}", words.display()));
+    }
+    command.arg(&corpus);
+    let seeds = home.join("seeds").join(target);
+    if seeds.is_dir() {
+        command.arg(&seeds);
+    }
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{target}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let from = said.lines().count().saturating_sub(60);
+        let tail: Vec<&str> = said.lines().skip(from).collect();
+        return Err(format!("{}\nfuzz: {target} failed; the input is in fuzz/artifacts/{target}", tail.join("\n")));
+    }
+    let runs = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    let last = said.lines().rev().find(|line| line.contains(" cov: ")).unwrap_or_default();
+    let coverage = last.split(" cov: ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
+    println!("fuzz: {target}: {} inputs in {seconds} s, {coverage} edges", runs.unwrap_or("?").trim());
+    Ok(())
+}
+
+/// The words of the configuration language, in libFuzzer's format.
+fn dictionary() -> String {
+    let mut out = String::new();
+    for row in faces().iter().flat_map(|face| face.directives) {
+        let escaped = row.name.replace('\\', "\\\\").replace('"', "\\\"");
+        out.push_str(&format!("\"{escaped} \"\n"));
+        if let Some(name) = escaped.strip_prefix('<') {
+            out.push_str(&format!("\"</{name}>\\x0a\"\n"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read() {
+        let read = |args: &[&str]| arguments(&args.iter().map(|arg| arg.to_string()).collect::<Vec<_>>());
+        assert_eq!(read(&[]), Ok((SECONDS, vec![])));
+        assert_eq!(read(&["--seconds", "3", "uri"]), Ok((3, vec!["uri".to_string()])));
+        assert!(read(&["--seconds"]).is_err() && read(&["--seconds", "0"]).is_err() && read(&["-x"]).is_err());
+    }
+
+    #[test]
+    fn the_dictionary_closes_sections() {
+        let words = dictionary();
+        assert!(words.contains("\"<Directory \"\n\"</Directory>\\x0a\"\n"));
+    }
+}

@@ -1,0 +1,88 @@
+//! The house rules of CONTRIBUTING.md, checked.
+//!
+//! A check is a function from the files to findings. Errors end with status 1; warnings are worth a look.
+
+mod dependencies;
+mod language;
+mod links;
+mod log_numbers;
+mod places;
+mod shape;
+mod unsafety;
+
+use std::fmt;
+
+use crate::docs;
+use crate::tree::Tree;
+
+/// A rule that is not kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    pub(crate) file: String,
+    /// From 1.
+    pub(crate) line: usize,
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) advice: String,
+}
+
+/// Errors end the run with a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Error,
+    Warning,
+}
+
+impl Finding {
+    pub(crate) fn error(file: &str, line: usize, what: impl Into<String>, advice: impl Into<String>) -> Finding {
+        let (what, advice) = (what.into(), advice.into());
+        Finding { severity: Severity::Error, file: file.into(), line, what, advice }
+    }
+
+    pub(crate) fn warning(file: &str, line: usize, what: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Warning, ..Finding::error(file, line, what, advice) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{}:{}: {severity}: {}\n    {}", self.file, self.line, self.what, self.advice)
+    }
+}
+
+type Check = fn(&Tree) -> Vec<Finding>;
+
+const CHECKS: &[Check] = &[
+    shape::check,
+    dependencies::check,
+    unsafety::check,
+    language::check,
+    log_numbers::check,
+    places::check,
+    links::check,
+    docs::check,
+];
+
+/// Runs every check on the working copy.
+pub(crate) fn run() -> Result<(), String> {
+    let tree = Tree::read()?;
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    let (errors, warnings): (Vec<Finding>, Vec<Finding>) =
+        findings.into_iter().partition(|finding| finding.severity == Severity::Error);
+    for finding in warnings.iter().chain(&errors) {
+        println!("{finding}");
+    }
+    let count = format!("{} files, {} errors, {} warnings", tree.files.len(), errors.len(), warnings.len());
+    if errors.is_empty() {
+        println!("tidy: {count}");
+        Ok(())
+    } else {
+        Err(format!("tidy: {count}"))
+    }
+}

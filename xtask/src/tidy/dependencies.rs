@@ -1,0 +1,98 @@
+//! Crates depend on each other in one direction, and the server has no Cargo features.
+
+use super::Finding;
+use crate::tree::{File, Tree};
+
+/// What each crate may use of ours, from the bottom up.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("sys", &[]),
+    ("http", &[]),
+    ("conf", &["http"]),
+    ("seam", &["sys", "conf"]),
+    ("mpm", &["sys", "conf", "seam"]),
+    ("server", &["sys", "http", "conf", "seam"]),
+    ("gateway", &["sys", "http", "conf", "seam", "server"]),
+    ("modules", &["sys", "http", "conf", "seam", "server", "gateway"]),
+    ("tsubame", &["sys", "http", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    // A client: a mistake of the server must not hide in what measures it.
+    ("lab", &[]),
+    ("xtask", &["sys", "http", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    ("fuzz", &["sys", "http", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
+    manifests.flat_map(manifest).collect()
+}
+
+fn manifest(file: &File) -> Vec<Finding> {
+    let krate = file.krate();
+    let Some((_, may)) = MAY_USE.iter().find(|(name, _)| *name == krate) else {
+        let advice = "say in xtask/src/tidy/dependencies.rs where it stands among the others";
+        return vec![Finding::error(&file.path, 1, format!("{krate} is a new crate"), advice)];
+    };
+    let mut findings = Vec::new();
+    let mut section = String::new();
+    for (number, line) in file.text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').to_string();
+            if section == "features" && file.path.starts_with("crates/") {
+                let advice = "what can be chosen is chosen by configuration, at run time";
+                findings.push(Finding::error(&file.path, number + 1, "Cargo features in the server", advice));
+            }
+            continue;
+        }
+        if !section.ends_with("dependencies") {
+            continue;
+        }
+        if let Some(name) = ours(line).filter(|name| !may.contains(name)) {
+            let allowed = if may.is_empty() { "none of ours".to_string() } else { may.join(", ") };
+            let advice = format!("{krate} may use {allowed}: move the code, or pass what is needed as an argument");
+            findings.push(Finding::error(&file.path, number + 1, format!("{krate} depends on {name}"), advice));
+        }
+    }
+    findings
+}
+
+/// The crate of ours that a line of `[dependencies]` names.
+fn ours(line: &str) -> Option<&'static str> {
+    let (key, value) = line.split_once('=')?;
+    let (key, value) = (key.trim(), value.trim());
+    let package = value.split_once("package = \"").and_then(|(_, rest)| rest.split('"').next());
+    let local = value.contains("path =");
+    let from_workspace = key.ends_with(".workspace") || value.contains("workspace = true");
+    let key = key.strip_suffix(".workspace").unwrap_or(key);
+    let name = package.unwrap_or(key).trim_start_matches("tsubame-");
+    let known = MAY_USE.iter().map(|(known, _)| *known).find(|known| *known == name)?;
+    (local || from_workspace || package.is_some_and(|package| package.starts_with("tsubame"))).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, text)])).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn upwards_is_refused() {
+        let text = "[dependencies]\nhttp.workspace = true\nserver.workspace = true\n\
+                    [dev-dependencies]\nx = { package = \"tsubame-mpm\", path = \"../mpm\" }\n";
+        assert_eq!(findings("crates/conf/Cargo.toml", text), ["conf depends on server", "conf depends on mpm"]);
+        assert_eq!(findings("crates/tsubame/Cargo.toml", text), [""; 0]);
+    }
+
+    #[test]
+    fn a_strangers_crate_of_the_same_name_is_not_ours() {
+        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp = \"1\"\n"), [""; 0]);
+        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp.workspace = true\n"), ["lab depends on http"]);
+    }
+
+    #[test]
+    fn no_features() {
+        assert_eq!(findings("crates/sys/Cargo.toml", "[features]\nfast = []\n"), ["Cargo features in the server"]);
+        assert_eq!(findings("crates/new/Cargo.toml", ""), ["new is a new crate"]);
+    }
+}

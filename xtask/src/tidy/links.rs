@@ -1,0 +1,109 @@
+//! Links between the pages lead somewhere.
+
+use super::Finding;
+use crate::tree::{File, Tree};
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let pages = tree.files.iter().filter(|file| file.path.ends_with(".md"));
+    pages.flat_map(|file| page(file, tree)).collect()
+}
+
+fn page(file: &File, tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, target) in links(&file.text) {
+        if target.contains("://") || target.starts_with("mailto:") {
+            continue;
+        }
+        let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+        let path = if path.is_empty() { file.path.clone() } else { resolve(&file.path, path) };
+        if !path.is_empty() && !tree.has(&path) {
+            let advice = "links are relative to the page they stand on: correct it, or write the page";
+            findings.push(Finding::error(
+                &file.path,
+                number,
+                format!("a link to `{target}`, which is not there"),
+                advice,
+            ));
+            continue;
+        }
+        let page = tree.files.iter().find(|other| other.path == path && path.ends_with(".md"));
+        if let Some(page) = page.filter(|page| !anchor.is_empty() && !headings(&page.text).any(|slug| slug == anchor)) {
+            let what = format!("a link to `{target}`, but {} has no such heading", page.path);
+            findings.push(Finding::error(
+                &file.path,
+                number,
+                what,
+                "use the heading's words in lower case, with hyphens",
+            ));
+        }
+    }
+    findings
+}
+
+/// The lines of a page that are no code, counted from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        (!fenced && !line.starts_with("    ")).then_some((number + 1, line))
+    })
+}
+
+/// The targets of the links in a page with their lines.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in prose(text) {
+        // Every second piece between backquotes is code.
+        let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        for (at, _) in line.match_indices("](") {
+            if let Some(target) = line[at + 2..].split(')').next() {
+                found.push((number, target.split(' ').next().unwrap_or_default().to_string()));
+            }
+        }
+    }
+    found
+}
+
+/// The anchors of a page's headings.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    prose(text).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| slug(line.trim_start_matches('#').trim()))
+}
+
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).flat_map(char::to_lowercase).collect()
+}
+
+/// `link`, as it stands in the page at `from`, from the top of the repository.
+fn resolve(from: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = if link.starts_with('/') { Vec::new() } else { from.split('/').collect() };
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_somewhere() {
+        let page = "# A page\n[b](b.md) [dir](../lab) [b](b.md#two-words) [self](#a-page) [web](https://example.org/)\n\
+                    `[code](nowhere)`\n\n    [code](nowhere)\n";
+        let files = [("docs/a.md", page), ("docs/b.md", "## Two words!\n"), ("lab/Cargo.toml", "")];
+        assert_eq!(check(&Tree::of(&files)), []);
+        let bad = ("docs/a.md", "\n[b](c.md) [b](b.md#three)\n");
+        let found = check(&Tree::of(&[bad, files[1]]));
+        assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2, 2]);
+    }
+}

@@ -1,0 +1,105 @@
+//! The files of the repository, as the checks see them.
+
+mod rust;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) use rust::{Rust, whole_words};
+
+/// Every text file that git tracks, or would if asked to.
+#[derive(Default)]
+pub(crate) struct Tree {
+    pub(crate) files: Vec<File>,
+}
+
+/// A text file.
+pub(crate) struct File {
+    /// Its path in the repository.
+    pub(crate) path: String,
+    pub(crate) text: String,
+    /// What a Rust file says.
+    pub(crate) rust: Option<Rust>,
+}
+
+impl File {
+    pub(crate) fn new(path: &str, text: &str) -> File {
+        let rust = path.ends_with(".rs").then(|| Rust::new(text, is_test_path(path)));
+        File { path: path.to_string(), text: text.to_string(), rust }
+    }
+
+    /// Whether the whole file belongs to tests.
+    pub(crate) fn is_test(&self) -> bool {
+        is_test_path(&self.path)
+    }
+
+    /// The crate that a file belongs to: `conf`, `lab`, `xtask`.
+    pub(crate) fn krate(&self) -> &str {
+        let mut parts = self.path.split('/');
+        match parts.next() {
+            Some("crates") => parts.next().unwrap_or_default(),
+            Some(first) => first,
+            None => "",
+        }
+    }
+}
+
+impl Tree {
+    /// Reads the working copy: tracked files and new ones, not what is ignored.
+    pub(crate) fn read() -> Result<Tree, String> {
+        let root = root();
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(&root)
+            .output()
+            .map_err(|error| format!("git ls-files: {error}"))?;
+        if !listed.status.success() {
+            return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr)));
+        }
+        let mut tree = Tree::default();
+        for path in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
+            // A file that was removed is still listed; one that is no text has nothing to check.
+            if let Ok(text) = std::fs::read_to_string(root.join(path)) {
+                tree.files.push(File::new(path, &text));
+            }
+        }
+        tree.files.sort_by(|a, b| a.path.cmp(&b.path));
+        tree.files.dedup_by(|a, b| a.path == b.path);
+        Ok(tree)
+    }
+
+    /// A tree in memory.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
+        Tree { files: files.iter().map(|(path, text)| File::new(path, text)).collect() }
+    }
+
+    /// The Rust files.
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&File, &Rust)> {
+        self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
+    }
+
+    /// Whether there is a file, or a directory with files in it.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        self.files.iter().any(|file| file.path == path || file.path.starts_with(&below))
+    }
+}
+
+/// The directory of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_path_buf()
+}
+
+/// A `cargo` of the toolchain that runs this task, in the directory of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+fn is_test_path(path: &str) -> bool {
+    let test = |part: &str| matches!(part, "tests" | "testdata" | "benches" | "fuzz" | "tests.rs");
+    path.split('/').any(test)
+}
