@@ -1,3 +1,22 @@
 //! What runs scripts: environment, spawn, replies.
+//!
+//! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, [`spawn`]
+//! starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the header it writes,
+//! [`answer`] makes an answer of that, and [`ending`] sees to it that its process is gone afterwards. [`run`] is the whole
+//! way. Which requests are scripts, and what has to be true of them, is for the modules to say.
 
 #![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod ending;
+pub mod env;
+mod input;
+mod pipe;
+pub mod reply;
+pub mod run;
+mod script;
+pub mod script_log;
+pub mod spawn;
+
+pub use run::{Caller, run};
+pub use script_log::ScriptLog;

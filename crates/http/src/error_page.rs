@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use crate::status::reason;
 use crate::uri::escape_html;
 
+/// What stands for `ServerAdmin` where there is none.
+pub const NO_ADMIN: &str = "[no address given]";
+
 /// What a canned page may mention. Values are plain text and are escaped here, but for [`signature`](Self::signature)
 /// and [`note`](Self::note), which are HTML.
 #[derive(Clone, Copy, Debug, Default)]
@@ -245,7 +248,7 @@ fn internal_error(page: &ErrorPage<'_>) -> String {
     if !page.note.is_empty() {
         return page.note.to_owned();
     }
-    let admin = if page.admin.is_empty() { "[no address given]".into() } else { escape_html(page.admin) };
+    let admin = if page.admin.is_empty() { NO_ADMIN.into() } else { escape_html(page.admin) };
     format!(
         "<p>The server encountered an internal error or\nmisconfiguration and was unable to complete\nyour \
          request.</p>\n<p>Please contact the server administrator at \n {admin} to inform them of the time this error \

@@ -31,7 +31,7 @@ pub mod uri;
 
 pub use authority::Authority;
 pub use chunked::{ChunkError, Chunked};
-pub use error_page::{ErrorPage, error_page, server_signature};
+pub use error_page::{ErrorPage, NO_ADMIN, error_page, server_signature};
 pub use framing::{Framing, Persistence};
 pub use head::{Head, HeadError, Limits, Parse, Version};
 pub use name::{Known, Name};

@@ -23,6 +23,12 @@ impl<'n> From<&'n str> for Name<'n> {
     }
 }
 
+/// Whether this can be the name of a field: a token (RFC 9110 section 5.1).
+#[must_use]
+pub fn is_valid(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| crate::scan::is_token(byte))
+}
+
 /// Declares [`Known`] and its names from one list, so that the two cannot disagree.
 macro_rules! known {
     ($($variant:ident $name:literal,)*) => {

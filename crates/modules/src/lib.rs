@@ -40,6 +40,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_reqtimeout::MODULE,
     &generators::mod_status::MODULE,
     &mappers::mod_alias::MODULE,
+    &generators::mod_cgi::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
     &metadata::mod_env::MODULE,

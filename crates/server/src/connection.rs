@@ -379,7 +379,17 @@ impl HttpConnection {
     ) -> io::Result<()> {
         let timeout = exchange.request.vhost.plan.timeout;
         loop {
-            let piece = source.next().await;
+            let piece = {
+                let mut next = source.next();
+                match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+                    Poll::Ready(piece) => piece,
+                    Poll::Pending => {
+                        // The client need not wait for the head until there is a body.
+                        self.write_all(&mut exchange.outgoing, timeout).await?;
+                        next.await
+                    }
+                }
+            };
             match piece {
                 None => {
                     for (name, value) in source.notes() {

@@ -119,7 +119,7 @@ pub(crate) fn signature(request: &Request) -> String {
     let email = match request.dir::<CoreDir>().signature.or(Tri::Off) {
         Tri::Off => return String::new(),
         Tri::On => None,
-        Tri::Other => request.vhost.admin.as_deref(),
+        Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN)),
     };
     server_signature(&request.server.software, &request.server_name(), request.server_port(), email)
 }

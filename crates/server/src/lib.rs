@@ -46,3 +46,4 @@ pub use module::{Flow, Handler, Hook, Module, Order};
 pub use request::{Client, Kind, Previous, Request, Sent};
 pub use response::{Answer, Body, FilePart, Piece, Stream};
 pub use subject::{evaluate, evaluate_keeping, evaluate_string};
+pub use timer::Timer;

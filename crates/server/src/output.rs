@@ -26,33 +26,38 @@ const CONDITIONS: [Known; 4] =
 /// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
 /// in Apache they speak of the handler's answer; filters that change it come later.
 pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
-    // To a file `POST` is what `GET` is, its conditions included; what a script does with it is the script's affair.
-    let applies = match &*request.method {
-        "GET" | "HEAD" => true,
-        "POST" => request.headers_out.contains("Accept-Ranges"),
-        _ => false,
-    };
-    if request.status != 200 || request.no_local_copy || !applies {
-        return None;
-    }
-    let asks = |name: Known| request.incoming.head.has(&request.incoming.bytes, name);
-    if request.headers_in.is_none() && !CONDITIONS.into_iter().any(asks) {
-        return None;
-    }
-    let incoming = head_in_effect(request);
-    let (etag, modified) = validators(request);
-    let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
-    match evaluate(&incoming.head, &incoming.bytes, &current, now()) {
-        Outcome::Proceed => None,
-        Outcome::NotModified => {
-            request.status = 304;
-            Some(Body::Empty)
-        }
+    request.status = request.unmet_condition()?;
+    if request.status == 412 {
         // As in Apache: the status says it all, and the fields tell which version there is.
-        Outcome::PreconditionFailed => {
-            request.status = 412;
-            request.content_type = None;
-            Some(Body::Empty)
+        request.content_type = None;
+    }
+    Some(Body::Empty)
+}
+
+impl Request {
+    /// The status that `If-…` fields ask for instead of the answer that is about to be sent: 304 or 412. For handlers to
+    /// whom it matters whether their body is wanted.
+    pub fn unmet_condition(&self) -> Option<u16> {
+        // To a file `POST` is what `GET` is, its conditions included; what a script does with it is the script's affair.
+        let applies = match &*self.method {
+            "GET" | "HEAD" => true,
+            "POST" => self.headers_out.contains("Accept-Ranges"),
+            _ => false,
+        };
+        if self.status != 200 || self.no_local_copy || !applies {
+            return None;
+        }
+        let asks = |name: Known| self.incoming.head.has(&self.incoming.bytes, name);
+        if self.headers_in.is_none() && !CONDITIONS.into_iter().any(asks) {
+            return None;
+        }
+        let incoming = head_in_effect(self);
+        let (etag, modified) = validators(self);
+        let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
+        match evaluate(&incoming.head, &incoming.bytes, &current, now()) {
+            Outcome::Proceed => None,
+            Outcome::NotModified => Some(304),
+            Outcome::PreconditionFailed => Some(412),
         }
     }
 }

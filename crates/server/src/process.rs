@@ -310,7 +310,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     if let Some(args) = previous.args.as_ref().filter(|args| !args.is_empty()) {
         env.set("REDIRECT_QUERY_STRING", args);
     }
-    if !keep_method && request.method != "GET" && request.method != "HEAD" {
+    if status != 200 {
         env.set("REDIRECT_REQUEST_METHOD", &*previous.method);
     }
     request.env = env;

@@ -108,6 +108,16 @@ pub fn read_at(file: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usiz
     Ok(rustix::io::pread(file, into, offset)?)
 }
 
+/// Reads into the spare room of `into`, from a pipe or whatever else has no positions. 0 is the end.
+pub fn read_into(file: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
+    Ok(rustix::io::read(file, rustix::buffer::spare_capacity(into))?)
+}
+
+/// From now on reading and writing fail with `WouldBlock` instead of waiting. Of a pipe this concerns our end only.
+pub fn set_nonblocking(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(file, true)?)
+}
+
 /// Writes as much as goes.
 pub fn write(file: impl AsFd, from: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(file, from)?)

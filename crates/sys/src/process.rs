@@ -46,6 +46,11 @@ impl Pid {
         if unsafe { libc::kill(-self.number(), signal.number()) } == 0 { Ok(()) } else { last_os_error() }
     }
 
+    /// Whether the process group that this process leads, or led, has members.
+    pub fn group_exists(self) -> bool {
+        !matches!(rx::test_kill_process_group(self.0), Err(rustix::io::Errno::SRCH))
+    }
+
     /// Whether there is such a process, whoever owns it.
     pub fn exists(self) -> bool {
         !matches!(rx::test_kill_process(self.0), Err(rustix::io::Errno::SRCH))

@@ -1,3 +1,4 @@
 //! What makes content itself.
 
+pub mod mod_cgi;
 pub mod mod_status;

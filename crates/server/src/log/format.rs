@@ -65,7 +65,7 @@ enum TimeStyle {
 }
 
 /// What Apache writes where no format is given.
-const STANDARD: &str = "[%{u}t] [%-m:%l] [pid %P:tid %T] %7F: %E: [client\\ %a] %M% ,\\ referer\\ %{Referer}i";
+const STANDARD: &str = "[%{u}t] [%-m:%l] [pid %P:tid %T] %7F: %E: [client\\ %a] %M% ,\\ referer:\\ %{Referer}i";
 
 impl Format {
     /// Apache's default.

@@ -1,0 +1,134 @@
+//! From a script's header to the fields of an answer.
+
+use conf::Level;
+use http::date::{http_date, parse_http_date};
+use http::text::to_bytes;
+use server::Request;
+
+use crate::reply::Reply;
+
+/// How much of a line appears in a message, in characters.
+const SHOWN: usize = 30;
+
+/// Puts what a script said into the answer. `Err`: it said something that must not be sent, and this status is.
+///
+/// Its fields go to the table that holds for all answers, of errors too ("always", contract.md 10); those that Apache
+/// knows, to the other one.
+pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &str) -> Result<(), u16> {
+    check(request, &reply)?;
+    if let Some(text) = &reply.status {
+        status(request, text.trim_end(), module, name);
+    }
+    if let Some(text) = &reply.content_type {
+        request.set_content_type(media_type(text));
+    }
+    let known = [("Location", reply.location), ("ETag", reply.etag), ("Content-Range", reply.content_range)];
+    for (name, value) in known {
+        if let Some(value) = value {
+            request.headers_out.set(name, value);
+        }
+    }
+    if let Some(modified) = reply.last_modified.and_then(|text| parse_http_date(text.as_bytes())) {
+        // The future is no time at which anything has been changed.
+        let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
+        request.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
+    }
+    let (cookies, others): (Vec<_>, Vec<_>) =
+        reply.fields.into_iter().partition(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie"));
+    for (name, value) in others {
+        match () {
+            () if name.eq_ignore_ascii_case("Connection") => {
+                // Framing and connection are the server's, but a script may ask for the end.
+                if value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")) {
+                    request.env.set("nokeepalive", "1");
+                }
+            }
+            () if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) => {}
+            () => request.err_headers_out.merge(name, &value),
+        }
+    }
+    for (name, value) in cookies {
+        request.err_headers_out.add(name, value);
+    }
+    Ok(())
+}
+
+/// Fields that say how this connection is used, or that the server makes itself.
+const OURS: [&str; 4] = ["Transfer-Encoding", "Keep-Alive", "Date", "Server"];
+
+/// Refuses names and values that cannot be sent as fields (RFC 9110 section 5).
+fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
+    let refuse = |text: String| {
+        request.log("http", Level::Error, text);
+        Err(500)
+    };
+    let known = [
+        ("Content-Type", &reply.content_type),
+        ("Location", &reply.location),
+        ("ETag", &reply.etag),
+        ("Content-Range", &reply.content_range),
+    ];
+    let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+    let others = reply.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in known.chain(others) {
+        if name.is_empty() {
+            return refuse("AH02428: Empty response header name, aborting request".into());
+        }
+        if !http::name::is_valid(&to_bytes(name)) {
+            return refuse(format!(
+                "AH02429: Response header name '{name}' contains invalid characters, aborting request"
+            ));
+        }
+        if to_bytes(value).iter().any(|byte| *byte < b' ' && *byte != b'\t' || *byte == 0x7f) {
+            return refuse(format!(
+                "AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a status. One with three digits and a reason is sent as it is; other texts are an error of the script's.
+fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
+    let number = conf::values::atoi(text);
+    if !(100..=599).contains(&number) {
+        request.log(module, Level::Error, format!("Invalid status line from script '{name}': {}", shown(text)));
+    }
+    // A script that names a status has decided: conditions of the request change nothing any more.
+    request.no_local_copy = true;
+    request.status_line = None;
+    let digits = text.as_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
+    request.status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
+        (Ok(status @ 100..=999), Some(reason)) if !reason.is_empty() => {
+            request.status_line = Some(text.to_string());
+            status
+        }
+        (Ok(status @ 100..=999), _) if digits == text.len() => status,
+        _ => 500,
+    };
+}
+
+/// A media type in lower case, but for its parameters.
+fn media_type(text: &str) -> String {
+    let text = text.trim_end();
+    match text.split_once(';') {
+        Some((kind, parameters)) => format!("{};{parameters}", kind.to_ascii_lowercase()),
+        None => text.to_ascii_lowercase(),
+    }
+}
+
+/// The beginning of a bad line, for messages.
+pub(crate) fn shown(line: &str) -> String {
+    line.chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types() {
+        assert_eq!(media_type("TEXT/Plain; Charset=UTF-8  "), "text/plain; Charset=UTF-8");
+        assert_eq!(media_type("Text/HTML "), "text/html");
+    }
+}

@@ -1,0 +1,223 @@
+//! The end of a script's process: no zombie stays, and no script runs on for nobody.
+//!
+//! Where a script has closed its outputs it is about to exit, and mostly it has: then it is reaped on the spot. The others
+//! wait in a list that every start and end of a script looks at, and so does a thread that is there only as long as the
+//! list is not empty. It needs no signal, which would be a matter of the whole process, and no reactor: a request that is
+//! given up may leave nobody who would poll anything for it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sys::process::{Pid, Reaped, reap};
+use sys::signal::Signal;
+
+/// How long a script that has closed its outputs may go on, before it is asked to end.
+const LEAVE: Duration = Duration::from_secs(1);
+/// How long a script that was asked to end may take, before it is ended (as in Apache).
+const OBEY: Duration = Duration::from_secs(3);
+/// How often the list is looked at: at first, and when nothing happens for long.
+const EAGER: Duration = Duration::from_millis(1);
+const LAZY: Duration = Duration::from_millis(100);
+
+/// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
+#[derive(Debug)]
+pub struct Process(Option<Pid>);
+
+impl Process {
+    /// Takes a process that leads a group of its own.
+    pub fn new(pid: Pid) -> Process {
+        Process(Some(pid))
+    }
+
+    /// Its outputs are closed: it has nothing to say any more. `Some`: it has ended already, and how.
+    pub fn leave(mut self) -> Option<Reaped> {
+        sweep();
+        let pid = self.0.take()?;
+        match reap(Some(pid)) {
+            Ok(Some(reaped)) => Some(reaped),
+            _ => {
+                keep(Left { pid, reaped: false, patience: Patience::UntilTerm(Instant::now() + LEAVE) });
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let Some(pid) = self.0.take() else { return };
+        // The group is still there, because its leader was not reaped.
+        let _ = pid.kill_group(Signal::TERM);
+        keep(Left { pid, reaped: false, patience: Patience::UntilKill(Instant::now() + OBEY) });
+    }
+}
+
+/// A process that was left alone.
+#[derive(Debug)]
+struct Left {
+    pid: Pid,
+    reaped: bool,
+    patience: Patience,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// It ends by itself; what else is in its group may stay (daemons).
+    UntilTerm(Instant),
+    /// It was asked, and all its group with it.
+    UntilKill(Instant),
+}
+
+impl Left {
+    /// Whether there is nothing left to do.
+    fn is_over(&mut self, now: Instant) -> bool {
+        if !self.reaped {
+            match reap(Some(self.pid)) {
+                Ok(Some(_)) => self.reaped = true,
+                // Should somebody else have reaped it, nobody must wait for it for ever.
+                _ => self.reaped = !self.pid.exists(),
+            }
+        }
+        match self.patience {
+            Patience::UntilTerm(_) if self.reaped => true,
+            Patience::UntilTerm(end) if now >= end => {
+                let _ = self.pid.kill_group(Signal::TERM);
+                self.patience = Patience::UntilKill(now + OBEY);
+                false
+            }
+            Patience::UntilTerm(_) => false,
+            // A group keeps its number from being used again for as long as it has members.
+            Patience::UntilKill(_) if self.reaped && !self.pid.group_exists() => true,
+            Patience::UntilKill(end) if now >= end => {
+                let _ = self.pid.kill_group(Signal::KILL);
+                self.reaped
+            }
+            Patience::UntilKill(_) => false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct List {
+    left: Vec<Left>,
+    /// A thread looks after it.
+    watched: bool,
+}
+
+static LIST: Mutex<List> = Mutex::new(List { left: Vec::new(), watched: false });
+/// The length of the list: mostly 0, and then nobody needs the lock.
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+fn list() -> MutexGuard<'static, List> {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep(left: Left) {
+    let mut list = list();
+    list.left.push(left);
+    LENGTH.store(list.left.len(), Ordering::Relaxed);
+    if !list.watched {
+        // Without a thread the next script looks at the list.
+        list.watched = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024).spawn(watch).is_ok();
+    }
+}
+
+/// Reaps what has ended. Cheap where nothing was left alone.
+pub fn sweep() {
+    if LENGTH.load(Ordering::Relaxed) > 0 {
+        look(&mut list());
+    }
+}
+
+fn look(list: &mut List) {
+    let now = Instant::now();
+    list.left.retain_mut(|left| !left.is_over(now));
+    LENGTH.store(list.left.len(), Ordering::Relaxed);
+}
+
+/// Looks at the list until it is empty.
+fn watch() {
+    let mut pause = EAGER;
+    loop {
+        let before = LENGTH.load(Ordering::Relaxed);
+        std::thread::sleep(pause);
+        let mut list = list();
+        look(&mut list);
+        if list.left.is_empty() {
+            list.watched = false;
+            return;
+        }
+        pause = if list.left.len() == before { (pause * 2).min(LAZY) } else { EAGER };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+
+    /// Starts a shell with its output in a pipe.
+    fn shell(line: &CStr) -> (Process, Pid, std::io::PipeReader) {
+        let (reader, writer) = std::io::pipe().expect("pipe");
+        let null = std::fs::File::open("/dev/null").expect("open");
+        let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];
+        let argv = [c"sh", c"-c", line];
+        let spawn =
+            sys::spawn::Spawn { program: c"/bin/sh", argv: &argv, env: &[], directory: None, stdio, own_group: true };
+        let pid = spawn.start().expect("start");
+        (Process::new(pid), pid, reader)
+    }
+
+    fn gone_within(pid: Pid, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        while pid.exists() || pid.group_exists() {
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+
+    #[test]
+    fn a_script_that_ended_is_reaped() {
+        let (process, pid, mut reader) = shell(c"echo x");
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("read");
+        process.leave();
+        assert!(gone_within(pid, LEAVE), "neither a zombie nor a process is left");
+    }
+
+    #[test]
+    fn a_script_that_is_given_up_ends_with_its_children() {
+        let (process, pid, mut reader) = shell(c"sleep 100 & echo x; wait");
+        reader.read_exact(&mut [0; 2]).expect("it runs");
+        drop(process);
+        assert!(gone_within(pid, OBEY / 2));
+    }
+
+    #[test]
+    fn a_script_that_does_not_obey_is_ended() {
+        let (process, pid, mut reader) = shell(c"trap '' TERM; echo x; while :; do sleep 100; done");
+        reader.read_exact(&mut [0; 2]).expect("it runs");
+        drop(process);
+        assert!(gone_within(pid, OBEY * 2));
+    }
+
+    #[test]
+    fn a_daemon_may_stay() {
+        let (process, pid, mut reader) = shell(c"sleep 2 </dev/null >/dev/null & echo $!");
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("read");
+        let daemon = text.trim().parse().ok().and_then(Pid::new).expect("a number");
+        process.leave();
+        while pid.exists() {
+            std::thread::yield_now();
+        }
+        assert!(daemon.exists(), "only the script itself was waited for");
+        let _ = daemon.kill(Signal::KILL);
+    }
+}

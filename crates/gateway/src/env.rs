@@ -1,0 +1,220 @@
+//! The variables of a script: those of RFC 3875 section 4.1, those that Apache adds, and the environment of the request.
+
+use std::borrow::Cow;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+use http::text::{from_bytes, to_bytes};
+use server::core::CoreDir;
+use server::{Fields, Request};
+
+/// `PATH` of scripts where the server has none itself (Apache's `DEFAULT_PATH`).
+const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
+
+type Variables = Vec<(Cow<'static, str>, String)>;
+
+/// Puts a script's variables into the environment of the request, where access log formats see them too. They go before
+/// what modules have set under the same names.
+pub fn add(request: &mut Request) {
+    let mut variables = common(request);
+    of_cgi(request, &mut variables);
+    for (name, _) in &variables {
+        if request.env.contains(name) {
+            request.env.remove(name);
+        }
+    }
+    for (name, value) in variables {
+        request.env.add(name, value);
+    }
+}
+
+/// The environment as a program gets it. Names keep letters, digits and `_`; `TZ` is the server's unless one is set.
+pub fn environment(env: &Fields) -> Vec<CString> {
+    let zone = own("TZ").filter(|_| !env.contains("TZ"));
+    let zone = zone.map(|zone| line("TZ", zone));
+    zone.into_iter().chain(env.iter().map(|(name, value)| line(name, value))).filter_map(Result::ok).collect()
+}
+
+fn line(name: &str, value: &str) -> Result<CString, std::ffi::NulError> {
+    let mut line = to_bytes(name).into_owned();
+    for byte in &mut line {
+        if !byte.is_ascii_alphanumeric() {
+            *byte = b'_';
+        }
+    }
+    if let Some(first) = line.first_mut().filter(|first| first.is_ascii_digit()) {
+        *first = b'_';
+    }
+    line.push(b'=');
+    line.extend_from_slice(&to_bytes(value));
+    CString::new(line)
+}
+
+/// A variable of the server's own environment, which does not change while it runs.
+fn own(name: &'static str) -> Option<&'static str> {
+    static PATH: OnceLock<Option<String>> = OnceLock::new();
+    static LIBRARY: OnceLock<Option<String>> = OnceLock::new();
+    static ZONE: OnceLock<Option<String>> = OnceLock::new();
+    let cell = match name {
+        "PATH" => &PATH,
+        "TZ" => &ZONE,
+        _ => &LIBRARY,
+    };
+    let read = || std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned());
+    cell.get_or_init(read).as_deref()
+}
+
+/// What every kind of script gets (Apache's `ap_add_common_vars`).
+fn common(request: &Request) -> Variables {
+    let mut all = headers(request);
+    let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
+    add("PATH", own("PATH").unwrap_or(DEFAULT_PATH).to_string());
+    if let Some(path) = own("LD_LIBRARY_PATH") {
+        add("LD_LIBRARY_PATH", path.to_string());
+    }
+    let host = &request.vhost;
+    let name = request.server_name();
+    let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
+    let (prefix, root) = request.context.clone().unwrap_or_else(|| (String::new(), host.document_root.clone()));
+    let signature = request.signature();
+    add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).to_string());
+    add("SERVER_SOFTWARE", request.server.software.clone());
+    add("SERVER_NAME", http::uri::escape_html(&name).into_owned());
+    add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string());
+    add("SERVER_PORT", request.server_port().to_string());
+    add("REMOTE_ADDR", request.client.ip());
+    add("DOCUMENT_ROOT", host.document_root.clone());
+    add("REQUEST_SCHEME", "http".into());
+    add("CONTEXT_PREFIX", prefix);
+    add("CONTEXT_DOCUMENT_ROOT", root);
+    add("SERVER_ADMIN", host.admin.clone().unwrap_or_else(|| http::NO_ADMIN.into()));
+    add("SCRIPT_FILENAME", request.filename.clone());
+    add("REMOTE_PORT", request.client.peer.port().to_string());
+    match (&request.user, request.previous().and_then(|previous| previous.user.as_ref())) {
+        (Some(user), _) => add("REMOTE_USER", user.clone()),
+        (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.clone()),
+        (None, None) => {}
+    }
+    if let Some(kind) = &request.auth_type {
+        add("AUTH_TYPE", kind.clone());
+    }
+    all
+}
+
+/// What a CGI script gets besides (Apache's `ap_add_cgi_vars`).
+fn of_cgi(request: &Request, all: &mut Variables) {
+    let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
+    add("GATEWAY_INTERFACE", "CGI/1.1".into());
+    add("SERVER_PROTOCOL", request.protocol().into());
+    add("REQUEST_METHOD", request.method.to_string());
+    add("QUERY_STRING", request.args.clone().unwrap_or_default());
+    let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
+    add("REQUEST_URI", if current { request.uri.clone() } else { request.unparsed_uri.clone() });
+    if request.path_info.is_empty() {
+        add("SCRIPT_NAME", request.uri.clone());
+        return;
+    }
+    add("SCRIPT_NAME", script_name(&request.uri, &request.path_info).to_string());
+    add("PATH_INFO", request.path_info.clone());
+    let found = request.lookup_path(&request.path_info, None);
+    if !found.filename.is_empty() {
+        add("PATH_TRANSLATED", format!("{}{}", found.filename, found.path_info));
+    }
+}
+
+/// The part of the path that names the script. Path and `PATH_INFO` need not end alike (the one is of a URL, the other of
+/// a file): what they share at their ends is taken away, up to a slash.
+fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
+    let same = path.bytes().rev().zip(info.bytes().rev()).take_while(|(a, b)| a == b).count();
+    let at = path.len().saturating_sub(same + 1);
+    let slash = path.as_bytes()[at..].iter().position(|byte| *byte == b'/');
+    &path[..slash.map_or(path.len(), |slash| at + slash)]
+}
+
+/// The fields of the request. Passwords stay here, unless `CGIPassAuth` lets them out.
+fn headers(request: &Request) -> Variables {
+    let mut all = Variables::with_capacity(48);
+    let pass = request.dir::<CoreDir>().cgi_pass_auth.or(false);
+    for (name, value) in request.headers() {
+        let secret = ["Authorization", "Proxy-Authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
+        let Some(name) = variable(&name).filter(|_| pass || !secret) else { continue };
+        match all.iter_mut().find(|(have, _)| *have == name) {
+            Some((_, have)) => {
+                have.push_str(", ");
+                have.push_str(&value);
+            }
+            None => all.push((name, value.into_owned())),
+        }
+    }
+    all
+}
+
+/// The variable of a field. A name with anything but letters, digits and `-` makes none: `X_Y` and `X-Y` would be the
+/// same variable, and whoever checks one of them would be deceived by the other. Nor does `Proxy`, because programs take
+/// `HTTP_PROXY` for the proxy they are to use.
+fn variable(name: &str) -> Option<Cow<'static, str>> {
+    let known: &[(&str, &'static str)] = &[
+        ("Content-Type", "CONTENT_TYPE"),
+        ("Content-Length", "CONTENT_LENGTH"),
+        ("Host", "HTTP_HOST"),
+        ("Accept", "HTTP_ACCEPT"),
+        ("User-Agent", "HTTP_USER_AGENT"),
+    ];
+    if let Some((_, variable)) = known.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        return Some(Cow::Borrowed(variable));
+    }
+    if name.eq_ignore_ascii_case("Proxy") || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return None;
+    }
+    Some(Cow::Owned(format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_variables() {
+        let cases = [
+            ("content-type", Some("CONTENT_TYPE")),
+            ("X-Y", Some("HTTP_X_Y")),
+            ("accept", Some("HTTP_ACCEPT")),
+            ("X_Y", None),
+            ("X.Y", None),
+            ("Proxy", None),
+            ("PROXY", None),
+            ("Proxy-Connection", Some("HTTP_PROXY_CONNECTION")),
+        ];
+        for (name, want) in cases {
+            assert_eq!(variable(name).as_deref(), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn where_the_script_ends() {
+        let cases = [
+            ("/cgi/env/p i", "/p i", "/cgi/env"),
+            ("/cgi/env/", "/", "/cgi/env"),
+            ("/cgi/env/é/x", "/é/x", "/cgi/env"),
+            ("/a/b", "/other", "/a/b"),
+            ("/x", "/x", ""),
+            ("/a/index.cgi/y", "/y", "/a/index.cgi"),
+        ];
+        for (path, info, want) in cases {
+            assert_eq!(script_name(path, info), want, "{path} {info}");
+        }
+    }
+
+    #[test]
+    fn as_the_program_gets_it() {
+        let mut env = Fields::default();
+        env.add("MY-ODD.NAME", "value");
+        env.add("1digit", "2");
+        env.add("A", from_bytes(b"\xff").into_owned());
+        env.add("NUL", "a\0b");
+        env.add("TZ", "UTC");
+        let lines: Vec<_> = environment(&env).into_iter().map(CString::into_bytes).collect();
+        assert_eq!(lines, [&b"MY_ODD_NAME=value"[..], b"_digit=2", b"A=\xff", b"TZ=UTC"]);
+    }
+}

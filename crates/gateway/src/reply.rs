@@ -1,0 +1,184 @@
+//! The header that a script writes before its body (RFC 3875 section 6), read without I/O.
+//!
+//! As lenient and as strict as Apache: lines end with LF or CR LF, a CR anywhere else is dropped, a NUL ends a line's
+//! text, white space before a value does not count and behind it does.
+
+use http::text::from_bytes;
+
+/// The longest line, in bytes without its end, as in Apache.
+pub const LINE_MAX: usize = 8189;
+/// The longest header, in bytes. Apache has no such limit; this is far more than any script needs, and little enough that
+/// a script gone wild cannot fill the memory of the server.
+pub const HEADER_MAX: usize = 256 * 1024;
+/// The most fields: as above, for the time it takes to look at them.
+pub const FIELDS_MAX: usize = 4096;
+
+/// What a script's header says. Fields that mean something to the server have a place of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// `Status`: number and reason, as written.
+    pub status: Option<String>,
+    /// `Content-Type`
+    pub content_type: Option<String>,
+    /// `Location`
+    pub location: Option<String>,
+    /// `Content-Length`, which counts only for those who trust it.
+    pub content_length: Option<String>,
+    /// `Last-Modified`
+    pub last_modified: Option<String>,
+    /// `ETag`
+    pub etag: Option<String>,
+    /// `Content-Range`
+    pub content_range: Option<String>,
+    /// All others in order.
+    pub fields: Vec<(String, String)>,
+}
+
+/// Why a header cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// This line has no colon.
+    Malformed(String),
+    /// A line without end, or too many of them.
+    TooLong,
+}
+
+/// Reads a header as it arrives.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Everything before was read.
+    at: usize,
+    lines: usize,
+    reply: Reply,
+}
+
+impl Parser {
+    /// Reads on in `output`, which is everything the script wrote so far. At the end of the header: its length.
+    pub fn advance(&mut self, output: &[u8]) -> Result<Option<usize>, Fault> {
+        loop {
+            let rest = &output[self.at..];
+            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+                return if rest.len() > LINE_MAX { Err(Fault::TooLong) } else { Ok(None) };
+            };
+            let line: Vec<u8> = rest[..end].iter().copied().filter(|byte| *byte != b'\r').collect();
+            if line.len() > LINE_MAX || self.at + end > HEADER_MAX || self.lines > FIELDS_MAX {
+                return Err(Fault::TooLong);
+            }
+            self.at += end + 1;
+            let text = line.split(|byte| *byte == 0).next().unwrap_or_default();
+            if text.is_empty() {
+                return Ok(Some(self.at));
+            }
+            self.field(text)?;
+            self.lines += 1;
+        }
+    }
+
+    /// Whether there was a whole line.
+    pub fn has_begun(&self) -> bool {
+        self.lines > 0
+    }
+
+    /// How much was read, up to the end of a line.
+    pub fn read(&self) -> usize {
+        self.at
+    }
+
+    /// What was read.
+    pub fn into_reply(self) -> Reply {
+        self.reply
+    }
+
+    fn field(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            return Err(Fault::Malformed(from_bytes(line).into_owned()));
+        };
+        let (name, value) = (from_bytes(&line[..colon]), from_bytes(&line[colon + 1..]));
+        let value = value.trim_start_matches([' ', '\t', '\x0b', '\x0c']).to_string();
+        let reply = &mut self.reply;
+        let own: [(&str, &mut Option<String>); 7] = [
+            ("Content-Type", &mut reply.content_type),
+            ("Status", &mut reply.status),
+            ("Location", &mut reply.location),
+            ("Content-Length", &mut reply.content_length),
+            ("Last-Modified", &mut reply.last_modified),
+            ("ETag", &mut reply.etag),
+            ("Content-Range", &mut reply.content_range),
+        ];
+        match own.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(&name)) {
+            Some((_, place)) => *place = Some(value),
+            None => reply.fields.push((name.into_owned(), value)),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads `text` whole, and byte by byte; both must come to the same.
+    fn read(text: &[u8]) -> (Result<Option<usize>, Fault>, Reply) {
+        let mut whole = Parser::default();
+        let result = whole.advance(text);
+        let mut slow = Parser::default();
+        let again = (0..=text.len()).map(|end| slow.advance(&text[..end])).find(|step| *step != Ok(None));
+        assert_eq!(again.unwrap_or(Ok(None)), result);
+        assert_eq!(slow.reply, whole.reply);
+        (result, whole.into_reply())
+    }
+
+    #[test]
+    fn headers_end_with_an_empty_line() {
+        for (text, want) in [
+            (&b"A: 1\n\nbody"[..], Some(6)),
+            (b"A: 1\r\n\r\nbody", Some(8)),
+            (b"A: 1\n\r\nbody", Some(7)),
+            (b"\nbody", Some(1)),
+            (b"\0x\nbody", Some(3)),
+            (b"A: 1\n", None),
+            (b"A: 1", None),
+            (b"", None),
+        ] {
+            assert_eq!(read(text).0, Ok(want), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn fields_with_a_meaning() {
+        let (_, reply) = read(
+            b"status: 404 Gone \ncontent-TYPE:\t text/x\nLocation:/x\nETag: \"e\"\nLast-Modified: d\nContent-Length: 3\n\
+              X-A:1 \nX-A: a\rb\n: x\nX-B: a\0b\nX-E:\nSet-Cookie: a=1\n\n",
+        );
+        let text = |text: &str| Some(text.to_string());
+        assert_eq!((reply.status, reply.content_type), (text("404 Gone "), text("text/x")));
+        assert_eq!((reply.location, reply.etag, reply.last_modified), (text("/x"), text("\"e\""), text("d")));
+        assert_eq!(reply.content_length, text("3"));
+        let fields: Vec<_> = reply.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(fields, [("X-A", "1 "), ("X-A", "ab"), ("", "x"), ("X-B", "a"), ("X-E", ""), ("Set-Cookie", "a=1")]);
+    }
+
+    #[test]
+    fn what_is_no_header() {
+        for (text, want) in [
+            (&b"no header here\n"[..], "no header here"),
+            (b"A: 1\n  two: \0\nx\n", "x"),
+            (b"X\0A: 1\n", "X"),
+            (b"<html>\n", "<html>"),
+        ] {
+            assert_eq!(read(text).0, Err(Fault::Malformed(want.into())), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_without_end() {
+        let line = |length: usize| [b"A: ", &vec![b'a'; length - 3][..], b"\n\n"].concat();
+        assert_eq!(read(&line(LINE_MAX)).0, Ok(Some(LINE_MAX + 2)));
+        assert_eq!(read(&line(LINE_MAX + 1)).0, Err(Fault::TooLong));
+        let mut parser = Parser::default();
+        assert_eq!(parser.advance(&b"A: 1\n".repeat(FIELDS_MAX + 2)), Err(Fault::TooLong));
+        assert_eq!(Parser::default().advance(&line(8000).repeat(40)[..]), Ok(Some(8002)));
+        let long = [b"A: ", &[b'a'; 8000][..], b"\n"].concat().repeat(HEADER_MAX / 8000 + 1);
+        assert_eq!(Parser::default().advance(&long), Err(Fault::TooLong));
+    }
+}

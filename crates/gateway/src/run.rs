@@ -1,0 +1,228 @@
+//! The whole way of a request through a script.
+
+use std::future::poll_fn;
+use std::os::fd::AsFd;
+use std::task::Poll;
+use std::time::Duration;
+
+use conf::Level;
+use server::paths::base_name;
+use server::{Answer, Body, Request};
+
+use crate::answer;
+use crate::env;
+use crate::input::{Input, Stopped};
+use crate::reply::{Fault, Parser, Reply};
+use crate::script::{Event, Output, Script, Whole, complain, fail};
+use crate::script_log::{Failure, ScriptLog};
+use crate::spawn;
+
+/// How long the end of an output is waited for before the answer begins: an answer of known length is one write, and its
+/// connection stays open also for clients of HTTP/1.0. Nobody notices the delay.
+const MOMENT: Duration = Duration::from_millis(2);
+/// How much of a failed script's output is kept for the script log, in bytes.
+const LOGGED_MAX: usize = 64 * 1024;
+
+/// A module that runs scripts, and how.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Its name in log lines.
+    pub module: &'static str,
+    /// How long a script may do nothing.
+    pub timeout: Duration,
+    /// The script speaks to the client itself: its output is the whole answer.
+    pub nph: bool,
+    /// `ScriptLog`
+    pub log: Option<ScriptLog>,
+}
+
+impl Caller {
+    /// Writes what is wrong with a script to the error log and the script log; `number` is Apache's of the message.
+    pub fn refuse(&self, request: &Request, status: u16, number: &str, text: &str) -> Answer {
+        complain(request, self.module, number, self.log.as_ref(), status, text);
+        Answer::Status(status)
+    }
+}
+
+/// Runs the script that is the request's file, and makes an answer of what it says.
+pub async fn run(request: &mut Request, caller: Caller) -> Answer {
+    env::add(request);
+    let script = match start(request, &caller).await {
+        Ok(script) => script,
+        Err(status) => return Answer::Status(status),
+    };
+    if caller.nph {
+        return Answer::Raw(stream(request, script, None));
+    }
+    match header(request, script, &caller).await {
+        Ok((script, reply)) => respond(request, script, reply, &caller).await,
+        Err(status) => Answer::Status(status),
+    }
+}
+
+/// Starts the script. What is there of the body is in its pipe before: a script that does not care for it may be gone
+/// sooner than we could write.
+async fn start(request: &Request, caller: &Caller) -> Result<Script, u16> {
+    let kept = caller.log.as_ref().map_or(0, |log| log.body_max);
+    let system = |error| not_started(request, caller, spawn::Failure::System(error));
+    let (stdin, mut input) = match request.body.is_none() {
+        true => (None, None),
+        false => {
+            Input::new(request.body.clone(), kept).map(|(stdin, input)| (Some(stdin), Some(input))).map_err(system)?
+        }
+    };
+    if let Some(feeding) = &mut input
+        && let Poll::Ready(Err(Stopped::Body(error))) = poll_fn(|cx| Poll::Ready(feeding.poll(cx))).await
+    {
+        return Err(fail(request, caller.module, Event::Body(error)));
+    }
+    let started = spawn::start(request, stdin.as_ref().map(AsFd::as_fd), caller.module);
+    let started = started.map_err(|failure| not_started(request, caller, failure))?;
+    Ok(Script::new(started, input, caller.timeout, caller.module, caller.log.clone()))
+}
+
+fn not_started(request: &Request, caller: &Caller, failure: spawn::Failure) -> u16 {
+    let path = &request.filename;
+    match failure {
+        // To the reader of the log it is as if the script had said so itself.
+        spawn::Failure::Exec(error) => {
+            let text = format!("{}exec of '{path}' failed", server::log::os_prefix(&error));
+            complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
+            let name = base_name(path);
+            request.log(caller.module, Level::Error, format!("End of script output before headers: {name}"));
+        }
+        spawn::Failure::System(error) => {
+            let text = format!("AH01223: couldn't spawn child process: {path}");
+            request.log_os(caller.module, Level::Error, &error, text);
+        }
+    }
+    500
+}
+
+/// Reads the header. `Err`: there is none, and this is the status.
+async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
+    let mut parser = Parser::default();
+    loop {
+        match parser.advance(&script.output) {
+            Ok(Some(length)) => {
+                script.output.drain(..length);
+                return Ok((script, parser.into_reply()));
+            }
+            Ok(None) => {}
+            Err(fault) => return Err(bad_header(request, script, &parser, fault, caller).await),
+        }
+        let name = base_name(&request.filename).to_string();
+        let (status, text) = match script.next(request).await {
+            Event::Output => continue,
+            Event::Ended => (500, too_early(&parser, &name)),
+            Event::TimedOut => {
+                fail(request, caller.module, Event::TimedOut);
+                (504, format!("Script timed out before returning headers: {name}"))
+            }
+            event => return Err(fail(request, caller.module, event)),
+        };
+        request.log(caller.module, Level::Error, text);
+        log_failure(request, caller, status, &script, "", &[]);
+        return Err(status);
+    }
+}
+
+fn too_early(parser: &Parser, name: &str) -> String {
+    let what =
+        if parser.has_begun() { "Premature end of script headers" } else { "End of script output before headers" };
+    format!("{what}: {name}")
+}
+
+/// A header that cannot be used. The script may still say to the end what it wants to say.
+async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, fault: Fault, caller: &Caller) -> u16 {
+    let name = base_name(&request.filename).to_string();
+    let (text, line) = match fault {
+        Fault::Malformed(line) => {
+            (format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line)), line)
+        }
+        Fault::TooLong => (too_early(parser, &name), String::new()),
+    };
+    request.log(caller.module, Level::Error, text);
+    script.output.drain(..parser.read());
+    refuse_output(request, script, caller, 500, &line).await;
+    500
+}
+
+/// Lets a script come to its end, although its output is not sent.
+async fn refuse_output(request: &Request, mut script: Script, caller: &Caller, status: u16, line: &str) {
+    let mut kept = Vec::new();
+    while caller.log.is_some() && kept.len() < LOGGED_MAX {
+        kept.append(&mut script.output);
+        if script.has_ended() || !matches!(script.next(request).await, Event::Output) {
+            break;
+        }
+    }
+    if !script.has_ended()
+        && let Err(event) = script.drain(request).await
+    {
+        fail(request, caller.module, event);
+    }
+    log_failure(request, caller, status, &script, line, &kept);
+}
+
+fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script, line: &str, output: &[u8]) {
+    if let Some(log) = &caller.log {
+        log.failure(request, &Failure { status, body: &script.body_start, line, output });
+    }
+}
+
+/// From a header to an answer.
+async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
+    let name = base_name(&request.filename).to_string();
+    let decided = reply.status.is_some();
+    let length = reply.content_length.clone().filter(|_| request.env.contains("ap_trust_cgilike_cl"));
+    if let Err(status) = answer::apply(request, reply, caller.module, &name) {
+        drop(script);
+        return Answer::Status(status);
+    }
+    if request.status == 200
+        && let Some(location) = request.headers_out.get("Location").map(str::to_string)
+    {
+        return redirect(request, script, location, caller).await;
+    }
+    if let Some(status) = request.unmet_condition().filter(|_| !decided) {
+        refuse_output(request, script, caller, status, "").await;
+        if status != 304 {
+            return Answer::Status(status);
+        }
+        request.status = status;
+        return Answer::Body(Body::Empty);
+    }
+    if request.header_only || http::status::is_bodyless(request.status) {
+        return Answer::Body(match script.drain(request).await {
+            Ok(length) => Body::Stream(Box::new(Whole::unsent(length))),
+            Err(event) => {
+                fail(request, caller.module, event);
+                Body::Empty
+            }
+        });
+    }
+    let length = length.and_then(|text| text.trim().parse().ok());
+    if length.is_none() && script.complete(request, MOMENT).await {
+        return Answer::Body(Body::Stream(Box::new(Whole::new(std::mem::take(&mut script.output)))));
+    }
+    Answer::Body(stream(request, script, length))
+}
+
+fn stream(request: &Request, script: Script, promised: Option<u64>) -> Body {
+    Body::Stream(Box::new(Output { script, speaker: request.speaker(), promised }))
+}
+
+/// `Location` without `Status`: a path of this server goes on here, everything else the client is told about.
+async fn redirect(request: &mut Request, mut script: Script, location: String, caller: &Caller) -> Answer {
+    if let Err(event) = script.drain(request).await {
+        fail(request, caller.module, event);
+    }
+    drop(script);
+    if !location.starts_with('/') {
+        return Answer::Status(302);
+    }
+    // The script has had the body; whoever answers now gets none.
+    request.headers_mut().remove("Content-Length");
+    Answer::Redirect { uri: location, keep_method: false }
+}

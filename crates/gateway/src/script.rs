@@ -1,0 +1,393 @@
+//! A script that runs: the body of the request goes into it, its output comes out of it, and what it writes to its
+//! standard error goes to the error log. All at once, because nobody knows in which order it reads and writes.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use conf::Level;
+use http::text::from_bytes;
+use server::{BodyError, Piece, Request, Stream, Timer};
+
+use crate::ending::Process;
+use crate::input::{Input, Stopped};
+use crate::pipe::Reader;
+use crate::script_log::ScriptLog;
+use crate::spawn::Started;
+
+/// How much is read at once, in bytes: as much as a pipe holds.
+const PIECE: usize = 64 * 1024;
+/// The same before the header is known; most scripts write no more than that at all.
+const FIRST_PIECE: usize = 8 * 1024;
+/// The longest line of standard error that is logged as one, in bytes, as in Apache.
+const ERROR_LINE_MAX: usize = 8191;
+
+/// What a script did.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// It wrote something.
+    Output,
+    /// It closed its outputs, which is the end.
+    Ended,
+    /// It did nothing for too long.
+    TimedOut,
+    /// The body of the request cannot be read on.
+    Body(BodyError),
+}
+
+/// A running script. Dropped before its end, it is ended.
+pub(crate) struct Script {
+    process: Option<Process>,
+    input: Option<Input>,
+    stdout: Option<Reader>,
+    stderr: Option<Errors>,
+    /// What it wrote and nobody took yet.
+    pub(crate) output: Vec<u8>,
+    /// The beginning of the request's body, where the script log wants it.
+    pub(crate) body_start: Vec<u8>,
+    /// How much room is made for the next read.
+    piece: usize,
+    timer: Timer,
+    timeout: Duration,
+    /// When it last did something.
+    active: Instant,
+    /// An event that was seen by somebody who did not want it.
+    deferred: Option<Event>,
+    module: &'static str,
+    log: Option<ScriptLog>,
+}
+
+/// Standard error on its way into the log.
+struct Errors {
+    pipe: Reader,
+    /// A line without its end.
+    line: Vec<u8>,
+}
+
+impl Script {
+    pub(crate) fn new(
+        started: Started,
+        input: Option<Input>,
+        timeout: Duration,
+        module: &'static str,
+        log: Option<ScriptLog>,
+    ) -> Script {
+        Script {
+            process: Some(started.process),
+            input,
+            stdout: Some(started.stdout),
+            stderr: Some(Errors { pipe: started.stderr, line: Vec::new() }),
+            output: Vec::new(),
+            body_start: Vec::new(),
+            piece: FIRST_PIECE,
+            timer: Timer::default(),
+            timeout,
+            active: Instant::now(),
+            deferred: None,
+            module,
+            log,
+        }
+    }
+
+    /// Waits for the script to do something. `request` is what the error log is to speak of.
+    pub(crate) async fn next(&mut self, request: &Request) -> Event {
+        match self.deferred.take() {
+            Some(event) => event,
+            None => poll_fn(|cx| self.poll_next(cx, request)).await,
+        }
+    }
+
+    /// Whether it has closed its outputs.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stdout.is_none() && self.stderr.is_none()
+    }
+
+    /// Waits a moment for the whole of a short output. Returns whether it is there.
+    pub(crate) async fn complete(&mut self, request: &Request, moment: Duration) -> bool {
+        let end = Instant::now() + moment;
+        let mut timer = Timer::default();
+        while !self.has_ended() && self.output.len() < PIECE && self.deferred.is_none() {
+            match timer.until(end, self.next(request)).await {
+                Some(Event::Output) => {}
+                Some(event) => self.deferred = Some(event),
+                None => break,
+            }
+        }
+        self.has_ended()
+    }
+
+    /// Reads to the end what nobody wants: the script may do its work. Returns how much that was, or what went wrong.
+    pub(crate) async fn drain(&mut self, request: &Request) -> Result<u64, Event> {
+        let mut drained = 0;
+        loop {
+            drained += self.output.len() as u64;
+            self.output.clear();
+            match self.next(request).await {
+                Event::Output => {}
+                Event::Ended => return Ok(drained),
+                event => return Err(event),
+            }
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request) -> Poll<Event> {
+        if let Err(error) = self.feed(cx, request) {
+            return Poll::Ready(Event::Body(error));
+        }
+        self.poll_errors(cx, request);
+        if let Some(stdout) = &self.stdout {
+            if self.output.capacity() - self.output.len() < FIRST_PIECE / 2 {
+                self.output.reserve(self.piece);
+                self.piece = PIECE;
+            }
+            match stdout.poll_read(cx, &mut self.output) {
+                Poll::Ready(Ok(read)) if read > 0 => {
+                    self.active = Instant::now();
+                    return Poll::Ready(Event::Output);
+                }
+                Poll::Ready(_) => {
+                    self.stdout = None;
+                    // What it said before its end is logged before its end is.
+                    self.poll_errors(cx, request);
+                }
+                Poll::Pending => {}
+            }
+        }
+        if self.has_ended() {
+            self.end(request);
+            return Poll::Ready(Event::Ended);
+        }
+        if self.input.as_ref().is_some_and(Input::is_starving) {
+            // It may be waiting for its input, and so are we: the body has a deadline of its own.
+            self.active = Instant::now();
+            return Poll::Pending;
+        }
+        self.timer.poll_passed(cx, self.active + self.timeout).map(|()| Event::TimedOut)
+    }
+
+    /// Moves the body on.
+    fn feed(&mut self, cx: &mut Context<'_>, request: &Request) -> Result<(), BodyError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        let fed = input.poll(cx);
+        if input.has_moved() || fed.is_ready() {
+            self.active = Instant::now();
+        }
+        match fed {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) => self.close_input(),
+            Poll::Ready(Err(Stopped::Script(error))) => self.refuse_input(request, &error),
+            Poll::Ready(Err(Stopped::Body(error))) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn close_input(&mut self) {
+        if let Some(input) = self.input.take() {
+            self.body_start = input.into_kept();
+        }
+    }
+
+    /// The script reads no further; that is its right.
+    fn refuse_input(&mut self, request: &Request, error: &io::Error) {
+        self.close_input();
+        let text = format!("AH02651: Error writing request body to script {}", request.filename);
+        request.log_os(self.module, Level::Error, error, text);
+    }
+
+    fn poll_errors(&mut self, cx: &mut Context<'_>, request: &Request) {
+        let mut piece = Vec::new();
+        while let Some(errors) = &mut self.stderr {
+            piece.clear();
+            piece.reserve(FIRST_PIECE);
+            match errors.pipe.poll_read(cx, &mut piece) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(read)) if read > 0 => {
+                    self.active = Instant::now();
+                    errors.line.extend_from_slice(&piece);
+                    let lines = take_lines(&mut errors.line);
+                    lines.iter().for_each(|line| self.complain(request, line));
+                }
+                Poll::Ready(_) => {
+                    let last = std::mem::take(&mut errors.line);
+                    self.stderr = None;
+                    if !last.is_empty() {
+                        self.complain(request, &last);
+                    }
+                }
+            }
+        }
+    }
+
+    fn complain(&self, request: &Request, line: &[u8]) {
+        let text = from_bytes(line);
+        complain(request, self.module, "AH01215", self.log.as_ref(), request.status, &text);
+    }
+
+    /// It has closed its outputs: its process is about to be gone.
+    fn end(&mut self, request: &Request) {
+        match &self.input {
+            Some(input) if !input.is_starving() => {
+                self.refuse_input(request, &io::Error::from_raw_os_error(BROKEN_PIPE));
+            }
+            _ => self.close_input(),
+        }
+        if let Some(process) = self.process.take() {
+            process.leave();
+        }
+    }
+}
+
+/// `EPIPE`
+const BROKEN_PIPE: i32 = 32;
+
+/// Writes what is wrong with a script to the error log, and to the script log if there is one.
+pub(crate) fn complain(
+    request: &Request,
+    module: &'static str,
+    number: &str,
+    log: Option<&ScriptLog>,
+    status: u16,
+    text: &str,
+) {
+    request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.filename));
+    if let Some(log) = log {
+        log.error(request, status, text);
+    }
+}
+
+/// Takes the whole lines out of `buffer`, without their ends; what is too long for a line is cut.
+fn take_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    loop {
+        let window = &buffer[..buffer.len().min(ERROR_LINE_MAX)];
+        let (end, next) = match window.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (end, end + 1),
+            None if window.len() == ERROR_LINE_MAX => (ERROR_LINE_MAX, ERROR_LINE_MAX),
+            None => return lines,
+        };
+        let mut line: Vec<u8> = buffer.drain(..next).take(end).collect();
+        if line.last() == Some(&b'\r') && next > end {
+            line.pop();
+        }
+        lines.push(line);
+    }
+}
+
+/// The output of a script as the body of an answer, sent as it comes.
+pub(crate) struct Output {
+    pub(crate) script: Script,
+    /// What the error log speaks of, while the request itself goes its way.
+    pub(crate) speaker: Box<Request>,
+    /// How much is still promised, where the script's own `Content-Length` is trusted.
+    pub(crate) promised: Option<u64>,
+}
+
+impl Output {
+    /// No more than was promised, if anything was.
+    fn take(&mut self) -> Bytes {
+        let mut piece = Bytes::from(std::mem::take(&mut self.script.output));
+        if let Some(left) = &mut self.promised {
+            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= piece.len() as u64;
+        }
+        piece
+    }
+}
+
+impl Stream for Output {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move {
+            // The time that the client took is not the script's.
+            self.script.active = Instant::now();
+            loop {
+                let piece = self.take();
+                if !piece.is_empty() {
+                    return Some(Ok(piece));
+                }
+                match self.script.next(&self.speaker).await {
+                    Event::Output => {}
+                    Event::Ended if self.promised.is_some_and(|left| left > 0) => {
+                        return Some(Err(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    Event::Ended => return None,
+                    event => {
+                        let status = fail(&self.speaker, self.script.module, event);
+                        return Some(Err(io::Error::other(format!("status {status}"))));
+                    }
+                }
+            }
+        })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.promised
+    }
+}
+
+/// Logs why there will be no more output. Returns the status for an answer that has not begun.
+pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16 {
+    match event {
+        Event::TimedOut => {
+            let text = format!("AH01220: Timeout waiting for output from CGI script {}", request.filename);
+            request.log(module, Level::Warn, text);
+            504
+        }
+        Event::Body(error) => {
+            let text = "AH01225: Error reading request entity data";
+            match error {
+                BodyError::Timeout => {
+                    // Apache's own number for it.
+                    let error = io::Error::other("(70007)The timeout specified has expired");
+                    request.log_os(module, Level::Error, &error, text);
+                }
+                _ => request.log(module, Level::Error, text),
+            }
+            error.status()
+        }
+        Event::Output | Event::Ended => 500,
+    }
+}
+
+/// An output that is all there, as a body. A stream, because ranges are not for what a script makes.
+pub(crate) struct Whole {
+    bytes: Option<Bytes>,
+    length: u64,
+}
+
+impl Whole {
+    pub(crate) fn new(bytes: Vec<u8>) -> Whole {
+        Whole { length: bytes.len() as u64, bytes: Some(bytes.into()) }
+    }
+
+    /// The length of a body that is not sent.
+    pub(crate) fn unsent(length: u64) -> Whole {
+        Whole { length, bytes: None }
+    }
+}
+
+impl Stream for Whole {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(std::future::ready(self.bytes.take().map(Ok)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_standard_error() {
+        let mut buffer = b"one\r\ntwo\n\nthree\r".to_vec();
+        assert_eq!(take_lines(&mut buffer), [&b"one"[..], b"two", b""]);
+        assert_eq!(buffer, b"three\r");
+        let mut buffer = vec![b'a'; 2 * ERROR_LINE_MAX + 1];
+        let lengths: Vec<_> = take_lines(&mut buffer).iter().map(Vec::len).collect();
+        assert_eq!((lengths, buffer.len()), (vec![ERROR_LINE_MAX; 2], 1));
+    }
+}

@@ -1,0 +1,112 @@
+//! `ScriptLog`: a file that shows what scripts that failed were asked and what they answered.
+
+use std::io::Write as _;
+
+use http::text::to_bytes;
+use server::Request;
+use server::paths::c_path;
+
+/// Where and how much is logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptLog {
+    /// The file.
+    pub path: String,
+    /// Once it is longer, nothing more is written (`ScriptLogLength`).
+    pub length_max: u64,
+    /// How much of the body of a `POST` or `PUT` request is written (`ScriptLogBuffer`).
+    pub body_max: usize,
+}
+
+/// What a script that failed was given, and what it said.
+pub(crate) struct Failure<'a> {
+    pub(crate) status: u16,
+    /// The beginning of the request's body.
+    pub(crate) body: &'a [u8],
+    /// The line of its header at which it failed.
+    pub(crate) line: &'a str,
+    /// What came after that.
+    pub(crate) output: &'a [u8],
+}
+
+impl ScriptLog {
+    /// Writes what is wrong with a script.
+    pub(crate) fn error(&self, request: &Request, status: u16, text: &str) {
+        let mut entry = heading(request, status);
+        entry.extend_from_slice(b"%error\n");
+        entry.extend_from_slice(&to_bytes(text));
+        entry.push(b'\n');
+        self.write(&entry);
+    }
+
+    /// Writes what a script that failed was asked and what it answered.
+    pub(crate) fn failure(&self, request: &Request, failure: &Failure<'_>) {
+        let mut entry = heading(request, failure.status);
+        entry.extend_from_slice(b"%request\n");
+        fields(&mut entry, request.headers().iter().map(|(name, value)| (name.as_ref(), value.as_ref())));
+        if matches!(&*request.method, "POST" | "PUT") && !failure.body.is_empty() {
+            entry.push(b'\n');
+            entry.extend_from_slice(failure.body);
+            entry.push(b'\n');
+        }
+        entry.extend_from_slice(b"%response\n");
+        fields(&mut entry, request.err_headers_out.iter());
+        if !failure.line.is_empty() {
+            entry.extend_from_slice(&to_bytes(failure.line));
+            entry.push(b'\n');
+        }
+        if !failure.output.is_empty() {
+            entry.extend_from_slice(b"%stdout\n");
+            entry.extend_from_slice(failure.output);
+            entry.push(b'\n');
+        }
+        self.write(&entry);
+    }
+
+    /// A log that is full or cannot be written is no reason to fail a request.
+    fn write(&self, entry: &[u8]) {
+        let Some(path) = c_path(&self.path) else { return };
+        if sys::file::stat(&path).is_ok_and(|meta| meta.size > self.length_max) {
+            return;
+        }
+        if let Ok(file) = sys::file::open_append(&path, 0o666) {
+            let _ = std::fs::File::from(file).write_all(entry);
+        }
+    }
+}
+
+fn heading(request: &Request, status: u16) -> Vec<u8> {
+    let now = sys::time::realtime().as_secs() as i64;
+    let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let text = format!(
+        "%% [{}] {} {}{args} {}\n%% {status} {}\n",
+        clock(now + i64::from(sys::time::local_offset(now))),
+        request.method,
+        request.uri,
+        request.protocol(),
+        request.filename
+    );
+    to_bytes(&text).into_owned()
+}
+
+/// `Sat Nov 21 21:47:26 2026`, made of `Sat, 21 Nov 2026 21:47:26 GMT`.
+fn clock(seconds: i64) -> String {
+    let date = http::date::http_date(seconds);
+    let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&date[range]).into_owned();
+    format!("{} {} {} {} {}", part(0..3), part(8..11), part(5..7), part(17..25), part(12..16))
+}
+
+fn fields<'a>(entry: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (name, value) in fields {
+        entry.extend_from_slice(&to_bytes(&format!("{name}: {value}\n")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(clock(1_795_297_646), "Sat Nov 21 21:47:26 2026");
+    }
+}
