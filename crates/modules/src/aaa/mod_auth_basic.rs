@@ -214,7 +214,7 @@ fn fake(request: &mut Request) -> Flow {
     }
     let plain = http::text::to_bytes(&parts.join(":")).into_owned();
     let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain));
-    request.log("auth_basic", Level::Debug, format!("AH02457: AuthBasicFake: \"Authorization: {value}\""));
+    request.log("auth_basic", Level::Info, format!("AH02457: AuthBasicFake: \"Authorization: {value}\""));
     request.headers_mut().set("Authorization", value);
     Flow::Ok
 }

@@ -5,17 +5,30 @@
 //! message: traditional crypt (13 characters, of which only 8 of the password count) and yescrypt above all.
 //!
 //! A check takes as long as whoever stored the password wanted it to take, and the worker that makes it does nothing
-//! else meanwhile. [`BCRYPT_COST_MAX`] and [`SHA_ROUNDS_MAX`] bound that to about a second.
+//! else meanwhile; in `percore` all connections of its process wait. [`BCRYPT_COST_MAX`] and [`SHA_ROUNDS_MAX`] bound
+//! that to a fraction of a second, and what was right once is remembered, so that only the first of a browser's many
+//! requests takes so long.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use md5::{Digest, Md5};
 use sha_crypt::PasswordVerifier;
+use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// The highest cost of bcrypt: about a second. The default of `htpasswd -B` is 5; each step more takes twice the time.
-const BCRYPT_COST_MAX: u32 = 14;
-/// The highest number of rounds of SHA-crypt: below a second. The default of `htpasswd -2` and `-5` is 5000.
-const SHA_ROUNDS_MAX: u64 = 1_000_000;
+/// The highest cost of bcrypt: a third of a second. The default of `htpasswd -B` is 5; each step more takes twice the
+/// time.
+const BCRYPT_COST_MAX: u32 = 12;
+/// The highest number of rounds of SHA-crypt: a third of a second. The default of `htpasswd -2` and `-5` is 5000.
+const SHA_ROUNDS_MAX: u64 = 500_000;
+/// How long a right password is remembered after its check.
+const REMEMBERED: Duration = Duration::from_secs(300);
+/// More remembered passwords than this are forgotten all at once.
+const REMEMBERED_MAX: usize = 4096;
 
 /// Why a password cannot be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +44,7 @@ impl Unusable {
     pub(super) fn text(self) -> &'static str {
         match self {
             Unusable::Format => "in a format that this server does not know (use htpasswd -B, -m, -2, -5 or -s)",
-            Unusable::Cost => "at a cost that would stop this worker for more than a second (use htpasswd -B -C 10)",
+            Unusable::Cost => "at a cost that would stop this worker for too long (use htpasswd -B -C 10)",
         }
     }
 }
@@ -45,6 +58,18 @@ pub(super) fn is_right(password: &[u8], stored: &str) -> Result<bool, Unusable> 
     let Some((kind, rest)) = stored.strip_prefix('$').and_then(|rest| rest.split_once('$')) else {
         return Err(Unusable::Format);
     };
+    let remembered = remembered_as(password, stored);
+    if is_remembered(&remembered) {
+        return Ok(true);
+    }
+    let right = check(password, stored, kind, rest)?;
+    if right {
+        remember(remembered);
+    }
+    Ok(right)
+}
+
+fn check(password: &[u8], stored: &str, kind: &str, rest: &str) -> Result<bool, Unusable> {
     match kind {
         "apr1" | "1" => {
             let (salt, digest) = rest.split_once('$').ok_or(Unusable::Format)?;
@@ -70,6 +95,39 @@ pub(super) fn is_right(password: &[u8], stored: &str) -> Result<bool, Unusable> 
         }
         _ => Err(Unusable::Format),
     }
+}
+
+/// What stands for a password and how it is stored: a digest with a secret of this process, of no use to anybody who
+/// does not read its memory. Another password in the file gives another digest, so nothing is remembered for too long.
+type Mark = [u8; 32];
+
+static SECRET: LazyLock<[u64; 4]> = LazyLock::new(|| {
+    let random = RandomState::new();
+    [0, 1, 2, 3].map(|part| random.hash_one(part))
+});
+static RIGHT: LazyLock<Mutex<HashMap<Mark, Instant>>> = LazyLock::new(Mutex::default);
+
+fn remembered_as(password: &[u8], stored: &str) -> Mark {
+    let mut digest = Sha256::new();
+    SECRET.iter().for_each(|part| digest.update(part.to_ne_bytes()));
+    // The length keeps the two apart.
+    digest.update(stored.len().to_ne_bytes());
+    digest.update(stored);
+    digest.update(password);
+    digest.finalize().into()
+}
+
+fn is_remembered(mark: &Mark) -> bool {
+    let right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    right.get(mark).is_some_and(|when| when.elapsed() < REMEMBERED)
+}
+
+fn remember(mark: Mark) {
+    let mut right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    if right.len() >= REMEMBERED_MAX {
+        right.clear();
+    }
+    right.insert(mark, Instant::now());
 }
 
 /// Whether two texts are the same; takes as long for every text of that length.
@@ -152,6 +210,7 @@ mod tests {
             ("", EMPTY_APR1),
         ] {
             assert_eq!(is_right(password.as_bytes(), stored), Ok(true), "{stored}");
+            assert_eq!(is_right(password.as_bytes(), stored), Ok(true), "again: {stored}");
             assert_eq!(is_right(b"bad", stored), Ok(false), "{stored}");
         }
     }
@@ -168,7 +227,7 @@ mod tests {
             ("PYj.I5rcTK8h2", Format),
             ("$y$j9T$x$y", Format),
             ("$2x$05$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Format),
-            ("$2y$15$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Cost),
+            ("$2y$13$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Cost),
             ("$2y$05$short", Format),
             ("$apr1$nosalt", Format),
             ("$5$rounds=999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8KXfu2Z..TdYqIv8vYPomftyQIBHa4", Cost),
