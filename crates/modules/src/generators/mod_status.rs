@@ -4,6 +4,7 @@
 
 mod number;
 mod page;
+mod workers;
 
 use conf::values::atoi;
 use conf::{Face, Level};
@@ -170,6 +171,21 @@ impl Counts {
         }
         counts
     }
+}
+
+/// A text of a client or of the configuration as a text of the page.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Directives against Apache's messages, bodies in both directions.
+
 use std::io::{Read, Write};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,3 +1,5 @@
+//! Directives against Apache's messages, chains and their merging.
+
 use super::*;
 use crate::testing::{apply, check};
 

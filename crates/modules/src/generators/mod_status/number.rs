@@ -29,6 +29,11 @@ pub(super) fn general(value: f64, digits: usize) -> String {
     }
 }
 
+/// Hundredths of seconds as seconds.
+pub(super) fn seconds(ticks: u64) -> String {
+    general(ticks as f64 / 100.0, 6)
+}
+
 const KIB: f64 = 1024.0;
 
 /// A number of bytes.

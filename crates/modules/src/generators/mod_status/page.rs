@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use seam::scoreboard::{Life, Process, Snapshot, State, Worker};
+use seam::scoreboard::{Life, Snapshot, State};
 
-use super::number::{bytes, date, general, kilobytes, span};
-use super::{Counts, Facts};
+use super::number::{bytes, date, general, kilobytes, seconds, span};
+use super::{Counts, Facts, escape, workers};
 
 /// `?auto`: a line for each value.
 pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
@@ -82,15 +82,8 @@ pub(super) fn html(facts: &Facts, board: &Snapshot, no_table: bool, signature: &
                  <code>ExtendedStatus On</code> directive.\n",
             );
         }
-        (true, true) => {
-            out.push_str("<hr /><h2>Server Details</h2>\n\n");
-            each(board, |process, worker| details(&mut out, facts, process, worker));
-        }
-        (true, false) => {
-            out.push_str(TABLE);
-            each(board, |process, worker| row(&mut out, facts, process, worker));
-            out.push_str(LEGEND);
-        }
+        (true, true) => workers::list(&mut out, facts, board),
+        (true, false) => workers::table(&mut out, facts, board),
     }
     if !signature.is_empty() {
         let _ = write!(out, "<hr />\n{}", signature.strip_prefix("<hr>\n").unwrap_or(signature));
@@ -105,11 +98,6 @@ const LINE: usize = 64;
 fn dates(facts: &Facts, board: &Snapshot) -> (String, String) {
     let text = |micros: u64| date(i64::try_from(micros / 1_000_000).unwrap_or(0));
     (text(facts.now), text(board.restarted))
-}
-
-/// Hundredths of seconds as seconds.
-fn seconds(ticks: u64) -> String {
-    general(ticks as f64 / 100.0, 6)
 }
 
 /// CPU time used of the time passed, in per cent.
@@ -280,127 +268,6 @@ fn pids(out: &mut String, board: &Snapshot) {
     out.push_str("\n</pre>\n");
 }
 
-/// Every worker that has something to tell.
-fn each(board: &Snapshot, mut tell: impl FnMut(&Process, &Worker)) {
-    for process in &board.processes {
-        for worker in &process.workers {
-            if worker.accesses[2] > 0 || !matches!(worker.state, State::Ready | State::Dead) {
-                tell(process, worker);
-            }
-        }
-    }
-}
-
-/// Seconds since a worker was last used.
-fn idle_for(facts: &Facts, worker: &Worker) -> u64 {
-    if worker.used == 0 { 0 } else { facts.now.saturating_sub(worker.used) / 1_000_000 }
-}
-
-fn pid(process: &Process, worker: &Worker) -> String {
-    if worker.state == State::Dead { "-".into() } else { process.pid.to_string() }
-}
-
-fn row(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) {
-    let [connection, own, slot] = worker.accesses;
-    let letter = worker.state.letter();
-    let state = match worker.state {
-        State::Ready | State::Dead | State::Graceful | State::IdleCleanup => letter.to_string(),
-        _ => format!("<b>{letter}</b>"),
-    };
-    let cpu = process.cpu.iter().sum::<u64>() as f64 / 1e6;
-    let [connection_bytes, own_bytes, slot_bytes] = worker.bytes.map(|bytes| bytes as f64 / 1024.0);
-    let _ = write!(
-        out,
-        "<tr><td><b>{}-{}</b></td><td>{}</td><td>{connection}/{own}/{slot}</td><td>{state}\n</td><td>{cpu:.2}</td>\
-         <td>{}</td><td>{}</td><td>{}</td><td>{connection_bytes:.1}</td><td>{:.2}</td><td>{:.2}\n</td><td>{}</td>\
-         <td>{}</td><td nowrap>{}</td><td nowrap>{}</td></tr>\n\n",
-        process.slot,
-        process.generation,
-        pid(process, worker),
-        idle_for(facts, worker),
-        worker.took / 1000,
-        worker.duration / 1000,
-        own_bytes / 1024.0,
-        slot_bytes / 1024.0,
-        escape(&worker.client),
-        escape(&worker.protocol.to_ascii_lowercase()),
-        escape(&worker.vhost),
-        request(facts, worker)
-    );
-}
-
-fn details(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) {
-    let [connection, own, slot] = worker.accesses;
-    let state = match worker.state {
-        State::Ready => "Ready",
-        State::Starting => "Starting",
-        State::Read => "<b>Read</b>",
-        State::Write => "<b>Write</b>",
-        State::KeepAlive => "<b>Keepalive</b>",
-        State::Log => "<b>Logging</b>",
-        State::Dns => "<b>DNS lookup</b>",
-        State::Closing => "<b>Closing</b>",
-        State::Dead => "Dead",
-        State::Graceful => "Graceful",
-        State::IdleCleanup => "Dying",
-    };
-    let [user, system, children_user, children_system] = process.cpu.map(|micros| seconds(micros / 10_000));
-    let _ = write!(
-        out,
-        "<b>Server {}-{}</b> ({}): {connection}|{own}|{slot} [{state}] \
-         u{user} s{system} cu{children_user} cs{children_system}\n {} {} {}({}|{}|{})\n \
-         <i>{} {{{}}}</i> <i>({})</i> <b>[{}]</b><br />\n\n",
-        process.slot,
-        process.generation,
-        pid(process, worker),
-        idle_for(facts, worker),
-        worker.took / 1000,
-        worker.duration / 1000,
-        bytes(worker.bytes[0]),
-        bytes(worker.bytes[1]),
-        bytes(worker.bytes[2]),
-        escape(&worker.client),
-        request(facts, worker),
-        escape(&worker.protocol.to_ascii_lowercase()),
-        escape(&worker.vhost)
-    );
-}
-
-/// Bytes of a request line that are shown.
-const REQUEST: usize = 63;
-
-/// The beginning of the request line, or its end; whatever a client put into it, it stays a text.
-fn request(facts: &Facts, worker: &Worker) -> String {
-    let count = worker.request.chars().count();
-    let skip = if facts.tail { count.saturating_sub(REQUEST) } else { 0 };
-    let mut out = String::new();
-    for c in worker.request.chars().skip(skip).take(REQUEST) {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            ' '..='~' => out.push(c),
-            _ => http::text::to_bytes(c.encode_utf8(&mut [0; 4])).iter().for_each(|byte| {
-                let _ = write!(out, "\\x{byte:02x}");
-            }),
-        }
-    }
-    escape(&out)
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 const KEY: &str = "</pre>\n<p>Scoreboard Key:<br />
 \"<b><code>_</code></b>\" Waiting for Connection, 
 \"<b><code>S</code></b>\" Starting up, 
@@ -414,24 +281,4 @@ const KEY: &str = "</pre>\n<p>Scoreboard Key:<br />
 \"<b><code>I</code></b>\" Idle cleanup of worker, 
 \"<b><code>.</code></b>\" Open slot with no current process<br />
 </p>
-";
-
-const TABLE: &str = "\n\n<table border=\"0\"><tr><th>Srv</th><th>PID</th><th>Acc</th><th>M</th><th>CPU
-</th><th>SS</th><th>Req</th><th>Dur</th><th>Conn</th><th>Child</th><th>Slot</th><th>Client</th><th>Protocol</th>\
-<th>VHost</th><th>Request</th></tr>\n\n";
-
-const LEGEND: &str = "</table>
- <hr /> <table>
- <tr><th>Srv</th><td>Child Server number - generation</td></tr>
- <tr><th>PID</th><td>OS process ID</td></tr>
- <tr><th>Acc</th><td>Number of accesses this connection / this child / this slot</td></tr>
- <tr><th>M</th><td>Mode of operation</td></tr>
-<tr><th>CPU</th><td>CPU usage, number of seconds</td></tr>
-<tr><th>SS</th><td>Seconds since beginning of most recent request</td></tr>
- <tr><th>Req</th><td>Milliseconds required to process most recent request</td></tr>
- <tr><th>Dur</th><td>Sum of milliseconds required to process all requests</td></tr>
- <tr><th>Conn</th><td>Kilobytes transferred this connection</td></tr>
- <tr><th>Child</th><td>Megabytes transferred this child</td></tr>
- <tr><th>Slot</th><td>Total megabytes transferred this slot</td></tr>
- </table>
 ";

@@ -1,3 +1,5 @@
+//! The status page against what was captured of Apache.
+
 use seam::scoreboard::{Life, Process, Worker};
 
 use super::*;
