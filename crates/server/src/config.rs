@@ -209,6 +209,7 @@ pub fn load(
     software: impl Fn(crate::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
 ) -> Result<Loaded, (Error, Vec<Notice>, Vec<conf::read::Included>)> {
+    crate::log::new_configuration();
     let mut reader = Reader::new(host.clone(), language);
     let tree = match read(&mut reader, sources) {
         Ok(tree) => tree,

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::paths::c_path;
@@ -22,11 +22,15 @@ const TOGETHER_MAX: usize = 4096;
 pub struct LogFile {
     target: String,
     fd: OnceLock<OwnedFd>,
+    /// The number of the program in [`PROGRAMS`].
+    program: OnceLock<u64>,
     kept: Mutex<Vec<u8>>,
 }
 
-/// All open log files of this process, for [`flush_all`], by target: equal targets are one file.
-static FILES: Mutex<Option<HashMap<String, Weak<LogFile>>>> = Mutex::new(None);
+/// All open log files of this process, for [`flush_all`]: equal targets of one configuration are one file.
+static FILES: Mutex<Option<HashMap<(u64, String), Weak<LogFile>>>> = Mutex::new(None);
+/// The configuration that names files now.
+static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 /// Whether any file has lines kept back.
 static KEPT: AtomicBool = AtomicBool::new(false);
 /// The programs that run, with the end of the pipe they read: should one die, another gets the same end.
@@ -34,6 +38,7 @@ static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct Program {
+    number: u64,
     pid: sys::process::Pid,
     command: String,
     reads: Arc<OwnedFd>,
@@ -44,11 +49,17 @@ impl LogFile {
     pub fn named(target: &str) -> Arc<LogFile> {
         let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
         let files = files.get_or_insert_default();
-        if let Some(file) = files.get(target).and_then(Weak::upgrade) {
+        let key = (CONFIGURATION.load(Ordering::Relaxed), target.to_string());
+        if let Some(file) = files.get(&key).and_then(Weak::upgrade) {
             return file;
         }
-        let file = Arc::new(LogFile { target: target.to_string(), fd: OnceLock::new(), kept: Mutex::new(Vec::new()) });
-        files.insert(target.to_string(), Arc::downgrade(&file));
+        let file = Arc::new(LogFile {
+            target: target.to_string(),
+            fd: OnceLock::new(),
+            program: OnceLock::new(),
+            kept: Mutex::new(Vec::new()),
+        });
+        files.insert(key, Arc::downgrade(&file));
         file
     }
 
@@ -63,7 +74,11 @@ impl LogFile {
             return Ok(());
         }
         let fd = match self.target.strip_prefix('|') {
-            Some(command) => start(command)?,
+            Some(command) => {
+                let (number, fd) = start(command)?;
+                let _ = self.program.set(number);
+                fd
+            }
             None => {
                 let path = c_path(&self.target).ok_or(io::ErrorKind::InvalidInput)?;
                 sys::file::open_append(&path, 0o644)?
@@ -115,6 +130,25 @@ impl LogFile {
     }
 }
 
+impl Drop for LogFile {
+    /// A program whose pipe is closed ends, and shall not be started again.
+    fn drop(&mut self) {
+        self.flush();
+        if let Some(number) = self.program.get() {
+            let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+            programs.retain(|program| program.number != *number);
+        }
+    }
+}
+
+/// From now on files are named anew: what a restarted server writes to is opened by its names again, which may have been
+/// given to other files since (log rotation).
+pub(crate) fn new_configuration() {
+    CONFIGURATION.fetch_add(1, Ordering::Relaxed);
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    files.get_or_insert_default().retain(|_, file| file.strong_count() > 0);
+}
+
 /// Writes what is kept back. Called when the process is about to wait.
 pub fn flush_all() {
     if !KEPT.swap(false, Ordering::Relaxed) {
@@ -126,14 +160,16 @@ pub fn flush_all() {
     }
 }
 
-/// Starts a program and returns the end of the pipe to write to.
-fn start(command: &str) -> io::Result<OwnedFd> {
+/// Starts a program and returns its number and the end of the pipe to write to.
+fn start(command: &str) -> io::Result<(u64, OwnedFd)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
     let (reads, writes) = io::pipe()?;
     let reads = Arc::new(OwnedFd::from(reads));
     let pid = spawn(command, &reads)?;
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-    programs.push(Program { pid, command: command.to_string(), reads });
-    Ok(writes.into())
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    programs.push(Program { number, pid, command: command.to_string(), reads });
+    Ok((number, writes.into()))
 }
 
 /// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs).

@@ -7,6 +7,7 @@ mod format;
 use conf::{Level, Setting};
 
 pub use error::{ErrorLog, MainLog, os_prefix};
+pub(crate) use file::new_configuration;
 pub use file::{LogFile, flush_all, reaped};
 pub use format::Format;
 
