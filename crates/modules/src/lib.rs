@@ -38,6 +38,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_deflate::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_reqtimeout::MODULE,
+    &generators::mod_autoindex::MODULE,
     &generators::mod_status::MODULE,
     &mappers::mod_alias::MODULE,
     &generators::mod_cgi::MODULE,

@@ -146,6 +146,12 @@ impl Request {
         })
     }
 
+    /// Makes the answer of what a look-up found, to stand inside another one (a header of a listing, an include). `Err`:
+    /// the status that says why there is none.
+    pub async fn answer(&mut self) -> Result<crate::response::Body, u16> {
+        process::inner(self).await
+    }
+
     /// Goes on as what a look-up found: the same answer as if it had been asked for (`DirectoryIndex`, MultiViews).
     pub fn become_found(&mut self, found: Found) {
         let found = *found;

@@ -175,7 +175,8 @@ pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
         method_allowed(request)?;
     }
     all(request, |hooks| &hooks.header_parser)?;
-    if request.uri != "*" {
+    // `OPTIONS *` names nothing that could be refused, and TRACE shows the client only what it sent.
+    if request.uri != "*" && request.method != "TRACE" {
         check(request)?;
     }
     if let Flow::Status(status) = first(request, |hooks| &hooks.type_checker) {
@@ -240,6 +241,27 @@ fn handle(request: &mut Request, place: usize) -> Handled {
         }
     }
     Handled::Answer(Answer::Status(500))
+}
+
+/// Asks the handlers for what is to stand inside another answer, its filters applied. `Err`: there is none, with the
+/// status that says why.
+pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
+    let mut handled = handle(request, 0);
+    let answer = loop {
+        match handled {
+            Handled::Answer(answer) => break answer,
+            Handled::Later(handler, place) => match handler(request).await {
+                Answer::Declined => handled = handle(request, place + 1),
+                answer => break answer,
+            },
+        }
+    };
+    match answer {
+        Answer::Body(body) => Ok(Chain::of(request).run(request, body).await),
+        Answer::Status(status) => Err(status),
+        // What goes elsewhere, or speaks to the client itself, cannot be a part of a page.
+        Answer::Redirect { .. } | Answer::Raw(_) | Answer::Declined => Err(500),
+    }
 }
 
 /// The request as it was received (RFC 9110 section 9.3.8).

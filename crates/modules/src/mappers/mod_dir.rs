@@ -116,8 +116,11 @@ fn directory(request: &mut Request) -> Flow {
             return Flow::Ok;
         }
         match found.status {
-            // The index sends the client elsewhere, or asks who it is: so does the directory.
-            status @ (300..=399 | 401) => {
+            // The index sends the client elsewhere, asks who it is, or lists its variants: so does the directory.
+            status @ (300..=399 | 401 | 406) => {
+                for (name, value) in found.notes.iter() {
+                    request.notes.set(name.to_string(), value);
+                }
                 request.headers_out.extend(&found.headers_out);
                 request.err_headers_out.extend(&found.err_headers_out);
                 return Flow::Status(status);
@@ -129,6 +132,8 @@ fn directory(request: &mut Request) -> Flow {
     if let Some(status) = error {
         return Flow::Status(status);
     }
+    // For the message of mod_autoindex.
+    request.notes.set("dir-index-names", conf.index.get().unwrap_or(&default).join(","));
     fallback(request)
 }
 

@@ -22,6 +22,7 @@ use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
 use self::accept::{Media, SCRIPT, Terms, Wishes};
 use self::map::Map;
 use self::select::{Choice, Chosen, Encoded, Variant};
+use crate::metadata::mod_mime::unclaimed;
 use crate::row;
 
 /// The module.
@@ -33,10 +34,6 @@ pub static MODULE: Module = Module {
         Hook::Handler(Order::Middle, Handler::Now(type_map)),
     ],
 };
-
-/// The note in which mod_mime leaves the parts of a file name that mean nothing to it, the base name first, separated
-/// by slashes. A name in which nothing meant anything has no such note.
-pub const MIME_EXCEPTIONS: &str = "ap-mime-exceptions-list";
 
 const MAP_TYPE: &str = "application/x-type-map";
 
@@ -106,12 +103,6 @@ struct Offer {
     multiviews: bool,
 }
 
-/// A choice that was made: which variant, and whether other variants are the client's business too.
-struct Decision {
-    best: usize,
-    transparent: bool,
-}
-
 impl Offer {
     /// The length of a variant; the file is asked if nobody else knows.
     fn length(&self, index: usize) -> Option<u64> {
@@ -120,8 +111,8 @@ impl Offer {
         variant.length.or_else(|| ask().map(|meta| meta.len()))
     }
 
-    /// Chooses, and says so in the fields of the answer. `Err`: the answer is this status.
-    fn decide(&self, request: &mut Request, scripts: bool) -> Result<Decision, u16> {
+    /// Chooses a variant, and says so in the fields of the answer. `Err`: the answer is this status.
+    fn decide(&self, request: &mut Request, scripts: bool) -> Result<usize, u16> {
         let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
         let transparent = matches!(&*request.method, "GET" | "HEAD")
             && request.path_info.is_empty()
@@ -155,7 +146,7 @@ impl Offer {
                     request.err_headers_out.set("Content-Location", name);
                 }
                 report::set_fields(request, self, terms.alternates, transparent.then_some("choice"));
-                Ok(Decision { best, transparent })
+                Ok(best)
             }
             _ => {
                 report::set_fields(request, self, true, transparent.then_some("list"));
@@ -220,7 +211,7 @@ fn choose_file(request: &mut Request) -> Flow {
     let scripts =
         !matches!(&*request.method, "GET" | "HEAD") || request.args.is_some() || !request.path_info.is_empty();
     let best = match offer.decide(request, scripts) {
-        Ok(decision) => decision.best,
+        Ok(best) => best,
         Err(status) => return Flow::Status(status),
     };
     let found = if offer.multiviews {
@@ -299,9 +290,8 @@ fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
 /// Whether the parts of a name that have no meaning are parts of the wanted name, in the same order: of `index.html.foo`
 /// nobody knows what it is.
 fn fits(found: &Request, wanted: &str) -> bool {
-    let Some(unknown) = found.notes.get(MIME_EXCEPTIONS) else { return false };
     let mut wanted = wanted.split('.');
-    unknown.split('/').all(|part| wanted.any(|have| have == part))
+    unclaimed(found).is_some_and(|parts| parts.iter().all(|part| wanted.any(|have| have == part)))
 }
 
 fn variant(found: &Request, name: String) -> Option<Variant> {
@@ -346,7 +336,7 @@ fn type_map(request: &mut Request) -> Answer {
         return Answer::Declined;
     }
     let (path, dir) = (request.filename.clone(), dir_name(&request.filename).to_string());
-    let decided = from_map(request, &path, &dir).and_then(|offer| Ok((offer.decide(request, false)?.best, offer)));
+    let decided = from_map(request, &path, &dir).and_then(|offer| Ok((offer.decide(request, false)?, offer)));
     let (best, offer) = match decided {
         Ok(decided) => decided,
         Err(status) => return Answer::Status(status),

@@ -181,8 +181,9 @@ impl<'a> Findings<'a> {
             let extension = lower(extension);
             let said = conf.extensions.get(&extension);
             let said = |what| said.and_then(|said| said.get(what));
-            // An empty type is one that was removed, with that of `mime.types`.
-            found.name = said(Trait::Type).or_else(|| types?.get(&extension)).or(found.name);
+            // An empty type is one that was removed, with that of `mime.types`: the extension says nothing any more.
+            let name = said(Trait::Type).or_else(|| types?.get(&extension)).filter(|name| !name.is_empty());
+            found.name = name.or(found.name);
             found.charset = said(Trait::Charset).or(found.charset);
             found.handler = said(Trait::Handler).or(found.handler);
             found.encodings.extend(said(Trait::Encoding));
@@ -205,7 +206,6 @@ fn find_type(request: &mut Request) -> Flow {
     let found = Findings::of(&examined(request, conf), conf, types);
     match (found.name, found.charset) {
         (None, _) => {}
-        (Some(""), _) => request.content_type = None,
         (Some(name), None) if !name.contains(';') => request.set_content_type(name.to_string()),
         (Some(name), charset) => request.set_content_type(with_charset(name, charset)),
     }

@@ -1,0 +1,307 @@
+//! What stands in a listing: which files, with which icons and descriptions, in which order.
+
+use std::cmp::Ordering;
+use std::fs::ReadDir;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
+use conf::{Level, Merge, Stacked};
+use http::text::{from_bytes, to_bytes};
+use server::Request;
+use server::paths::{base_name, os_path};
+
+use super::IndexDir;
+use super::options::{FANCY, FOLDERS_FIRST, IGNORE_CASE, SCAN_TITLES, SHOW_FORBIDDEN, TABLE, VERSION_SORT};
+use super::query::{Key, Query};
+use super::sort::{natural, sort_by};
+
+/// What an `AddIcon` or its like goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Path,
+    Type,
+    Encoding,
+    Ignore,
+}
+
+/// An icon, an alternative text, or a name to be ignored, and the files it is for.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    kind: Kind,
+    to: String,
+    path: String,
+    data: Arc<str>,
+}
+
+/// Stands for directories, and for the space above the icons.
+const DIRECTORY: &str = "^^DIRECTORY^^";
+pub(super) const BLANK: &str = "^^BLANKICON^^";
+
+impl Item {
+    /// `path` is where it was written.
+    pub(super) fn new(kind: Kind, to: &str, path: &str, data: &str) -> Item {
+        let to = match kind {
+            Kind::Path if to == "**DIRECTORY**" => format!("*{DIRECTORY}"),
+            // A name without wildcards is the end of a path.
+            Kind::Path if !fnmatch::is_wildcard(to) => format!("*{to}"),
+            Kind::Encoding => to.to_ascii_lowercase(),
+            _ => to.to_string(),
+        };
+        Item { kind, to, path: format!("{path}*"), data: data.into() }
+    }
+
+    fn is_for(&self, path: &str, file: Option<&Request>) -> bool {
+        let special = path.starts_with('^');
+        if !special && !wildcard(&self.path, path) {
+            return false;
+        }
+        if self.to.is_empty() {
+            return true;
+        }
+        if self.kind == Kind::Path || special {
+            return wildcard(&self.to, path);
+        }
+        let Some(file) = file else { return false };
+        match (self.kind, &file.content_encoding) {
+            (Kind::Type, None) => file.content_type.as_deref().is_some_and(|text| {
+                wildcard_ignoring_case(&self.to, text.split(';').next().unwrap_or_default().trim())
+            }),
+            (Kind::Encoding, Some(coding)) => wildcard_ignoring_case(&self.to, coding),
+            _ => false,
+        }
+    }
+}
+
+/// The first item for a path; types and encodings count only for a `file`.
+pub(super) fn find(list: &Stacked<Item>, path: &str, file: Option<&Request>) -> Option<Arc<str>> {
+    list.iter().find(|item| item.is_for(path, file)).map(|item| item.data.clone())
+}
+
+/// `IndexIgnore`, with its way to start anew.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ignored {
+    pub(super) list: Stacked<Item>,
+    /// `IndexIgnoreReset`: what outer levels say does not count.
+    pub(super) reset: bool,
+}
+
+impl Merge for Ignored {
+    fn merge(base: &Self, add: &Self) -> Self {
+        let list = if add.reset { add.list.clone() } else { Merge::merge(&base.list, &add.list) };
+        Ignored { list, reset: false }
+    }
+}
+
+impl Ignored {
+    fn covers(&self, path: &str) -> bool {
+        self.list.iter().any(|item| wildcard(&item.path, path) && wildcard(base_name(&item.to), base_name(path)))
+    }
+}
+
+/// `AddDescription`
+#[derive(Clone, Debug)]
+pub(super) struct Description {
+    pattern: String,
+    wildcards: bool,
+    full_path: bool,
+    text: Arc<str>,
+}
+
+impl Description {
+    pub(super) fn new(text: &str, to: &str) -> Description {
+        let full_path = to.contains('/');
+        let wildcards = full_path || fnmatch::is_pattern(to);
+        let prefix = if full_path { "*/" } else { "*" };
+        let pattern = if wildcards { format!("{prefix}{to}*") } else { to.to_string() };
+        Description { pattern, wildcards, full_path, text: text.into() }
+    }
+
+    fn is_for(&self, path: &str) -> bool {
+        let name = if self.full_path { path } else { base_name(path) };
+        if self.wildcards { fnmatch(&self.pattern, name, fnmatch::Flags::PLAIN) } else { name.contains(&self.pattern) }
+    }
+}
+
+fn describe(conf: &IndexDir, path: &str) -> Option<Arc<str>> {
+    conf.descriptions.iter().find(|one| one.is_for(path)).map(|one| one.text.clone())
+}
+
+/// A line of a listing.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The name, with a slash at the end of a directory's; of the parent directory its URL path.
+    pub(super) name: String,
+    pub(super) icon: Option<Arc<str>>,
+    pub(super) alt: Option<Arc<str>>,
+    pub(super) description: Option<Arc<str>>,
+    /// `None` of directories.
+    pub(super) size: Option<u64>,
+    /// In nanoseconds since 1970.
+    pub(super) modified: Option<i128>,
+    first: bool,
+}
+
+/// A directory of more entries than this is listed in part: a listing is sorted in memory.
+const ENTRIES_MAX: usize = 100_000;
+
+/// The entries of a directory, sorted.
+pub(super) fn collect(request: &Request, conf: &IndexDir, query: &Query, directory: ReadDir) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = parent(request, conf, query).into_iter().collect();
+    for found in directory.flatten() {
+        let name = found.file_name();
+        let name = from_bytes(name.as_bytes());
+        let Some(kind) = found.file_type().ok() else { continue };
+        let is_dir = match kind.is_symlink() {
+            false => kind.is_dir(),
+            true => match std::fs::metadata(found.path()) {
+                Ok(meta) => meta.is_dir(),
+                // It leads nowhere.
+                Err(_) => continue,
+            },
+        };
+        if let Some(entry) = entry(request, conf, query, &name, is_dir) {
+            if entries.len() == ENTRIES_MAX {
+                let text = format!("{} has more than {ENTRIES_MAX} entries: the rest is not listed", request.filename);
+                request.log("autoindex", Level::Warn, text);
+                break;
+            }
+            entries.push(entry);
+        }
+    }
+    sort_by(entries, &|a, b| compare(query, a, b))
+}
+
+fn parent(request: &Request, conf: &IndexDir, query: &Query) -> Option<Entry> {
+    let uri = request.uri.trim_end_matches('/');
+    let up = &uri[..=uri.rfind('/')?];
+    let path = format!("{}..", request.filename);
+    if conf.ignored.covers(&path) {
+        return None;
+    }
+    let fancy = query.options & FANCY != 0;
+    let of = |list: &Stacked<Item>| find(list, &path, None).or_else(|| find(list, DIRECTORY, None));
+    Some(Entry {
+        name: up.to_string(),
+        icon: of(&conf.icons).filter(|_| fancy),
+        alt: fancy.then(|| of(&conf.alts).unwrap_or_else(|| "PARENTDIR".into())),
+        description: describe(conf, &path).filter(|_| fancy),
+        size: None,
+        modified: None,
+        first: false,
+    })
+}
+
+/// The entry of a file; `None` if it is not to be shown, or would not be served.
+fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: bool) -> Option<Entry> {
+    if let Some(pattern) = &query.pattern
+        && !fnmatch(&pattern.replace('\\', "\\\\"), name, fnmatch::Flags::PERIOD)
+    {
+        return None;
+    }
+    if conf.ignored.covers(&format!("{}{name}", request.filename)) {
+        return None;
+    }
+    let found = request.lookup_file(name);
+    let meta = found.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
+    let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(found.status, 401 | 403);
+    if !shown && !(200..400).contains(&found.status) {
+        return None;
+    }
+    let mut entry = Entry {
+        name: if is_dir { format!("{name}/") } else { name.to_string() },
+        icon: None,
+        alt: None,
+        description: None,
+        size: None,
+        modified: None,
+        first: false,
+    };
+    if query.options & (FANCY | TABLE) == 0 {
+        return Some(entry);
+    }
+    entry.first = is_dir && query.options & FOLDERS_FIRST != 0;
+    entry.modified = Some(meta.mtime);
+    let path = found.filename.trim_end_matches('/');
+    if is_dir {
+        let of = |list| find(list, path, None).or_else(|| find(list, DIRECTORY, None));
+        entry.icon = of(&conf.icons);
+        entry.alt = Some(of(&conf.alts).unwrap_or_else(|| "DIR".into()));
+    } else {
+        entry.icon = find(&conf.icons, path, Some(&found));
+        entry.alt = find(&conf.alts, path, Some(&found));
+        entry.size = Some(meta.size);
+    }
+    entry.description = describe(conf, path);
+    if entry.description.is_none() && query.options & SCAN_TITLES != 0 {
+        entry.description = title(&found);
+    }
+    Some(entry)
+}
+
+/// How much of a page is searched for its title, in bytes, as in Apache.
+const TITLE_WITHIN: u64 = 8191;
+
+/// The title of an HTML page.
+fn title(found: &Request) -> Option<Arc<str>> {
+    use std::io::Read;
+    let with_includes = found.content_type.as_deref() == Some("text/x-server-parsed-html");
+    if found.status != 200 || found.content_encoding.is_some() || !(is_html(found) || with_includes) {
+        return None;
+    }
+    let mut start = Vec::new();
+    std::fs::File::open(os_path(&found.filename)).ok()?.take(TITLE_WITHIN).read_to_end(&mut start).ok()?;
+    let tag = b"<title>";
+    let at = start.windows(tag.len()).position(|part| part.eq_ignore_ascii_case(tag))? + tag.len();
+    let text = &start[at..];
+    let text = &text[..memchr::memchr2(b'<', 0, text).unwrap_or(text.len())];
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let text = text.iter().skip_while(|byte| is_break(byte));
+    let text: Vec<u8> = text.map(|byte| if is_break(byte) { b' ' } else { *byte }).collect();
+    Some(from_bytes(&text).into())
+}
+
+/// Whether a file is HTML.
+pub(super) fn is_html(found: &Request) -> bool {
+    let name = found.content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+    ["text/html", "application/xhtml+xml"].iter().any(|one| one.eq_ignore_ascii_case(name))
+}
+
+/// The parent directory is always first, then perhaps the directories; names decide where all else is equal.
+fn compare(query: &Query, a: &Entry, b: &Entry) -> Ordering {
+    let is_parent = |entry: &Entry| entry.name.starts_with('/');
+    let place = is_parent(b).cmp(&is_parent(a)).then_with(|| b.first.cmp(&a.first));
+    let (a, b) = if query.ascending { (a, b) } else { (b, a) };
+    place.then_with(|| by_key(query, a, b)).then_with(|| by_name(query, &a.name, &b.name))
+}
+
+fn by_key(query: &Query, a: &Entry, b: &Entry) -> Ordering {
+    match query.key {
+        Key::Name => Ordering::Equal,
+        Key::Date => a.modified.cmp(&b.modified),
+        Key::Size => a.size.cmp(&b.size),
+        Key::Description => {
+            let text = |entry: &Entry| to_bytes(entry.description.as_deref().unwrap_or_default()).into_owned();
+            match query.options & VERSION_SORT != 0 {
+                true => natural(&text(a), &text(b), false),
+                false => text(a).cmp(&text(b)),
+            }
+        }
+    }
+}
+
+fn by_name(query: &Query, a: &str, b: &str) -> Ordering {
+    let (a, b) = (to_bytes(a), to_bytes(b));
+    let ignore_case = query.options & IGNORE_CASE != 0;
+    let mut order = Ordering::Equal;
+    if query.options & VERSION_SORT != 0 {
+        if ignore_case {
+            order = natural(&a, &b, true);
+        }
+        order = order.then_with(|| natural(&a, &b, false));
+    }
+    if ignore_case {
+        order = order.then_with(|| a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase()));
+    }
+    order.then_with(|| a.cmp(&b))
+}

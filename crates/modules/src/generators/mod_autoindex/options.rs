@@ -1,0 +1,264 @@
+//! `IndexOptions`: what a listing looks like, with its own way to merge.
+//!
+//! Apache manual: mod_autoindex, "IndexOptions"; how signs and levels mix was measured on 2.4.71.
+
+use conf::values::atoi;
+use conf::{Merge, Origin, Setting};
+
+use super::IndexDir;
+
+/// A set of options, as bits.
+pub(super) type Bits = u32;
+
+const NONE: Bits = 1;
+pub(super) const ICONS_ARE_LINKS: Bits = 1 << 1;
+pub(super) const SCAN_TITLES: Bits = 1 << 2;
+pub(super) const NO_ICON: Bits = 1 << 3;
+pub(super) const NO_DATE: Bits = 1 << 4;
+pub(super) const NO_SIZE: Bits = 1 << 5;
+pub(super) const NO_DESCRIPTION: Bits = 1 << 6;
+pub(super) const NO_PREAMBLE: Bits = 1 << 7;
+pub(super) const NO_SORTING: Bits = 1 << 8;
+pub(super) const NO_RULES: Bits = 1 << 9;
+pub(super) const FOLDERS_FIRST: Bits = 1 << 10;
+pub(super) const VERSION_SORT: Bits = 1 << 11;
+pub(super) const TRACK_MODIFIED: Bits = 1 << 12;
+pub(super) const FANCY: Bits = 1 << 13;
+pub(super) const TABLE: Bits = 1 << 14;
+pub(super) const IGNORE_CLIENT: Bits = 1 << 15;
+pub(super) const IGNORE_CASE: Bits = 1 << 16;
+pub(super) const XHTML: Bits = 1 << 17;
+pub(super) const SHOW_FORBIDDEN: Bits = 1 << 18;
+pub(super) const ALT_CLASS: Bits = 1 << 19;
+
+const NAMES: [(&str, Bits); 19] = [
+    ("FancyIndexing", FANCY),
+    ("FoldersFirst", FOLDERS_FIRST),
+    ("HTMLTable", TABLE),
+    ("IconsAreLinks", ICONS_ARE_LINKS),
+    ("IgnoreCase", IGNORE_CASE),
+    ("IgnoreClient", IGNORE_CLIENT),
+    ("ScanHTMLTitles", SCAN_TITLES),
+    ("SuppressColumnSorting", NO_SORTING),
+    ("SuppressDescription", NO_DESCRIPTION),
+    ("SuppressHTMLPreamble", NO_PREAMBLE),
+    ("SuppressIcon", NO_ICON),
+    ("SuppressLastModified", NO_DATE),
+    ("SuppressSize", NO_SIZE),
+    ("SuppressRules", NO_RULES),
+    ("TrackModified", TRACK_MODIFIED),
+    ("VersionSort", VERSION_SORT),
+    ("XHTML", XHTML),
+    ("ShowForbidden", SHOW_FORBIDDEN),
+    ("AddAltClass", ALT_CLASS),
+];
+
+/// The options of one level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Those given without a sign.
+    set: Option<Bits>,
+    add: Bits,
+    remove: Bits,
+    /// Signs count once levels are merged: those of a section always are, those outside sections only if a section says
+    /// something too.
+    in_section: bool,
+    merged: bool,
+}
+
+impl Options {
+    /// What is in effect.
+    pub(super) fn effective(&self) -> Bits {
+        let merged = if self.in_section && !self.merged { Merge::merge(&Options::default(), self) } else { *self };
+        merged.set.unwrap_or(0)
+    }
+}
+
+impl Merge for Options {
+    fn merge(base: &Self, add: &Self) -> Self {
+        let merged = Options { in_section: true, merged: true, ..Options::default() };
+        match add.set {
+            // Signs beside an absolute set are lost here, as in Apache.
+            Some(set) => Options { set: Some(set), ..merged },
+            None => {
+                let (plus, minus) = ((base.add | add.add) & !add.remove, base.remove | add.remove);
+                let set = (base.set.unwrap_or(0) & !NONE | plus) & !minus;
+                Options {
+                    set: Some(set).filter(|_| base.set.is_some() || set != 0),
+                    add: plus,
+                    remove: minus,
+                    ..merged
+                }
+            }
+        }
+    }
+}
+
+/// A column's width in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Width {
+    /// At least, or exactly.
+    pub(super) bytes: usize,
+    /// As wide as the longest entry.
+    pub(super) adjust: bool,
+}
+
+/// What Apache has without `NameWidth` and `DescriptionWidth`.
+pub(super) const WIDTH: usize = 23;
+
+/// The size of the icons that come with Apache.
+const ICON_SIZE: (i64, i64) = (20, 22);
+
+/// Applies the words of one line.
+pub(super) fn apply(conf: &mut IndexDir, words: &[String], in_section: bool, origin: &Origin) -> Result<(), String> {
+    let Options { mut set, mut add, mut remove, .. } = conf.options;
+    for word in words {
+        let (sign, name) = match word.chars().next() {
+            Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
+            _ => (None, word.as_str()),
+        };
+        let bits = match NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, bits)) => *bits,
+            None if name.eq_ignore_ascii_case("None") => {
+                if sign.is_some() {
+                    return Err("Cannot combine '+' or '-' with 'None' keyword".into());
+                }
+                set = Some(NONE);
+                0
+            }
+            None => {
+                detail(conf, name, sign == Some('-'), origin)?;
+                0
+            }
+        };
+        match sign {
+            None => {
+                if bits != 0 {
+                    set = Some(set.unwrap_or(0) | bits);
+                }
+                (add, remove) = (0, 0);
+            }
+            Some('+') => (add, remove) = (add | bits, remove & !bits),
+            Some(_) => (add, remove) = (add & !bits, remove | bits),
+        }
+    }
+    if set.is_some_and(|set| set & NONE != 0 && set != NONE) {
+        return Err("Cannot combine other IndexOptions keywords with 'None'".into());
+    }
+    conf.options = Options { set, add, remove, in_section, merged: false };
+    Ok(())
+}
+
+/// Keywords that are more than a bit.
+fn detail(conf: &mut IndexDir, word: &str, minus: bool, origin: &Origin) -> Result<(), String> {
+    let (key, value) = match word.split_once('=') {
+        Some((key, value)) => (key, Some(value)),
+        None => (word, None),
+    };
+    let no_minus = |name: &str| if minus { Err(format!("Cannot combine '-' with {name}=n")) } else { Ok(()) };
+    let only_minus = |name: &str| match minus {
+        true => Ok(Width { bytes: WIDTH, adjust: false }),
+        false => Err(format!("{name} with no value may only appear as '-{name}'")),
+    };
+    match (key.to_ascii_lowercase().as_str(), value) {
+        ("iconwidth", None) => conf.icon_width = size(if minus { 0 } else { ICON_SIZE.0 }, origin),
+        ("iconheight", None) => conf.icon_height = size(if minus { 0 } else { ICON_SIZE.1 }, origin),
+        ("iconwidth", Some(value)) => {
+            no_minus("IconWidth")?;
+            conf.icon_width = size(atoi(value), origin);
+        }
+        ("iconheight", Some(value)) => {
+            no_minus("IconHeight")?;
+            conf.icon_height = size(atoi(value), origin);
+        }
+        ("namewidth", None) => conf.name_width.set(only_minus("NameWidth")?, origin),
+        ("namewidth", Some(value)) => {
+            no_minus("NameWidth")?;
+            let width = width(value, conf.name_width.get(), 5);
+            conf.name_width.set(width.ok_or("NameWidth value must be greater than 5")?, origin);
+        }
+        ("descriptionwidth", None) => conf.description_width.set(only_minus("DescriptionWidth")?, origin),
+        ("descriptionwidth", Some(value)) => {
+            no_minus("DescriptionWidth")?;
+            let width = width(value, conf.description_width.get(), 12);
+            conf.description_width.set(width.ok_or("DescriptionWidth value must be greater than 12")?, origin);
+        }
+        ("type", Some(value)) => conf.media_type.set(value.to_string(), origin),
+        ("charset", Some(value)) => conf.charset.set(value.to_string(), origin),
+        ("useolddateformat", None) => conf.old_dates.set(true, origin),
+        _ => return Err("Invalid directory indexing option".into()),
+    }
+    Ok(())
+}
+
+/// 0 is as if nothing had been said: an outer level counts.
+fn size(pixels: i64, origin: &Origin) -> Setting<i64> {
+    let mut size = Setting::default();
+    if pixels != 0 {
+        size.set(pixels, origin);
+    }
+    size
+}
+
+fn width(value: &str, before: Option<&Width>, least: i64) -> Option<Width> {
+    if value.starts_with('*') {
+        return Some(Width { bytes: before.map_or(WIDTH, |width| width.bytes), adjust: true });
+    }
+    match atoi(value) {
+        0 => Some(Width { bytes: 0, adjust: false }),
+        n if n < least => None,
+        n => Some(Width { bytes: usize::try_from(n).ok()?.min(WIDTH_MAX), adjust: false }),
+    }
+}
+
+/// Wider columns than any name is long only cost memory.
+const WIDTH_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{apply, check};
+
+    #[test]
+    fn levels_as_measured() {
+        let outside = |lines: &str| apply(lines).unwrap().dir.get::<IndexDir>().options;
+        let section = |lines: &str| Options { in_section: true, ..outside(lines) };
+        assert_eq!(outside("IndexOptions +FancyIndexing").effective(), 0);
+        assert_eq!(section("IndexOptions +FancyIndexing").effective(), FANCY);
+        assert_eq!(section("IndexOptions FancyIndexing +HTMLTable").effective(), FANCY);
+        let table = [
+            ("IndexOptions FancyIndexing", "IndexOptions +HTMLTable", FANCY | TABLE),
+            ("IndexOptions FancyIndexing +HTMLTable", "IndexIgnore x", FANCY | TABLE),
+            ("IndexOptions FancyIndexing HTMLTable", "IndexOptions None", NONE),
+            ("IndexOptions FancyIndexing HTMLTable", "IndexOptions -HTMLTable", FANCY),
+            ("IndexOptions FancyIndexing HTMLTable", "IndexOptions NameWidth=*", FANCY | TABLE),
+            ("IndexOptions None", "IndexOptions +HTMLTable", TABLE),
+            ("IndexOptions HTMLTable", "IndexOptions FancyIndexing", FANCY),
+        ];
+        for (base, add, want) in table {
+            assert_eq!(Options::merge(&outside(base), &section(add)).effective(), want, "{base} / {add}");
+        }
+    }
+
+    #[test]
+    fn errors_as_apache_has_them() {
+        let narrow = "NameWidth value must be greater than 5";
+        check(&[
+            ("IndexOptions None FancyIndexing", "Cannot combine other IndexOptions keywords with 'None'"),
+            ("IndexOptions FancyIndexing None", ""),
+            ("IndexOptions None -FancyIndexing", ""),
+            ("IndexOptions +None", "Cannot combine '+' or '-' with 'None' keyword"),
+            ("IndexOptions -IconWidth=5", "Cannot combine '-' with IconWidth=n"),
+            ("IndexOptions -IconHeight=5", "Cannot combine '-' with IconHeight=n"),
+            ("IndexOptions +NameWidth", "NameWidth with no value may only appear as '-NameWidth'"),
+            ("IndexOptions NameWidth=4", narrow),
+            ("IndexOptions NameWidth=-3", narrow),
+            ("IndexOptions DescriptionWidth=5", "DescriptionWidth value must be greater than 12"),
+            ("IndexOptions DescriptionWidth", "DescriptionWidth with no value may only appear as '-DescriptionWidth'"),
+            ("IndexOptions -DescriptionWidth=5", "Cannot combine '-' with DescriptionWidth=n"),
+            ("IndexOptions Bogus", "Invalid directory indexing option"),
+            ("IndexOptions", ""),
+            ("IndexOptions -NameWidth +Charset=y -UseOldDateFormat NameWidth=* IconWidth", ""),
+        ]);
+    }
+}

@@ -1,0 +1,105 @@
+//! The order of a listing.
+
+use std::cmp::Ordering;
+
+/// Compares texts so that `file2` comes before `file10` (APR's `apr_strnatcmp`): runs of digits by their value, those
+/// that begin with 0 like fractions; blanks do not count.
+pub(super) fn natural(a: &[u8], b: &[u8], ignore_case: bool) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        (a, b) = (a.trim_ascii_start(), b.trim_ascii_start());
+        if let ([x, ..], [y, ..]) = (a, b)
+            && x.is_ascii_digit()
+            && y.is_ascii_digit()
+        {
+            let order = if *x == b'0' || *y == b'0' { fractions(a, b) } else { numbers(a, b) };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        // The end of a text counts as the byte 0, and bytes beyond ASCII come before it, as C's signed characters do.
+        let byte =
+            |text: &[u8]| text.first().map_or(0, |byte| if ignore_case { byte.to_ascii_uppercase() } else { *byte });
+        let (x, y) = (byte(a), byte(b));
+        if a.is_empty() && b.is_empty() {
+            return Ordering::Equal;
+        }
+        match (x as i8).cmp(&(y as i8)) {
+            Ordering::Equal => (a, b) = (a.get(1..).unwrap_or_default(), b.get(1..).unwrap_or_default()),
+            order => return order,
+        }
+    }
+}
+
+fn digits(text: &[u8]) -> &[u8] {
+    &text[..text.iter().take_while(|b| b.is_ascii_digit()).count()]
+}
+
+/// The longer run is the larger number; of equal length, the first difference decides.
+fn numbers(a: &[u8], b: &[u8]) -> Ordering {
+    let (a, b) = (digits(a), digits(b));
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+fn fractions(a: &[u8], b: &[u8]) -> Ordering {
+    digits(a).cmp(digits(b))
+}
+
+/// Sorts by merging. The order that [`natural`] gives is not always consistent, and must not harm then, which the
+/// standard library does not promise.
+pub(super) fn sort_by<T>(items: Vec<T>, compare: &dyn Fn(&T, &T) -> Ordering) -> Vec<T> {
+    if items.len() < 2 {
+        return items;
+    }
+    let mut left = items;
+    let right = left.split_off(left.len() / 2);
+    let mut left = sort_by(left, compare).into_iter().peekable();
+    let mut right = sort_by(right, compare).into_iter().peekable();
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    loop {
+        let next = match (left.peek(), right.peek()) {
+            (Some(a), Some(b)) if compare(a, b).is_gt() => right.next(),
+            (Some(_), _) => left.next(),
+            (None, _) => right.next(),
+        };
+        match next {
+            Some(item) => merged.push(item),
+            None => return merged,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let names = ["foo-1.7", "foo-1.7.2", "foo-1.7.12", "foo-1.8.2", "foo-1.8.2a", "foo-1.12"];
+        for pair in names.windows(2) {
+            assert_eq!(natural(pair[0].as_bytes(), pair[1].as_bytes(), false), Ordering::Less, "{pair:?}");
+        }
+        let table: [(&[u8], &[u8], Ordering); 7] = [
+            (b"foo-1.001", b"foo-1.002", Ordering::Less),
+            (b"foo-1.030", b"foo-1.04", Ordering::Less),
+            (b"a1", b"a01", Ordering::Greater),
+            (b"a b", b"ab", Ordering::Equal),
+            (b"a", b"\xff", Ordering::Greater),
+            (b"a", b"ab", Ordering::Less),
+            (b"", b"", Ordering::Equal),
+        ];
+        for (a, b, want) in table {
+            assert_eq!(natural(a, b, false), want, "{a:?} {b:?}");
+        }
+        assert_eq!(natural(b"ABC2", b"abc10", true), Ordering::Less);
+    }
+
+    #[test]
+    fn sorting_keeps_equal_ones_in_order() {
+        let items = vec![(3, 'a'), (1, 'b'), (3, 'c'), (2, 'd'), (1, 'e')];
+        let sorted = sort_by(items, &|a, b| a.0.cmp(&b.0));
+        assert_eq!(sorted, [(1, 'b'), (1, 'e'), (2, 'd'), (3, 'a'), (3, 'c')]);
+        let never = sort_by((0..100).collect(), &|_: &i32, _| Ordering::Greater);
+        assert_eq!(never.len(), 100);
+    }
+}
