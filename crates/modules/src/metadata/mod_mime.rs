@@ -165,7 +165,6 @@ fn types_are_there(server: &Server) -> Result<(), String> {
 /// What the extensions of a name say; of what cannot be said twice, the last one counts.
 #[derive(Default)]
 struct Findings<'a> {
-    /// Empty: it was taken away.
     name: Option<&'a str>,
     charset: Option<&'a str>,
     handler: Option<&'a str>,

@@ -28,7 +28,9 @@ pub struct LogFile {
 }
 
 /// All open log files of this process, for [`flush_all`]: equal targets of one configuration are one file.
-static FILES: Mutex<Option<HashMap<(u64, String), Weak<LogFile>>>> = Mutex::new(None);
+static FILES: Mutex<Option<Files>> = Mutex::new(None);
+/// By configuration and target.
+type Files = HashMap<(u64, String), Weak<LogFile>>;
 /// The configuration that names files now.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 /// Whether any file has lines kept back.
