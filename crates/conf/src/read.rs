@@ -51,7 +51,8 @@ pub struct Language {
     known: &'static [&'static Face],
     unselected: &'static [&'static Face],
     selected: Option<Vec<&'static Face>>,
-    defines: BTreeMap<String, Option<String>>,
+    /// In the order in which they were defined first.
+    defines: Vec<(String, Option<String>)>,
     macros: BTreeMap<String, Arc<Macro>>,
     /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
     pub kept: Slots,
@@ -69,7 +70,7 @@ impl Language {
             known,
             unselected,
             selected: None,
-            defines: BTreeMap::new(),
+            defines: Vec::new(),
             macros: BTreeMap::new(),
             kept: Slots::default(),
             server_root: server_root.to_string(),
@@ -97,28 +98,27 @@ impl Language {
 
     /// `-D NAME`, or `Define NAME [VALUE]`; without a value an earlier one stays.
     pub fn define(&mut self, name: &str, value: Option<&str>) {
-        let entry = self.defines.entry(name.to_string()).or_default();
-        if value.is_some() {
-            *entry = value.map(str::to_string);
+        let value = value.map(str::to_string);
+        match self.defines.iter_mut().find(|(have, _)| have == name) {
+            Some((_, old)) => *old = value.or(old.take()),
+            None => self.defines.push((name.to_string(), value)),
         }
     }
 
     /// Whether a name is defined, with difference of case.
     pub fn is_defined(&self, name: &str) -> bool {
-        self.defines.contains_key(name)
+        self.defines.iter().any(|(have, _)| have == name)
     }
 
-    /// The defined names with their values, in the order of the names.
+    /// The defined names with their values, in the order in which they were defined first.
     pub fn defines(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.defines.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
     }
 
     fn value(&self, name: &str, host: &dyn Host) -> Option<String> {
-        let defined = self.defines.get(name).or_else(|| {
-            let same = |key: &&String| key.eq_ignore_ascii_case(name);
-            self.defines.get(self.defines.keys().find(same)?)
-        });
-        defined.cloned().flatten().or_else(|| host.env(name))
+        let exact = self.defines.iter().find(|(have, _)| have == name);
+        let defined = exact.or_else(|| self.defines.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)));
+        defined.and_then(|(_, value)| value.clone()).or_else(|| host.env(name))
     }
 }
 
@@ -332,7 +332,7 @@ impl Reader {
             OnRead::UnDefine => {
                 let words = take(row, args, &[1])?;
                 self.check_variable(&words[0])?;
-                self.language.defines.remove(&words[0]);
+                self.language.defines.retain(|(have, _)| *have != words[0]);
             }
             OnRead::ServerRoot => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);

@@ -271,7 +271,10 @@ impl Supervisor<'_> {
                 return FATAL;
             }
         }
-        self.birth(slot).live()
+        let birth = self.birth(slot);
+        // The child's own are the last ones: when it closes them, nobody can connect to it any more.
+        self.listeners = Listeners::default();
+        birth.live()
     }
 
     fn birth(&self, slot: usize) -> Birth {

@@ -116,6 +116,11 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
             eprint!("{}", usage(program));
             return Parsed::Done(ExitCode::FAILURE);
         }
+        Err(Bad::Missing(option)) => {
+            eprintln!("{program}: option requires an argument -- {option}");
+            eprint!("{}", usage(program));
+            return Parsed::Done(ExitCode::FAILURE);
+        }
         Err(Bad::Usage) => {
             eprint!("{}", usage(program));
             return Parsed::Done(ExitCode::FAILURE);
@@ -144,8 +149,10 @@ fn is_httpd_name(program: &str) -> bool {
 }
 
 enum Bad {
-    /// An option that is not there, or its value.
+    /// An option that is not there.
     Option(String),
+    /// An option without its value.
+    Missing(char),
     /// Anything else.
     Usage,
 }
@@ -156,18 +163,18 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
     while let Some(arg) = parser.next().map_err(|_| Bad::Usage)? {
         let usage = |_| Bad::Usage;
         match arg {
-            Short('d') => options.server_root = Some(value(&mut parser).map_err(usage)?),
-            Short('f') => options.file = Some(value(&mut parser).map_err(usage)?),
-            Short('C') => options.before.push(value(&mut parser).map_err(usage)?),
-            Short('c') => options.after.push(value(&mut parser).map_err(usage)?),
-            Short('D') => options.defines.push(value(&mut parser).map_err(usage)?),
+            Short('d') => options.server_root = Some(value(&mut parser).map_err(|_| Bad::Missing('d'))?),
+            Short('f') => options.file = Some(value(&mut parser).map_err(|_| Bad::Missing('f'))?),
+            Short('C') => options.before.push(value(&mut parser).map_err(|_| Bad::Missing('C'))?),
+            Short('c') => options.after.push(value(&mut parser).map_err(|_| Bad::Missing('c'))?),
+            Short('D') => options.defines.push(value(&mut parser).map_err(|_| Bad::Missing('D'))?),
             Short('e') => {
-                let word = value(&mut parser).map_err(usage)?;
+                let word = value(&mut parser).map_err(|_| Bad::Missing('e'))?;
                 options.level = Some(Level::parse(&word).ok_or(Bad::Usage)?);
             }
-            Short('E') => options.errors = Some(value(&mut parser).map_err(usage)?),
+            Short('E') => options.errors = Some(value(&mut parser).map_err(|_| Bad::Missing('E'))?),
             Short('k') => {
-                options.action = match value(&mut parser).map_err(usage)?.as_str() {
+                options.action = match value(&mut parser).map_err(|_| Bad::Option("k".into()))?.as_str() {
                     "start" => Action::Start,
                     "stop" => Action::Signal(Signal::Stop),
                     "restart" => Action::Signal(Signal::Restart),
