@@ -3,6 +3,8 @@
 //! One binary. [`server`] starts and judges servers, [`wire`] talks to them, [`oracle`] has Apache answer the same
 //! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
 
+mod command_line;
+mod control;
 mod descriptors;
 mod golden;
 mod mpm;

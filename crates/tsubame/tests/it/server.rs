@@ -335,6 +335,12 @@ pub fn children(pid: Pid) -> BTreeSet<i32> {
     list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Whether a process has ended, reaped or not.
+pub fn is_gone(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+}
+
 /// The processes of a group that are not waiting to be reaped.
 fn members(group: i32) -> Vec<i32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
