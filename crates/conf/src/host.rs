@@ -21,6 +21,6 @@ pub trait Host: Send + Sync {
     fn user(&self, name: &str) -> Option<(u32, u32)>;
     /// The group of that name.
     fn group(&self, name: &str) -> Option<u32>;
-    /// The name of this machine and, if it resolves, its full name.
+    /// The name of this machine and, if it resolves to one with a dot, its full name.
     fn hostname(&self) -> (String, Option<String>);
 }

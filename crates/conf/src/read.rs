@@ -51,7 +51,7 @@ pub struct Language {
     known: &'static [&'static Face],
     unselected: &'static [&'static Face],
     selected: Option<Vec<&'static Face>>,
-    /// In the order in which they were defined first.
+    /// In the order in which they were first defined.
     defines: Vec<(String, Option<String>)>,
     macros: BTreeMap<String, Arc<Macro>>,
     /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
@@ -98,10 +98,10 @@ impl Language {
 
     /// `-D NAME`, or `Define NAME [VALUE]`; without a value an earlier one stays.
     pub fn define(&mut self, name: &str, value: Option<&str>) {
-        let value = value.map(str::to_string);
         match self.defines.iter_mut().find(|(have, _)| have == name) {
-            Some((_, old)) => *old = value.or(old.take()),
-            None => self.defines.push((name.to_string(), value)),
+            Some((_, have)) if value.is_some() => *have = value.map(str::to_string),
+            Some(_) => {}
+            None => self.defines.push((name.to_string(), value.map(str::to_string))),
         }
     }
 
@@ -110,14 +110,14 @@ impl Language {
         self.defines.iter().any(|(have, _)| have == name)
     }
 
-    /// The defined names with their values, in the order in which they were defined first.
+    /// The defined names with their values.
     pub fn defines(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.defines.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
     }
 
     fn value(&self, name: &str, host: &dyn Host) -> Option<String> {
-        let exact = self.defines.iter().find(|(have, _)| have == name);
-        let defined = exact.or_else(|| self.defines.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)));
+        let find = |same: &dyn Fn(&str) -> bool| self.defines.iter().find(|(have, _)| same(have));
+        let defined = find(&|have| have == name).or_else(|| find(&|have| have.eq_ignore_ascii_case(name)));
         defined.and_then(|(_, value)| value.clone()).or_else(|| host.env(name))
     }
 }

@@ -83,6 +83,8 @@ pub struct VirtualHost {
     pub name: String,
     /// The port of `ServerName`.
     pub port: Option<u16>,
+    /// Name and port, as the status page shows them.
+    pub(crate) label: String,
     /// Names and wildcard names of `ServerAlias`.
     pub aliases: Vec<String>,
     /// `ServerAdmin`.
@@ -330,16 +332,19 @@ fn main_name(draft: &Draft, world: &mut World, program: &str) -> (String, Option
     if let Some(full) = full {
         return (full, None);
     }
-    let mut say = |level, text: String| world.notices.push(Notice { module: "core", level, text, bare: true });
-    say(conf::Level::Alert, format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
-    say(
-        conf::Level::Alert,
-        format!(
-            "AH00558: {program}: Could not reliably determine the server's fully qualified domain name, using \
-             127.0.0.1. Set the 'ServerName' directive globally to suppress this message"
-        ),
-    );
-    ("127.0.0.1".into(), None)
+    let mut say = |text: String| {
+        world.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true });
+    };
+    let address = world.host.resolve(&short).ok().and_then(|found| found.first().copied());
+    if address.is_none() {
+        say(format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
+    }
+    let address = address.map_or_else(|| "127.0.0.1".to_string(), |ip| ip.to_string());
+    say(format!(
+        "AH00558: {program}: Could not reliably determine the server's fully qualified domain name, using {address}. Set \
+         the 'ServerName' directive globally to suppress this message"
+    ));
+    (address, None)
 }
 
 struct HostParts<'a> {
@@ -375,6 +380,10 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
     let root = core.document_root.get().map_or("/var/www/html", String::as_str);
     Ok(VirtualHost {
         index,
+        label: match port.or(addresses.first().and_then(|address| address.port)) {
+            Some(port) => format!("{name}:{port}"),
+            None => name.clone(),
+        },
         name,
         port,
         aliases: core.server_aliases.iter().cloned().collect(),

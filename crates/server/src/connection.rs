@@ -66,6 +66,7 @@ impl Service for HttpService {
             stream,
             workers: accepted.workers,
             traffic: Traffic::default(),
+            keep_alive_timeout: Duration::ZERO,
             timer: Timer::default(),
             buffer: Vec::new(),
             announced: false,
@@ -90,6 +91,8 @@ struct HttpConnection {
     workers: Arc<Workers>,
     /// What this connection was served so far.
     traffic: Traffic,
+    /// `KeepAliveTimeout` of the virtual host that was asked last.
+    keep_alive_timeout: Duration,
     timer: Timer,
     /// Received and not looked at yet.
     buffer: Vec<u8>,
@@ -186,7 +189,7 @@ impl HttpConnection {
             Err(refusal) => return Box::pin(self.refuse(refusal, slot)).await,
         };
         let line = http::text::from_bytes(request.incoming.line());
-        slot.begin(self.traffic, self.client.ip_text(), &request.vhost.name, &line, request.protocol());
+        slot.begin(self.traffic, self.client.ip_text(), &request.vhost.label, &line, request.protocol());
         if let Some(error) = expectation(&request) {
             let body = error_document::canned(&mut request, error);
             return self.write(request, Response { body, raw: false }, slot).await;
@@ -305,19 +308,19 @@ impl HttpConnection {
         // request from it.
         // A script may answer before it has read everything; it goes on reading while its answer goes out.
         let shared = request.body.is_shared();
-        let unread = request.body.expects()
-            || !shared && !request.body.is_done() && !Box::pin(self.discard(&request)).await;
+        let unread =
+            request.body.expects() || !shared && !request.body.is_done() && !Box::pin(self.discard(&request)).await;
         let length = body.length();
         let chunked = length.is_none() && request.version == http::Version::Http11;
         let bodyless = request.header_only || http::status::is_bodyless(request.status);
         let delimiter = match length {
             _ if raw => Delimiter::Close,
             Some(length) => Delimiter::Length(length),
-            None if bodyless && !chunked => Delimiter::Close,
+            None if bodyless => Delimiter::Nothing,
             None if chunked => Delimiter::Chunked,
             None => Delimiter::Close,
         };
-        let framed = delimiter != Delimiter::Close || bodyless && !raw;
+        let framed = delimiter != Delimiter::Close;
         let persist = self.persist(&request, framed && !unread);
         let mut front = crate::buffers::take();
         if !raw {
@@ -460,6 +463,7 @@ impl HttpConnection {
             hook(&mut request);
         }
         slot.finish(request.sent.bytes, request.sent.duration);
+        self.keep_alive_timeout = request.vhost.plan.keep_alive_timeout;
         drop(slot);
         self.traffic.accesses += 1;
         self.traffic.bytes += request.sent.bytes;
@@ -474,9 +478,7 @@ impl HttpConnection {
             return Stage::Closed;
         }
         match (keep, linger) {
-            (true, _) => {
-                Stage::KeepAlive
-            }
+            (true, _) => Stage::KeepAlive,
             (false, true) => Stage::Linger,
             // A client that announced the end sends nothing more that a closed socket could answer with a reset.
             (false, false) => Stage::Closed,
@@ -518,22 +520,23 @@ impl HttpConnection {
     /// Answers what is no request, and closes.
     async fn refuse(&mut self, refusal: Refusal, slot: Slot) -> Stage {
         let Refusal { why, incoming } = refusal;
+        // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
         let silent = matches!(why, Why::Timeout) && !incoming.bytes.contains(&b'\n');
-        let (status, reason, note) = match why {
-            Why::Head(error) => (error.status(), error.reason(), error.note()),
-            Why::Timeout => (408, "AH01382: Request header read timeout", ""),
+        let (status, module, level, reason, note) = match why {
+            Why::Head(error) => (error.status(), "core", Level::Debug, error.reason(), error.note()),
+            Why::Timeout => (408, "reqtimeout", Level::Info, "AH01382: Request header read timeout", ""),
             Why::UnknownHost => {
-                (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)", "")
+                let reason = "AH02032: Hostname provided via the request is not known here (StrictHostCheck)";
+                (400, "core", Level::Error, reason, "")
             }
         };
-        if silent {
-            return Stage::ShortLinger;
-        }
         let Ok(mut request) = self.request(incoming, Framing::None) else { return Stage::Closed };
         request.salvage_line();
         self.buffer.clear();
-        let level = if status == 408 { Level::Info } else { Level::Debug };
-        request.log("core", level, reason);
+        request.log(module, level, reason);
+        if silent {
+            return Stage::ShortLinger;
+        }
         if !note.is_empty() {
             request.notes.set("error-notes", note);
         }
@@ -548,7 +551,7 @@ impl HttpConnection {
 
     /// Waits for the next request.
     async fn keep_alive(&mut self) -> Stage {
-        let deadline = Instant::now() + self.server.main().plan.keep_alive_timeout;
+        let deadline = Instant::now() + self.keep_alive_timeout;
         let mut buffer = Vec::new();
         let mut waited = false;
         let read = poll_fn(|cx| match self.stream.poll_read(cx, &mut buffer, HEAD_PIECE) {

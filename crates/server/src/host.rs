@@ -56,8 +56,12 @@ impl Host for Machine {
 
     fn hostname(&self) -> (String, Option<String>) {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
-        let resolves = (name.as_str(), 0).to_socket_addrs().is_ok_and(|mut found| found.next().is_some());
-        let full = resolves.then(|| name.clone());
+        // A name without a dot is not the whole name; the address may know it.
+        let resolved = (name.as_str(), 0).to_socket_addrs().ok().and_then(|mut found| found.next());
+        let is_full = |name: &String| name.contains('.');
+        let full = resolved.and_then(|address| {
+            Some(name.clone()).filter(is_full).or_else(|| sys::resolve::name_of(address.ip()).ok().filter(is_full))
+        });
         (name, full)
     }
 }

@@ -19,7 +19,7 @@ const REMEMBERED_MAX: usize = 4096;
 /// What a file said when it was read: for this identity, under these rules.
 #[derive(Clone)]
 struct Known {
-    identity: (u64, u64, u64, i128),
+    identity: (u64, u64, u64, i128, i128),
     rules: String,
     outcome: Result<Layer, String>,
     warnings: Vec<String>,
@@ -47,12 +47,10 @@ pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Optio
             request.log("core", Level::Error, text);
             return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(9)));
         }
-        let identity = (meta.dev, meta.ino, meta.size, meta.mtime);
+        let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
         let cache = &request.server.htaccess;
         let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-        // A file changed within the last tick could change again without a trace: it is read anew.
-        let known = match remembered.filter(|k| k.identity == identity && k.rules == rules.key && !is_fresh(meta.mtime))
-        {
+        let known = match remembered.filter(|known| known.identity == identity && known.rules == rules.key) {
             Some(known) => known,
             None => {
                 let bytes = match std::fs::read(crate::paths::os_path(&path)) {
@@ -60,13 +58,17 @@ pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Optio
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(unreadable(request, &path, dir, &error)),
                 };
+                // A file changed within the last tick could change again without a trace: it is not remembered.
+                let settled = !is_fresh(meta.mtime.max(meta.ctime));
                 let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
                 let known = Known { identity, rules: rules.key.clone(), outcome, warnings };
-                let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
-                if files.len() >= REMEMBERED_MAX {
-                    files.clear();
+                if settled {
+                    let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
+                    if files.len() >= REMEMBERED_MAX {
+                        files.clear();
+                    }
+                    files.insert(path.clone(), known.clone());
                 }
-                files.insert(path.clone(), known.clone());
                 known
             }
         };

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use conf::Level;
+use http::Known;
 use http::conditional::{Outcome, Validators, evaluate, if_range};
 use http::range::{Multipart, RangeLimits, Resolved, resolve};
-use http::Known;
 use http::response::ResponseHead;
 
 use crate::core::CoreDir;
@@ -20,8 +20,7 @@ use crate::response::{Body, FilePart};
 use crate::stream::Stream;
 
 /// The fields that can make an answer superfluous.
-const CONDITIONS: [Known; 4] =
-    [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince];
+const CONDITIONS: [Known; 4] = [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince];
 
 /// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
 /// in Apache they speak of the handler's answer; filters that change it come later.
@@ -158,6 +157,8 @@ fn slice(body: &Body, first: u64, count: u64) -> Body {
 pub(crate) enum Delimiter {
     /// By its length, or because there is none.
     Length(u64),
+    /// There is no body, and nothing is known of its length.
+    Nothing,
     /// By the last chunk.
     Chunked,
     /// By the end of the connection.
@@ -207,9 +208,16 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     // 304 carries nothing that describes a body (RFC 9110 section 15.4.5).
     let kept = |name: &str| {
         !not_modified
-            || !["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Range", "Content-MD5"]
-                .iter()
-                .any(|one| one.eq_ignore_ascii_case(name))
+            || ![
+                "Content-Type",
+                "Content-Length",
+                "Content-Encoding",
+                "Content-Language",
+                "Content-Range",
+                "Content-MD5",
+            ]
+            .iter()
+            .any(|one| one.eq_ignore_ascii_case(name))
     };
     for (name, value) in request.err_headers_out.iter() {
         if kept(name) && !request.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
@@ -235,7 +243,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
             head.number("Content-Length", length)
         }
         Delimiter::Chunked => head.field("Transfer-Encoding", b"chunked").map_err(|_| bad("Transfer-Encoding"))?,
-        Delimiter::Length(_) | Delimiter::Close => {}
+        Delimiter::Length(_) | Delimiter::Nothing | Delimiter::Close => {}
     }
     match persist {
         Persist { keep: true, announce: Some((timeout, left)) } => {
@@ -253,6 +261,10 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
         head.field("Content-Type", &http::text::to_bytes(text)).map_err(|_| bad("Content-Type"))?;
     }
     head.end();
+    if request.version == http::Version::Http10 && request.env.contains("force-response-1.0") {
+        // `HTTP/1.1` of the status line: some old clients take no other version than their own.
+        out["HTTP/1.".len()] = b'0';
+    }
     Ok(())
 }
 

@@ -118,6 +118,10 @@ fn prepare(request: &mut Request) -> Result<(), Flow> {
         request.uri = http::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
     }
     all(request, |hooks| &hooks.post_read)?;
+    if request.env.contains("downgrade-1.0") {
+        // A client that claims more than it can do (Apache manual, special purpose environment variables).
+        request.version = http::Version::Http10;
+    }
     decode(request)?;
     map(request)?;
     late(request)

@@ -104,10 +104,8 @@ fn directives(faces: &[&'static Face]) -> String {
     for face in faces {
         for row in face.directives {
             let (place, when) = row.allowed.phrases();
-            let _ = writeln!(out, "{} ({})\n\t{}\n\tAllowed in *.conf {place}", row.name, face.source, row.help);
-            if let Some(when) = when {
-                let _ = writeln!(out, "\t\tand in .htaccess when AllowOverride {when}");
-            }
+            let when = when.map_or_else(String::new, |when| format!(" and in .htaccess\n\twhen AllowOverride {when}"));
+            let _ = writeln!(out, "{} ({})\n\t{}\n\tAllowed in *.conf {place}{when}", row.name, face.source, row.help);
         }
     }
     out

@@ -158,4 +158,8 @@ impl Hooks for Server<'_> {
     fn ended(&mut self, process: &Reaped) {
         server::log::reaped(process.pid.number());
     }
+
+    fn tick(&mut self) {
+        server::log::revive();
+    }
 }

@@ -50,6 +50,8 @@ const DIRECTIVES: &[Directive] = &[
 
 /// Where the types are, relative to `ServerRoot`.
 const TYPES_CONFIG: &str = "conf/mime.types";
+/// The system's own, where nothing is configured and the default is not there.
+const SYSTEM_TYPES: &str = "/etc/mime.types";
 /// The type of a directory: a name for handlers, which no client sees.
 pub const DIRECTORY: &str = "httpd/unix-directory";
 
@@ -151,7 +153,11 @@ fn settle(draft: &mut Draft) {
 /// Reads the types. That they cannot be read ends the start of the server, not the check of its configuration.
 fn read_types(draft: &mut Draft, world: &World) {
     let conf = draft.main.get::<MimeServer>();
-    let path = world.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
+    let mut path = world.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
+    // A first configuration, far from any package, has the types of the system.
+    if !conf.types_config.is_set() && !world.host.exists(&path) {
+        path = SYSTEM_TYPES.to_string();
+    }
     let types = world.host.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
         format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
     });

@@ -11,11 +11,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crate::paths::c_path;
 
 /// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;
+/// A program that ends sooner is not started again at once: it would only end again.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
 
 /// A log file, or a program (`|/path` or `||/path`) that reads lines.
 #[derive(Debug)]
@@ -41,7 +44,9 @@ static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 struct Program {
     number: u64,
-    pid: sys::process::Pid,
+    /// `None`: it ended and waits to be started again.
+    pid: Option<sys::process::Pid>,
+    started: Instant,
     command: String,
     reads: Arc<OwnedFd>,
 }
@@ -170,7 +175,7 @@ fn start(command: &str) -> io::Result<(u64, OwnedFd)> {
     let pid = spawn(command, &reads)?;
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    programs.push(Program { number, pid, command: command.to_string(), reads });
+    programs.push(Program { number, pid: Some(pid), started: Instant::now(), command: command.to_string(), reads });
     Ok((number, writes.into()))
 }
 
@@ -199,16 +204,35 @@ fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
     .start()
 }
 
-/// Tells that a child process has ended: a logging program is started again. Returns whether it was one.
+/// Tells that a child process has ended: a logging program is started again, one that ran for less than a second with
+/// the next [`revive`]. Returns whether it was one.
 pub fn reaped(pid: i32) -> bool {
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(program) = programs.iter_mut().find(|program| program.pid.number() == pid) else { return false };
+    let is_it = |program: &&mut Program| program.pid.is_some_and(|own| own.number() == pid);
+    let Some(program) = programs.iter_mut().find(is_it) else { return false };
     seam::log!("core", Error, "AH00106: piped log program '{}' failed unexpectedly", program.command);
-    match spawn(&program.command, &program.reads) {
-        Ok(pid) => program.pid = pid,
-        Err(error) => {
-            seam::log!("core", Error, "{error}: AH00104: unable to start piped log program '{}'", program.command);
-        }
+    program.pid = None;
+    if program.started.elapsed() >= SHORT_LIFE {
+        program.start();
     }
     true
+}
+
+/// Starts logging programs again that ended soon after their start. Called once a second.
+pub fn revive() {
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    programs.iter_mut().filter(|program| program.pid.is_none()).for_each(Program::start);
+}
+
+impl Program {
+    fn start(&mut self) {
+        self.started = Instant::now();
+        match spawn(&self.command, &self.reads) {
+            Ok(pid) => self.pid = Some(pid),
+            Err(error) => {
+                let prefix = super::os_prefix(&error);
+                seam::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
+            }
+        }
+    }
 }

@@ -8,7 +8,7 @@ use conf::{Level, Setting};
 
 pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
-pub use file::{LogFile, flush_all, reaped};
+pub use file::{LogFile, flush_all, reaped, revive};
 pub use format::Format;
 
 use crate::core::{CoreDir, LogLevels};
