@@ -1,0 +1,184 @@
+//! No configuration makes the reader panic, an error knows its line, and what was read can be read again.
+//!
+//! The tables are those of the whole server, the machine is a table too. An input is a main file; `%%` on a line of its
+//! own begins the text of `other.conf`, which the main file may include.
+
+#![no_main]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, LazyLock};
+
+use conf::error::{Error, Phase};
+use conf::{Face, Host, Language, Node, Reader};
+use http::text::to_bytes;
+use libfuzzer_sys::fuzz_target;
+use server::{Sources, load};
+
+const MAIN: &str = "/etc/httpd/httpd.conf";
+const OTHER: &str = "/etc/httpd/other.conf";
+const SEPARATOR: &[u8] = b"\n%%\n";
+
+/// Every module of the program, as the binary lists them.
+static KNOWN: LazyLock<Vec<&'static Face>> = LazyLock::new(|| {
+    server::module::set_known(modules::MODULES);
+    let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
+    std::iter::once(&mpm::tables::CORE).chain(server::known_faces()).chain(mpms).collect()
+});
+/// What there is without `LoadModule`.
+static UNSELECTED: LazyLock<Vec<&'static Face>> =
+    LazyLock::new(|| KNOWN.iter().copied().filter(|face| !face.id.starts_with("mpm_")).collect());
+
+fuzz_target!(|data: &[u8]| {
+    let machine = Arc::new(Machine::new(data));
+    if let Some((tree, language)) = read(machine.clone()) {
+        read_again(machine.clone(), &tree, language);
+    }
+    apply(machine);
+});
+
+fn language() -> Language {
+    Language::new(&KNOWN, &UNSELECTED, "/etc/httpd")
+}
+
+/// Text to tree.
+fn read(machine: Arc<Machine>) -> Option<(Vec<Node>, Language)> {
+    let mut reader = Reader::new(machine, language());
+    match reader.read_file(MAIN) {
+        Ok(tree) => {
+            tree.iter().for_each(has_a_place);
+            Some((tree, reader.language))
+        }
+        Err(error) => {
+            knows_its_line(&error);
+            None
+        }
+    }
+}
+
+/// What was read, written down, is the same tree.
+fn read_again(machine: Arc<Machine>, tree: &[Node], language: Language) {
+    let mut text = String::new();
+    if !write(tree, &mut text) {
+        return;
+    }
+    let mut reader = Reader::new(machine, language);
+    let again = reader.read_text("again", to_bytes(&text).into_owned()).expect("what was written can be read");
+    let mut once_more = String::new();
+    assert!(write(&again, &mut once_more));
+    assert_eq!(text, once_more);
+}
+
+/// Writes a tree as a configuration; `false` if a line of it would mean something else when it is read again.
+fn write(tree: &[Node], out: &mut String) -> bool {
+    tree.iter().all(|node| {
+        // A variable in a value that came out of a variable, a backslash at the end of the file, a name in quotes.
+        let quoted =
+            node.name.is_empty() || node.name.contains(|c: char| c.is_ascii_whitespace() || "\x0b\"'\\".contains(c));
+        if node.args.contains("${") || node.args.ends_with('\\') || quoted {
+            return false;
+        }
+        out.push_str(&format!("{} {}\n", node.name, node.args));
+        node.children.as_ref().is_none_or(|children| {
+            let whole = write(children, out);
+            out.push_str(&format!("</{}>\n", &node.name[1..]));
+            whole
+        })
+    })
+}
+
+/// The whole way: tree to settings to server.
+fn apply(machine: Arc<Machine>) {
+    let sources = Sources { program: "tsubame", before: &[], file: Some(MAIN), text: None, after: &[] };
+    let check = |draft: &mut server::Draft, world: &mut conf::World| {
+        let chosen = mpm::choose(&world.language.loaded(), "tsubame")?;
+        world.notices.extend(chosen.check(&draft.main, mpm::When::Start));
+        Ok(())
+    };
+    match load(machine, language(), &sources, |_| "Tsubame".to_string(), check) {
+        Ok(loaded) => {
+            conf::dump::dump_config(&loaded.tree, &loaded.server.faces());
+        }
+        Err((error, _, _)) => knows_its_line(&error),
+    }
+}
+
+fn has_a_place(node: &Node) {
+    assert!(node.origin.line > 0);
+    node.children.iter().flatten().for_each(has_a_place);
+}
+
+fn knows_its_line(error: &Error) {
+    assert!(!error.message.is_empty() && !error.render("tsubame").is_empty());
+    match &error.origin {
+        Some(origin) => assert!(origin.line > 0, "{error:?}"),
+        // Of a check over the whole, and of those of Apache's messages that have none there either.
+        None => assert!(error.phase == Phase::Check || error.message.starts_with("AH"), "{error:?}"),
+    }
+}
+
+/// A machine with two files, two directories and one user.
+struct Machine {
+    main: Vec<u8>,
+    other: Vec<u8>,
+}
+
+impl Machine {
+    fn new(data: &[u8]) -> Machine {
+        let split = data.windows(SEPARATOR.len()).position(|window| window == SEPARATOR);
+        let (main, other) = match split {
+            Some(at) => (&data[..at + 1], &data[at + SEPARATOR.len()..]),
+            None => (data, &b"KeepAlive On\n"[..]),
+        };
+        Machine { main: main.to_vec(), other: other.to_vec() }
+    }
+}
+
+impl Host for Machine {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        match path {
+            MAIN => Ok(self.main.clone()),
+            OTHER => Ok(self.other.clone()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        match dir.trim_end_matches('/') {
+            "/etc/httpd" => Ok(vec!["other.conf".into(), "httpd.conf".into()]),
+            "/etc" => Ok(vec!["httpd".into()]),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn is_dir(&self, path: &str) -> bool {
+        matches!(path.trim_end_matches('/'), "" | "/etc" | "/etc/httpd" | "/var/www/html")
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        path == MAIN || path == OTHER || self.is_dir(path)
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        (name == "RUN").then(|| "/run/httpd".to_string())
+    }
+
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        match name {
+            "localhost" => Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn user(&self, name: &str) -> Option<(u32, u32)> {
+        (name == "www").then_some((33, 33))
+    }
+
+    fn group(&self, name: &str) -> Option<u32> {
+        (name == "www").then_some(33)
+    }
+
+    fn hostname(&self) -> (String, Option<String>) {
+        ("fuzz".into(), None)
+    }
+}
