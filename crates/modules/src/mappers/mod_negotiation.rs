@@ -6,6 +6,7 @@
 
 mod accept;
 mod map;
+mod multiviews;
 mod report;
 mod select;
 
@@ -15,21 +16,19 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Iterate};
 use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
 use http::Version;
-use server::core::options::MULTI;
-use server::paths::{base_name, dir_name, os_path};
+use server::paths::{dir_name, os_path};
 use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
 
-use self::accept::{Media, SCRIPT, Terms, Wishes};
+use self::accept::{Terms, Wishes};
 use self::map::Map;
 use self::select::{Choice, Chosen, Encoded, Variant};
-use crate::metadata::mod_mime::unclaimed;
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     face: Face { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::TypeChecker(Order::First, multiviews),
+        Hook::TypeChecker(Order::First, multiviews::multiviews),
         Hook::Fixups(Order::Middle, fix_encoding),
         Hook::Handler(Order::Middle, Handler::Now(type_map)),
     ],
@@ -166,7 +165,7 @@ impl Offer {
         if self.multiviews {
             return Ok(());
         }
-        let found = request.lookup_file(&self.variants[best].name);
+        let found = named_by_map(request, &self.variants[best].name)?;
         let negotiated = found.err_headers_out.contains("TCN");
         if found.status != 200 && !negotiated {
             return Err(found.status);
@@ -182,133 +181,17 @@ impl Offer {
     }
 }
 
+/// Looks up what a map names: a file beside the map, or one in a directory below. `Err`: the answer is this status.
+fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
+    if name.split('/').any(|part| matches!(part, "." | "..")) {
+        request.log("core", Level::Error, format!("AH10244: invalid URI path ({name})"));
+        return Err(400);
+    }
+    Ok(if name.contains('/') { request.lookup_path(name, None) } else { request.lookup_file(name) })
+}
+
 fn is_map(request: &Request) -> bool {
     request.handler.as_deref() == Some("type-map") || request.content_type.as_deref() == Some(MAP_TYPE)
-}
-
-/// A name without a file, where `MultiViews` allows to look for one that begins like it.
-fn multiviews(request: &mut Request) -> Flow {
-    if request.stat.is_some() || request.options() & MULTI == 0 || !request.filename.starts_with('/') {
-        return Flow::Declined;
-    }
-    // While the variants are looked at, what stands behind the name is out of the way.
-    let uri = request.uri.clone();
-    let bare = uri.len() - if uri.ends_with(&request.path_info) { request.path_info.len() } else { 0 };
-    request.uri.truncate(bare);
-    let flow = choose_file(request);
-    if flow != Flow::Ok {
-        request.uri = uri;
-    }
-    flow
-}
-
-fn choose_file(request: &mut Request) -> Flow {
-    let (offer, mut found) = match look_around(request) {
-        Ok(Some(around)) => around,
-        Ok(None) => return Flow::Declined,
-        Err(status) => return Flow::Status(status),
-    };
-    let scripts =
-        !matches!(&*request.method, "GET" | "HEAD") || request.args.is_some() || !request.path_info.is_empty();
-    let best = match offer.decide(request, scripts) {
-        Ok(best) => best,
-        Err(status) => return Flow::Status(status),
-    };
-    let found = if offer.multiviews {
-        found.swap_remove(best)
-    } else {
-        let name = &offer.variants[best].name;
-        if name.contains('/') { request.lookup_uri(name) } else { request.lookup_file(name) }
-    };
-    if found.status != 200 {
-        return Flow::Status(found.status);
-    }
-    let path_info = std::mem::take(&mut request.path_info);
-    request.become_found(found);
-    request.uri.push_str(&path_info);
-    request.path_info = path_info;
-    Flow::Ok
-}
-
-type Around = (Offer, Vec<Box<Request>>);
-
-/// The files that begin like the name asked for. `Ok(None)`: there are none.
-fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
-    let dir = dir_name(&request.filename).to_string();
-    let wanted = base_name(&request.filename).to_string();
-    let names = names_like(&dir, &wanted).map_err(|error| {
-        request.log_os("negotiation", Level::Error, &error, format!("AH00686: cannot read directory for multi: {dir}"));
-        403u16
-    })?;
-    if names.is_empty() {
-        return Ok(None);
-    }
-    let (mut variants, mut looked_up) = (Vec::new(), Vec::new());
-    for name in names {
-        let found = request.lookup_file(&name);
-        if !found.stat.is_some_and(|meta| meta.is_file()) || !fits(&found, &wanted) || found.status != 200 {
-            continue;
-        }
-        if is_map(&found) {
-            let offer = from_map(request, &found.filename.clone(), &dir)?;
-            return Ok(Some((offer, Vec::new())));
-        }
-        let Some(variant) = variant(&found, name) else { continue };
-        variants.push(variant);
-        looked_up.push(found);
-    }
-    if variants.is_empty() {
-        let text = format!(
-            "AH00687: Negotiation: discovered file(s) matching request: {} (None could be negotiated).",
-            request.filename
-        );
-        request.log("negotiation", Level::Error, text);
-        return Err(404);
-    }
-    // The list of variants is that of the directory: it changes when the directory does.
-    request.vlist_validator = report::validator(&dir, None);
-    Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
-}
-
-/// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it.
-fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = http::text::to_bytes(wanted);
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(os_path(dir))? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let begins = name.as_bytes().strip_prefix(&*bytes).is_some_and(|rest| rest.starts_with(b"."));
-        if begins && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            names.push(http::text::from_bytes(name.as_bytes()).into_owned());
-        }
-    }
-    names.sort_unstable_by(|a, b| http::text::to_bytes(a).cmp(&http::text::to_bytes(b)));
-    Ok(names)
-}
-
-/// Whether the parts of a name that have no meaning are parts of the wanted name, in the same order: of `index.html.foo`
-/// nobody knows what it is.
-fn fits(found: &Request, wanted: &str) -> bool {
-    let mut wanted = wanted.split('.');
-    unclaimed(found).is_some_and(|parts| parts.iter().all(|part| wanted.any(|have| have == part)))
-}
-
-fn variant(found: &Request, name: String) -> Option<Variant> {
-    let media = match (&found.content_type, &found.handler) {
-        (Some(text), _) => Media::parse(text),
-        // What has a handler is likely to be a script.
-        (None, Some(_)) => Media::plain(SCRIPT, 1.0),
-        (None, None) => return None,
-    };
-    Some(Variant {
-        name,
-        media,
-        languages: found.content_languages.iter().map(|language| language.to_ascii_lowercase()).collect(),
-        encoding: found.content_encoding.clone(),
-        length: found.stat.map(|meta| meta.size).filter(|_| found.handler.is_none()),
-        ..Variant::default()
-    })
 }
 
 /// Reads the map at `path`. `Err`: the answer is this status.

@@ -33,7 +33,9 @@ const BODY_MAX: usize = 8192;
 
 type Identity = (u64, u64, u64, i64, i64);
 
-static MAPS: LazyLock<Mutex<HashMap<String, (Identity, Arc<Map>)>>> = LazyLock::new(Mutex::default);
+type Remembered = HashMap<String, (Identity, Arc<Map>)>;
+
+static MAPS: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
 
 /// Reads a map, unless it is the one that was read before.
 pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {

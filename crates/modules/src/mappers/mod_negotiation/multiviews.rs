@@ -1,0 +1,139 @@
+//! `Options MultiViews`: the files of a directory are the variants.
+
+use std::io;
+
+use conf::Level;
+use server::core::options::MULTI;
+use server::paths::{base_name, dir_name, os_path};
+use server::{Flow, Request};
+
+use super::accept::{Media, SCRIPT};
+use super::select::Variant;
+use super::{Offer, from_map, is_map, named_by_map, report};
+use crate::metadata::mod_mime::unclaimed;
+
+/// A name without a file, where `MultiViews` allows to look for one that begins like it.
+pub(super) fn multiviews(request: &mut Request) -> Flow {
+    if request.stat.is_some() || request.options() & MULTI == 0 || !request.filename.starts_with('/') {
+        return Flow::Declined;
+    }
+    // While the variants are looked at, what stands behind the name is out of the way.
+    let uri = request.uri.clone();
+    let bare = uri.len() - if uri.ends_with(&request.path_info) { request.path_info.len() } else { 0 };
+    request.uri.truncate(bare);
+    let flow = choose_file(request);
+    if flow != Flow::Ok {
+        request.uri = uri;
+    }
+    flow
+}
+
+fn choose_file(request: &mut Request) -> Flow {
+    let (offer, mut found) = match look_around(request) {
+        Ok(Some(around)) => around,
+        Ok(None) => return Flow::Declined,
+        Err(status) => return Flow::Status(status),
+    };
+    let scripts =
+        !matches!(&*request.method, "GET" | "HEAD") || request.args.is_some() || !request.path_info.is_empty();
+    let best = match offer.decide(request, scripts) {
+        Ok(best) => best,
+        Err(status) => return Flow::Status(status),
+    };
+    let found = match offer.multiviews {
+        true => found.swap_remove(best),
+        false => match named_by_map(request, &offer.variants[best].name) {
+            Ok(found) => found,
+            Err(status) => return Flow::Status(status),
+        },
+    };
+    if found.status != 200 {
+        return Flow::Status(found.status);
+    }
+    let path_info = std::mem::take(&mut request.path_info);
+    request.become_found(found);
+    request.uri.push_str(&path_info);
+    request.path_info = path_info;
+    Flow::Ok
+}
+
+type Around = (Offer, Vec<Box<Request>>);
+
+/// The files that begin like the name asked for. `Ok(None)`: there are none.
+fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
+    let dir = dir_name(&request.filename).to_string();
+    let wanted = base_name(&request.filename).to_string();
+    let names = names_like(&dir, &wanted).map_err(|error| {
+        request.log_os("negotiation", Level::Error, &error, format!("AH00686: cannot read directory for multi: {dir}"));
+        403u16
+    })?;
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let (mut variants, mut looked_up) = (Vec::new(), Vec::new());
+    for name in names {
+        let found = request.lookup_file(&name);
+        if !found.stat.is_some_and(|meta| meta.is_file()) || !fits(&found, &wanted) || found.status != 200 {
+            continue;
+        }
+        if is_map(&found) {
+            let offer = from_map(request, &found.filename.clone(), &dir)?;
+            return Ok(Some((offer, Vec::new())));
+        }
+        let Some(variant) = variant(&found, name) else { continue };
+        variants.push(variant);
+        looked_up.push(found);
+    }
+    if variants.is_empty() {
+        let text = format!(
+            "AH00687: Negotiation: discovered file(s) matching request: {} (None could be negotiated).",
+            request.filename
+        );
+        request.log("negotiation", Level::Error, text);
+        return Err(404);
+    }
+    // The list of variants is that of the directory: it changes when the directory does.
+    request.vlist_validator = report::validator(&dir, None);
+    Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
+}
+
+/// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it.
+fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = http::text::to_bytes(wanted);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(os_path(dir))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let begins = name.as_bytes().strip_prefix(&*bytes).is_some_and(|rest| rest.starts_with(b"."));
+        if begins && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            names.push(http::text::from_bytes(name.as_bytes()).into_owned());
+        }
+    }
+    names.sort_unstable_by(|a, b| http::text::to_bytes(a).cmp(&http::text::to_bytes(b)));
+    Ok(names)
+}
+
+/// Whether the parts of a name that have no meaning are parts of the wanted name, in the same order: of `index.html.foo`
+/// nobody knows what it is.
+fn fits(found: &Request, wanted: &str) -> bool {
+    let mut wanted = wanted.split('.');
+    unclaimed(found).is_some_and(|parts| parts.iter().all(|part| wanted.any(|have| have == part)))
+}
+
+fn variant(found: &Request, name: String) -> Option<Variant> {
+    let media = match (&found.content_type, &found.handler) {
+        (Some(text), _) => Media::parse(text),
+        // What has a handler is likely to be a script.
+        (None, Some(_)) => Media::plain(SCRIPT, 1.0),
+        (None, None) => return None,
+    };
+    Some(Variant {
+        name,
+        media,
+        languages: found.content_languages.iter().map(|language| language.to_ascii_lowercase()).collect(),
+        encoding: found.content_encoding.clone(),
+        length: found.stat.map(|meta| meta.size).filter(|_| found.handler.is_none()),
+        ..Variant::default()
+    })
+}
