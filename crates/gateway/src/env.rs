@@ -31,7 +31,7 @@ pub fn add(request: &mut Request) {
 
 /// The environment as a program gets it. Names keep letters, digits and `_`; `TZ` is the server's unless one is set.
 pub fn environment(env: &Fields) -> Vec<CString> {
-    let zone = own("TZ").filter(|_| !env.contains("TZ"));
+    let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
     let zone = zone.map(|zone| line("TZ", zone));
     zone.into_iter().chain(env.iter().map(|(name, value)| line(name, value))).filter_map(Result::ok).collect()
 }
@@ -51,27 +51,31 @@ fn line(name: &str, value: &str) -> Result<CString, std::ffi::NulError> {
     CString::new(line)
 }
 
-/// A variable of the server's own environment, which does not change while it runs.
-fn own(name: &'static str) -> Option<&'static str> {
-    static PATH: OnceLock<Option<String>> = OnceLock::new();
-    static LIBRARY: OnceLock<Option<String>> = OnceLock::new();
-    static ZONE: OnceLock<Option<String>> = OnceLock::new();
-    let cell = match name {
-        "PATH" => &PATH,
-        "TZ" => &ZONE,
-        _ => &LIBRARY,
-    };
-    let read = || std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned());
-    cell.get_or_init(read).as_deref()
+/// What scripts inherit of the server's own environment, which does not change while it runs.
+struct Inherited {
+    path: String,
+    library_path: Option<String>,
+    zone: Option<String>,
+}
+
+fn inherited() -> &'static Inherited {
+    static INHERITED: OnceLock<Inherited> = OnceLock::new();
+    let read = |name| std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned());
+    INHERITED.get_or_init(|| Inherited {
+        path: read("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+        library_path: read("LD_LIBRARY_PATH"),
+        zone: read("TZ"),
+    })
 }
 
 /// What every kind of script gets (Apache's `ap_add_common_vars`).
 fn common(request: &Request) -> Variables {
     let mut all = headers(request);
     let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
-    add("PATH", own("PATH").unwrap_or(DEFAULT_PATH).to_string());
-    if let Some(path) = own("LD_LIBRARY_PATH") {
-        add("LD_LIBRARY_PATH", path.to_string());
+    let inherited = inherited();
+    add("PATH", inherited.path.clone());
+    if let Some(path) = &inherited.library_path {
+        add("LD_LIBRARY_PATH", path.clone());
     }
     let host = &request.vhost;
     let name = request.server_name();

@@ -90,6 +90,9 @@ fn not_started(request: &Request, caller: &Caller, failure: spawn::Failure) -> u
             complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
             let name = base_name(path);
             request.log(caller.module, Level::Error, format!("End of script output before headers: {name}"));
+            if let Some(log) = &caller.log {
+                log.failure(request, &Failure { status: 500, body: &[], line: "", output: &[] });
+            }
         }
         spawn::Failure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");

@@ -15,5 +15,6 @@ mod tables;
 mod wait;
 mod wire;
 
+mod cgi;
 mod http_basics;
 mod http_same_as_apache;
