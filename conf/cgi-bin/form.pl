@@ -1,0 +1,70 @@
+#!/usr/bin/perl
+# Shows a form, and what came back from it: by GET in the query, by POST in the body.
+use strict;
+use warnings;
+
+# More than this is not read, whoever sends it.
+my $LONGEST = 64 * 1024;
+
+sub decode {
+    my ($text) = @_;
+    $text =~ tr/+/ /;
+    $text =~ s/%([0-9A-Fa-f]{2})/chr hex $1/ge;
+    return $text;
+}
+
+# Whatever comes from outside is text, never markup.
+sub text {
+    my ($text) = @_;
+    my %entity = ('&' => '&amp;', '<' => '&lt;', '>' => '&gt;', '"' => '&quot;', "'" => '&#39;');
+    $text =~ s/([&<>"'])/$entity{$1}/g;
+    return $text;
+}
+
+my $method = $ENV{REQUEST_METHOD} // 'GET';
+my $sent   = $ENV{QUERY_STRING} // '';
+if ($method eq 'POST') {
+    my $length = $ENV{CONTENT_LENGTH} || 0;
+    $length = $LONGEST if $length > $LONGEST;
+    binmode STDIN;
+    $sent = '';
+    while (length $sent < $length) {
+        read(STDIN, $sent, $length - length $sent, length $sent) or last;
+    }
+}
+my @fields = map { [ map { decode($_ // '') } split /=/, $_, 2 ] } grep { length } split /[&;]/, $sent;
+
+my $rows = join '', map {
+    my ($name, $value) = @$_;
+    '<tr><th scope="row">' . text($name) . '</th><td>' . text($value // '') . "</td></tr>\n";
+} @fields;
+my $answer = $rows
+    ? '<h2>What came by ' . text($method) . "</h2>\n<table>\n$rows</table>\n"
+    : '';
+my $action = text($ENV{SCRIPT_NAME} // '');
+
+binmode STDOUT;
+print "Content-Type: text/html; charset=utf-8\n\n", <<"PAGE";
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>A form and its answer</title>
+<style>
+  body { max-width: 40rem; margin: 2rem auto; padding: 0 1.25rem; font: 1.0625rem/1.6 system-ui, sans-serif; }
+  label { display: block; margin: 0.75rem 0; }
+  input, textarea, button { display: block; width: 100%; margin-top: 0.25rem; padding: 0.5rem; font: inherit; }
+  button { width: auto; padding: 0.5rem 1.25rem; }
+  th, td { padding: 0.25rem 1rem 0.25rem 0; text-align: left; vertical-align: top; white-space: pre-wrap; }
+</style>
+<h1>A form and its answer</h1>
+$answer
+<form method="post" action="$action" accept-charset="utf-8">
+  <label>Your name <input name="name" autocomplete="name"></label>
+  <label>A few words <textarea name="words" rows="3"></textarea></label>
+  <button>Send</button>
+</form>
+<p><a href="/">Back</a></p>
+</html>
+PAGE
