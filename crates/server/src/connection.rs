@@ -150,7 +150,7 @@ impl HttpConnection {
     }
 
     /// Reads a request head; `None`: the client is gone, or never said anything.
-    async fn read_head(&mut self) -> Result<Option<Incoming>, Refusal> {
+    async fn read_head(&mut self) -> Result<Option<Incoming>, Box<Refusal>> {
         let plan = self.server.main().plan;
         let mut start = None;
         let mut head = Head::default();
@@ -161,7 +161,7 @@ impl HttpConnection {
                     Ok(Parse::Complete { len }) => return Ok(Some(Incoming { bytes, head, head_len: len })),
                     Ok(Parse::Partial) => {}
                     Err(error) => {
-                        return Err(Refusal { why: Why::Head(error), incoming: Incoming::broken(bytes, head) });
+                        return Err(Refusal::boxed(Why::Head(error), Incoming::broken(bytes, head)));
                     }
                 }
             }
@@ -173,7 +173,7 @@ impl HttpConnection {
             match self.timer.until(deadline, self.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
                 Some(Ok(_)) => {}
-                None => return Err(Refusal { why: Why::Timeout, incoming: Incoming::broken(bytes, head) }),
+                None => return Err(Refusal::boxed(Why::Timeout, Incoming::broken(bytes, head))),
             }
         }
     }
@@ -182,7 +182,7 @@ impl HttpConnection {
     async fn serve_one(&mut self, incoming: Incoming, slot: Slot) -> Stage {
         let framing = match Framing::of(&incoming.head, &incoming.bytes) {
             Ok(framing) => framing,
-            Err(error) => return Box::pin(self.refuse(Refusal { why: Why::Head(error), incoming }, slot)).await,
+            Err(error) => return Box::pin(self.refuse(Refusal::boxed(Why::Head(error), incoming), slot)).await,
         };
         let mut request = match self.request(incoming, framing) {
             Ok(request) => request,
@@ -212,7 +212,7 @@ impl HttpConnection {
     }
 
     /// Makes a request of a head.
-    fn request(&mut self, mut incoming: Incoming, framing: Framing) -> Result<Box<Request>, Refusal> {
+    fn request(&mut self, mut incoming: Incoming, framing: Framing) -> Result<Box<Request>, Box<Refusal>> {
         let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
         let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
         let hostname = head.host(bytes).and_then(|host| http::Authority::parse(host, false)).map(|authority| {
@@ -222,7 +222,7 @@ impl HttpConnection {
             host
         });
         let vhost = self.virtual_host(hostname.as_deref());
-        let Some(vhost) = vhost else { return Err(Refusal { why: Why::UnknownHost, incoming }) };
+        let Some(vhost) = vhost else { return Err(Refusal::boxed(Why::UnknownHost, incoming)) };
         let method = match head.method(bytes) {
             b"GET" => Cow::Borrowed("GET"),
             b"HEAD" => Cow::Borrowed("HEAD"),
@@ -341,7 +341,7 @@ impl HttpConnection {
             Body::Stream(source) => stream = Some(source),
             body => outgoing.push(body),
         }
-        let mut exchange = Box::new(Exchange { request, outgoing, slot, keep: persist.keep, linger });
+        let mut exchange = Exchange { request, outgoing, slot, keep: persist.keep, linger };
         if let Some(mut source) = stream {
             // Boxed, so that a connection that needs none of this has no room for it.
             let chunked = delimiter == Delimiter::Chunked;
@@ -358,7 +358,7 @@ impl HttpConnection {
             Poll::Ready(Ok(true)) => self.finish(exchange, true, head_len),
             Poll::Ready(Err(_)) => self.finish(exchange, false, head_len),
             Poll::Ready(Ok(false)) | Poll::Pending => {
-                self.exchange = Some(exchange);
+                self.exchange = Some(Box::new(exchange));
                 Stage::WriteCompletion
             }
         }
@@ -370,7 +370,7 @@ impl HttpConnection {
         let timeout = exchange.request.vhost.plan.timeout;
         let head_len = exchange.request.sent.bytes;
         let written = self.write_all(&mut exchange.outgoing, timeout).await;
-        self.finish(exchange, written.is_ok(), head_len)
+        self.finish(*exchange, written.is_ok(), head_len)
     }
 
     /// Sends a body that is being made, piece by piece.
@@ -444,8 +444,8 @@ impl HttpConnection {
     }
 
     /// Ends an exchange: accounts for it, logs it, and says what comes next.
-    fn finish(&mut self, exchange: Box<Exchange>, complete: bool, head_len: u64) -> Stage {
-        let Exchange { mut request, mut outgoing, slot, keep, linger } = *exchange;
+    fn finish(&mut self, exchange: Exchange, complete: bool, head_len: u64) -> Stage {
+        let Exchange { mut request, mut outgoing, slot, keep, linger } = exchange;
         crate::buffers::give(outgoing.take_front());
         let sent = &mut request.sent;
         sent.bytes = outgoing.sent;
@@ -500,7 +500,7 @@ impl HttpConnection {
             && !http::status::closes_connection(request.status)
             && !request.env.contains("nokeepalive")
             && !seam::draining();
-        let announce = (keep && wish.connection_keep_alive).then(|| (plan.keep_alive_timeout.as_secs(), left));
+        let announce = (keep && wish.connection_keep_alive).then_some((plan.keep_alive_timeout.as_secs(), left));
         Persist { keep, announce }
     }
 
@@ -518,8 +518,8 @@ impl HttpConnection {
     }
 
     /// Answers what is no request, and closes.
-    async fn refuse(&mut self, refusal: Refusal, slot: Slot) -> Stage {
-        let Refusal { why, incoming } = refusal;
+    async fn refuse(&mut self, refusal: Box<Refusal>, slot: Slot) -> Stage {
+        let Refusal { why, incoming } = *refusal;
         // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
         let silent = matches!(why, Why::Timeout) && !incoming.bytes.contains(&b'\n');
         let (status, module, level, reason, note) = match why {
@@ -592,6 +592,12 @@ impl HttpConnection {
 struct Refusal {
     why: Why,
     incoming: Incoming,
+}
+
+impl Refusal {
+    fn boxed(why: Why, incoming: Incoming) -> Box<Refusal> {
+        Box::new(Refusal { why, incoming })
+    }
 }
 
 enum Why {

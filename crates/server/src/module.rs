@@ -41,6 +41,10 @@ pub enum Flow {
     Status(u16),
 }
 
+/// A check of the whole configuration.
+pub type CheckHook = fn(&mut Draft, &mut World) -> Result<(), Error>;
+/// Opens what a module logs to.
+pub type LogHook = fn(&Server) -> Result<(), String>;
 /// A hook of a phase.
 pub type PhaseHook = fn(&mut Request) -> Flow;
 /// An answer that is still being made.
@@ -58,9 +62,9 @@ pub enum Handler {
 /// Where a module joins in. The phases come in this order (contract.md 5, 10, 11).
 pub enum Hook {
     /// The configuration was applied: check it as a whole, prepare what requests need.
-    Check(fn(&mut Draft, &mut World) -> Result<(), Error>),
+    Check(CheckHook),
     /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
-    OpenLogs(fn(&Server) -> Result<(), String>),
+    OpenLogs(LogHook),
     /// A new child runs, without privileges.
     ChildInit(fn(&Server)),
     /// The head was read. All hooks run.
@@ -102,8 +106,8 @@ pub enum Hook {
 /// The hooks of the loaded modules, phase by phase, in the order in which they run.
 #[derive(Default)]
 pub struct Hooks {
-    pub(crate) check: Vec<fn(&mut Draft, &mut World) -> Result<(), Error>>,
-    pub(crate) open_logs: Vec<fn(&Server) -> Result<(), String>>,
+    pub(crate) check: Vec<CheckHook>,
+    pub(crate) open_logs: Vec<LogHook>,
     pub(crate) child_init: Vec<fn(&Server)>,
     pub(crate) post_read: Vec<PhaseHook>,
     pub(crate) translate: Vec<PhaseHook>,

@@ -133,7 +133,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         || !options.after.is_empty()
         || !options.defines.is_empty();
     let ours = demo.port.is_some() || demo.root.is_some();
-    if httpd && ours || ours && is_httpd_name(program) {
+    if ours && (httpd || is_httpd_name(program)) {
         eprint!("{}", usage(program));
         return Parsed::Done(ExitCode::FAILURE);
     }
