@@ -11,11 +11,20 @@ use crate::boot::{self, Text};
 use crate::cli::{Action, Options};
 use crate::start;
 
-/// The files of the demonstration, as they lie in `conf/` of the sources. Scripts are the ones in `cgi-bin`.
-const FILES: &[(&str, &[u8])] = &[];
+/// The files of the demonstration, as they lie in `conf/` of the sources. Those in `cgi-bin` are programs.
+const FILES: &[(&str, &[u8])] = &[
+    ("mime.types", include_bytes!("../../../conf/mime.types")),
+    ("cgi-bin/environment.sh", include_bytes!("../../../conf/cgi-bin/environment.sh")),
+    ("cgi-bin/form.pl", include_bytes!("../../../conf/cgi-bin/form.pl")),
+    ("cgi-bin/hello.sh", include_bytes!("../../../conf/cgi-bin/hello.sh")),
+    ("cgi-bin/stream.sh", include_bytes!("../../../conf/cgi-bin/stream.sh")),
+    ("site/index.html", include_bytes!("../../../conf/site/index.html")),
+    ("site/files/about-this-directory.txt", include_bytes!("../../../conf/site/files/about-this-directory.txt")),
+    ("site/files/swallow.svg", include_bytes!("../../../conf/site/files/swallow.svg")),
+    ("site/files/swallows.csv", include_bytes!("../../../conf/site/files/swallows.csv")),
+];
 
-const CONFIGURATION: &str =
-    "Listen ${TSUBAME_LISTEN}\nDocumentRoot \"${TSUBAME_ROOT}\"\nErrorLog /dev/stderr\nServerName localhost\n";
+const CONFIGURATION: &str = include_str!("../../../conf/httpd.conf");
 
 /// The address served unless another port is asked for.
 const PORT: u16 = 8080;
