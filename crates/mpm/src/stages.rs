@@ -64,7 +64,7 @@ pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open)) {
     let mut stage = Stage::Serve;
     while stage != Stage::Closed {
         let _waiting = open.enter(stage);
-        stage = connection.step(stage).await;
+        stage = connection.step(stage).end().await;
     }
     drop(connection);
 }

@@ -26,12 +26,36 @@ pub enum Stage {
     Closed,
 }
 
-/// A stage being polled.
-pub type Stepping<'a> = Pin<Box<dyn Future<Output = Stage> + Send + 'a>>;
+/// A stage that was begun.
+pub enum Stepping<'a> {
+    /// It is over already: nothing had to be waited for.
+    Done(Stage),
+    /// It waits; polling it to its end says which stage is next.
+    Waiting(Pin<Box<dyn Future<Output = Stage> + Send + 'a>>),
+}
+
+impl<'a> Stepping<'a> {
+    /// A stage that waits.
+    pub fn waiting(stage: impl Future<Output = Stage> + Send + 'a) -> Stepping<'a> {
+        Stepping::Waiting(Box::pin(stage))
+    }
+
+    /// The next stage.
+    pub async fn end(self) -> Stage {
+        match self {
+            Stepping::Done(stage) => stage,
+            Stepping::Waiting(stage) => stage.await,
+        }
+    }
+}
 
 /// A connection between two stages: a value that may move to another thread.
 pub trait Connection: Send {
     /// Runs `stage` to its end and says which one is next. Never called with [`Stage::Closed`].
+    ///
+    /// What a stage can do without waiting it may do at once, before the result is polled. A connection takes its row of
+    /// the scoreboard in [`Stage::Serve`] and gives it back by the end of the answer; what else it does is for the MPM to
+    /// show.
     fn step(&mut self, stage: Stage) -> Stepping<'_>;
 }
 

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use conf::Level;
@@ -70,6 +70,7 @@ impl Service for HttpService {
             timer: Timer::default(),
             buffer: Vec::new(),
             announced: false,
+            behind: 0,
             exchange: None,
         })
     }
@@ -98,8 +99,20 @@ struct HttpConnection {
     buffer: Vec<u8>,
     /// The reactor announced what is in the buffer.
     announced: bool,
+    /// Requests served in a row without waiting for one.
+    behind: u32,
     /// An answer of which a part still has to go out.
     exchange: Option<Box<Exchange>>,
+}
+
+/// An answer whose head is written.
+struct Composed {
+    exchange: Exchange,
+    /// The length of the head.
+    head_len: u64,
+    /// A body that is still being made.
+    stream: Option<Box<dyn crate::response::Stream>>,
+    chunked: bool,
 }
 
 /// A request and what is left to send of its answer.
@@ -112,40 +125,76 @@ struct Exchange {
     linger: bool,
 }
 
+/// How far the service of a request came without waiting.
+enum Step {
+    /// To its end, or to a stage of its own.
+    Next(Stage),
+    /// There is no request to be served.
+    Refuse(Box<Refusal>, Slot),
+    /// Something has to be waited for.
+    Work(Box<Request>, Work, Slot),
+}
+
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
-            Stage::Serve => Box::pin(self.serve()),
-            Stage::WriteCompletion => Box::pin(self.write_completion()),
-            Stage::KeepAlive => Box::pin(self.keep_alive()),
-            Stage::Linger => Box::pin(self.linger(LINGER)),
-            Stage::ShortLinger => Box::pin(self.linger(SHORT_LINGER)),
-            Stage::Closed => Box::pin(std::future::ready(Stage::Closed)),
+            Stage::Serve => match self.serve_now() {
+                Some(Step::Next(stage)) => Stepping::Done(stage),
+                Some(Step::Refuse(refusal, slot)) => Stepping::waiting(self.refuse(refusal, slot)),
+                Some(Step::Work(request, work, slot)) => Stepping::waiting(self.serve_on(request, work, slot)),
+                None => Stepping::waiting(self.serve()),
+            },
+            Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
+            Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
+            Stage::Linger => Stepping::waiting(self.linger(LINGER)),
+            Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),
+            Stage::Closed => Stepping::Done(Stage::Closed),
         }
     }
 }
 
 impl HttpConnection {
-    /// Serves requests until the connection has to wait for its client.
-    async fn serve(&mut self) -> Stage {
-        let mut served = 0u32;
-        loop {
-            let slot = self.workers.acquire();
-            let incoming = match self.read_head().await {
-                Ok(Some(incoming)) => incoming,
-                Ok(None) => return Stage::Closed,
-                Err(refusal) => return Box::pin(self.refuse(refusal, slot)).await,
-            };
-            match self.serve_one(incoming, slot).await {
-                // What has been received already may be the next request; now and then others have their turn before it.
-                Stage::KeepAlive if !self.buffer.is_empty() => {
-                    served += 1;
-                    if served.is_multiple_of(PIPELINED) {
-                        crate::turn::pass().await;
-                    }
-                }
-                stage => return stage,
+    /// Serves a request whose head is there already: most are, and most need nothing that has to be waited for. Such a
+    /// request costs no future at all. `None`: the head is not there.
+    fn serve_now(&mut self) -> Option<Step> {
+        if self.behind >= PIPELINED {
+            return None;
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        if bytes.is_empty() {
+            let mut cx = Context::from_waker(Waker::noop());
+            // What is not there, or broken, is for those who can wait.
+            let _ = self.stream.poll_read(&mut cx, &mut bytes, HEAD_PIECE);
+        }
+        let mut head = Head::default();
+        match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
+            Ok(Parse::Complete { len }) => {
+                let slot = self.workers.acquire();
+                Some(self.answer(Incoming { bytes, head, head_len: len }, slot))
             }
+            _ => {
+                self.buffer = bytes;
+                None
+            }
+        }
+    }
+
+    /// Serves a request whose head has to be waited for.
+    async fn serve(&mut self) -> Stage {
+        if self.behind >= PIPELINED {
+            self.behind = 0;
+            crate::turn::pass().await;
+        }
+        let slot = self.workers.acquire();
+        let step = match self.read_head().await {
+            Ok(Some(incoming)) => self.answer(incoming, slot),
+            Ok(None) => return Stage::Closed,
+            Err(refusal) => Step::Refuse(refusal, slot),
+        };
+        match step {
+            Step::Next(stage) => stage,
+            Step::Refuse(refusal, slot) => self.refuse(refusal, slot).await,
+            Step::Work(request, work, slot) => self.serve_on(request, work, slot).await,
         }
     }
 
@@ -178,23 +227,36 @@ impl HttpConnection {
         }
     }
 
-    /// Processes one request and writes its answer.
-    async fn serve_one(&mut self, incoming: Incoming, slot: Slot) -> Stage {
+    /// Processes a request and writes its answer, as far as that goes without waiting.
+    fn answer(&mut self, incoming: Incoming, slot: Slot) -> Step {
         let framing = match Framing::of(&incoming.head, &incoming.bytes) {
             Ok(framing) => framing,
-            Err(error) => return Box::pin(self.refuse(Refusal::boxed(Why::Head(error), incoming), slot)).await,
+            Err(error) => return Step::Refuse(Refusal::boxed(Why::Head(error), incoming), slot),
         };
         let mut request = match self.request(incoming, framing) {
             Ok(request) => request,
-            Err(refusal) => return Box::pin(self.refuse(refusal, slot)).await,
+            Err(refusal) => return Step::Refuse(refusal, slot),
         };
         let line = http::text::from_bytes(request.incoming.line());
         slot.begin(self.traffic, self.client.ip_text(), &request.vhost.label, &line, request.protocol());
-        if let Some(error) = expectation(&request) {
-            let body = error_document::canned(&mut request, error);
-            return self.write(request, Response { body, raw: false }, slot).await;
+        let work = match expectation(&request) {
+            Some(error) => {
+                let body = error_document::canned(&mut request, error);
+                Work::Done(Response { body, raw: false })
+            }
+            None => process::start(&mut request),
+        };
+        match work {
+            Work::Done(response) if request.body.is_none() && !matches!(response.body, Body::Stream(_)) => {
+                let composed = self.compose(request, response, slot, false);
+                Step::Next(self.send(composed))
+            }
+            work => Step::Work(request, work, slot),
         }
-        let mut work = process::start(&mut request);
+    }
+
+    /// Goes on where something had to be waited for.
+    async fn serve_on(&mut self, mut request: Box<Request>, mut work: Work, slot: Slot) -> Stage {
         let response = loop {
             match work {
                 Work::Done(response) => break response,
@@ -203,7 +265,7 @@ impl HttpConnection {
                     work = process::go_on(&mut request, &waiting, answer);
                 }
                 Work::Filter(chain, body) => {
-                    let body = Box::pin(chain.run(&mut request, body)).await;
+                    let body = chain.run(&mut request, body).await;
                     break process::finish(&mut request, body);
                 }
             }
@@ -215,8 +277,10 @@ impl HttpConnection {
     fn request(&mut self, mut incoming: Incoming, framing: Framing) -> Result<Box<Request>, Box<Refusal>> {
         let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
         let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
-        let hostname = head.host(bytes).and_then(|host| http::Authority::parse(host, false)).map(|authority| {
-            let mut host = text(authority.host);
+        let hostname = head.host(bytes).map(|authority| {
+            // The head was refused unless this is a host with or without a port.
+            let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
+            let mut host = text(&authority[..colon.unwrap_or(authority.len())]);
             host.make_ascii_lowercase();
             host.truncate(host.strip_suffix('.').map_or(host.len(), str::len));
             host
@@ -301,15 +365,28 @@ impl HttpConnection {
         Some(host.clone())
     }
 
-    /// Writes an answer. What is ready goes out as far as the socket takes it; the rest is another stage.
-    async fn write(&mut self, mut request: Box<Request>, response: Response, slot: Slot) -> Stage {
-        let Response { mut body, raw } = response;
+    /// Writes an answer; what is there already and does not fit into the socket is left to another stage.
+    async fn write(&mut self, request: Box<Request>, response: Response, slot: Slot) -> Stage {
         // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
         // request from it.
         // A script may answer before it has read everything; it goes on reading while its answer goes out.
         let shared = request.body.is_shared();
-        let unread =
-            request.body.expects() || !shared && !request.body.is_done() && !Box::pin(self.discard(&request)).await;
+        let unread = request.body.expects() || !shared && !request.body.is_done() && !self.discard(&request).await;
+        let mut composed = self.compose(request, response, slot, unread);
+        let Some(mut source) = composed.stream.take() else { return self.send(composed) };
+        let Composed { mut exchange, head_len, chunked, .. } = composed;
+        let ended = self.write_stream(&mut exchange, &mut *source, chunked).await;
+        drop(source);
+        if shared && !exchange.request.body.is_done() && !self.discard(&exchange.request).await {
+            (exchange.keep, exchange.linger) = (false, true);
+        }
+        self.finish(exchange, ended.is_ok(), head_len)
+    }
+
+    /// Decides how the answer is framed and whether the connection stays, and writes the head. `unread`: a part of the
+    /// request's body will not be read.
+    fn compose(&self, mut request: Box<Request>, response: Response, slot: Slot, unread: bool) -> Composed {
+        let Response { mut body, raw } = response;
         let length = body.length();
         let chunked = length.is_none() && request.version == http::Version::Http11;
         let bodyless = request.header_only || http::status::is_bodyless(request.status);
@@ -320,8 +397,8 @@ impl HttpConnection {
             None if chunked => Delimiter::Chunked,
             None => Delimiter::Close,
         };
-        let framed = delimiter != Delimiter::Close;
-        let persist = self.persist(&request, framed && !unread);
+        let wish = Persistence::of(&request.incoming.head, &request.incoming.bytes);
+        let persist = self.persist(&request, wish, delimiter != Delimiter::Close && !unread);
         let mut front = crate::buffers::take();
         if !raw {
             write_head(&mut request, delimiter, persist, &mut front);
@@ -333,28 +410,22 @@ impl HttpConnection {
         request.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front);
-        let client_said_close = Persistence::of(&request.incoming.head, &request.incoming.bytes).connection_close
-            || request.version == http::Version::Http10;
-        let linger = unread || !client_said_close;
+        let linger = unread || !wish.connection_close && request.version != http::Version::Http10;
         let mut stream = None;
         match body {
             Body::Stream(source) => stream = Some(source),
             body => outgoing.push(body),
         }
-        let mut exchange = Exchange { request, outgoing, slot, keep: persist.keep, linger };
-        if let Some(mut source) = stream {
-            // Boxed, so that a connection that needs none of this has no room for it.
-            let chunked = delimiter == Delimiter::Chunked;
-            let ended = Box::pin(self.write_stream(&mut exchange, &mut *source, chunked)).await;
-            drop(source);
-            if shared && !exchange.request.body.is_done() && !Box::pin(self.discard(&exchange.request)).await {
-                (exchange.keep, exchange.linger) = (false, true);
-            }
-            return self.finish(exchange, ended.is_ok(), head_len);
-        }
+        let exchange = Exchange { request, outgoing, slot, keep: persist.keep, linger };
+        Composed { exchange, head_len, stream, chunked: delimiter == Delimiter::Chunked }
+    }
+
+    /// Sends an answer that is there as a whole, once, without waiting: most fit into the socket's buffer.
+    fn send(&mut self, composed: Composed) -> Stage {
+        let Composed { mut exchange, head_len, .. } = composed;
         exchange.request.sent.bytes = head_len;
-        // Once, without waiting: most answers fit into the socket's buffer.
-        match poll_fn(|cx| Poll::Ready(exchange.outgoing.poll_write(cx, &self.stream, false))).await {
+        let mut cx = Context::from_waker(Waker::noop());
+        match exchange.outgoing.poll_write(&mut cx, &self.stream, false) {
             Poll::Ready(Ok(true)) => self.finish(exchange, true, head_len),
             Poll::Ready(Err(_)) => self.finish(exchange, false, head_len),
             Poll::Ready(Ok(false)) | Poll::Pending => {
@@ -458,8 +529,7 @@ impl HttpConnection {
         let (body_received, trailers) = request.body.received();
         sent.received += body_received;
         sent.trailers_in = trailers;
-        let server = self.server.clone();
-        for hook in &server.hooks.log {
+        for hook in &self.server.hooks.log {
             hook(&mut request);
         }
         slot.finish(request.sent.bytes, request.sent.duration);
@@ -478,7 +548,15 @@ impl HttpConnection {
             return Stage::Closed;
         }
         match (keep, linger) {
-            (true, _) => Stage::KeepAlive,
+            // What has been received already may be the next request.
+            (true, _) if !self.buffer.is_empty() => {
+                self.behind += 1;
+                Stage::Serve
+            }
+            (true, _) => {
+                self.behind = 0;
+                Stage::KeepAlive
+            }
             (false, true) => Stage::Linger,
             // A client that announced the end sends nothing more that a closed socket could answer with a reset.
             (false, false) => Stage::Closed,
@@ -486,12 +564,11 @@ impl HttpConnection {
     }
 
     /// Whether the connection may stay open after this answer (RFC 9112 section 9.3; Apache's ap_set_keepalive).
-    fn persist(&self, request: &Request, possible: bool) -> Persist {
+    fn persist(&self, request: &Request, wish: Persistence, possible: bool) -> Persist {
         let plan = &request.vhost.plan;
         let used = self.client.keepalives.load(Ordering::Relaxed);
         // As in Apache `max` counts this request too, and the one after the last of them closes.
         let left = (plan.keep_alive_max > 0).then(|| (plan.keep_alive_max).saturating_sub(used));
-        let wish = Persistence::of(&request.incoming.head, &request.incoming.bytes);
         let keep = possible
             && plan.keep_alive
             && !plan.keep_alive_timeout.is_zero()

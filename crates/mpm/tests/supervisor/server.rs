@@ -139,13 +139,13 @@ impl Connection for Client {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
             // A future of its own: thousands of these wait.
-            Stage::KeepAlive => Box::pin(async move {
+            Stage::KeepAlive => Stepping::waiting(async move {
                 match self.socket.readable().await {
                     Ok(_) => Stage::Serve,
                     Err(_) => Stage::Closed,
                 }
             }),
-            _ => Box::pin(async move { self.serve().await.unwrap_or(Stage::Closed) }),
+            _ => Stepping::waiting(async move { self.serve().await.unwrap_or(Stage::Closed) }),
         }
     }
 }
@@ -154,7 +154,7 @@ impl Client {
     async fn serve(&mut self) -> io::Result<Stage> {
         let line = self.line().await?;
         let slot: Slot = self.workers.acquire();
-        slot.begin(self.traffic, self.peer, "test", &line, "lines/1");
+        slot.begin(self.traffic, &self.peer.to_string(), "test", &line, "lines/1");
         match line.as_str() {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),
