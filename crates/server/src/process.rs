@@ -84,7 +84,10 @@ fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u3
             return Work::Done(Response { body: too_many(request), raw: false });
         }
         redirect(request, &uri, status, keep_method);
-        handled = match map(request).and_then(|()| late(request)) {
+        // Who names the place may have had it from a client: its path is no better than that of a request line.
+        let raw = http::text::to_bytes(&request.uri).into_owned();
+        let cleaned = decode(request, &raw, Some(&uri));
+        handled = match cleaned.and_then(|()| map(request)).and_then(|()| late(request)) {
             Ok(()) => handle(request, 0),
             Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
         };
@@ -122,16 +125,15 @@ fn prepare(request: &mut Request) -> Result<(), Flow> {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.version = http::Version::Http10;
     }
-    decode(request)?;
+    let incoming = request.incoming.clone();
+    decode(request, incoming.head.path(&incoming.bytes), None)?;
     map(request)?;
     late(request)
 }
 
-/// The path of the target, decoded and cleaned.
-fn decode(request: &mut Request) -> Result<(), Flow> {
+/// The path of a target, decoded and cleaned, becomes the request's. `target`: where it is not the client's own.
+fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
     let plan = request.vhost.plan;
-    let incoming = request.incoming.clone();
-    let path = incoming.head.path(&incoming.bytes);
     if path == b"*" && request.method == "OPTIONS" {
         request.uri = "*".into();
         return Ok(());
@@ -141,7 +143,7 @@ fn decode(request: &mut Request) -> Result<(), Flow> {
         Err(error) => {
             let status = error.status();
             if status == 400 {
-                let target = request.unparsed_uri.clone();
+                let target = target.unwrap_or(&request.unparsed_uri);
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
             request.uri = http::text::from_bytes(path).into_owned();
@@ -310,7 +312,7 @@ pub(crate) fn finish(request: &mut Request, mut body: Body) -> Response {
     Response { body: crate::output::ranges(request, body), raw: false }
 }
 
-/// Turns the request into one for another path of this server.
+/// Turns the request into one for another path of this server, which is not decoded yet.
 fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     let before = request.previous().cloned();
     let previous = Previous {
@@ -344,6 +346,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     if !keep_method {
         request.method = "GET".into();
     }
+    let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
     let (path, args) = match uri.split_once('?') {
         Some((path, args)) => (path, Some(args.to_string())),
         None => (uri, None),

@@ -16,7 +16,8 @@ pub enum Answer {
     Status(u16),
     /// This body; status and fields are in the request.
     Body(Body),
-    /// Start again with this URL path (and query), as a `GET` unless the method is to be kept.
+    /// Start again with this URL path (and query), escaped as in a request line, as a `GET` unless the method is to be
+    /// kept.
     Redirect {
         /// Path with query.
         uri: String,

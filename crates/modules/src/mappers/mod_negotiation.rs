@@ -269,7 +269,7 @@ fn go_on(request: &Request, name: &str) -> Answer {
     match http::decode_path(&http::text::to_bytes(&target), &http::uri::PathOptions::default()) {
         Ok(path) => {
             let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-            Answer::Redirect { uri: format!("{path}{args}"), keep_method: true }
+            Answer::Redirect { uri: format!("{}{args}", http::uri::escape_path(&path)), keep_method: true }
         }
         Err(error) => Answer::Status(error.status()),
     }

@@ -216,4 +216,33 @@ under_every_mpm! {
         assert!(bytes.ends_with(b"\r\n4\r\nhalf\r\n"), "{:?}", String::from_utf8_lossy(&bytes));
         until("the end of the script", || scripts(&server).is_empty().then_some(()));
     }
+
+    /// A path that a script names may come from its client: it is decoded and cleaned as one of a request line.
+    fn local_redirects_stay_inside(mpm: Mpm) {
+        let site = site();
+        site.script("goto", "#!/bin/sh\nprintf 'Location: %s\\n\\n' \"$QUERY_STRING\"\n");
+        site.page("a b.txt", "a b");
+        site.page("secret/s.txt", "secret");
+        site.page("place/s.txt", "secret");
+        site.file("outside.txt", "outside");
+        let sections = "<Directory ${DOCS}/secret>\nRequire all denied\n</Directory>\n\
+            <Location /place>\nRequire all denied\n</Location>\n<Location /cgi>\nRequire all granted\n</Location>";
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}\n{sections}"));
+        server.allow("AH10244: invalid URI path");
+        server.allow("AH01630: client denied by server configuration");
+        let cases = [
+            ("/a%20b.txt", 200),
+            ("/../outside.txt", 400),
+            ("/secret/../../outside.txt", 400),
+            ("/secret/s.txt", 403),
+            ("//secret//s.txt", 403),
+            ("/x/../secret/s.txt", 403),
+            ("/secre%74/s.txt", 403),
+            ("//place/s.txt", 403),
+            ("/x/../place/s.txt", 403),
+        ];
+        for (path, status) in cases {
+            assert_eq!(server.get(&format!("/cgi/goto?{path}")).status, status, "{path}");
+        }
+    }
 }
