@@ -128,10 +128,17 @@ fn of_cgi(request: &Request, all: &mut Variables) {
 }
 
 /// The part of the path that names the script. Path and `PATH_INFO` need not end alike (the one is of a URL, the other of
-/// a file): what they share at their ends is taken away, up to a slash.
+/// a file): what they share at their ends is taken away, up to a slash; several slashes in a row are as one.
 fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
-    let same = path.bytes().rev().zip(info.bytes().rev()).take_while(|(a, b)| a == b).count();
-    let at = path.len().saturating_sub(same + 1);
+    let mut rest = path.as_bytes();
+    for byte in info.bytes().rev() {
+        let Some(shorter) = rest.strip_suffix(&[byte]) else { break };
+        rest = shorter;
+        while let (b'/', Some(shorter)) = (byte, rest.strip_suffix(b"/")) {
+            rest = shorter;
+        }
+    }
+    let at = rest.len().saturating_sub(1);
     let slash = path.as_bytes()[at..].iter().position(|byte| *byte == b'/');
     &path[..slash.map_or(path.len(), |slash| at + slash)]
 }
@@ -204,6 +211,7 @@ mod tests {
             ("/a/b", "/other", "/a/b"),
             ("/x", "/x", ""),
             ("/a/index.cgi/y", "/y", "/a/index.cgi"),
+            ("/cgi/env//a//b", "/a/b", "/cgi/env"),
         ];
         for (path, info, want) in cases {
             assert_eq!(script_name(path, info), want, "{path} {info}");

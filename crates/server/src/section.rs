@@ -47,6 +47,11 @@ impl Section {
         }
     }
 
+    /// Whether it is a regular expression that decides.
+    pub fn is_regex(&self) -> bool {
+        matches!(self.matcher, Matcher::Regex(_))
+    }
+
     /// Whether a `<Directory>` means exactly this directory (or file): `path` without a slash at the end, `/` empty.
     pub fn is_directory(&self, path: &str) -> bool {
         match &self.matcher {

@@ -46,15 +46,33 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     let vhost = request.vhost.clone();
+    // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in Apache).
+    let merged = merge_slashes(request, &request.uri);
     for section in &vhost.locations {
+        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.uri);
         let mut env = std::mem::take(&mut request.env);
-        let met = section.is_location(&request.uri, &mut env);
+        let met = section.is_location(uri, &mut env);
         request.env = env;
         if decided(request, met)? {
             merge(request, section);
         }
     }
     Ok(())
+}
+
+/// A path with one slash for each row of them, where that makes a difference: `MergeSlashes Off` leaves them in, and no
+/// section would be found for the path as it is.
+fn merge_slashes(request: &Request, path: &str) -> Option<String> {
+    if request.vhost.plan.path.merge_slashes || !path.contains("//") {
+        return None;
+    }
+    let mut merged = String::with_capacity(path.len());
+    for c in path.chars() {
+        if c != '/' || !merged.ends_with('/') {
+            merged.push(c);
+        }
+    }
+    Some(merged)
 }
 
 /// `<If>` sections of the settings merged so far, `skip` of which were looked at before.
@@ -90,6 +108,9 @@ fn holds(request: &mut Request, expr: &Arc<Expr>) -> Result<bool, Flow> {
 /// Maps the request's file name to a file: finds it, splits off `PATH_INFO`, merges the sections of all directories on
 /// the way and of the file.
 pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
+    if let Some(merged) = merge_slashes(request, &request.filename) {
+        request.filename = merged;
+    }
     find_file(request)?;
     let is_dir = request.stat.is_some_and(|meta| meta.is_dir());
     let dir: Cow<'_, str> = if is_dir && !request.filename.ends_with('/') {
