@@ -221,7 +221,8 @@ impl HttpConnection {
             }
             match self.timer.until(deadline, self.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
-                Some(Ok(_)) => {}
+                // The end of a head may have been sent after the turn began in which its beginning was announced.
+                Some(Ok(_)) => self.announced = false,
                 None => return Err(Refusal::boxed(Why::Timeout, Incoming::broken(bytes, head))),
             }
         }
@@ -233,7 +234,7 @@ impl HttpConnection {
             Ok(framing) => framing,
             Err(error) => return Step::Refuse(Refusal::boxed(Why::Head(error), incoming), slot),
         };
-        let mut request = match self.request(incoming, framing) {
+        let mut request = match self.request(incoming, framing, true) {
             Ok(request) => request,
             Err(refusal) => return Step::Refuse(refusal, slot),
         };
@@ -273,8 +274,8 @@ impl HttpConnection {
         self.write(request, response, slot).await
     }
 
-    /// Makes a request of a head.
-    fn request(&mut self, mut incoming: Incoming, framing: Framing) -> Result<Box<Request>, Box<Refusal>> {
+    /// Makes a request of a head. `check`: a host that is not known is refused where `StrictHostCheck` says so.
+    fn request(&mut self, mut incoming: Incoming, framing: Framing, check: bool) -> Result<Box<Request>, Box<Refusal>> {
         let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
         let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
         let hostname = head.host(bytes).map(|authority| {
@@ -285,7 +286,7 @@ impl HttpConnection {
             host.truncate(host.strip_suffix('.').map_or(host.len(), str::len));
             host
         });
-        let vhost = self.virtual_host(hostname.as_deref());
+        let vhost = self.virtual_host(hostname.as_deref(), check);
         let Some(vhost) = vhost else { return Err(Refusal::boxed(Why::UnknownHost, incoming)) };
         let method = match head.method(bytes) {
             b"GET" => Cow::Borrowed("GET"),
@@ -354,12 +355,12 @@ impl HttpConnection {
         }))
     }
 
-    /// The virtual host; `None`: the name is unknown and `StrictHostCheck` is on.
-    fn virtual_host(&self, name: Option<&str>) -> Option<Arc<VirtualHost>> {
+    /// The virtual host; `None`: the name is unknown, and that is to be checked.
+    fn virtual_host(&self, name: Option<&str>, check: bool) -> Option<Arc<VirtualHost>> {
         let hosts = &self.server.by_name;
         let (index, known) = if hosts.is_empty() { (0, false) } else { hosts.choose(self.client.local(), name) };
         let host = &self.server.hosts[index];
-        if name.is_some() && !known && vhost::is_strict(host) && name != Some(host.name.as_str()) {
+        if check && name.is_some() && !known && vhost::is_strict(host) && name != Some(host.name.as_str()) {
             return None;
         }
         Some(host.clone())
@@ -390,7 +391,7 @@ impl HttpConnection {
         let length = body.length();
         let chunked = length.is_none() && request.version == http::Version::Http11;
         let bodyless = request.header_only || http::status::is_bodyless(request.status);
-        let delimiter = match length {
+        let mut delimiter = match length {
             _ if raw => Delimiter::Close,
             Some(length) => Delimiter::Length(length),
             None if bodyless => Delimiter::Nothing,
@@ -398,12 +399,14 @@ impl HttpConnection {
             None => Delimiter::Close,
         };
         let wish = Persistence::of(&request.incoming.head, &request.incoming.bytes);
-        let persist = self.persist(&request, wish, delimiter != Delimiter::Close && !unread);
+        let mut persist = self.persist(&request, wish, delimiter != Delimiter::Close && !unread);
         let mut front = crate::buffers::take();
-        if !raw {
-            write_head(&mut request, delimiter, persist, &mut front);
+        let sendable = raw || write_head(&mut request, delimiter, persist, &mut front);
+        if !sendable {
+            // The head that was written instead says so.
+            (delimiter, persist) = (Delimiter::Length(0), Persist { keep: false, announce: None });
         }
-        if bodyless && !raw {
+        if !sendable || bodyless && !raw {
             body = Body::Empty;
         }
         request.sent.keepalive = persist.keep;
@@ -538,6 +541,8 @@ impl HttpConnection {
         self.traffic.accesses += 1;
         self.traffic.bytes += request.sent.bytes;
         self.client.keepalives.fetch_add(1, Ordering::Relaxed);
+        // Whatever became of the body: what was not read of it is no request.
+        let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
         if let Some(rest) = request.body.take_rest() {
             self.buffer = rest;
         }
@@ -607,7 +612,7 @@ impl HttpConnection {
                 (400, "core", Level::Error, reason, "")
             }
         };
-        let Ok(mut request) = self.request(incoming, Framing::None) else { return Stage::Closed };
+        let Ok(mut request) = self.request(incoming, Framing::None, false) else { return Stage::Closed };
         request.salvage_line();
         self.buffer.clear();
         request.log(module, level, reason);

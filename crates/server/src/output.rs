@@ -173,22 +173,24 @@ pub(crate) struct Persist {
     pub(crate) announce: Option<(u64, Option<u32>)>,
 }
 
-/// Writes the head of an answer.
-pub(crate) fn write_head(request: &mut Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) {
-    if let Err(name) = try_head(request, delimiter, persist, out) {
-        request.log(
-            "http",
-            Level::Error,
-            format!("AH02430: Response header '{name}' value contains invalid characters, aborting request"),
-        );
-        out.clear();
-        request.headers_out.clear();
-        request.err_headers_out.clear();
-        let _ = error_document::canned(request, 500);
-        request.content_type = None;
-        // Only names and values of our own are left, and the body is withheld by the caller's length of 0.
-        let _ = try_head(request, Delimiter::Length(0), Persist { keep: false, announce: None }, out);
-    }
+/// Writes the head of an answer. `false`: a field cannot be sent, and what was written instead is the head of an error
+/// without a body, after which the connection closes.
+pub(crate) fn write_head(request: &mut Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> bool {
+    let Err(name) = try_head(request, delimiter, persist, out) else { return true };
+    request.log(
+        "http",
+        Level::Error,
+        format!("AH02430: Response header '{name}' value contains invalid characters, aborting request"),
+    );
+    out.clear();
+    request.headers_out.clear();
+    request.err_headers_out.clear();
+    request.status_line = None;
+    let _ = error_document::canned(request, 500);
+    request.content_type = None;
+    // Only names and values of our own are left.
+    let _ = try_head(request, Delimiter::Length(0), Persist { keep: false, announce: None }, out);
+    false
 }
 
 fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), String> {

@@ -103,4 +103,55 @@ under_every_mpm! {
         assert_eq!(client.response().text(), "hello\n");
         client.is_closed();
     }
+
+    /// `MergeSlashes Off` hides no path from its sections.
+    fn sections_hold_for_any_number_of_slashes(mpm: Mpm) {
+        let site = Site::with([("d/deny/a.txt", "a"), ("d/place/a.txt", "a"), ("d/ok/a.txt", "a")]);
+        let text = "MergeSlashes Off\n<Directory ${DOCS}/d/deny>\nRequire all denied\n</Directory>\n\
+            <Location /d/place>\nRequire all denied\n</Location>";
+        let server = Server::start(mpm, &site, text);
+        server.allow("AH01630: client denied by server configuration");
+        for (name, status) in [("deny", 403), ("place", 403), ("ok", 200)] {
+            for path in [format!("/d/{name}/a.txt"), format!("/d//{name}/a.txt"), format!("//d///{name}//a.txt")] {
+                assert_eq!(server.get(&path).status, status, "{path}");
+            }
+        }
+    }
+
+    /// `StrictHostCheck` answers those whom it refuses.
+    fn an_unknown_host_is_told_so(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "StrictHostCheck On");
+        server.announce("AH02032");
+        assert_eq!(server.get("/").status, 200);
+        let mut client = server.client();
+        let response = client.request("GET / HTTP/1.1\r\nHost: other\r\n\r\n");
+        assert!(response.status == 400 && response.closes());
+        client.is_closed();
+    }
+
+    /// A field that cannot be sent ends the connection, and nothing of the answer goes out behind the error.
+    fn a_field_that_cannot_be_sent(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "ErrorDocument 404 http://h.example/%{unescape:%{QUERY_STRING}}");
+        server.announce("AH02430: Response header 'Location' value contains invalid characters, aborting request");
+        let mut client = server.client();
+        client.send([get("/none?%0d%0aX-A:%20b"), get("/")].concat());
+        let response = client.response();
+        assert!(response.status == 500 && response.closes() && response.body.is_empty());
+        client.is_closed();
+    }
+
+    /// Nobody ends a child by an access file with sections in sections without end.
+    fn a_deep_access_file_is_refused(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "<Directory ${DOCS}>\nAllowOverride All\n</Directory>");
+        let children = server.children();
+        for (start, end) in [("<IfModule core.c>", "</IfModule>"), ("<If true>", "</If>"), ("<RequireAll>", "</RequireAll>")] {
+            site.page(".htaccess", format!("{start}\n").repeat(20_000) + &format!("{end}\n").repeat(20_000));
+            server.announce("is the innermost of more than 200 sections");
+            assert_eq!(server.get("/a.txt").status, 500, "{start}");
+        }
+        assert_eq!(server.children(), children);
+    }
 }
