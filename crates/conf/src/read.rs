@@ -19,6 +19,9 @@ use crate::words::{next_word, words};
 
 /// How deep `Include`s may nest.
 pub const INCLUDE_DEPTH_MAX: usize = 128;
+/// Sections inside each other: far more than anybody writes, and little enough for the stack of a child that reads an
+/// `.htaccess` file of somebody who wants to end it (as Apache's children end).
+pub const SECTION_DEPTH_MAX: usize = 200;
 /// The version that `<IfVersion>` compares with, and that the server says it is compatible to.
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 
@@ -143,6 +146,8 @@ pub struct Reader {
     /// The files read, in order.
     pub included: Vec<Included>,
     htaccess: Option<Place>,
+    /// Sections that are open around the text being read.
+    around: usize,
 }
 
 /// A text being read.
@@ -181,7 +186,7 @@ struct Open {
 impl Reader {
     /// Reads for the server itself.
     pub fn new(host: Arc<dyn Host>, language: Language) -> Reader {
-        Reader { host, language, notices: Vec::new(), included: Vec::new(), htaccess: None }
+        Reader { host, language, notices: Vec::new(), included: Vec::new(), htaccess: None, around: 0 }
     }
 
     /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
@@ -244,6 +249,9 @@ impl Reader {
         let mut args = line.as_str();
         let mut name = next_word(&mut args);
         if !name.starts_with("</") {
+            if name.starts_with('<') && self.around + open.len() >= SECTION_DEPTH_MAX {
+                return Err(fail(format!("{name} is the innermost of more than {SECTION_DEPTH_MAX} sections")));
+            }
             if let Some(stripped) = name.strip_suffix('>') {
                 name = stripped.to_string();
                 if name.starts_with('<') && args.is_empty() {
@@ -253,7 +261,11 @@ impl Reader {
             if let Some((_, row)) = find(&self.language.loaded(), &name)
                 && let Args::OnRead(action) = row.args
             {
-                let nodes = self.run(action, row, args, origin, input).map_err(|stop| match stop {
+                let inside = open.len() + usize::from(name.starts_with('<'));
+                self.around += inside;
+                let nodes = self.run(action, row, args, origin, input);
+                self.around -= inside;
+                let nodes = nodes.map_err(|stop| match stop {
                     Stop::Message(message) => fail(message),
                     Stop::Error(error) => error,
                 })?;
