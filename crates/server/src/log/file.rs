@@ -99,40 +99,44 @@ impl LogFile {
     /// Adds a line (with its line feed); it is written soon.
     pub fn append(&self, line: &[u8]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.is_empty() && kept.len() + line.len() > TOGETHER_MAX {
-            self.write(&kept);
-            kept.clear();
-        }
+        let full = !kept.is_empty() && kept.len() + line.len() > TOGETHER_MAX;
+        let written = if full { self.write(&mut kept) } else { Ok(()) };
         kept.extend_from_slice(line);
         KEPT.store(true, Ordering::Relaxed);
+        drop(kept);
+        self.say_lost(written);
     }
 
     pub(super) fn flush(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.is_empty() {
-            self.write(&kept);
-            kept.clear();
-        }
+        let written = self.write(&mut kept);
+        drop(kept);
+        self.say_lost(written);
     }
 
-    /// Writes lines. A full disk or a dead program must not stop the server: what cannot be written is lost, and the
-    /// error log says so once.
-    fn write(&self, lines: &[u8]) {
-        static SAID: AtomicBool = AtomicBool::new(false);
-        let Some(fd) = self.fd.get() else { return };
-        let mut rest = lines;
-        while !rest.is_empty() {
+    /// Writes lines, and forgets them in any case: a full disk or a dead program must not stop the server.
+    fn write(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        let mut rest = &lines[..];
+        let mut result = Ok(());
+        while let Some(fd) = self.fd.get().filter(|_| !rest.is_empty() && result.is_ok()) {
             match sys::file::write(fd, rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    if !SAID.swap(true, Ordering::Relaxed) {
-                        let target = &self.target;
-                        seam::log!("log_config", Error, "{error}: lines for {target} are lost");
-                    }
-                    return;
-                }
+                Err(error) => result = Err(error),
             }
+        }
+        lines.clear();
+        result
+    }
+
+    /// Lines that could not be written are lost; the error log says so once. It may be this very file, so its lines must
+    /// not be locked here.
+    fn say_lost(&self, written: io::Result<()>) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if let Err(error) = written
+            && !SAID.swap(true, Ordering::Relaxed)
+        {
+            seam::log!("log_config", Error, "{error}: lines for {} are lost", self.target);
         }
     }
 }

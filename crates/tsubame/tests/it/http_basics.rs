@@ -154,4 +154,15 @@ under_every_mpm! {
         }
         assert_eq!(server.children(), children);
     }
+
+    /// A full disk stops nobody, not even that of the error log.
+    fn a_disk_may_be_full(mpm: Mpm) {
+        let site = site();
+        let logs = "ErrorLog /dev/full\nLogLevel info\nCustomLog /dev/full %t";
+        let server = Server::start(mpm, &site, logs);
+        for _ in 0..3 {
+            assert_eq!(server.get("/none").status, 404);
+            assert_eq!(server.get("/a.txt").status, 200);
+        }
+    }
 }
