@@ -374,8 +374,8 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         }
     };
     let mut directories = crate::core::listed(settings, |s: &CoreServer| &s.directories);
-    directories.sort_by_key(|section| section.depth());
-    let split = directories.partition_point(|section| section.depth() != usize::MAX);
+    directories.sort_by_key(|section| section.rank());
+    let split = directories.partition_point(|section| !section.rank().0);
     let directory_matches = directories.split_off(split);
     let root = core.document_root.get().map_or("/var/www/html", String::as_str);
     Ok(VirtualHost {

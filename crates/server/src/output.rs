@@ -25,11 +25,8 @@ const CONDITIONS: [Known; 4] = [Known::IfMatch, Known::IfNoneMatch, Known::IfMod
 /// Applies `If-…` fields to an answer that succeeded (RFC 9110 section 13): what is sent instead of it, if anything. As
 /// in Apache they speak of the handler's answer; filters that change it come later.
 pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
+    // As in Apache: the status says it all, and the fields tell which version there is.
     request.status = request.unmet_condition()?;
-    if request.status == 412 {
-        // As in Apache: the status says it all, and the fields tell which version there is.
-        request.content_type = None;
-    }
     Some(Body::Empty)
 }
 

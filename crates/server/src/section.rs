@@ -39,11 +39,18 @@ pub struct Section {
 }
 
 impl Section {
-    /// `<Directory>`: the number of components of the path; regular expressions come after all others.
+    /// `<Directory>`: the number of components of the path.
     pub fn depth(&self) -> usize {
+        self.rank().1
+    }
+
+    /// The order among `<Directory>` sections: by the number of components of the path. Regular expressions come after all
+    /// others, and as in Apache those with fewer slashes before those with more.
+    pub fn rank(&self) -> (bool, usize) {
         match &self.matcher {
-            Matcher::Path(path) | Matcher::Wild(path) => components(path),
-            _ => usize::MAX,
+            Matcher::Path(path) | Matcher::Wild(path) => (false, components(path)),
+            Matcher::Regex(regex) => (true, regex.source().bytes().filter(|byte| *byte == b'/').count()),
+            Matcher::If(_) | Matcher::Else => (true, 0),
         }
     }
 
@@ -71,12 +78,7 @@ impl Section {
             Matcher::Path(mine) => uri
                 .strip_prefix(mine.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || mine.ends_with('/')),
-            Matcher::Wild(mine) => {
-                // The pattern must match as many parts of the path as it has itself.
-                let parts = mine.bytes().filter(|b| *b == b'/').count();
-                let end = uri.match_indices('/').nth(parts).map_or(uri.len(), |(at, _)| at);
-                fnmatch::fnmatch(mine, &uri[..end], PATH)
-            }
+            Matcher::Wild(mine) => fnmatch::fnmatch(mine, uri, PATH),
             Matcher::Regex(regex) => found(regex, uri, env)?,
             Matcher::If(_) | Matcher::Else => false,
         })

@@ -24,13 +24,7 @@ pub(super) fn directory(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure
 
 /// `<Location>`, `<LocationMatch>`.
 pub(super) fn location(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
-    let matcher = matcher(cmd, argument, "<LocationMatch", |path| {
-        let mut folded = path.to_string();
-        while folded.contains("//") && !folded.contains("://") {
-            folded = folded.replace("//", "/");
-        }
-        folded
-    })?;
+    let matcher = matcher(cmd, argument, "<LocationMatch", str::to_string)?;
     let section = section(cmd, matcher, argument)?;
     Ok(cmd.server_push(|s: &mut CoreServer| &mut s.locations, section)?)
 }
