@@ -146,5 +146,5 @@ pub(crate) fn tell(options: &Options, text: &str) {
 /// Says why a configuration cannot run.
 pub(crate) fn say_broken(options: &Options, broken: &Broken) {
     say(options, &broken.notices);
-    tell(options, broken.error.render(&options.program).replace("{program}", &options.program).trim_end());
+    tell(options, broken.error.render(&options.program).replace("{program}", &options.program).trim_end_matches('\n'));
 }

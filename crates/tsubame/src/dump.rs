@@ -47,13 +47,17 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         _ => {}
     }
     let dumps = dumps(options, &configured);
+    // Apache prints them while it reads.
+    let included = options.defined("DUMP_INCLUDES");
+    if included {
+        print!("{}", includes(&configured.loaded.included));
+    }
     if options.defined("DUMP_CONFIG") {
         print!("{}", conf::dump::dump_config(&configured.loaded.tree, &configured.loaded.server.faces()));
     }
-    if dumps.is_empty() {
+    print!("{dumps}");
+    if dumps.is_empty() && !included {
         eprintln!("Syntax OK");
-    } else {
-        print!("{dumps}");
     }
     ExitCode::SUCCESS
 }
@@ -61,9 +65,6 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 fn dumps(options: &Options, configured: &Configured) -> String {
     let server = &configured.loaded.server;
     let mut out = String::new();
-    if options.defined("DUMP_INCLUDES") {
-        out.push_str(&includes(&configured.loaded.included));
-    }
     if options.defined("DUMP_VHOSTS") {
         out.push_str(&virtual_hosts(server));
     }
