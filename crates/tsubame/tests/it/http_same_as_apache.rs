@@ -303,3 +303,54 @@ fn request_framing() {
     ];
     compare("request_framing", build, "", &cases, &allowed);
 }
+
+/// Up to each limit, and beyond it.
+#[test]
+fn limits() {
+    let line = |length: usize| {
+        let rest = "x".repeat(length - "GET /? HTTP/1.1".len());
+        case(&format!("a line of {length}"), &format!("GET /?{rest} HTTP/1.1"), &[])
+    };
+    let field = |length: usize| {
+        let value = "y".repeat(length - 3);
+        case(&format!("a field of {length}"), "GET /a.txt HTTP/1.1", &[&format!("X: {value}")])
+    };
+    let fields = |count: usize| {
+        let fields: Vec<String> = (1..count).map(|n| format!("F{n}: x")).collect();
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        case(&format!("{count} fields"), "GET /a.txt HTTP/1.1", &fields)
+    };
+    let post = |name: &str, fields: &str, body: &str| {
+        raw(name, &format!("POST /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+    };
+    let mut cases: Vec<Case> = [98, 99, 100, 101, 102, 103, 500, 9000].map(line).into();
+    cases.extend([48, 49, 50, 51, 52, 53, 500, 9000].map(field));
+    cases.extend([2, 3, 4, 5, 100].map(fields));
+    for length in [99, 100, 101] {
+        let body = "b".repeat(length);
+        cases.push(post(&format!("a body of {length}"), &format!("Content-Length: {length}\r\n"), &body));
+        let chunk = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
+        cases.push(post(&format!("a chunk of {length}"), "Transfer-Encoding: chunked\r\n", &chunk));
+    }
+    let configuration = "LimitRequestLine 100\nLimitRequestFields 3\nLimitRequestFieldSize 50\nLimitRequestBody 100";
+    let allowed = [
+        Allowed {
+            case: "a body of 101",
+            what: "content-length",
+            entry: "The length of an error page for a large body",
+        },
+        Allowed { case: "a chunk of 101", what: "status", entry: "A body that nobody reads" },
+    ];
+    compare("limits", build, configuration, &cases, &allowed);
+}
+
+/// How often a connection is used.
+#[test]
+fn keep_alive() {
+    let kept = "GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
+    let old = "GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    let cases = [raw("five in a row", &kept.repeat(5)), raw("five of HTTP/1.0", &old.repeat(5))];
+    for configuration in ["MaxKeepAliveRequests 3", "MaxKeepAliveRequests 0", "KeepAlive Off", "KeepAliveTimeout 0"] {
+        compare("keep_alive", build, configuration, &cases, &[]);
+    }
+}

@@ -6,8 +6,11 @@
 mod command_line;
 mod control;
 mod descriptors;
+mod faults;
 mod golden;
+mod limits;
 mod mpm;
+mod observe;
 mod oracle;
 mod server;
 mod site;
@@ -18,3 +21,5 @@ mod wire;
 mod cgi;
 mod http_basics;
 mod http_same_as_apache;
+mod sections;
+mod vhosts;

@@ -130,6 +130,24 @@ pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[
     assert!(differences.is_empty(), "{} differences from Apache:\n{}", differences.len(), differences.join("\n"));
 }
 
+/// Checks the same of both servers: what is expected of ours is what Apache does.
+pub fn both(test: &str, build: impl Fn(&Site), configuration: &str, check: impl Fn(&Site)) {
+    let site = Site::new();
+    build(&site);
+    let ours = Server::start(Mpm::Percore, &site, configuration);
+    // What is logged is the subject of other tests.
+    ours.allow("");
+    check(&site);
+    drop(ours);
+    if is_there(test) {
+        println!("{test}: ours is as expected, now Apache");
+        let site = Site::new();
+        build(&site);
+        let _theirs = Apache::start(&site, configuration);
+        check(&site);
+    }
+}
+
 /// Every difference that is allowed is an entry of `docs/compat.md`.
 fn check_entries(allowed: &[Allowed]) {
     let text = include_str!("../../../../docs/compat.md");
@@ -255,5 +273,10 @@ fn neutral(response: &mut Response, site: &Site) {
     }
     if let Ok(text) = String::from_utf8(response.body.clone()) {
         response.body = clean(text).into_bytes();
+    }
+    if boundary.is_some() {
+        // Boundaries differ in length.
+        let length = response.fields.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        length.into_iter().for_each(|(_, value)| *value = response.body.len().to_string());
     }
 }

@@ -1,0 +1,215 @@
+//! What a server survives: restarts, killed children, no descriptors, a full disk.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::mpm::under_every_mpm;
+use crate::server::{Server, Start};
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
+
+fn site() -> Site {
+    Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")])
+}
+
+/// Clients that ask as fast as they can, over connections that are kept.
+struct Load {
+    end: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    failures: Arc<Mutex<Vec<String>>>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(address: SocketAddr, clients: usize) -> Load {
+        let (end, answered, failures) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let client = || {
+            let (end, answered, failures) = (end.clone(), answered.clone(), failures.clone());
+            move || {
+                while !end.load(Ordering::Relaxed) {
+                    if let Err(why) = converse(address, &end, &answered) {
+                        failures.lock().expect("failures").push(why);
+                    }
+                }
+            }
+        };
+        let clients = (0..clients).map(|_| std::thread::spawn(client())).collect();
+        Load { end, answered, failures, clients }
+    }
+
+    fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Waits for so many more answers.
+    fn goes_on(&self, count: usize) {
+        let goal = self.answered() + count;
+        until("answers", || (self.answered() >= goal).then_some(()));
+    }
+
+    /// Ends it; returns what failed.
+    fn end(self) -> Vec<String> {
+        self.end.store(true, Ordering::Relaxed);
+        self.clients.into_iter().for_each(|client| client.join().expect("client"));
+        std::mem::take(&mut *self.failures.lock().expect("failures"))
+    }
+}
+
+/// Requests over one connection until the server ends it. An end between two requests is not a failure: HTTP allows it
+/// at any time, and a request on it that got no byte of an answer may be sent again (RFC 9112 section 9.5).
+fn converse(address: SocketAddr, end: &AtomicBool, answered: &AtomicUsize) -> Result<(), String> {
+    let stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
+    let mut client = Client::over(stream);
+    let mut served = 0;
+    while !end.load(Ordering::Relaxed) {
+        client.send(crate::wire::get("/a.txt"));
+        let response = match client.try_response_to("GET") {
+            Ok(response) => response,
+            Err(why) if served > 0 && why.ends_with("after \"\"") => return Ok(()),
+            Err(why) => return Err(format!("request {served} on its connection: {why}")),
+        };
+        if (response.status, response.text().as_str()) != (200, "0123456789") {
+            return Err(format!("{response:?}"));
+        }
+        answered.fetch_add(1, Ordering::Relaxed);
+        served += 1;
+        if response.closes() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// How many graceful restarts: a few, or with `TSUBAME_LONG` one every second for 30 seconds.
+fn restarts() -> (usize, Duration) {
+    match std::env::var_os("TSUBAME_LONG") {
+        Some(_) => (30, Duration::from_secs(1)),
+        None => (5, Duration::ZERO),
+    }
+}
+
+under_every_mpm! {
+    /// Graceful restarts under load: no request fails.
+    fn graceful_restarts_lose_no_request(mpm: Mpm) {
+        let site = site();
+        let mut server = Server::start(mpm, &site, "MaxKeepAliveRequests 50");
+        let load = Load::start(server.address(), 4);
+        let (count, between) = restarts();
+        for _ in 0..count {
+            load.goes_on(200);
+            server.restart(Signal::USR1);
+            std::thread::park_timeout(between);
+        }
+        load.goes_on(200);
+        assert_eq!(load.end(), Vec::<String>::new());
+    }
+
+    /// A killed child is replaced; only what it was serving can fail.
+    fn a_killed_child_is_replaced(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        server.announce("exit signal Killed (9)");
+        server.allow("children die as soon as they start");
+        let clients = 4;
+        let load = Load::start(server.address(), clients);
+        let kills = 3;
+        for _ in 0..kills {
+            load.goes_on(200);
+            let before = server.children();
+            let victim = *before.first().expect("a child");
+            Pid::new(victim).expect("pid").kill(Signal::KILL).expect("kill");
+            until("a new child", || {
+                let now = server.children();
+                (!now.contains(&victim) && now.len() >= before.len()).then_some(())
+            });
+        }
+        load.goes_on(500);
+        let failures = load.end();
+        // One request per client and killed child may have been on its way, and one connection in its listen queue.
+        assert!(failures.len() <= kills * clients * 2, "{failures:#?}");
+    }
+
+    /// All children at once, again and again: the server comes back.
+    fn killing_everybody_does_not_end_the_server(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "");
+        server.announce("exit signal Killed (9)");
+        server.allow("children die as soon as they start");
+        for _ in 0..3 {
+            for child in server.children() {
+                let _ = Pid::new(child).expect("pid").kill(Signal::KILL);
+            }
+            until("an answer", || {
+                let mut client = Client::over(TcpStream::connect(server.address()).ok()?);
+                client.send(crate::wire::get("/"));
+                client.try_response_to("GET").ok().filter(|response| response.status == 200)
+            });
+        }
+    }
+
+    /// No descriptors left: connections wait, the log says so, and all goes on when there are some again.
+    fn descriptors_run_out(mpm: Mpm) {
+        let site = site();
+        site.configure(mpm, "<IfModule prefork.c>\nMaxRequestWorkers 4\n</IfModule>\nKeepAliveTimeout 60");
+        let server = Start::new(&site, mpm).limit_files(32).run();
+        server.allow("cannot accept a connection");
+        server.allow("Too many open files");
+        let mut held: Vec<Client> = (0..100).map(|_| server.client()).collect();
+        for client in &mut held {
+            client.send("GET / HTTP/1.1\r\nHost: ");
+        }
+        if !mpm.is_one_connection_a_process() {
+            server.logged("cannot accept a connection");
+        }
+        drop(held);
+        assert_eq!(server.get("/").text(), "hello\n");
+    }
+
+    /// A log on a full disk keeps nobody from being served.
+    fn the_disk_of_the_logs_is_full(mpm: Mpm) {
+        let site = site();
+        let logs = "ErrorLog /dev/full\n<IfModule log_config_module>\nCustomLog /dev/full \"%r\"\n</IfModule>";
+        let server = Server::start(mpm, &site, logs);
+        let mut client = server.client();
+        for _ in 0..20 {
+            assert_eq!(client.get("/").status, 200);
+            assert_eq!(client.get("/none").status, 404);
+        }
+        assert_eq!(server.client().request("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n").status, 400);
+    }
+
+    /// Clients that come and go in every state leave nothing behind.
+    fn clients_may_vanish_at_any_time(mpm: Mpm) {
+        let site = site();
+        site.page("large", vec![b'x'; 8 << 20]);
+        let server = Server::start(mpm, &site, "");
+        let requests = [
+            "",
+            "G",
+            "GET / HTTP/1.1\r\nHost: loc",
+            "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nabc",
+            "POST /a.txt HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+            "GET / HTTP/1.1\r\n\r\n",
+        ];
+        for round in 0..5 {
+            for request in requests {
+                let mut client = server.client();
+                client.send(request);
+                if round % 2 == 0 {
+                    client.half_close();
+                }
+            }
+        }
+        assert_eq!(server.get("/").text(), "hello\n");
+    }
+}
