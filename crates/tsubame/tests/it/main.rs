@@ -18,7 +18,9 @@ mod tables;
 mod wait;
 mod wire;
 
+mod authorization;
 mod cgi;
+mod htaccess;
 mod http_basics;
 mod http_same_as_apache;
 mod sections;

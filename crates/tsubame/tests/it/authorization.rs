@@ -1,0 +1,140 @@
+//! Who may: `Require`, the directives of 2.2, passwords. Every table holds for Apache too.
+
+use crate::oracle;
+use crate::site::Site;
+use crate::wire::Client;
+
+const BASIC: &str = "AuthType Basic\nAuthName x\nAuthBasicProvider file\nAuthUserFile ${ROOT}/conf/passwords\n";
+
+/// A section for the whole site.
+fn docs(inside: &str) -> String {
+    format!("<Directory \"${{DOCS}}\">\n{inside}\n</Directory>\n")
+}
+
+/// A section for the directory of the requested file.
+fn inner(inside: &str) -> String {
+    format!("<Directory \"${{DOCS}}/d\">\n{inside}\n</Directory>\n")
+}
+
+fn build(site: &Site) {
+    site.page("d/e/f.txt", "x\n");
+    // joe's password is `secret`, in the forms that htpasswd writes.
+    site.file("conf/passwords", "joe:$apr1$abcdefgh$9jCg0hVr5RIpMwaYQ4Cjd0\nann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+}
+
+fn get(site: &Site, credentials: Option<&str>) -> u16 {
+    let field = credentials.map(|word| format!("Authorization: Basic {word}\r\n")).unwrap_or_default();
+    let request = format!("GET /d/e/f.txt HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
+    Client::connect(site.address()).request(request).status
+}
+
+/// `ann:secret`
+const GOOD: &str = "YW5uOnNlY3JldA==";
+/// `ann:wrong`
+const BAD: &str = "YW5uOndyb25n";
+
+#[test]
+fn decisions_are_those_of_apache() {
+    let denied = "Require all denied";
+    let granted = "Require all granted";
+    let rows: Vec<(&str, String, [u16; 2])> = vec![
+        ("nothing at all", String::new(), [200, 200]),
+        ("the inner section replaces", docs(denied) + &inner(granted), [200, 200]),
+        ("the inner section replaces, 2", docs(granted) + &inner("Require ip 10.0.0.0/8"), [403, 403]),
+        ("AuthMerging And", docs(granted) + &inner("AuthMerging And\nRequire ip 10.0.0.0/8"), [403, 403]),
+        ("AuthMerging Or", docs(granted) + &inner("AuthMerging Or\nRequire ip 10.0.0.0/8"), [200, 200]),
+        ("several: any of them", docs("Require ip 10\nRequire ip 127"), [200, 200]),
+        ("RequireAll", docs("<RequireAll>\nRequire ip 127\nRequire not ip 127.0.0.1\n</RequireAll>"), [403, 403]),
+        (
+            "RequireAll and RequireNone",
+            docs("<RequireAll>\nRequire all granted\n<RequireNone>\nRequire ip 10\n</RequireNone>\n</RequireAll>"),
+            [200, 200],
+        ),
+        ("Files over Directory", docs(granted) + "<Files \"f.txt\">\nRequire all denied\n</Files>", [403, 403]),
+        (
+            "Location over Files",
+            "<Files \"f.txt\">\nRequire all denied\n</Files>\n<Location /d>\nRequire all granted\n</Location>".into(),
+            [200, 200],
+        ),
+        (
+            "If over Location",
+            "<Location /d>\nRequire all granted\n</Location>\n<If \"true\">\nRequire all denied\n</If>".into(),
+            [403, 403],
+        ),
+        ("valid-user", docs(&format!("{BASIC}Require valid-user")), [401, 200]),
+        ("another user", docs(&format!("{BASIC}Require user bob")), [401, 401]),
+        ("AuthType without Require", docs(BASIC), [500, 500]),
+        ("valid-user without AuthType", docs("Require valid-user"), [500, 500]),
+        ("an address or a user", docs(&format!("{BASIC}Require ip 127\nRequire valid-user")), [200, 200]),
+        ("another address or a user", docs(&format!("{BASIC}Require ip 10\nRequire valid-user")), [401, 200]),
+        (
+            "method, env, expr",
+            docs(
+                "SetEnvIf Request_URI \"f\" ok\n<RequireAll>\nRequire method GET\nRequire env ok\n\
+                 Require expr %{REQUEST_URI} =~ /txt$/\n</RequireAll>",
+            ),
+            [200, 200],
+        ),
+        ("Order allow,deny: nobody", docs("Order allow,deny"), [403, 403]),
+        ("Order deny,allow: everybody", docs("Order deny,allow"), [200, 200]),
+        ("Allow wins", docs("Order Deny,Allow\nDeny from all\nAllow from 127.0.0.1"), [200, 200]),
+        ("Deny wins", docs("Order Allow,Deny\nAllow from 127.0.0.1\nDeny from all"), [403, 403]),
+        ("Deny without Order", docs("Deny from 127.0.0.1"), [403, 403]),
+        ("old denies, new grants", docs("Order allow,deny\nDeny from all\nRequire all granted"), [403, 403]),
+        ("old allows, new denies", docs("Order allow,deny\nAllow from all\nRequire all denied"), [403, 403]),
+        (
+            "old denies outside, new grants inside",
+            docs("Order deny,allow\nDeny from all") + &inner(granted),
+            [403, 403],
+        ),
+        (
+            "new denies outside, old allows inside",
+            docs(denied) + &inner("Order allow,deny\nAllow from all"),
+            [403, 403],
+        ),
+        (
+            "Satisfy Any: one of both",
+            docs(&format!("{BASIC}Order deny,allow\nDeny from all\nRequire valid-user\nSatisfy Any")),
+            [401, 200],
+        ),
+        (
+            "Satisfy All: both",
+            docs(&format!("{BASIC}Order deny,allow\nDeny from all\nAllow from 127.0.0.1\nRequire valid-user")),
+            [401, 200],
+        ),
+        (
+            "Satisfy Any: the address will do",
+            docs(&format!(
+                "{BASIC}Order deny,allow\nDeny from all\nAllow from 127.0.0.1\nRequire valid-user\nSatisfy Any"
+            )),
+            [200, 200],
+        ),
+        (
+            "Allow from env",
+            docs("SetEnvIf Host \"local\" h\nOrder deny,allow\nDeny from all\nAllow from env=h"),
+            [200, 200],
+        ),
+        ("Limit POST", docs("<Limit POST>\nRequire all denied\n</Limit>\nRequire all granted"), [200, 200]),
+        ("LimitExcept POST", docs("<LimitExcept POST>\nRequire all denied\n</LimitExcept>"), [403, 403]),
+    ];
+    for (name, configuration, [without, with]) in rows {
+        oracle::both(name, build, &configuration, |site| {
+            assert_eq!([get(site, None), get(site, Some(GOOD))], [without, with], "{name}");
+        });
+    }
+}
+
+/// Wrong passwords, broken fields, and the challenge.
+#[test]
+fn a_password_is_asked_for() {
+    let configuration = docs(&format!("{BASIC}Require valid-user"));
+    oracle::both("a_password_is_asked_for", build, &configuration, |site| {
+        let answer = Client::connect(site.address()).get("/d/e/f.txt");
+        assert_eq!((answer.status, answer.field("WWW-Authenticate")), (401, Some("Basic realm=\"x\"")));
+        assert!(!answer.text().contains("x\n<"), "{}", answer.text());
+        for wrong in [BAD, "", "%%%", "YW5u", "OnNlY3JldA==", "bm9ib2R5OnNlY3JldA=="] {
+            assert_eq!(get(site, Some(wrong)), 401, "{wrong:?}");
+        }
+        assert_eq!(get(site, Some(GOOD)), 200);
+    });
+}

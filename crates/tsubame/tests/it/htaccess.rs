@@ -1,0 +1,275 @@
+//! `.htaccess` files and `AllowOverride`: what counts, what is refused, what the log says. Every table holds for Apache too.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::observe::{log_line, variable};
+use crate::oracle;
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
+
+/// A case: the configuration, the `.htaccess` of the directory of the requested file, and what comes of it.
+struct Row {
+    name: &'static str,
+    configuration: &'static str,
+    htaccess: &'static str,
+    status: u16,
+    /// The variable `v` that the file sets.
+    variable: &'static str,
+    /// A part of a line of the error log.
+    logged: &'static str,
+}
+
+/// A row of which only the outcome is of interest.
+const fn row(name: &'static str, configuration: &'static str, htaccess: &'static str, status: u16) -> Row {
+    Row { name, configuration, htaccess, status, variable: "-", logged: "" }
+}
+
+const ALL: &str = "<Directory \"${DOCS}\">\nAllowOverride All\n</Directory>";
+const SET: &str = "SetEnvIf Request_URI . v=1";
+
+const ROWS: [Row; 31] = [
+    Row {
+        logged: "d/.htaccess: Invalid command 'Bogus', perhaps misspelled or defined by a module not included",
+        ..row("no AllowOverride: the file is read and everything refused", "", "Bogus", 500)
+    },
+    Row {
+        logged: "d/.htaccess: <IfModule not allowed here",
+        ..row("no AllowOverride: a condition", "", "<IfModule nope.c>\n</IfModule>", 500)
+    },
+    row("no AllowOverride: a comment", "", "# x", 200),
+    row("None", "<Directory \"${DOCS}\">\nAllowOverride None\n</Directory>", "Bogus", 200),
+    Row { variable: "1", ..row("All", ALL, SET, 200) },
+    Row { logged: "Invalid command 'Bogus'", ..row("an unknown directive", ALL, "Options None\nBogus on", 500) },
+    Row {
+        logged: "d/.htaccess:1: <Files> was not closed.",
+        ..row("a section that stays open", ALL, "<Files x>\nOptions None", 500)
+    },
+    Row {
+        logged: "Options not allowed here",
+        ..row(
+            "a class that is not allowed",
+            "<Directory \"${DOCS}\">\nAllowOverride FileInfo\n</Directory>",
+            "Options -Indexes",
+            500,
+        )
+    },
+    Row { variable: "1", ..row("FileInfo", "<Directory \"${DOCS}\">\nAllowOverride FileInfo\n</Directory>", SET, 200) },
+    row("Indexes", "<Directory \"${DOCS}\">\nAllowOverride Indexes\n</Directory>", "DirectoryIndex x", 200),
+    Row {
+        logged: "AH01630: client denied by server configuration: ",
+        ..row(
+            "AuthConfig",
+            "<Directory \"${DOCS}\">\nAllowOverride AuthConfig\n</Directory>",
+            "Require all denied",
+            403,
+        )
+    },
+    Row {
+        logged: "AH01797: client denied by server configuration: ",
+        ..row(
+            "Limit",
+            "<Directory \"${DOCS}\">\nAllowOverride Limit\n</Directory>",
+            "Order allow,deny\nDeny from all",
+            403,
+        )
+    },
+    Row {
+        logged: "Require not allowed here",
+        ..row(
+            "Limit does not allow Require",
+            "<Directory \"${DOCS}\">\nAllowOverride Limit\n</Directory>",
+            "Require all denied",
+            500,
+        )
+    },
+    Row {
+        logged: "Option FollowSymLinks not allowed here",
+        ..row(
+            "an option outside the list",
+            "<Directory \"${DOCS}\">\nAllowOverride Options=Indexes\n</Directory>",
+            "Options +FollowSymLinks",
+            500,
+        )
+    },
+    row(
+        "an option inside the list",
+        "<Directory \"${DOCS}\">\nAllowOverride Options=Indexes,FollowSymLinks\n</Directory>",
+        "Options +Indexes",
+        200,
+    ),
+    Row {
+        variable: "1",
+        logged: "AH02295: Options in .htaccess forbidden by AllowOverride",
+        ..row(
+            "Nonfatal=Override",
+            "<Directory \"${DOCS}\">\nAllowOverride FileInfo Nonfatal=Override\n</Directory>",
+            "Options -Indexes\nSetEnvIf Request_URI . v=1",
+            200,
+        )
+    },
+    Row {
+        variable: "1",
+        logged: "AH02296: Unknown directive bogus perhaps misspelled or defined by a module not included in the server",
+        ..row(
+            "Nonfatal=Unknown",
+            "<Directory \"${DOCS}\">\nAllowOverride FileInfo Nonfatal=Unknown\n</Directory>",
+            "Bogus on\nSetEnvIf Request_URI . v=1",
+            200,
+        )
+    },
+    row(
+        "Nonfatal=All: faults in arguments stay fatal",
+        "<Directory \"${DOCS}\">\nAllowOverride FileInfo Nonfatal=All\n</Directory>",
+        "SetEnvIf x",
+        500,
+    ),
+    Row {
+        variable: "1",
+        ..row(
+            "AllowOverrideList",
+            "<Directory \"${DOCS}\">\nAllowOverride None\nAllowOverrideList SetEnvIf\n</Directory>",
+            SET,
+            200,
+        )
+    },
+    Row {
+        logged: "Options not allowed here",
+        ..row(
+            "AllowOverrideList: another directive",
+            "<Directory \"${DOCS}\">\nAllowOverride None\nAllowOverrideList SetEnvIf\n</Directory>",
+            "Options -Indexes",
+            500,
+        )
+    },
+    Row { logged: "DocumentRoot not allowed here", ..row("a server's directive", ALL, "DocumentRoot /", 500) },
+    Row { logged: "Define not allowed here", ..row("Define", ALL, "Define a b", 500) },
+    Row { logged: "Include not allowed here", ..row("Include", ALL, "Include f.txt", 500) },
+    Row {
+        logged: "<Directory not allowed here",
+        ..row("a Directory section", ALL, "<Directory /srv>\n</Directory>", 500)
+    },
+    Row {
+        variable: "val",
+        ..row(
+            "conditions and variables",
+            "Define V val\n<Directory \"${DOCS}\">\nAllowOverride All\n</Directory>",
+            "<IfModule mod_setenvif.c>\n<IfDefine V>\n<IfVersion >= 2.4>\nSetEnvIf Request_URI . v=${V}\n</IfVersion>\n\
+             </IfDefine>\n</IfModule>",
+            200,
+        )
+    },
+    Row { logged: "Invalid command 'php_value'", ..row("php_value", ALL, "php_value a b", 500) },
+    Row {
+        variable: "1",
+        ..row(
+            "php_value where there is no PHP",
+            ALL,
+            "<IfModule mod_php.c>\nphp_value a b\n</IfModule>\nSetEnvIf Request_URI . v=1",
+            200,
+        )
+    },
+    Row { logged: "AH01630", ..row("Limit sections", ALL, "<Limit GET>\nRequire all denied\n</Limit>", 403) },
+    Row {
+        logged: "SetEnvIf not allowed here",
+        ..row(
+            "AllowOverride in Files says nothing",
+            "<Directory \"${DOCS}\">\n<Files \"*\">\nAllowOverride All\n</Files>\n</Directory>",
+            SET,
+            500,
+        )
+    },
+    Row {
+        logged: "SetEnvIf not allowed here",
+        ..row(
+            "AllowOverride in DirectoryMatch comes too late",
+            "<DirectoryMatch \"^${DOCS}\">\nAllowOverride All\n</DirectoryMatch>",
+            SET,
+            500,
+        )
+    },
+    row(
+        "a section below decides",
+        "<Directory \"${DOCS}/d\">\nAllowOverride None\n</Directory>\n<Directory \"${DOCS}\">\nAllowOverride All\n</Directory>",
+        "Bogus",
+        200,
+    ),
+];
+
+fn get(site: &Site) -> (u16, String) {
+    let mut client = Client::connect(site.address());
+    let (response, value) = variable(site, &mut client, "GET /d/f.txt HTTP/1.1", "Host: localhost\r\n");
+    (response.status, value)
+}
+
+#[test]
+fn files_are_read_as_in_apache() {
+    for row in ROWS {
+        let build = |site: &Site| {
+            site.page("d/f.txt", "x\n");
+            site.page("d/.htaccess", row.htaccess);
+        };
+        let configuration = format!("{}{}", log_line("v"), row.configuration);
+        oracle::both(row.name, build, &configuration, |site| {
+            assert_eq!(get(site), (row.status, row.variable.to_string()), "{}", row.name);
+            let log = || site.read("logs/error_log").contains(row.logged).then_some(());
+            until(&format!("{}: a log line with {:?}", row.name, row.logged), log);
+        });
+    }
+}
+
+/// A file that cannot be read could forbid something: the request is refused.
+#[test]
+fn a_file_that_cannot_be_read_forbids() {
+    let unreadable = |site: &Site| {
+        site.page("d/f.txt", "x\n");
+        let path = site.page("d/.htaccess", SET);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).expect("mode");
+    };
+    let directory = |site: &Site| {
+        site.page("d/f.txt", "x\n");
+        site.page("d/.htaccess/x", "");
+    };
+    let builds: [(&str, &dyn Fn(&Site)); 2] = [("an unreadable file", &unreadable), ("a directory", &directory)];
+    for (name, build) in builds {
+        oracle::both(name, build, &format!("{}{ALL}", log_line("v")), |site| {
+            assert_eq!(get(site), (403, "-".to_string()), "{name}");
+            assert!(site.read("logs/error_log").contains("AH00529: "), "{name}");
+        });
+    }
+}
+
+/// `AccessFileName`: the first of the names that exists, and no other; the parents' files count too.
+#[test]
+fn other_names_and_parents() {
+    let build = |site: &Site| {
+        site.page("d/f.txt", "x\n");
+        site.page("d/.htaccess", "SetEnvIf Request_URI . v=htaccess");
+        site.page("d/.ht2", "SetEnvIf Request_URI . v=ht2");
+        site.page(".htaccess", "SetEnvIf Request_URI . w=parent");
+    };
+    for (variable, configuration, expected) in
+        [("v", "AccessFileName .ht2 .htaccess", "ht2"), ("v", "", "htaccess"), ("w", "", "parent")]
+    {
+        let configuration = format!("{}{configuration}\n{ALL}", log_line(variable));
+        oracle::both("other_names_and_parents", build, &configuration, |site| {
+            assert_eq!(get(site), (200, expected.to_string()));
+        });
+    }
+}
+
+/// A changed, new or removed file counts from the next request on.
+#[test]
+fn a_change_counts_at_once() {
+    let build = |site: &Site| _ = site.page("d/f.txt", "x\n");
+    oracle::both("a_change_counts_at_once", build, &format!("{}{ALL}", log_line("v")), |site| {
+        for round in 0..10 {
+            assert_eq!(get(site), (200, "-".to_string()));
+            site.page("d/.htaccess", format!("SetEnvIf Request_URI . v={round}"));
+            assert_eq!(get(site), (200, round.to_string()));
+            site.page("d/.htaccess", "Require all denied");
+            assert_eq!(get(site).0, 403);
+            std::fs::remove_file(site.root.join("htdocs/d/.htaccess")).expect("remove");
+        }
+    });
+}
