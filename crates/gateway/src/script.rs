@@ -35,6 +35,8 @@ pub(crate) enum Event {
     TimedOut,
     /// The body of the request cannot be read on.
     Body(BodyError),
+    /// It writes more to its standard error than is read at once.
+    Busy,
 }
 
 /// A running script. Dropped before its end, it is ended.
@@ -93,9 +95,14 @@ impl Script {
 
     /// Waits for the script to do something. `request` is what the error log is to speak of.
     pub(crate) async fn next(&mut self, request: &Request) -> Event {
-        match self.deferred.take() {
-            Some(event) => event,
-            None => poll_fn(|cx| self.poll_next(cx, request)).await,
+        if let Some(event) = self.deferred.take() {
+            return event;
+        }
+        loop {
+            match poll_fn(|cx| self.poll_next(cx, request)).await {
+                Event::Busy => server::pass().await,
+                event => return event,
+            }
         }
     }
 
@@ -136,7 +143,7 @@ impl Script {
         if let Err(error) = self.feed(cx, request) {
             return Poll::Ready(Event::Body(error));
         }
-        self.poll_errors(cx, request);
+        let mut busy = self.poll_errors(cx, request);
         if let Some(stdout) = &self.stdout {
             if self.output.capacity() - self.output.len() < FIRST_PIECE / 2 {
                 self.output.reserve(self.piece);
@@ -150,7 +157,7 @@ impl Script {
                 Poll::Ready(_) => {
                     self.stdout = None;
                     // What it said before its end is logged before its end is.
-                    self.poll_errors(cx, request);
+                    busy = self.poll_errors(cx, request);
                 }
                 Poll::Pending => {}
             }
@@ -158,6 +165,9 @@ impl Script {
         if self.has_ended() {
             self.end(request);
             return Poll::Ready(Event::Ended);
+        }
+        if busy {
+            return Poll::Ready(Event::Busy);
         }
         if self.input.as_ref().is_some_and(Input::is_starving) {
             // It may be waiting for its input, and so are we: the body has a deadline of its own.
@@ -196,14 +206,20 @@ impl Script {
         request.log_os(self.module, Level::Error, error, text);
     }
 
-    fn poll_errors(&mut self, cx: &mut Context<'_>, request: &Request) {
+    /// Logs what it complains of; `true`: there may be more of it, but others wait for their turn.
+    fn poll_errors(&mut self, cx: &mut Context<'_>, request: &Request) -> bool {
         let mut piece = Vec::new();
+        let mut read_so_far = 0;
         while let Some(errors) = &mut self.stderr {
+            if read_so_far >= PIECE {
+                return true;
+            }
             piece.clear();
             piece.reserve(FIRST_PIECE);
             match errors.pipe.poll_read(cx, &mut piece) {
-                Poll::Pending => return,
+                Poll::Pending => return false,
                 Poll::Ready(Ok(read)) if read > 0 => {
+                    read_so_far += read;
                     self.active = Instant::now();
                     errors.line.extend_from_slice(&piece);
                     let lines = take_lines(&mut errors.line);
@@ -218,6 +234,7 @@ impl Script {
                 }
             }
         }
+        false
     }
 
     fn complain(&self, request: &Request, line: &[u8]) {
@@ -346,7 +363,7 @@ pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16
             }
             error.status()
         }
-        Event::Output | Event::Ended => 500,
+        Event::Output | Event::Ended | Event::Busy => 500,
     }
 }
 

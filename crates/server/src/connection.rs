@@ -37,6 +37,8 @@ const DISCARD_MAX: u64 = 256 * 1024;
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 const LINGER: Duration = Duration::from_secs(30);
 const SHORT_LINGER: Duration = Duration::from_secs(2);
+/// How long a body may be made and sent without ever waiting for anything, before other connections have their turn.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// The server as the MPM sees it.
 pub struct HttpService {
@@ -455,7 +457,13 @@ impl HttpConnection {
         chunked: bool,
     ) -> io::Result<()> {
         let timeout = exchange.request.vhost.plan.timeout;
+        let mut since = Instant::now();
         loop {
+            // A body that costs time (compression) and a client that takes it all may never make each other wait.
+            if since.elapsed() > SLICE {
+                crate::turn::pass().await;
+                since = Instant::now();
+            }
             let piece = {
                 let mut next = source.next();
                 match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
@@ -660,11 +668,20 @@ impl HttpConnection {
             return Stage::Closed;
         }
         let mut sink = Vec::new();
+        let mut since = Instant::now();
         loop {
             sink.clear();
             match self.timer.until(deadline, self.stream.read(&mut sink, HEAD_PIECE)).await {
                 Some(Ok(read)) if read > 0 => {}
                 _ => return Stage::Closed,
+            }
+            // A client that never stops sending must not keep us from looking at the clock, nor from the others.
+            if since.elapsed() > SLICE {
+                crate::turn::pass().await;
+                since = Instant::now();
+                if since > deadline {
+                    return Stage::Closed;
+                }
             }
         }
     }

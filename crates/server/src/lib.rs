@@ -47,3 +47,4 @@ pub use request::{Client, Kind, Previous, Request, Sent};
 pub use response::{Answer, Body, FilePart, Piece, Stream};
 pub use subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use timer::Timer;
+pub use turn::pass;

@@ -20,8 +20,9 @@ pub(crate) fn present() -> u64 {
     TURN.load(Ordering::Relaxed)
 }
 
-/// Lets the other tasks have their turn.
-pub(crate) async fn pass() {
+/// Lets the other tasks have their turn, and those that wait for events too: whoever wakes itself only lets those go first
+/// that are ready already.
+pub async fn pass() {
     next();
     tokio::task::yield_now().await;
 }

@@ -245,4 +245,20 @@ under_every_mpm! {
             assert_eq!(server.get(&format!("/cgi/goto?{path}")).status, status, "{path}");
         }
     }
+
+    /// A script that complains without end keeps nobody waiting but its own client.
+    fn complaints_without_end(mpm: Mpm) {
+        let site = site();
+        let text = "yes complaint >&2 & while [ ! -e ../enough ]; do sleep 0.1; done; kill $!";
+        site.script("complain", &format!("#!/bin/sh\nprintf '\\n'; {text}\n"));
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}\nErrorLog /dev/null"));
+        let mut complaining: Vec<_> = (0..8).map(|_| server.client()).collect();
+        complaining.iter_mut().for_each(|client| client.send("GET /cgi/complain HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        until("the scripts", || (scripts(&server).len() >= 4).then_some(()));
+        for _ in 0..4 {
+            assert_eq!(server.get("/cgi/ok").status, 200);
+        }
+        site.file("enough", "");
+        until("the end of the scripts", || scripts(&server).is_empty().then_some(()));
+    }
 }

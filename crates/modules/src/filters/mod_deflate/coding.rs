@@ -1,9 +1,7 @@
 //! Bodies that are compressed or expanded while they are sent, a buffer at a time.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, DecompressError, FlushCompress, FlushDecompress, Status};
@@ -194,7 +192,7 @@ impl Coding {
             worked += taken.max(self.out.len() - had);
             if worked >= TURN {
                 worked = 0;
-                let_others().await;
+                server::pass().await;
             }
         }
         Ok(())
@@ -224,19 +222,6 @@ impl Stream for Coding {
         notes.extend((self.tell)(taken, made));
         notes
     }
-}
-
-/// Lets the executor look at something else once.
-async fn let_others() {
-    let mut waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// A body of which the beginning was looked at.
