@@ -49,7 +49,8 @@ impl Tree {
     pub(crate) fn read() -> Result<Tree, String> {
         let root = root();
         let listed = Command::new("git")
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            // In a container the checkout may belong to somebody else; only names are read.
+            .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(&root)
             .output()
             .map_err(|error| format!("git ls-files: {error}"))?;
