@@ -230,16 +230,23 @@ fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Fl
     if options & SYM_OWNER != 0 && same_owner() {
         return Ok(true);
     }
-    let text = format!("AH00037: Symbolic link not allowed or link target not accessible: {path}");
-    request.log("core", Level::Error, text);
-    Err(Flow::Status(403))
+    Err(link_refused(request, path))
 }
 
 fn check_last_link(request: &Request) -> Result<(), Flow> {
     if request.stat.is_some() {
         check_link(request, &request.filename, &request.dir)?;
+    } else if c_path(&request.filename).is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink())) {
+        // As in Apache a link that leads nowhere is not the same as nothing.
+        return Err(link_refused(request, &request.filename));
     }
     Ok(())
+}
+
+fn link_refused(request: &Request, path: &str) -> Flow {
+    let text = format!("AH00037: Symbolic link not allowed or link target not accessible: {path}");
+    request.log("core", Level::Error, text);
+    Flow::Status(403)
 }
 
 /// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
