@@ -20,8 +20,10 @@ mod wire;
 
 mod authorization;
 mod cgi;
+mod files;
 mod htaccess;
 mod http_basics;
 mod http_same_as_apache;
+mod logs;
 mod sections;
 mod vhosts;

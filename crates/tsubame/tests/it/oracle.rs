@@ -108,7 +108,7 @@ pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[
     let (our_site, their_site) = (Site::new(), Site::new());
     for site in [&our_site, &their_site] {
         build(site);
-        freeze(&site.root.join("htdocs"));
+        freeze(&site.root);
     }
     let ours = Server::start(Mpm::Percore, &our_site, configuration);
     // What is logged is compared elsewhere.
