@@ -25,6 +25,8 @@ use crate::section::{Matcher, Section};
 
 /// More remembered directories than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
+/// After so many missing parts at the end of a name, what there is of it is looked for from the root on.
+const MISSING_MAX: u32 = 8;
 
 /// What the sections say of directories, by path (with a slash at the end).
 #[derive(Debug, Default)]
@@ -236,7 +238,8 @@ fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Fl
 fn check_last_link(request: &Request) -> Result<(), Flow> {
     if request.stat.is_some() {
         check_link(request, &request.filename, &request.dir)?;
-    } else if c_path(&request.filename).is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink())) {
+    } else if c_path(&request.filename).is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink()))
+    {
         // As in Apache a link that leads nowhere is not the same as nothing.
         return Err(link_refused(request, &request.filename));
     }
@@ -266,9 +269,11 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
     find_part(request)
 }
 
-/// Looks for the whole name, then for what is left of it without its last part, and so on.
+/// Looks for the whole name, then for what is left of it without its last part, and so on. What is missing is mostly the
+/// last part; a client that asks for thousands of parts must not have each of them looked for.
 fn find_part(request: &mut Request) -> Result<(), Flow> {
     let mut name = request.filename.clone();
+    let mut missing = 0;
     loop {
         match look(request, name.trim_end_matches('/'))? {
             Found::File(meta) => {
@@ -299,6 +304,14 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
             }
             Found::Nothing => {
                 request.stat = None;
+                missing += 1;
+                if missing == MISSING_MAX {
+                    match existing(request, &name)? {
+                        0 => return Ok(()),
+                        end => name.truncate(end),
+                    }
+                    continue;
+                }
                 let bare = name.trim_end_matches('/').len();
                 match name[..bare].rfind('/') {
                     Some(at) if at > 0 => name.truncate(at),
@@ -307,6 +320,19 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
             }
         }
     }
+}
+
+/// The length of the beginning of `name` that is there: a file, or the last directory. Looked for from the root on.
+fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
+    let mut there = 0;
+    for (end, _) in name.match_indices('/').skip(1) {
+        match look(request, &name[..end])? {
+            Found::File(meta) if meta.is_dir() => there = end,
+            Found::File(_) => return Ok(end),
+            Found::Nothing => break,
+        }
+    }
+    Ok(there)
 }
 
 enum Found {

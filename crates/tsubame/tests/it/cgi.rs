@@ -261,4 +261,16 @@ under_every_mpm! {
         site.file("enough", "");
         until("the end of the scripts", || scripts(&server).is_empty().then_some(()));
     }
+
+    /// A path may go on behind a script for as long as it likes.
+    fn deep_paths_behind_a_script(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        for depth in [1, 6, 7, 8, 9, 100, 1000] {
+            let info = "/x".repeat(depth);
+            let text = server.get(&format!("/cgi/env{info}")).text();
+            assert!(text.lines().any(|line| line == format!("PATH_INFO={info}")), "{depth}: {text}");
+        }
+        assert_eq!(server.get(&"/x".repeat(1000)).status, 404);
+    }
 }
