@@ -413,7 +413,8 @@ fn plan(settings: &Slots) -> Plan {
         strict: core.strict.or(true),
         registered_methods: core.registered_methods.or(false),
     };
-    let timeout = core.timeout.or(Duration::from_secs(60));
+    // A clock that counts nanoseconds cannot tell what lies much further ahead.
+    let timeout = core.timeout.or(Duration::from_secs(60)).min(Duration::from_secs(u32::MAX.into()));
     let read_timeouts = settings.get::<ReadTimeouts>();
     let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
         Tri::Off => http::uri::EncodedSlashes::Off,
