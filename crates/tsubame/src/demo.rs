@@ -1,7 +1,7 @@
 //! A first look: the embedded configuration with its small site, in the foreground.
 
 use std::io::IsTerminal;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -84,21 +84,42 @@ fn copy(options: &Options) -> Options {
 
 /// Writes the files to a directory of this process's own: readable for the children, writable for nobody else.
 fn unpack() -> std::io::Result<PathBuf> {
-    let home = std::env::temp_dir().join(format!("tsubame-{}", std::process::id()));
-    let directory = |path: &Path| std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path);
-    // Only a directory that this process makes itself is its own.
-    std::fs::DirBuilder::new().mode(0o755).create(&home)?;
+    // Children that are somebody else read these files, whatever the mask of this process says.
+    let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    let directory = |path: &Path| {
+        std::fs::DirBuilder::new().recursive(true).create(path)?;
+        open(path, 0o755)
+    };
+    let home = own_directory()?;
+    open(&home, 0o755)?;
     for (name, bytes) in FILES {
         let path = home.join(name);
         if let Some(parent) = path.parent() {
             directory(parent)?;
         }
         let mode = if name.starts_with("cgi-bin/") { 0o755 } else { 0o644 };
-        let mut file = std::fs::OpenOptions::new().create_new(true).write(true).mode(mode).open(&path)?;
+        let mut file = std::fs::OpenOptions::new().create_new(true).write(true).open(&path)?;
         std::io::Write::write_all(&mut file, bytes)?;
+        open(&path, mode)?;
     }
     directory(&home.join("site"))?;
     Ok(home)
+}
+
+/// Makes a directory for temporary files. Only one that this process makes itself is its own; one of an earlier process
+/// with the same number (in a container it often is the same) may have been left behind.
+fn own_directory() -> std::io::Result<PathBuf> {
+    const TRIES: u32 = 100;
+    let place = |number| std::env::temp_dir().join(format!("tsubame-{}-{number}", std::process::id()));
+    let make = |path: &PathBuf| std::fs::DirBuilder::new().mode(0o700).create(path);
+    let mut number = 0;
+    loop {
+        let path = place(number);
+        match make(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < TRIES => number += 1,
+            result => return result.map(|()| path),
+        }
+    }
 }
 
 /// Says what to open and what to try next.
