@@ -588,6 +588,8 @@ impl HttpConnection {
             && left != Some(0)
             && wish.allows(request.version)
             && !http::status::closes_connection(request.status)
+            // A client takes what a script calls 1xx for an interim answer, and the next one for that to this request.
+            && request.status >= 200
             && !request.env.contains("nokeepalive")
             && !seam::draining();
         let announce = (keep && wish.connection_keep_alive).then_some((plan.keep_alive_timeout.as_secs(), left));
