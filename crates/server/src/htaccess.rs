@@ -59,7 +59,7 @@ pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Optio
                     Err(error) => return Err(unreadable(request, &path, dir, &error)),
                 };
                 // A file changed within the last tick could change again without a trace: it is not remembered.
-                let settled = !is_fresh(meta.mtime.max(meta.ctime));
+                let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
                 let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
                 let known = Known { identity, rules: rules.key.clone(), outcome, warnings };
                 if settled {
@@ -91,6 +91,12 @@ const FRESH: i128 = 50_000_000;
 
 fn is_fresh(mtime: i128) -> bool {
     sys::time::realtime_coarse().as_nanos() as i128 - mtime < FRESH
+}
+
+/// Whether the meaning of a file may change while the file does not: `<IfFile>` is asked for each request.
+fn depends_on_files(text: &[u8]) -> bool {
+    const ASKS: &[u8] = b"<IfFile";
+    text.windows(ASKS.len()).any(|window| window.eq_ignore_ascii_case(ASKS))
 }
 
 fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Flow {

@@ -165,4 +165,21 @@ under_every_mpm! {
             assert_eq!(server.get("/a.txt").status, 200);
         }
     }
+
+    /// `<IfFile>` in an access file looks for the file at each request.
+    fn an_access_file_may_ask_for_files(mpm: Mpm) {
+        let site = site();
+        site.page(".htaccess", "<IfFile conf/closed>\nRequire all denied\n</IfFile>\n");
+        let server = Server::start(mpm, &site, "<Directory ${DOCS}>\nAllowOverride All\n</Directory>");
+        server.allow("AH01630: client denied by server configuration");
+        // Until other access files are remembered: not those that have just been changed.
+        let start = std::time::Instant::now();
+        while start.elapsed() < std::time::Duration::from_millis(100) {
+            assert_eq!(server.get("/a.txt").status, 200);
+        }
+        let flag = site.file("conf/closed", "");
+        assert_eq!(server.get("/a.txt").status, 403);
+        std::fs::remove_file(flag).expect("remove");
+        assert_eq!(server.get("/a.txt").status, 200);
+    }
 }
