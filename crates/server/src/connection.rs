@@ -3,8 +3,10 @@
 //! HTTP/1.1 is spoken here and nowhere else. Whoever polls the stages is the MPM's affair.
 
 use std::borrow::Cow;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -54,18 +56,15 @@ impl HttpService {
 
 impl Service for HttpService {
     fn connect(&self, accepted: Accepted) -> Box<dyn Connection> {
-        let stream = Arc::new(Stream::new(accepted.socket));
         let client = Client {
             peer: accepted.peer,
-            stream: stream.clone(),
+            stream: Stream::new(accepted.socket),
             local: OnceLock::new(),
-            ip: OnceLock::new(),
             keepalives: AtomicU32::new(0),
         };
         Box::new(HttpConnection {
             server: self.server.clone(),
             client: Arc::new(client),
-            stream,
             workers: accepted.workers,
             traffic: Traffic::default(),
             keep_alive_timeout: Duration::ZERO,
@@ -90,7 +89,6 @@ impl Service for HttpService {
 struct HttpConnection {
     server: Arc<Server>,
     client: Arc<Client>,
-    stream: Arc<Stream>,
     workers: Arc<Workers>,
     /// What this connection was served so far.
     traffic: Traffic,
@@ -166,7 +164,7 @@ impl HttpConnection {
         if bytes.is_empty() {
             let mut cx = Context::from_waker(Waker::noop());
             // What is not there, or broken, is for those who can wait.
-            let _ = self.stream.poll_read(&mut cx, &mut bytes, HEAD_PIECE);
+            let _ = self.client.stream.poll_read(&mut cx, &mut bytes, HEAD_PIECE);
         }
         let mut head = Head::default();
         match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
@@ -221,7 +219,7 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(*start.get_or_insert(now), bytes.len() as u64));
             }
-            match self.timer.until(deadline, self.stream.read(&mut bytes, HEAD_PIECE)).await {
+            match self.timer.until(deadline, self.client.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
                 // The end of a head may have been sent after the turn began in which its beginning was announced.
                 Some(Ok(_)) => self.announced = false,
@@ -241,7 +239,9 @@ impl HttpConnection {
             Err(refusal) => return Step::Refuse(refusal, slot),
         };
         let line = http::text::from_bytes(request.incoming.line());
-        slot.begin(self.traffic, self.client.ip_text(), &request.vhost.label, &line, request.protocol());
+        let mut address = [0; ADDRESS];
+        let address = text_of(self.client.peer.ip().to_canonical(), &mut address);
+        slot.begin(self.traffic, address, &request.vhost.label, &line, request.protocol());
         let work = match expectation(&request) {
             Some(error) => {
                 let body = error_document::canned(&mut request, error);
@@ -303,7 +303,7 @@ impl HttpConnection {
         let body = if framing.has_body() {
             let rest = incoming.bytes.split_off(incoming.head_len);
             received += rest.len() as u64;
-            RequestBody::new(self.stream.clone(), framing, rest, expects, vhost.plan.body)
+            RequestBody::new(self.client.clone(), framing, rest, expects, vhost.plan.body)
         } else {
             if incoming.bytes.len() > incoming.head_len {
                 self.buffer = incoming.bytes.split_off(incoming.head_len);
@@ -430,7 +430,7 @@ impl HttpConnection {
         let Composed { mut exchange, head_len, .. } = composed;
         exchange.request.sent.bytes = head_len;
         let mut cx = Context::from_waker(Waker::noop());
-        match exchange.outgoing.poll_write(&mut cx, &self.stream, false) {
+        match exchange.outgoing.poll_write(&mut cx, &self.client.stream, false) {
             Poll::Ready(Ok(true)) => self.finish(exchange, true, head_len),
             Poll::Ready(Err(_)) => self.finish(exchange, false, head_len),
             Poll::Ready(Ok(false)) | Poll::Pending => {
@@ -509,7 +509,7 @@ impl HttpConnection {
     async fn write_all(&mut self, outgoing: &mut Outgoing, timeout: Duration) -> io::Result<()> {
         loop {
             let before = outgoing.sent;
-            let write = poll_fn(|cx| match outgoing.poll_write(cx, &self.stream, false) {
+            let write = poll_fn(|cx| match outgoing.poll_write(cx, &self.client.stream, false) {
                 // Progress moves the deadline on.
                 Poll::Pending if outgoing.sent > before => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
@@ -642,38 +642,21 @@ impl HttpConnection {
     }
 
     /// Waits for the next request.
-    async fn keep_alive(&mut self) -> Stage {
-        let deadline = Instant::now() + self.keep_alive_timeout;
-        let mut buffer = Vec::new();
-        let mut waited = false;
-        let read = poll_fn(|cx| match self.stream.poll_read(cx, &mut buffer, HEAD_PIECE) {
-            Poll::Ready(read) => Poll::Ready(read.ok()),
-            Poll::Pending => {
-                waited = true;
-                self.timer.poll_passed(cx, deadline).map(|()| None)
-            }
-        });
-        match read.await {
-            Some(read) if read > 0 => {
-                self.announced = waited;
-                self.buffer = buffer;
-                Stage::Serve
-            }
-            _ => Stage::Closed,
-        }
+    fn keep_alive(&mut self) -> Idle<'_> {
+        Idle { deadline: Instant::now() + self.keep_alive_timeout, connection: self, waited: false }
     }
 
     /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6).
     async fn linger(&mut self, at_most: Duration) -> Stage {
         let deadline = Instant::now() + at_most;
-        if self.stream.shutdown().is_err() {
+        if self.client.stream.shutdown().is_err() {
             return Stage::Closed;
         }
         let mut sink = Vec::new();
         let mut since = Instant::now();
         loop {
             sink.clear();
-            match self.timer.until(deadline, self.stream.read(&mut sink, HEAD_PIECE)).await {
+            match self.timer.until(deadline, self.client.stream.read(&mut sink, HEAD_PIECE)).await {
                 Some(Ok(read)) if read > 0 => {}
                 _ => return Stage::Closed,
             }
@@ -687,6 +670,44 @@ impl HttpConnection {
             }
         }
     }
+}
+
+/// A connection that waits for its next request. Written by hand because thousands of them wait: it holds nothing but
+/// this.
+struct Idle<'a> {
+    connection: &'a mut HttpConnection,
+    deadline: Instant,
+    waited: bool,
+}
+
+impl Future for Idle<'_> {
+    type Output = Stage;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
+        let deadline = self.deadline;
+        let HttpConnection { client, buffer, timer, .. } = &mut *self.connection;
+        let read = match client.stream.poll_read(cx, buffer, HEAD_PIECE) {
+            Poll::Ready(read) => read,
+            Poll::Pending => {
+                let passed = timer.poll_passed(cx, deadline);
+                self.waited = true;
+                return passed.map(|()| Stage::Closed);
+            }
+        };
+        self.connection.announced = self.waited;
+        Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
+    }
+}
+
+/// Room for the text of any IP address.
+const ADDRESS: usize = 48;
+
+/// The text of an address, without an allocation.
+fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &str {
+    use std::io::Write;
+    let mut rest = &mut into[..];
+    let left = write!(rest, "{ip}").map_or(ADDRESS, |()| rest.len());
+    std::str::from_utf8(&into[..ADDRESS - left]).unwrap_or_default()
 }
 
 /// A head that cannot be served.

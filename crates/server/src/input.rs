@@ -11,7 +11,7 @@ use http::chunked::{Chunked, Step};
 use http::framing::Framing;
 
 use crate::fields::Fields;
-use crate::stream::Stream;
+use crate::request::Client;
 use crate::timer::Timer;
 
 /// How long a head or a body may take (`RequestReadTimeout`).
@@ -88,7 +88,7 @@ pub(crate) struct BodyRules {
 
 #[derive(Debug)]
 struct Inner {
-    stream: Arc<Stream>,
+    client: Arc<Client>,
     timer: Timer,
     rules: BodyRules,
     framing: Remaining,
@@ -119,14 +119,14 @@ const PIECE: usize = 16 * 1024;
 
 impl RequestBody {
     /// The body that follows a head; `raw` is what was received behind the head.
-    pub(crate) fn new(stream: Arc<Stream>, framing: Framing, raw: Vec<u8>, expects: bool, rules: BodyRules) -> Self {
+    pub(crate) fn new(client: Arc<Client>, framing: Framing, raw: Vec<u8>, expects: bool, rules: BodyRules) -> Self {
         let framing = match framing {
             Framing::None | Framing::Length(0) => return RequestBody(None),
             Framing::Length(length) => Remaining::Length(length),
             Framing::Chunked => Remaining::Chunked(Box::new(Chunked::new(&rules.limits))),
         };
         let inner = Inner {
-            stream,
+            client,
             timer: Timer::default(),
             rules,
             framing,
@@ -258,7 +258,7 @@ impl Inner {
                 self.expects = false;
                 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
                 // Nothing was sent on this connection for a while, so these few bytes always fit.
-                let sent = ready!(self.stream.poll_send(cx, CONTINUE, false));
+                let sent = ready!(self.client.stream.poll_send(cx, CONTINUE, false));
                 if sent.is_err() {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
@@ -271,8 +271,7 @@ impl Inner {
                 self.raw.clear();
                 self.used = 0;
             }
-            let stream = self.stream.clone();
-            match stream.poll_read(cx, &mut self.raw, PIECE) {
+            match self.client.stream.poll_read(cx, &mut self.raw, PIECE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
                 Poll::Ready(Ok(read)) => {
                     self.received += read as u64;

@@ -23,9 +23,8 @@ pub struct Client {
     /// The client's address.
     pub peer: SocketAddr,
     /// The socket; asked for its own address only when someone wants to know.
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) local: OnceLock<SocketAddr>,
-    pub(crate) ip: OnceLock<String>,
+    pub(crate) stream: Stream,
+    pub(crate) local: OnceLock<Box<SocketAddr>>,
     /// Requests served on this connection before this one.
     pub keepalives: std::sync::atomic::AtomicU32,
 }
@@ -33,17 +32,14 @@ pub struct Client {
 impl Client {
     /// Our address of this connection.
     pub fn local(&self) -> SocketAddr {
-        *self.local.get_or_init(|| self.stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0))))
+        **self
+            .local
+            .get_or_init(|| Box::new(self.stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))))
     }
 
     /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
-    pub fn ip_text(&self) -> &str {
-        self.ip.get_or_init(|| self.peer.ip().to_canonical().to_string())
-    }
-
-    /// The same, as a text of its own.
     pub fn ip(&self) -> String {
-        self.ip_text().to_string()
+        self.peer.ip().to_canonical().to_string()
     }
 }
 

@@ -33,8 +33,7 @@ impl Stream {
 
     /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end.
     pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
-        self.poll_ready(cx, Direction::Read, |socket| {
-            // Only now: a connection that waits has no buffer.
+        let read = self.poll_ready(cx, Direction::Read, |socket| {
             if buffer.capacity() == 0 {
                 *buffer = crate::buffers::take();
             }
@@ -43,7 +42,12 @@ impl Stream {
             let filled = sys::socket::receive_into(socket, buffer)?;
             // Less than there was room for: the socket is empty, and saying so saves asking it once more.
             Ok((filled, filled < spare))
-        })
+        });
+        if read.is_pending() && buffer.is_empty() {
+            // A connection that waits has no buffer.
+            crate::buffers::give(std::mem::take(buffer));
+        }
+        read
     }
 
     /// Receives, waiting for it.
