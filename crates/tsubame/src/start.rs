@@ -88,7 +88,7 @@ fn detach(options: &Options) -> Option<ExitCode> {
         Ok(Fork::Parent(_)) => return Some(ExitCode::SUCCESS),
         Ok(Fork::Child) => {}
         Err(error) => {
-            boot::tell(options, &format!("{}: AH00015: cannot detach", sys::describe(&error)));
+            boot::tell(options, &format!("{}: cannot detach", sys::describe(&error)));
             return Some(ExitCode::FAILURE);
         }
     }

@@ -1,3 +1,5 @@
+//! `Listen` lines and the sockets they make.
+
 use std::os::fd::AsRawFd;
 
 use conf::{Origin, Source};

@@ -1,3 +1,5 @@
+//! The scoreboard, whole at every instruction.
+
 use super::*;
 
 fn board(processes: usize, workers: usize) -> &'static Board {

@@ -1,3 +1,5 @@
+//! What `Require` lines say, alone and together.
+
 use super::*;
 
 fn inside(lines: &str) -> String {
