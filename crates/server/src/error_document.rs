@@ -25,8 +25,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     if let Some(original) = failed_document {
         // The error document itself failed: the first error counts, and the page says so.
         request.status = original;
-        let page = page(request, original, Some(status).filter(|status| *status != original));
-        return Page::Body(page);
+        return Page::Body(page(request, original, Some(status)));
     }
     request.status = status;
     if status >= 400 {
