@@ -171,10 +171,10 @@ fn links_are_followed_where_they_may_be() {
 fn only_readable_files_are_served() {
     let build = |site: &Site| {
         let closed = site.page("closed.txt", "closed\n");
-        std::fs::set_permissions(closed, std::fs::Permissions::from_mode(0)).expect("mode");
+        std::fs::set_permissions(closed, std::fs::Permissions::from_mode(0o000)).expect("mode");
         site.page("locked/f.txt", "f\n");
         let locked = site.root.join("htdocs/locked");
-        std::fs::set_permissions(locked, std::fs::Permissions::from_mode(0)).expect("mode");
+        std::fs::set_permissions(locked, std::fs::Permissions::from_mode(0o000)).expect("mode");
         let _socket = std::os::unix::net::UnixListener::bind(site.root.join("htdocs/socket")).expect("socket");
     };
     oracle::both("only_readable_files_are_served", build, "", |site| {

@@ -224,13 +224,13 @@ fn a_file_that_cannot_be_read_forbids() {
     let unreadable = |site: &Site| {
         site.page("d/f.txt", "x\n");
         let path = site.page("d/.htaccess", SET);
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).expect("mode");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).expect("mode");
     };
     let directory = |site: &Site| {
         site.page("d/f.txt", "x\n");
         site.page("d/.htaccess/x", "");
     };
-    let builds: [(&str, &dyn Fn(&Site)); 2] = [("an unreadable file", &unreadable), ("a directory", &directory)];
+    let builds = [("an unreadable file", &unreadable as &dyn Fn(&Site)), ("a directory", &directory)];
     for (name, build) in builds {
         oracle::both(name, build, &format!("{}{ALL}", log_line("v")), |site| {
             assert_eq!(get(site), (403, "-".to_string()), "{name}");

@@ -20,10 +20,13 @@ mod wire;
 
 mod authorization;
 mod cgi;
+mod debian;
 mod files;
 mod htaccess;
 mod http_basics;
 mod http_same_as_apache;
 mod logs;
+mod modules_same_as_apache;
+mod options;
 mod sections;
 mod vhosts;

@@ -249,18 +249,18 @@ fn names(one: &Response, other: &Response) -> Vec<String> {
     names
 }
 
-/// Takes out what belongs to the place: its address, its directory, the boundary of a multipart body.
+/// Takes out what belongs to the place: its address, its directory, the name of the server, the boundary of a multipart
+/// body.
 fn neutral(response: &mut Response, site: &Site) {
     let boundary = response.fields.iter().find_map(|(name, value)| {
         name.eq_ignore_ascii_case("content-type").then(|| value.split_once("boundary=")).flatten()
     });
     let boundary = boundary.map(|(_, boundary)| boundary.to_string());
+    let ip = site.ip.to_string();
     let clean = |text: String| {
-        let text = text.replace(&site.ip.to_string(), "ADDR").replace(site.path(), "ROOT");
-        match &boundary {
-            Some(boundary) => text.replace(boundary.as_str(), "BOUNDARY"),
-            None => text,
-        }
+        let mut text = text.replace(&ip, "ADDR").replace(site.path(), "ROOT");
+        text = text.replace("Apache/2.4.71 (Debian)", "SERVER").replace(OWN_NAME, "SERVER");
+        boundary.iter().fold(text, |text, boundary| text.replace(boundary.as_str(), "BOUNDARY"))
     };
     for (name, value) in &mut response.fields {
         *value = clean(std::mem::take(value));
@@ -271,12 +271,13 @@ fn neutral(response: &mut Response, site: &Site) {
             *value = methods.join(",");
         }
     }
-    if let Ok(text) = String::from_utf8(response.body.clone()) {
-        response.body = clean(text).into_bytes();
-    }
-    if boundary.is_some() {
-        // Boundaries differ in length.
-        let length = response.fields.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        length.into_iter().for_each(|(_, value)| *value = response.body.len().to_string());
+    let Ok(text) = String::from_utf8(response.body.clone()) else { return };
+    let before = std::mem::replace(&mut response.body, clean(text).into_bytes()).len().to_string();
+    let length = response.fields.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    if let Some((_, value)) = length.filter(|(_, value)| *value == before) {
+        *value = response.body.len().to_string();
     }
 }
+
+/// With `ServerTokens` as it is by default.
+const OWN_NAME: &str = concat!("Tsubame/", env!("CARGO_PKG_VERSION"), " (Unix)");

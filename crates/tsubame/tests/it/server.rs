@@ -42,6 +42,7 @@ pub struct Server<'a> {
     pub mpm: Mpm,
     process: Child,
     notify: UnixDatagram,
+    error_log: &'static str,
     /// Parts of log lines that may come, and whether they must.
     announced: RefCell<Vec<(String, bool)>>,
     /// Descriptors of the parent when it was ready.
@@ -57,6 +58,7 @@ pub struct Start<'a> {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     limit_files: Option<u32>,
+    error_log: &'static str,
 }
 
 impl<'a> Start<'a> {
@@ -64,7 +66,7 @@ impl<'a> Start<'a> {
     pub fn new(site: &'a Site, mpm: Mpm) -> Start<'a> {
         let arguments = vec!["-DFOREGROUND".to_string()];
         let program = env!("CARGO_BIN_EXE_tsubame").into();
-        Start { site, mpm, program, arguments, environment: Vec::new(), limit_files: None }
+        Start { site, mpm, program, arguments, environment: Vec::new(), limit_files: None, error_log: "logs/error_log" }
     }
 
     /// Another file, or a symbolic link to the program.
@@ -81,6 +83,12 @@ impl<'a> Start<'a> {
 
     pub fn variable(mut self, name: &str, value: &str) -> Start<'a> {
         self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Where the configuration puts the error log.
+    pub fn error_log(mut self, name: &'static str) -> Start<'a> {
+        self.error_log = name;
         self
     }
 
@@ -129,6 +137,7 @@ impl<'a> Start<'a> {
             mpm: self.mpm,
             process,
             notify,
+            error_log: self.error_log,
             announced: RefCell::default(),
             descriptors: 0,
             ended: None,
@@ -231,12 +240,12 @@ impl<'a> Server<'a> {
 
     /// The error log.
     pub fn log(&self) -> String {
-        self.site.read("logs/error_log")
+        self.site.read(self.error_log)
     }
 
     /// Everything that it ever said.
     fn everything(&self) -> String {
-        ["stdout", "stderr", "error_log"].map(|name| self.site.read(&format!("logs/{name}"))).concat()
+        ["logs/stdout", "logs/stderr", self.error_log].map(|name| self.site.read(name)).concat()
     }
 
     /// Waits for the end of the parent, which somebody has asked for.

@@ -180,14 +180,6 @@ impl Client {
         assert_eq!((lossy(&rest).as_str(), end), ("", End::Closed));
     }
 
-    /// Whether nothing has come, and the connection is open, within a short time.
-    pub fn is_quiet(&mut self, time: Duration) -> bool {
-        self.patience(time);
-        let quiet = self.buffer.is_empty() && matches!(self.fill(), Err(why) if why == WAITING);
-        self.patience(DEADLINE);
-        quiet
-    }
-
     /// Reads at least so many bytes and leaves the others unread.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.need(count).unwrap_or_else(|why| panic!("no {count} bytes: {why}"));
@@ -279,13 +271,13 @@ impl Client {
                 self.buffer.extend_from_slice(&piece[..length]);
                 Ok(())
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Err(WAITING.into()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err("nothing came in time".into())
+            }
             Err(error) => Err(format!("{error} after {:?}", lossy(&self.buffer))),
         }
     }
 }
-
-const WAITING: &str = "nothing came in time";
 
 /// A `GET` with a `Host` field.
 pub fn get(path: &str) -> String {
