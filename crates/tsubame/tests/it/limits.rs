@@ -105,6 +105,49 @@ under_every_mpm! {
         silent.is_closed();
     }
 
+    /// `RequestReadTimeout`: a head that comes too slowly, however steadily, and a body that stops.
+    fn slow_requests_are_given_up(mpm: Mpm) {
+        let site = site();
+        site.script("echo", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat\n");
+        let configuration = "RequestReadTimeout header=1 body=1\nScriptAlias /cgi-bin/ ${ROOT}/cgi-bin/";
+        let server = Server::start(mpm, &site, configuration);
+        server.announce("AH01225: Error reading request entity data");
+        let mut client = server.client();
+        let begin = Instant::now();
+        client.send("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ");
+        // A byte every few milliseconds, for longer than the server waits.
+        while begin.elapsed() < Duration::from_millis(1300) {
+            client.send("x");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        assert_eq!(client.response().status, 408);
+        let mut client = server.client();
+        client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
+        let response = client.try_response_to("POST");
+        assert!(response.is_err() || response.is_ok_and(|response| response.closes()));
+        assert_eq!(server.get("/").status, 200);
+    }
+
+    /// A body in chunks, with trailers and extensions, after `100 Continue`: a script gets the content, and the next
+    /// request is found behind it.
+    fn chunks_reach_a_script(mpm: Mpm) {
+        let site = site();
+        site.script("echo", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat\n");
+        let server = Server::start(mpm, &site, "ScriptAlias /cgi-bin/ ${ROOT}/cgi-bin/");
+        let mut client = server.client();
+        let head = "POST /cgi-bin/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n";
+        client.send(format!("{head}Expect: 100-continue\r\n\r\n"));
+        assert_eq!(client.bytes(25), b"HTTP/1.1 100 Continue\r\n\r\n");
+        client.send("3\r\nabc\r\n4;ext=\"x\"\r\ndefg\r\n0\r\nX-Trailer: y\r\n\r\n");
+        assert_eq!(client.response().text(), "abcdefg");
+        for size in [1, 2, 5, 100] {
+            client.send_in_pieces(format!("{head}\r\n7\r\n0123456\r\n1\r\n7\r\n0\r\n\r\n").as_bytes(), size);
+            client.send(get("/"));
+            assert_eq!(client.response().text(), "01234567");
+            assert_eq!(client.response().text(), "hello\n");
+        }
+    }
+
     /// `Timeout` for a body that never comes: the answer does, and the connection is over.
     fn a_slow_body_is_given_up(mpm: Mpm) {
         let site = site();

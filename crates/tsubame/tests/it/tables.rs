@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use conf::Face;
 
+use crate::mpm::Mpm;
+use crate::server::Start;
+use crate::site::Site;
+
 /// Every module of the program, MPMs included.
 pub fn faces() -> Vec<&'static Face> {
     let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
@@ -57,3 +61,38 @@ fn every_module_has_its_two_names() {
         }
     }
 }
+
+/// What a table calls the default can be written down: it parses with the directive's own setter, and nothing complains.
+#[test]
+fn every_default_parses() {
+    let site = Site::new();
+    let mut wrong = Vec::new();
+    for mpm in [Mpm::Percore, Mpm::Prefork] {
+        let own = format!("mpm_{mpm}_module");
+        let loaded = |face: &&&Face| !face.id.starts_with("mpm_") || face.id == own || face.id == "mpm_core_module";
+        for row in faces().iter().filter(loaded).flat_map(|face| face.directives) {
+            let is_line = !matches!(row.args, conf::Args::Section(_) | conf::Args::OnRead(_));
+            if !is_line || row.default.is_empty() || NO_VALUES.contains(&row.name) {
+                continue;
+            }
+            let line = format!("{} {}", row.name, row.default);
+            let text = if row.allowed.meets(conf::Allowed::AT_SERVER_LEVEL) {
+                line
+            } else {
+                format!("<Directory \"${{DOCS}}\">\n{line}\n</Directory>")
+            };
+            site.configure(mpm, &text);
+            let output = Start::new(&site, mpm).arguments(&["-t"]).command().output().expect("run");
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said != "Syntax OK\n" {
+                wrong.push(format!("{} {}: {}", row.name, row.default, said.trim().lines().last().unwrap_or_default()));
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{} defaults do not parse:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Defaults that are words about a value instead of one.
+const NO_VALUES: [&str; 2] = ["ListenCoresBucketsRatio", "ServerAdmin"];
