@@ -217,7 +217,16 @@ enum Batch {
 
 impl Door {
     async fn watch(mut self) {
-        while let Ok(mut ready) = self.ready.readable().await {
+        loop {
+            let mut ready = match self.ready.readable().await {
+                Ok(ready) => ready,
+                Err(error) => {
+                    // A child that cannot accept is of no use; the parent starts another one.
+                    let text = sys::describe(&error);
+                    seam::log!("mpm_percore", Crit, "{text}: a listening socket cannot be watched, this child ends");
+                    std::process::exit(1);
+                }
+            };
             if !self.alone && self.entry.is_ahead() {
                 sleep(AFTER_YOU).await;
             }

@@ -13,6 +13,8 @@ use crate::module::Flow;
 use crate::paths::{c_path, join};
 use crate::request::Request;
 
+/// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
+const SIZE_MAX: u64 = 1024 * 1024;
 /// More remembered files than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
 
@@ -46,6 +48,11 @@ pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Optio
             let text = format!("AH00554: Access to file {path} denied by server: not a regular file");
             request.log("core", Level::Error, text);
             return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(9)));
+        }
+        if meta.size > SIZE_MAX {
+            let text = format!("{path}: larger than {SIZE_MAX} bytes; nobody writes such a file by hand");
+            request.log("core", Level::Alert, text);
+            return Err(Flow::Status(500));
         }
         let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
         let cache = &request.server.htaccess;
