@@ -112,6 +112,17 @@ under_every_mpm! {
         assert_eq!(load.end(), Vec::<String>::new());
     }
 
+    /// Children that end after a few connections, as `MaxConnectionsPerChild` wants, take nobody's request with them.
+    fn recycled_children_lose_no_request(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "MaxConnectionsPerChild 5\nMaxKeepAliveRequests 3");
+        let before = server.children();
+        let load = Load::start(server.address(), 4);
+        load.goes_on(if mpm.is_one_connection_a_process() { 200 } else { 1000 });
+        until("other children", || before.is_disjoint(&server.children()).then_some(()));
+        assert_eq!(load.end(), Vec::<String>::new());
+    }
+
     /// A killed child is replaced; only what it was serving can fail.
     fn a_killed_child_is_replaced(mpm: Mpm) {
         let site = site();

@@ -166,6 +166,7 @@ impl Client {
             match self.stream.read(&mut piece) {
                 Ok(0) => return (std::mem::take(&mut self.buffer), End::Closed),
                 Ok(length) => self.buffer.extend_from_slice(&piece[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                     return (std::mem::take(&mut self.buffer), End::Reset);
                 }
@@ -265,7 +266,13 @@ impl Client {
 
     fn fill(&mut self) -> Result<(), String> {
         let mut piece = [0; 65536];
-        match self.stream.read(&mut piece) {
+        let read = loop {
+            match self.stream.read(&mut piece) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(0) => Err(format!("the connection was closed after {:?}", lossy(&self.buffer))),
             Ok(length) => {
                 self.buffer.extend_from_slice(&piece[..length]);
