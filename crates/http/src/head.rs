@@ -78,8 +78,6 @@ pub struct Limits {
     pub field_size: usize,
     /// `HttpProtocolOptions Strict` (true) or `Unsafe`.
     pub strict: bool,
-    /// `HttpProtocolOptions RegisteredMethods`: refuse methods that Apache does not know with 501.
-    pub registered_methods: bool,
 }
 
 impl Limits {
@@ -89,7 +87,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { line: 8190, fields: 100, field_size: 8190, strict: true, registered_methods: false }
+        Limits { line: 8190, fields: 100, field_size: 8190, strict: true }
     }
 }
 

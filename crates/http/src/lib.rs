@@ -21,6 +21,7 @@ pub mod date;
 mod error_page;
 pub mod framing;
 pub mod head;
+pub mod method;
 pub mod name;
 pub mod range;
 pub mod response;

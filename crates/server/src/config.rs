@@ -53,6 +53,8 @@ impl Draft {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: http::Limits,
+    /// `HttpProtocolOptions RegisteredMethods`: others are refused with 501, whoever would handle them.
+    pub(crate) only_registered_methods: bool,
     pub(crate) keep_alive: bool,
     pub(crate) keep_alive_timeout: Duration,
     /// 0: endless.
@@ -411,7 +413,6 @@ fn plan(settings: &Slots) -> Plan {
         fields: core.limit_request_fields.or(100),
         field_size: core.limit_request_field_size.or(8190),
         strict: core.strict.or(true),
-        registered_methods: core.registered_methods.or(false),
     };
     // A clock that counts nanoseconds cannot tell what lies much further ahead.
     let timeout = core.timeout.or(Duration::from_secs(60)).min(Duration::from_secs(u32::MAX.into()));
@@ -425,6 +426,7 @@ fn plan(settings: &Slots) -> Plan {
     let keep_alive_timeout = core.keep_alive_timeout.or(Duration::from_secs(5));
     Plan {
         limits,
+        only_registered_methods: core.registered_methods.or(false),
         keep_alive: core.keep_alive.or(true) && !keep_alive_timeout.is_zero(),
         keep_alive_timeout,
         keep_alive_max: core.max_keep_alive_requests.or(100),

@@ -19,6 +19,7 @@ use seam::scoreboard::{Slot, Traffic, Workers};
 use seam::{Accepted, Connection, Service, Stage, Stepping};
 
 use crate::config::{Server, VirtualHost};
+use crate::core::CoreServer;
 use crate::error_document;
 use crate::fields::Fields;
 use crate::input::RequestBody;
@@ -296,6 +297,9 @@ impl HttpConnection {
             b"POST" => Cow::Borrowed("POST"),
             other => Cow::Owned(text(other)),
         };
+        if check && vhost.plan.only_registered_methods && !vhost.settings.get::<CoreServer>().knows_method(&method) {
+            return Err(Refusal::boxed(Why::Method, incoming));
+        }
         let (unparsed_uri, args) = (text(head.target(bytes)), head.query(bytes).map(text));
         let version = head.version();
         let expects = head.field(bytes, http::Known::Expect).is_some_and(|e| e.eq_ignore_ascii_case(b"100-continue"));
@@ -621,6 +625,7 @@ impl HttpConnection {
                 let reason = "AH02032: Hostname provided via the request is not known here (StrictHostCheck)";
                 (400, "core", Level::Error, reason, "")
             }
+            Why::Method => (501, "core", Level::Debug, "the method is not registered (HttpProtocolOptions)", ""),
         };
         let Ok(mut request) = self.request(incoming, Framing::None, false) else { return Stage::Closed };
         request.salvage_line();
@@ -726,6 +731,7 @@ enum Why {
     Head(HeadError),
     Timeout,
     UnknownHost,
+    Method,
 }
 
 impl Incoming {

@@ -13,7 +13,7 @@ use conf::Level;
 use http::conditional::{FileTag, is_young};
 use sys::file::Meta;
 
-use crate::core::{CoreDir, ETAG_DEFAULT, ETagParts};
+use crate::core::{CoreDir, CoreServer, ETAG_DEFAULT, ETagParts};
 use crate::fields::Value;
 use crate::paths::c_path;
 use crate::request::Request;
@@ -66,7 +66,7 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
         return Answer::Body(Body::Empty);
     }
     if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
-        if request.method != "PUT" && request.method != "DELETE" && !is_known_method(&request.method) {
+        if !request.vhost.settings.get::<CoreServer>().knows_method(&request.method) {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
             return Answer::Status(501);
@@ -94,34 +94,6 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
         return Answer::Status(403);
     }
     serve(request, &meta)
-}
-
-fn is_known_method(method: &str) -> bool {
-    const KNOWN: [&str; 22] = [
-        "CONNECT",
-        "PATCH",
-        "PROPFIND",
-        "PROPPATCH",
-        "MKCOL",
-        "COPY",
-        "MOVE",
-        "LOCK",
-        "UNLOCK",
-        "VERSION-CONTROL",
-        "CHECKOUT",
-        "UNCHECKOUT",
-        "CHECKIN",
-        "UPDATE",
-        "LABEL",
-        "REPORT",
-        "MKWORKSPACE",
-        "MKACTIVITY",
-        "BASELINE-CONTROL",
-        "MERGE",
-        "TRACE",
-        "BREW",
-    ];
-    KNOWN.contains(&method)
 }
 
 fn serve(request: &mut Request, meta: &Meta) -> Answer {

@@ -16,8 +16,6 @@ pub enum HeadError {
     TooManyBlankLines,
     /// The method is not a token.
     BadMethod,
-    /// The method is not among those Apache registers (`HttpProtocolOptions RegisteredMethods`).
-    UnregisteredMethod,
     /// The request line is not `METHOD SP target SP HTTP/d.d`.
     BadRequestLine,
     /// A request line without a protocol version (HTTP/0.9).
@@ -58,7 +56,7 @@ impl HeadError {
     pub const fn status(self) -> u16 {
         match self {
             HeadError::LineTooLong => 414,
-            HeadError::UnregisteredMethod | HeadError::UnknownTransferCoding => 501,
+            HeadError::UnknownTransferCoding => 501,
             HeadError::UnsupportedVersion => 505,
             _ => 400,
         }
@@ -73,7 +71,6 @@ impl HeadError {
             HeadError::TooManyFields => "more header fields than LimitRequestFields",
             HeadError::TooManyBlankLines => "too many empty lines before the request line",
             HeadError::BadMethod => "the method is not a token",
-            HeadError::UnregisteredMethod => "the method is not registered",
             HeadError::BadRequestLine => "the request line is malformed",
             HeadError::NoVersion => "the request line has no protocol version",
             HeadError::BadTarget => "the request target is malformed",

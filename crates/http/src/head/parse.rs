@@ -117,9 +117,6 @@ impl Parser<'_> {
         self.head.method = Span::new(start, method_end);
         self.head.target = Span::new(target_start, target_end);
         self.head.version = version;
-        if self.limits.registered_methods && !is_registered(&self.buf[start..method_end]) {
-            return Err(HeadError::UnregisteredMethod.into());
-        }
         self.target(target_start, target_end)?;
         self.head.progress.at = next;
         self.head.progress.has_request_line = true;
@@ -353,38 +350,4 @@ impl Parser<'_> {
             _ => Err(HeadError::BadLineEnd.into()),
         }
     }
-}
-
-/// The methods that Apache knows without a module's help.
-fn is_registered(method: &[u8]) -> bool {
-    const METHODS: [&[u8]; 27] = [
-        b"GET",
-        b"HEAD",
-        b"POST",
-        b"PUT",
-        b"DELETE",
-        b"CONNECT",
-        b"OPTIONS",
-        b"TRACE",
-        b"PATCH",
-        b"PROPFIND",
-        b"PROPPATCH",
-        b"MKCOL",
-        b"COPY",
-        b"MOVE",
-        b"LOCK",
-        b"UNLOCK",
-        b"VERSION-CONTROL",
-        b"CHECKOUT",
-        b"UNCHECKOUT",
-        b"CHECKIN",
-        b"UPDATE",
-        b"LABEL",
-        b"REPORT",
-        b"MKWORKSPACE",
-        b"MKACTIVITY",
-        b"BASELINE-CONTROL",
-        b"MERGE",
-    ];
-    METHODS.contains(&method)
 }

@@ -201,6 +201,13 @@ settings! {
     }
 }
 
+impl CoreServer {
+    /// Whether a method is one of Apache's or was added with `RegisterHttpMethod`.
+    pub fn knows_method(&self, method: &str) -> bool {
+        http::method::is_registered(method.as_bytes()) || self.methods.iter().any(|added| added == method)
+    }
+}
+
 /// A soft limit, and a hard one if it differs; `None` is `max`.
 pub type Rlimit = (Option<u64>, Option<Option<u64>>);
 

@@ -19,6 +19,22 @@ fn case(name: &str, line: &str, fields: &[&str]) -> Case {
     Case { name: name.into(), bytes: format!("{line}\r\nHost: localhost\r\n{fields}\r\n").into_bytes() }
 }
 
+#[test]
+fn registered_methods() {
+    let configuration = "
+        RegisterHttpMethod FOO
+        HttpProtocolOptions RegisteredMethods
+        <Files a.txt>
+            Require method GET FOO
+        </Files>";
+    let methods = ["GET", "POST", "FOO", "BAR", "MERGE", "WHEN"];
+    let cases: Vec<Case> =
+        methods.iter().map(|method| case(method, &format!("{method} /a.txt HTTP/1.1"), &[])).collect();
+    let entry = "An unregistered method is told all others";
+    let allowed = ["BAR", "WHEN"].map(|case| Allowed { case, what: "allow", entry });
+    compare("registered_methods", build, configuration, &cases, &allowed);
+}
+
 /// Bytes as they are.
 fn raw(name: &str, bytes: &str) -> Case {
     Case { name: name.into(), bytes: bytes.into() }
@@ -60,7 +76,10 @@ fn plain_requests() {
         "/?",
     ];
     let mut cases: Vec<Case> = paths.iter().map(|path| case(path, &format!("GET {path} HTTP/1.1"), &[])).collect();
-    for method in ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "FOO", "get", "CONNECT", "PROPFIND"] {
+    for method in [
+        "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "FOO", "get", "CONNECT", "PROPFIND", "MERGE",
+        "BREW",
+    ] {
         let name = format!("{method} of a file");
         cases.push(case(&name, &format!("{method} /a.txt HTTP/1.1"), &["X-A: b", "X-A: c"]));
         let name = format!("{method} of nothing");

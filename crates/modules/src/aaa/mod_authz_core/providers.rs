@@ -37,43 +37,10 @@ fn is_in_environment(request: &mut Request, names: &Parsed) -> Verdict {
     granted_if(names, |names: &Vec<String>| names.iter().any(|name| request.env.contains(name)))
 }
 
-/// The methods that Apache has numbers for.
-const METHODS: &[&str] = &[
-    "GET",
-    "HEAD",
-    "PUT",
-    "POST",
-    "DELETE",
-    "CONNECT",
-    "OPTIONS",
-    "TRACE",
-    "PATCH",
-    "PROPFIND",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "VERSION-CONTROL",
-    "CHECKOUT",
-    "UNCHECKOUT",
-    "CHECKIN",
-    "UPDATE",
-    "LABEL",
-    "REPORT",
-    "MKWORKSPACE",
-    "MKACTIVITY",
-    "BASELINE-CONTROL",
-    "MERGE",
-    "BREW",
-    "WHEN",
-];
-
 fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
     let methods = words(text);
-    let registered = |name: &str| cmd.server.get::<server::core::CoreServer>().methods.iter().any(|m| m == name);
-    match methods.iter().find(|name| !METHODS.contains(&name.as_str()) && !registered(name)) {
+    let core = cmd.server.get::<server::core::CoreServer>();
+    match methods.iter().find(|name| !core.knows_method(name)) {
         Some(unknown) => Err(format!("Invalid Method '{unknown}'")),
         None => Ok(Arc::new(methods)),
     }
