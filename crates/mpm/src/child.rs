@@ -55,7 +55,7 @@ impl Order {
 
 /// What a child serves with.
 pub(crate) struct Child {
-    pub(crate) service: Arc<dyn Service>,
+    pub(crate) service: &'static dyn Service,
     pub(crate) plan: Plan,
     pub(crate) listeners: Listeners,
     pub(crate) workers: Arc<Workers>,
@@ -95,7 +95,7 @@ impl Birth {
         let module = self.mpm.face().log_name();
         match self.prepare() {
             Ok((mpm, child)) => {
-                let service = child.service.clone();
+                let service = child.service;
                 // A panic is on standard error already; what the service kept back is not lost with the child.
                 let status = catch_unwind(AssertUnwindSafe(|| mpm.serve(child))).unwrap_or(PANICKED);
                 service.before_wait();
@@ -133,8 +133,11 @@ impl Birth {
             return Err("the parent is gone".to_string());
         }
         self.service.child_started();
+        // A child ends with what it serves, so it never gives this back. Counting who uses it would write to memory that is
+        // otherwise shared with all other children.
+        let service: &'static Arc<dyn Service> = Box::leak(Box::new(self.service));
         let child = Child {
-            service: self.service,
+            service: &**service,
             plan: self.plan,
             listeners: self.listeners,
             workers: Workers::start(self.board, self.slot),

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use conf::Slots;
+use seam::AcceptFilters;
 use sys::socket::{ListenError, ListenOptions, listen, local_address, reconfigure};
 
 use crate::settings::{Listen, MpmSettings};
@@ -65,14 +66,14 @@ impl Listeners {
     /// when that fails.
     pub fn follow(&self, settings: &Slots) -> Result<Listeners, OpenError> {
         let s = settings.get::<MpmSettings>();
-        let options = options(s);
+        let filters = settings.get::<AcceptFilters>();
         let mut opened = Listeners::default();
         for line in s.listen.iter() {
             let failed = |mut lines: Vec<String>| {
                 lines.push("no listening sockets available, shutting down".to_string());
                 OpenError { lines }
             };
-            self.open_line(line, options, &mut opened).map_err(failed)?;
+            self.open_line(line, options(s, filters.waits_for_data(line.protocol())), &mut opened).map_err(failed)?;
         }
         if opened.0.is_empty() {
             return Err(OpenError { lines: vec!["no listening sockets available, shutting down".to_string()] });
@@ -140,11 +141,11 @@ impl Listeners {
     }
 }
 
-fn options(s: &MpmSettings) -> ListenOptions {
+fn options(s: &MpmSettings, waits_for_data: bool) -> ListenOptions {
     let size = |value: i64| u32::try_from(value).ok().filter(|value| *value > 0);
     ListenOptions {
         backlog: i32::try_from(s.backlog.or(511)).unwrap_or(i32::MAX),
-        defer_accept: s.defer_accept.get().copied().and_then(size),
+        defer_accept: size(s.defer_accept.or(30)).filter(|_| waits_for_data),
         send_buffer: size(s.send_buffer.or(0)),
         receive_buffer: size(s.receive_buffer.or(0)),
         ..ListenOptions::default()

@@ -73,7 +73,7 @@ static WORDS: Words = Words {
 };
 
 fn serve(child: Child) -> io::Result<()> {
-    let service = child.service.clone();
+    let service = child.service;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // All that one look for events announced is served before the next look: the fewest system calls, and what the
@@ -142,14 +142,14 @@ impl Orders {
 /// What a new connection needs.
 #[derive(Clone)]
 struct Entry {
-    service: Arc<dyn Service>,
+    service: &'static dyn Service,
     workers: Arc<Workers>,
 }
 
 impl Entry {
     /// Starts a connection.
     fn start(&self, socket: std::os::fd::OwnedFd, peer: std::net::SocketAddr) {
-        let connection = stages::connect(&*self.service, &self.workers, socket, peer);
+        let connection = stages::connect(self.service, &self.workers, socket, peer);
         // What never waits lets others have their turn by itself; tokio need not count.
         tokio::spawn(tokio::task::unconstrained(stages::run(connection)));
     }

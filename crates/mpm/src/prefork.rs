@@ -174,7 +174,7 @@ struct Engine {
 
 impl Engine {
     fn new(child: &Child) -> io::Result<Engine> {
-        let service = child.service.clone();
+        let service = child.service;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .on_thread_park(move || service.before_wait())
@@ -189,7 +189,7 @@ impl Engine {
     /// Serves one connection to its end, or until an order to end. Returns the last order that came meanwhile.
     fn run(&self, child: &Child, socket: OwnedFd, peer: SocketAddr) -> Option<Order> {
         self.runtime.block_on(async {
-            let mut life = pin!(stages::run(stages::connect(&*child.service, &child.workers, socket, peer)));
+            let mut life = pin!(stages::run(stages::connect(child.service, &child.workers, socket, peer)));
             let mut told = None;
             poll_fn(|cx| {
                 if life.as_mut().poll(cx).is_ready() {

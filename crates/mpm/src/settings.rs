@@ -67,6 +67,17 @@ pub struct Listen {
     pub protocol: Option<String>,
 }
 
+impl Listen {
+    /// The protocol that is spoken there: what the line says, or what the port is for.
+    pub fn protocol(&self) -> &str {
+        match (&self.protocol, self.port) {
+            (Some(protocol), _) => protocol,
+            (None, 443) => "https",
+            (None, _) => "http",
+        }
+    }
+}
+
 /// How a text names host and port; an error is Apache's message. The host is without brackets, the scope (`%eth0`) is part
 /// of it; `None` stands for every address.
 pub(crate) fn host_and_port(text: &str) -> Result<(Option<&str>, u16), String> {

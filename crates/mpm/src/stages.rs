@@ -50,7 +50,7 @@ impl Drop for Waiting<'_> {
 
 /// Makes a connection of an accepted socket and counts it.
 pub(crate) fn connect(
-    service: &dyn Service,
+    service: &'static dyn Service,
     workers: &Arc<Workers>,
     socket: OwnedFd,
     peer: SocketAddr,

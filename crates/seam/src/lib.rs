@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod log;
 pub mod scoreboard;
 mod stage;
 
+pub use accept::AcceptFilters;
 pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining};

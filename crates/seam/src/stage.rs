@@ -72,8 +72,9 @@ pub struct Accepted {
 
 /// The server, as an MPM sees it.
 pub trait Service: Send + Sync {
-    /// Makes a connection of a socket. Cheap; waits for nothing. It starts with [`Stage::Serve`].
-    fn connect(&self, accepted: Accepted) -> Box<dyn Connection>;
+    /// Makes a connection of a socket. Cheap; waits for nothing. It starts with [`Stage::Serve`]. A child serves with one
+    /// service to its end, so what a connection needs of it is borrowed, not counted.
+    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection>;
     /// Called once in a new child, after it dropped its privileges and before it accepts.
     fn child_started(&self);
     /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).

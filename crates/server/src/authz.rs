@@ -106,7 +106,7 @@ impl Satisfy {
 impl Request {
     /// Says in the answer how to log in: asks the module of that `AuthType`.
     pub fn note_auth_failure(&mut self, auth_type: &str) {
-        let server = self.server.clone();
+        let server = self.server;
         server.hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
     }
 

@@ -121,7 +121,7 @@ pub struct Server {
     /// The loaded modules, in order.
     pub modules: Vec<&'static Module>,
     /// The main server first, then the virtual hosts in file order.
-    pub hosts: Vec<Arc<VirtualHost>>,
+    pub hosts: Vec<VirtualHost>,
     /// What `.htaccess` files are read with.
     pub language: Language,
     /// When this configuration was read.
@@ -139,7 +139,7 @@ pub struct Server {
 
 impl Server {
     /// The main server.
-    pub fn main(&self) -> &Arc<VirtualHost> {
+    pub fn main(&self) -> &VirtualHost {
         &self.hosts[0]
     }
 
@@ -287,12 +287,12 @@ fn draft(mut main: Slots, main_dir: Slots) -> Draft {
     Draft { main, main_dir, hosts }
 }
 
-fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<Arc<VirtualHost>>, Error> {
+fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<VirtualHost>, Error> {
     let mut logs: HashMap<String, Arc<ErrorLog>> = HashMap::new();
     let base = Layer::new(draft.main_dir.clone()).into_base();
     let mut all = Vec::with_capacity(draft.hosts.len() + 1);
     let (name, port) = main_name(draft, world, program);
-    all.push(Arc::new(host(HostParts {
+    all.push(host(HostParts {
         index: 0,
         name: name.clone(),
         port,
@@ -302,7 +302,7 @@ fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<Arc<Virt
         origin: None,
         logs: &mut logs,
         world,
-    })?));
+    })?);
     for (i, draft_host) in draft.hosts.iter().enumerate() {
         let own = draft_host.own.get::<CoreServer>();
         let (name, port) = match own.server_name.get() {
@@ -310,7 +310,7 @@ fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<Arc<Virt
             // A port of its address is better than the main server's.
             None => (name.clone(), draft_host.addresses.first().and_then(|address| address.port).or(port)),
         };
-        all.push(Arc::new(host(HostParts {
+        all.push(host(HostParts {
             index: i + 1,
             name,
             port,
@@ -320,7 +320,7 @@ fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<Arc<Virt
             origin: Some(draft_host.origin.clone()),
             logs: &mut logs,
             world,
-        })?));
+        })?);
     }
     Ok(all)
 }

@@ -21,11 +21,10 @@ use seam::{Accepted, Connection, Service, Stage, Stepping};
 use crate::config::{Server, VirtualHost};
 use crate::core::CoreServer;
 use crate::error_document;
-use crate::fields::Fields;
 use crate::input::RequestBody;
 use crate::output::{Delimiter, Outgoing, Persist, write_head};
 use crate::process::{self, Response, Work};
-use crate::request::{Client, Incoming, Kind, Request, Sent};
+use crate::request::{Client, Incoming, Kind, Request, Source};
 use crate::response::Body;
 use crate::stream::Stream;
 use crate::timer::Timer;
@@ -56,7 +55,7 @@ impl HttpService {
 }
 
 impl Service for HttpService {
-    fn connect(&self, accepted: Accepted) -> Box<dyn Connection> {
+    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let client = Client {
             peer: accepted.peer,
             stream: Stream::new(accepted.socket),
@@ -64,7 +63,7 @@ impl Service for HttpService {
             keepalives: AtomicU32::new(0),
         };
         Box::new(HttpConnection {
-            server: self.server.clone(),
+            server: &self.server,
             client: Arc::new(client),
             workers: accepted.workers,
             traffic: Traffic::default(),
@@ -88,7 +87,7 @@ impl Service for HttpService {
 }
 
 struct HttpConnection {
-    server: Arc<Server>,
+    server: &'static Server,
     client: Arc<Client>,
     workers: Arc<Workers>,
     /// What this connection was served so far.
@@ -314,62 +313,29 @@ impl HttpConnection {
             }
             RequestBody::default()
         };
-        let base = vhost.base.clone();
-        Ok(Box::new(Request {
-            server: self.server.clone(),
-            vhost,
-            client: self.client.clone(),
-            incoming: Arc::new(incoming),
-            kind: Kind::Main,
-            header_only: method == "HEAD",
-            method,
-            version,
-            unparsed_uri,
-            uri: String::new(),
-            args,
-            hostname,
-            headers_in: None,
-            filename: String::new(),
-            path_info: String::new(),
-            stat: None,
-            kept: None,
-            shares_turn: std::mem::take(&mut self.announced),
-            context: None,
-            dir: base,
-            handler: None,
-            handler_from_type: false,
-            content_type: None,
-            content_encoding: None,
-            content_languages: Vec::new(),
-            status: 200,
-            status_line: None,
-            headers_out: Fields::default(),
-            err_headers_out: Fields::default(),
-            env: Fields::default(),
-            notes: Fields::default(),
-            user: None,
-            auth_type: None,
-            no_local_copy: false,
-            vlist_validator: None,
-            accept_path_info: None,
-            output_filters: Vec::new(),
-            body,
-            time: SystemTime::now(),
-            start: Instant::now(),
-            sent: Sent { received, ..Sent::default() },
-            log_id: OnceLock::new(),
-        }))
+        let origin = Source { server: self.server, vhost, client: self.client.clone(), incoming: Arc::new(incoming) };
+        let mut request = Request::new(origin, Kind::Main, SystemTime::now(), Instant::now());
+        request.header_only = method == "HEAD";
+        request.method = method;
+        request.version = version;
+        request.unparsed_uri = unparsed_uri;
+        request.args = args;
+        request.hostname = hostname;
+        request.shares_turn = std::mem::take(&mut self.announced);
+        request.body = body;
+        request.sent.received = received;
+        Ok(request)
     }
 
     /// The virtual host; `None`: the name is unknown, and that is to be checked.
-    fn virtual_host(&self, name: Option<&str>, check: bool) -> Option<Arc<VirtualHost>> {
+    fn virtual_host(&self, name: Option<&str>, check: bool) -> Option<&'static VirtualHost> {
         let hosts = &self.server.by_name;
         let (index, known) = if hosts.is_empty() { (0, false) } else { hosts.choose(self.client.local(), name) };
         let host = &self.server.hosts[index];
         if check && name.is_some() && !known && vhost::is_strict(host) && name != Some(host.name.as_str()) {
             return None;
         }
-        Some(host.clone())
+        Some(host)
     }
 
     /// Writes an answer; what is there already and does not fit into the socket is left to another stage.

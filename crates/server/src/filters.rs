@@ -85,7 +85,7 @@ impl Chain {
 }
 
 fn chain(request: &mut Request) -> Chain {
-    let server = request.server.clone();
+    let server = request.server;
     let mut chain = Chain::default();
     let by_extension = std::mem::take(&mut request.output_filters);
     let dir = request.dir.slots.clone();

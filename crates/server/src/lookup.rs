@@ -1,11 +1,8 @@
 //! Looking something up on behalf of a request: all phases but the handler, nothing is sent.
 
-use std::sync::OnceLock;
 
-use crate::fields::Fields;
-use crate::input::RequestBody;
 use crate::process;
-use crate::request::{Kind, Request, Sent};
+use crate::request::{Kind, Request, Source};
 
 /// What a look-up found: the request as it would be, with `status` 200 if it would be served.
 pub type Found = Box<Request>;
@@ -100,50 +97,21 @@ impl Request {
             Kind::Lookup { depth, .. } => depth + 1,
             _ => 1,
         };
-        Box::new(Request {
-            server: self.server.clone(),
-            vhost: self.vhost.clone(),
+        let origin = Source {
+            server: self.server,
+            vhost: self.vhost,
             client: self.client.clone(),
             incoming: self.incoming.clone(),
-            kind: Kind::Lookup { dir: self.dir.clone(), depth },
-            method: "GET".into(),
-            header_only: false,
-            version: self.version,
-            unparsed_uri: String::new(),
-            uri: String::new(),
-            args: None,
-            hostname: self.hostname.clone(),
-            headers_in: self.headers_in.clone(),
-            filename: String::new(),
-            path_info: String::new(),
-            stat: None,
-            kept: None,
-            shares_turn: self.shares_turn,
-            context: None,
-            dir: self.vhost.base.clone(),
-            handler: None,
-            handler_from_type: false,
-            content_type: None,
-            content_encoding: None,
-            content_languages: Vec::new(),
-            status: 200,
-            status_line: None,
-            headers_out: Fields::default(),
-            err_headers_out: Fields::default(),
-            env: self.env.clone(),
-            notes: Fields::default(),
-            user: self.user.clone(),
-            auth_type: self.auth_type.clone(),
-            no_local_copy: false,
-            vlist_validator: None,
-            accept_path_info: None,
-            output_filters: Vec::new(),
-            body: RequestBody::default(),
-            time: self.time,
-            start: self.start,
-            sent: Sent::default(),
-            log_id: OnceLock::new(),
-        })
+        };
+        let mut asking = Request::new(origin, Kind::Lookup { dir: self.dir.clone(), depth }, self.time, self.start);
+        asking.version = self.version;
+        asking.hostname.clone_from(&self.hostname);
+        asking.headers_in.clone_from(&self.headers_in);
+        asking.shares_turn = self.shares_turn;
+        asking.env = self.env.clone();
+        asking.user.clone_from(&self.user);
+        asking.auth_type.clone_from(&self.auth_type);
+        asking
     }
 
     /// Makes the answer of what a look-up found, to stand inside another one (a header of a listing, an include). `Err`:

@@ -108,9 +108,9 @@ pub struct Previous {
 /// A request. The fields carry the names of httpd's `request_rec` where it has them.
 pub struct Request {
     /// The server's configuration at the time the request came in.
-    pub server: Arc<Server>,
+    pub server: &'static Server,
     /// The virtual host.
-    pub vhost: Arc<VirtualHost>,
+    pub vhost: &'static VirtualHost,
     /// The connection.
     pub client: Arc<Client>,
     pub(crate) incoming: Arc<Incoming>,
@@ -220,7 +220,64 @@ pub struct Sent {
     pub trailers_out: Fields,
 }
 
+/// Where a request comes from.
+pub(crate) struct Source {
+    pub(crate) server: &'static Server,
+    pub(crate) vhost: &'static VirtualHost,
+    pub(crate) client: Arc<Client>,
+    pub(crate) incoming: Arc<Incoming>,
+}
+
 impl Request {
+    /// A `GET` that has not been through any phase. What else is known of it its maker sets.
+    pub(crate) fn new(source: Source, kind: Kind, time: SystemTime, start: Instant) -> Box<Request> {
+        let Source { server, vhost, client, incoming } = source;
+        Box::new(Request {
+            server,
+            vhost,
+            client,
+            incoming,
+            kind,
+            method: Cow::Borrowed("GET"),
+            header_only: false,
+            version: http::Version::Http11,
+            unparsed_uri: String::new(),
+            uri: String::new(),
+            args: None,
+            hostname: None,
+            headers_in: None,
+            filename: String::new(),
+            path_info: String::new(),
+            stat: None,
+            kept: None,
+            shares_turn: false,
+            context: None,
+            dir: vhost.base.clone(),
+            handler: None,
+            handler_from_type: false,
+            content_type: None,
+            content_encoding: None,
+            content_languages: Vec::new(),
+            status: 200,
+            status_line: None,
+            headers_out: Fields::default(),
+            err_headers_out: Fields::default(),
+            env: Fields::default(),
+            notes: Fields::default(),
+            user: None,
+            auth_type: None,
+            no_local_copy: false,
+            vlist_validator: None,
+            accept_path_info: None,
+            output_filters: Vec::new(),
+            body: RequestBody::default(),
+            time,
+            start,
+            sent: Sent::default(),
+            log_id: OnceLock::new(),
+        })
+    }
+
     /// The first value of a field of the request.
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         match &self.headers_in {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use conf::fnmatch::{is_wildcard, wildcard_ignoring_case};
 
@@ -27,7 +26,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    pub(crate) fn new(hosts: &[Arc<VirtualHost>]) -> Hosts {
+    pub(crate) fn new(hosts: &[VirtualHost]) -> Hosts {
         let mut groups: Vec<(Option<IpAddr>, Option<u16>, Group)> = Vec::new();
         for host in &hosts[1..] {
             for address in &host.addresses {

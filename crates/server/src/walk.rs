@@ -47,7 +47,7 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
     if request.vhost.locations.is_empty() {
         return Ok(());
     }
-    let vhost = request.vhost.clone();
+    let vhost = request.vhost;
     // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in Apache).
     let merged = merge_slashes(request, &request.uri);
     for section in &vhost.locations {
@@ -129,7 +129,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
         }
     };
     request.dir = walked.merged;
-    let vhost = request.vhost.clone();
+    let vhost = request.vhost;
     // A section may also name a file.
     if !is_dir {
         if !vhost.directories.is_empty() {
@@ -187,8 +187,8 @@ fn merge(request: &mut Request, section: &Section) {
 
 /// Goes down from the root to `dir`, directory by directory.
 fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
-    let vhost = request.vhost.clone();
-    let server = request.server.clone();
+    let vhost = request.vhost;
+    let server = request.server;
     let mut walked = Walked { merged: vhost.base.clone(), htaccess: false, links: false };
     let mut sections = vhost.directories.iter().peekable();
     for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {

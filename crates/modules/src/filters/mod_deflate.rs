@@ -178,7 +178,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         request.log("deflate", Level::Trace1, "Not compressing (no Accept-Encoding: gzip or q=0)");
         return body;
     }
-    let server = request.vhost.clone();
+    let server = request.vhost;
     let conf = server.settings.get::<DeflateServer>();
     let window = conf.window.or(WINDOW);
     if window < WINDOW_MIN {
@@ -201,7 +201,7 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
     if !first || request.status == 204 || request.headers_out.contains("Content-Range") || !take_gzip(request) {
         return body;
     }
-    let server = request.vhost.clone();
+    let server = request.vhost;
     let conf = server.settings.get::<DeflateServer>();
     if changed(request, conf, "gunzip") {
         return Body::Empty;
@@ -327,7 +327,7 @@ async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: us
 
 /// Writes to the error log, later than the request is at hand.
 fn complain(request: &Request) -> Complain {
-    let (server, client) = (request.vhost.clone(), request.client.peer);
+    let (server, client) = (request.vhost, request.client.peer);
     let is_on = request.logs("deflate", Level::Warn);
     Box::new(move |text| {
         if is_on {

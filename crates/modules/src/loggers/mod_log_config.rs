@@ -222,7 +222,7 @@ thread_local! {
 }
 
 fn log(request: &mut Request) {
-    let vhost = request.vhost.clone();
+    let vhost = request.vhost;
     for (log, format) in &vhost.settings.get::<LogConf>().plan.0 {
         if !log.condition.holds(request) {
             continue;

@@ -234,7 +234,7 @@ fn translate(request: &mut Request) -> Flow {
     if !request.uri.starts_with('/') {
         return Flow::Declined;
     }
-    let (slots, vhost) = (request.dir.slots.clone(), request.vhost.clone());
+    let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
     let (dir, server) = (slots.get::<AliasDir>(), vhost.settings.get::<AliasServer>());
     match redirect(request, dir, &server.redirects) {
         Err(flow) => return flow,

@@ -205,7 +205,7 @@ fn find_type(request: &mut Request) -> Flow {
         request.set_content_type(DIRECTORY);
         return Flow::Ok;
     }
-    let (dir, server) = (request.dir.slots.clone(), request.server.clone());
+    let (dir, server) = (request.dir.slots.clone(), request.server);
     let conf = dir.get::<MimeDir>();
     let types = server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
     let found = Findings::of(&examined(request, conf), conf, types);

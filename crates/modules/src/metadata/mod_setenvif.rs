@@ -200,7 +200,7 @@ fn is_plain(pattern: &str) -> bool {
 }
 
 fn of_server(request: &mut Request) -> Flow {
-    let vhost = request.vhost.clone();
+    let vhost = request.vhost;
     run(request, &vhost.settings.get::<SetEnvIfServer>().rules)
 }
 

@@ -157,7 +157,6 @@ settings! {
         pub extended_status: Setting<bool>,
         pub see_request_tail: Setting<bool>,
         pub mutexes: Listed<(String, String)>,
-        pub accept_filters: conf::Keyed<String, String>,
         pub methods: Listed<String>,
     }
 }

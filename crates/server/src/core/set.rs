@@ -238,7 +238,7 @@ pub(super) fn read_buffer_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 pub(super) fn accept_filter(cmd: &mut Cmd<'_>, protocol: &str, filter: &str) -> Outcome {
     let (protocol, filter) = (protocol.to_ascii_lowercase(), filter.to_string());
-    cmd.server.edit::<CoreServer>().accept_filters.set(protocol, filter, &cmd.node.origin);
+    cmd.server.edit::<seam::AcceptFilters>().filters.set(protocol, filter, &cmd.node.origin);
     Ok(())
 }
 
