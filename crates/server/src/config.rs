@@ -133,6 +133,8 @@ pub struct Server {
     pub(crate) merger: Merger,
     pub(crate) htaccess: HtaccessCache,
     pub(crate) files: crate::static_file::FileCache,
+    /// `ExtendedStatus`: the status page shows whose requests are served.
+    pub(crate) extended_status: bool,
     /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
     pub(crate) host: Arc<dyn Host>,
 }
@@ -258,7 +260,9 @@ fn resolve(
     check(&mut draft, world)?;
     let tokens = draft.main.get::<CoreServer>().server_tokens.or(crate::core::Tokens::Full);
     let hosts = hosts(&draft, world, sources.program)?;
+    let shows_status = modules.iter().any(|module| module.face.id == "status_module");
     Ok(Server {
+        extended_status: draft.main.get::<CoreServer>().extended_status.or(shows_status),
         by_name: Hosts::new(&hosts),
         modules,
         hooks,

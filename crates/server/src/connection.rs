@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use conf::Level;
 use http::framing::{Framing, Persistence};
 use http::{Head, HeadError, Parse};
-use seam::scoreboard::{Slot, Traffic, Workers};
+use seam::scoreboard::{Slot, Texts, Traffic, Workers};
 use seam::{Accepted, Connection, Service, Stage, Stepping};
 
 use crate::config::{Server, VirtualHost};
@@ -67,7 +67,7 @@ impl Service for HttpService {
             client: Arc::new(client),
             workers: accepted.workers,
             traffic: Traffic::default(),
-            keep_alive_timeout: Duration::ZERO,
+            idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
             announced: false,
@@ -92,8 +92,8 @@ struct HttpConnection {
     workers: Arc<Workers>,
     /// What this connection was served so far.
     traffic: Traffic,
-    /// `KeepAliveTimeout` of the virtual host that was asked last.
-    keep_alive_timeout: Duration,
+    /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
+    idle_until: Instant,
     timer: Timer,
     /// Received and not looked at yet.
     buffer: Vec<u8>,
@@ -166,13 +166,14 @@ impl HttpConnection {
             // What is not there, or broken, is for those who can wait.
             let _ = self.client.stream.poll_read(&mut cx, &mut bytes, HEAD_PIECE);
         }
-        let mut head = Head::default();
+        let mut head = crate::buffers::take_head();
         match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let slot = self.workers.acquire();
                 Some(self.answer(Incoming { bytes, head, head_len: len }, slot))
             }
             _ => {
+                crate::buffers::give_head(head);
                 self.buffer = bytes;
                 None
             }
@@ -238,10 +239,10 @@ impl HttpConnection {
             Ok(request) => request,
             Err(refusal) => return Step::Refuse(refusal, slot),
         };
-        let line = http::text::from_bytes(request.incoming.line());
-        let mut address = [0; ADDRESS];
-        let address = text_of(self.client.peer.ip().to_canonical(), &mut address);
-        slot.begin(self.traffic, address, &request.vhost.label, &line, request.protocol());
+        slot.begin(self.traffic);
+        if self.server.extended_status {
+            describe(&request, &slot);
+        }
         let work = match expectation(&request) {
             Some(error) => {
                 let body = error_document::canned(&mut request, error);
@@ -502,7 +503,8 @@ impl HttpConnection {
         let sent = &mut request.sent;
         sent.bytes = outgoing.sent;
         sent.aborted = !complete;
-        sent.duration = request.start.elapsed();
+        let now = Instant::now();
+        sent.duration = now - request.start;
         sent.first_byte.get_or_insert(sent.duration);
         if sent.body == 0 {
             sent.body = outgoing.sent.saturating_sub(head_len);
@@ -514,7 +516,7 @@ impl HttpConnection {
             hook(&mut request);
         }
         slot.finish(request.sent.bytes, request.sent.duration);
-        self.keep_alive_timeout = request.vhost.plan.keep_alive_timeout;
+        self.idle_until = now + request.vhost.plan.keep_alive_timeout;
         drop(slot);
         self.traffic.accesses += 1;
         self.traffic.bytes += request.sent.bytes;
@@ -526,6 +528,7 @@ impl HttpConnection {
         }
         if let Some(incoming) = Arc::get_mut(&mut request.incoming) {
             crate::buffers::give(std::mem::take(&mut incoming.bytes));
+            crate::buffers::give_head(std::mem::take(&mut incoming.head));
         }
         if !complete {
             return Stage::Closed;
@@ -614,7 +617,7 @@ impl HttpConnection {
 
     /// Waits for the next request.
     fn keep_alive(&mut self) -> Idle<'_> {
-        Idle { deadline: Instant::now() + self.keep_alive_timeout, connection: self, waited: false }
+        Idle { connection: self, waited: false }
     }
 
     /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6).
@@ -647,7 +650,6 @@ impl HttpConnection {
 /// this.
 struct Idle<'a> {
     connection: &'a mut HttpConnection,
-    deadline: Instant,
     waited: bool,
 }
 
@@ -655,12 +657,11 @@ impl Future for Idle<'_> {
     type Output = Stage;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
-        let deadline = self.deadline;
-        let HttpConnection { client, buffer, timer, .. } = &mut *self.connection;
+        let HttpConnection { client, buffer, timer, idle_until, .. } = &mut *self.connection;
         let read = match client.stream.poll_read(cx, buffer, HEAD_PIECE) {
             Poll::Ready(read) => read,
             Poll::Pending => {
-                let passed = timer.poll_passed(cx, deadline);
+                let passed = timer.poll_passed(cx, *idle_until);
                 self.waited = true;
                 return passed.map(|()| Stage::Closed);
             }
@@ -668,6 +669,17 @@ impl Future for Idle<'_> {
         self.connection.announced = self.waited;
         Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
     }
+}
+
+/// Shows on the status page whose request is served.
+fn describe(request: &Request, slot: &Slot) {
+    let mut address = [0; ADDRESS];
+    slot.describe(Texts {
+        client: text_of(request.client.peer.ip().to_canonical(), &mut address),
+        vhost: &request.vhost.label,
+        request: &http::text::from_bytes(request.incoming.line()),
+        protocol: request.protocol(),
+    });
 }
 
 /// Room for the text of any IP address.

@@ -1,6 +1,5 @@
 //! Looking something up on behalf of a request: all phases but the handler, nothing is sent.
 
-
 use crate::process;
 use crate::request::{Kind, Request, Source};
 
@@ -132,7 +131,6 @@ impl Request {
         self.context = found.context;
         self.dir = found.dir;
         self.handler = found.handler;
-        self.handler_from_type = found.handler_from_type;
         self.content_type = found.content_type;
         self.content_encoding = found.content_encoding;
         self.content_languages = found.content_languages;

@@ -1,10 +1,10 @@
 //! Merged section settings, remembered: the same sections in the same order are merged once.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use conf::Slots;
+use foldhash::HashMap;
 
 /// Settings that have been merged, with an identity: equal ids are equal settings.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! A request's way through the phases, up to its answer (contract.md 5 and 11).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use conf::Level;
@@ -228,15 +227,6 @@ fn handle(request: &mut Request, place: usize) -> Handled {
     if request.method == "OPTIONS" && request.uri == "*" {
         return Handled::Answer(Answer::Body(Body::Empty));
     }
-    if request.handler.is_none() {
-        request.handler_from_type = true;
-        // A media type may be a handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
-        request.handler = match request.content_type.as_ref() {
-            Some(Cow::Borrowed(text)) => Some(Cow::Borrowed(text.split(';').next().unwrap_or_default())),
-            Some(Cow::Owned(text)) => Some(Cow::Owned(text.split(';').next().unwrap_or_default().to_string())),
-            None => None,
-        };
-    }
     for place in place..request.server.hooks.handler.len() {
         let answer = match request.server.hooks.handler[place] {
             Handler::Now(handler) => handler(request),
@@ -317,7 +307,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     let before = request.previous().cloned();
     let previous = Previous {
         status: if status == 200 { request.status } else { status },
-        handler: request.named_handler().cloned(),
+        handler: request.handler.clone(),
         uri: request.uri.clone(),
         args: request.args.clone(),
         env: std::mem::take(&mut request.env),

@@ -151,8 +151,6 @@ pub struct Request {
 
     /// Who makes the answer.
     pub handler: Option<Cow<'static, str>>,
-    /// The handler is only the media type by another name.
-    pub(crate) handler_from_type: bool,
     /// The media type.
     pub content_type: Option<Cow<'static, str>>,
     /// The encodings, innermost first.
@@ -254,7 +252,6 @@ impl Request {
             context: None,
             dir: vhost.base.clone(),
             handler: None,
-            handler_from_type: false,
             content_type: None,
             content_encoding: None,
             content_languages: Vec::new(),
@@ -448,7 +445,6 @@ impl Request {
         self.kept = None;
         self.context = None;
         self.handler = None;
-        self.handler_from_type = false;
         self.content_type = None;
         self.content_encoding = None;
         self.content_languages.clear();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use conf::Origin;
 use conf::expr::Expr;
 use conf::fnmatch::{self, Flags};
 use conf::pattern::{Captures, MatchError, Regex};
+use conf::{Origin, Slots};
 
 use crate::fields::Fields;
 use crate::merge::Layer;
@@ -36,22 +36,30 @@ pub struct Section {
     pub layer: Layer,
     /// Where it stands.
     pub origin: Origin,
+    /// See [`rank`](Section::rank).
+    rank: (bool, usize),
 }
 
 impl Section {
+    /// A section that says `settings` of what its argument matches.
+    pub fn new(matcher: Matcher, settings: Slots, origin: Origin) -> Section {
+        let rank = match &matcher {
+            Matcher::Path(path) | Matcher::Wild(path) => (false, components(path)),
+            Matcher::Regex(regex) => (true, regex.source().bytes().filter(|byte| *byte == b'/').count()),
+            Matcher::If(_) | Matcher::Else => (true, 0),
+        };
+        Section { matcher, after: false, layer: Layer::new(settings), origin, rank }
+    }
+
     /// `<Directory>`: the number of components of the path.
     pub fn depth(&self) -> usize {
-        self.rank().1
+        self.rank.1
     }
 
     /// The order among `<Directory>` sections: by the number of components of the path. Regular expressions come after all
     /// others, and as in Apache those with fewer slashes before those with more.
     pub fn rank(&self) -> (bool, usize) {
-        match &self.matcher {
-            Matcher::Path(path) | Matcher::Wild(path) => (false, components(path)),
-            Matcher::Regex(regex) => (true, regex.source().bytes().filter(|byte| *byte == b'/').count()),
-            Matcher::If(_) | Matcher::Else => (true, 0),
-        }
+        self.rank
     }
 
     /// Whether it is a regular expression that decides.

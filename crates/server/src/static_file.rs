@@ -3,13 +3,13 @@
 //! What a file says is remembered under its identity (device, inode, size, times): each request has asked the system for
 //! that identity anyway, so a changed file is never served from memory. Small files are kept whole, larger ones open.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use conf::Level;
+use foldhash::HashMap;
 use http::conditional::{FileTag, is_young};
 use sys::file::Meta;
 

@@ -176,7 +176,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::AuthType => text(request.auth_type.as_deref()),
         Variable::TheRequest => request.request_line().into(),
         Variable::ContentType => text(request.content_type.as_deref()),
-        Variable::Handler => text(request.handler.as_deref()),
+        Variable::Handler => text(request.handler_name()),
         Variable::RequestLogId => request.make_log_id().to_string().into(),
         Variable::ScriptUser => request.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
         Variable::ScriptGroup => request.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::time::Sleep;
@@ -12,6 +12,8 @@ use tokio::time::Sleep;
 #[derive(Debug, Default)]
 pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Whom it wakes.
+    waker: Option<Waker>,
 }
 
 impl Timer {
@@ -31,10 +33,18 @@ impl Timer {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if sleep.deadline() > deadline {
             sleep.as_mut().reset(deadline);
+            self.waker = None;
+        }
+        // It is set already, not beyond the deadline, and will wake whoever asks.
+        if !sleep.is_elapsed() && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
         }
         loop {
             match sleep.as_mut().poll(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.waker = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
                 Poll::Ready(()) if tokio::time::Instant::now() >= deadline => return Poll::Ready(()),
                 Poll::Ready(()) => sleep.as_mut().reset(deadline),
             }

@@ -13,7 +13,7 @@ pub(crate) fn document_root(request: &mut Request) -> Flow {
         request.log("core", Level::Error, format!("AH00126: Invalid URI in request '{uri}'"));
         return Flow::Status(400);
     }
-    request.filename = format!("{}{}", request.vhost.document_root, request.uri);
+    request.filename = [&*request.vhost.document_root, &*request.uri].concat();
     Flow::Ok
 }
 

@@ -5,13 +5,13 @@
 //! before costs a look-up or two.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
 use conf::Level;
 use conf::expr::Expr;
 use conf::pattern::MatchError;
+use foldhash::HashMap;
 use sys::file::Meta;
 
 use crate::core::CoreDir;
@@ -40,6 +40,8 @@ struct Walked {
     htaccess: bool,
     /// Links are to be checked somewhere on the way.
     links: bool,
+    /// The depth of a name in it, if a `<Directory>` section might mean one.
+    files_at: Option<usize>,
 }
 
 /// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
@@ -132,8 +134,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     let vhost = request.vhost;
     // A section may also name a file.
     if !is_dir {
-        if !vhost.directories.is_empty() {
-            let depth = crate::section::components(&request.filename);
+        if let Some(depth) = walked.files_at {
             for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
                 if section.is_directory(&request.filename) {
                     merge(request, section);
@@ -189,7 +190,9 @@ fn merge(request: &mut Request, section: &Section) {
 fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
     let vhost = request.vhost;
     let server = request.server;
-    let mut walked = Walked { merged: vhost.base.clone(), htaccess: false, links: false };
+    let files_at = crate::section::components(dir) + 1;
+    let files_at = vhost.directories.iter().any(|section| section.depth() == files_at).then_some(files_at);
+    let mut walked = Walked { merged: vhost.base.clone(), htaccess: false, links: false, files_at };
     let mut sections = vhost.directories.iter().peekable();
     for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {
         let path = &dir[..end];

@@ -45,9 +45,15 @@ impl Request {
         (self.uri, self.args) = (path.to_string(), args);
     }
 
-    /// The handler that configuration or a module named; not the media type, which also serves as one.
-    pub fn named_handler(&self) -> Option<&Cow<'static, str>> {
-        self.handler.as_ref().filter(|_| !self.handler_from_type)
+    /// Who is to make the answer: the handler that configuration or a module named, or else the media type. It may be a
+    /// handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
+    pub fn handler_name(&self) -> Option<&str> {
+        let media_type = |text: &'_ str| memchr::memchr(b';', text.as_bytes()).unwrap_or(text.len());
+        match (&self.handler, &self.content_type) {
+            (Some(handler), _) => Some(handler),
+            (None, Some(text)) => Some(&text[..media_type(text)]),
+            (None, None) => None,
+        }
     }
 
     /// A field of the answer that went out. The type comes without its parameters, `Date` and `Server` not at all, as in

@@ -296,7 +296,7 @@ fn fits(request: &mut Request, when: &When) -> bool {
 
 /// Whether the answer of another server must not be touched.
 fn is_barred(request: &Request, protocol: Protocol) -> bool {
-    let proxied = request.handler.as_deref().is_some_and(|handler| handler.starts_with("proxy-server"));
+    let proxied = request.handler_name().is_some_and(|handler| handler.starts_with("proxy-server"));
     let no_transform = || {
         let control = request.headers_out.get("Cache-Control").unwrap_or_default();
         control.to_ascii_lowercase().contains("no-transform")

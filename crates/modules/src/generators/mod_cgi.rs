@@ -70,7 +70,7 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 fn handler(request: &mut Request) -> Answering<'_> {
     // The media type is the name of long ago.
-    if !matches!(request.handler.as_deref(), Some("cgi-script" | "application/x-httpd-cgi")) {
+    if !matches!(request.handler_name(), Some("cgi-script" | "application/x-httpd-cgi")) {
         return Box::pin(std::future::ready(Answer::Declined));
     }
     Box::pin(async move {

@@ -19,7 +19,7 @@ pub static MODULE: Module = Module {
 };
 
 fn handler(request: &mut Request) -> Answer {
-    if !matches!(request.handler.as_deref(), Some("server-status" | "application/x-httpd-status")) {
+    if !matches!(request.handler_name(), Some("server-status" | "application/x-httpd-status")) {
         return Answer::Declined;
     }
     if !matches!(&*request.method, "GET" | "HEAD") {

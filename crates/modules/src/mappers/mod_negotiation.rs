@@ -215,7 +215,7 @@ fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> 
 
 /// Answers for a type map: by a text that stands in it, or by going on with the file it names.
 fn type_map(request: &mut Request) -> Answer {
-    if !matches!(request.handler.as_deref(), Some("type-map" | MAP_TYPE)) {
+    if !matches!(request.handler_name(), Some("type-map" | MAP_TYPE)) {
         return Answer::Declined;
     }
     let (path, dir) = (request.filename.clone(), dir_name(&request.filename).to_string());

@@ -116,9 +116,9 @@ impl seam::log::Log for Stdout {
 struct Lines;
 
 impl Service for Lines {
-    fn connect(&self, accepted: Accepted) -> Box<dyn Connection> {
+    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = watch(Arc::new(accepted.socket), Interest::READABLE).expect("watch");
-        Box::new(Client { socket, workers: accepted.workers, peer: accepted.peer.ip(), traffic: Traffic::default() })
+        Box::new(Client { socket, workers: accepted.workers, traffic: Traffic::default() })
     }
     fn child_started(&self) {
         if number("stillborn").is_some() {
@@ -131,7 +131,6 @@ impl Service for Lines {
 struct Client {
     socket: Watched,
     workers: Arc<Workers>,
-    peer: std::net::IpAddr,
     traffic: Traffic,
 }
 
@@ -154,7 +153,7 @@ impl Client {
     async fn serve(&mut self) -> io::Result<Stage> {
         let line = self.line().await?;
         let slot: Slot = self.workers.acquire();
-        slot.begin(self.traffic, &self.peer.to_string(), "test", &line, "lines/1");
+        slot.begin(self.traffic);
         match line.as_str() {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),

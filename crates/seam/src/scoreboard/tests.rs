@@ -8,6 +8,11 @@ fn board(processes: usize, workers: usize) -> &'static Board {
 
 const CLIENT: &str = "192.0.2.1";
 
+fn begin(slot: &Slot, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
+    slot.describe(Texts { client, vhost, request, protocol });
+    slot.begin(so_far);
+}
+
 #[test]
 fn a_request_from_begin_to_finish() {
     let board = board(4, 2);
@@ -17,7 +22,7 @@ fn a_request_from_begin_to_finish() {
     let workers = Workers::start(board, 0);
     let slot = workers.acquire();
     assert_eq!((board.life(0), board.idle_workers(0)), (Life::Running, 1));
-    slot.begin(Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
+    begin(&slot, Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
     slot.finish(50, Duration::from_millis(3));
     let seen = board.snapshot();
     let worker = &seen.processes[0].workers[0];
@@ -35,7 +40,7 @@ fn a_request_without_a_row_is_counted() {
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0);
     let (first, second) = (workers.acquire(), workers.acquire());
-    second.begin(Traffic::default(), CLIENT, "", "unlisted", "");
+    begin(&second, Traffic::default(), CLIENT, "", "unlisted", "");
     second.finish(7, Duration::ZERO);
     assert_eq!(first.index, Some(0));
     let seen = board.snapshot();
@@ -62,11 +67,11 @@ fn long_texts_are_cut_and_short_ones_end() {
     let workers = Workers::start(board, 0);
     let slot = workers.acquire();
     let long = "x".repeat(500);
-    slot.begin(Traffic::default(), CLIENT, &long, &long, &long);
+    begin(&slot, Traffic::default(), CLIENT, &long, &long, &long);
     let worker = board.snapshot().processes[0].workers[0].clone();
     assert_eq!([worker.vhost.len(), worker.request.len(), worker.protocol.len()], [80, 144, 16]);
     for length in 0..20 {
-        slot.begin(Traffic::default(), CLIENT, "", &long[..length], "");
+        begin(&slot, Traffic::default(), CLIENT, "", &long[..length], "");
         assert_eq!(board.snapshot().processes[0].workers[0].request.len(), length);
     }
 }
@@ -77,7 +82,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0);
     let slot = workers.acquire();
-    slot.begin(Traffic::default(), CLIENT, "v", "whole", "p");
+    begin(&slot, Traffic::default(), CLIENT, "v", "whole", "p");
     slot.finish(10, Duration::ZERO);
     workers.enter(Gauge::Connections);
     workers.enter(Gauge::KeepAlive);
@@ -94,7 +99,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
 
     board.claim(0, 1, 1);
     let workers = Workers::start(board, 0);
-    workers.acquire().begin(Traffic::default(), CLIENT, "v", "next", "p");
+    begin(&workers.acquire(), Traffic::default(), CLIENT, "v", "next", "p");
     let process = &board.snapshot().processes[0];
     assert_eq!((process.workers[0].request.as_str(), process.workers[0].accesses), ("next", [0, 0, 1]));
 }
@@ -132,7 +137,7 @@ fn readers_never_see_torn_texts() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for turn in 0..20_000 {
-                slot.begin(Traffic::default(), CLIENT, &texts[turn % 2], &texts[turn % 2], "");
+                begin(&slot, Traffic::default(), CLIENT, &texts[turn % 2], &texts[turn % 2], "");
             }
         });
         while !writer.is_finished() {

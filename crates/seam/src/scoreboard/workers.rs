@@ -20,6 +20,19 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
+/// The texts of a row: whose request is served. They are cut to 48, 80, 144 and 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts<'a> {
+    /// The client's address.
+    pub client: &'a str,
+    /// The virtual host.
+    pub vhost: &'a str,
+    /// The request line.
+    pub request: &'a str,
+    /// The protocol.
+    pub protocol: &'a str,
+}
+
 /// The rows of one child, of which a connection takes one while it serves a request.
 #[derive(Debug)]
 pub struct Workers {
@@ -185,11 +198,16 @@ impl Slot {
         }
     }
 
-    /// Shows whose request is served (`W`), and what the connection did before it. The texts are cut to 48, 80, 144 and 16
-    /// bytes; writing them costs a store per eight bytes.
-    pub fn begin(&self, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
+    /// Shows whose request is served; writing the texts costs a store per eight bytes.
+    pub fn describe(&self, texts: Texts<'_>) {
         let Some(row) = self.row() else { return };
+        let Texts { client, vhost, request, protocol } = texts;
         row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
+    }
+
+    /// Shows that a request is served (`W`), and what the connection did before it.
+    pub fn begin(&self, so_far: Traffic) {
+        let Some(row) = self.row() else { return };
         row.store(WorkerField::ConnectionAccesses, so_far.accesses);
         row.store(WorkerField::ConnectionBytes, so_far.bytes);
         let now = now();

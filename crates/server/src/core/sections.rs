@@ -10,7 +10,6 @@ use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Failure, Level, Limited, Listed, Settings, Slots};
 
 use super::{CoreDir, CoreServer, HostAddress, HostDraft};
-use crate::merge::Layer;
 use crate::section::{Matcher, Section};
 
 /// `<Directory>`, `<DirectoryMatch>`.
@@ -183,7 +182,7 @@ fn section(cmd: &mut Cmd<'_>, matcher: Matcher, argument: &str) -> Result<Arc<Se
     let place = cmd.inner_place(Allowed::IN_SECTION, path.as_deref());
     let mut dir = Slots::default();
     cmd.apply_children(None, &mut dir, &place)?;
-    Ok(Arc::new(Section { matcher, after: false, layer: Layer::new(dir), origin: cmd.origin() }))
+    Ok(Arc::new(Section::new(matcher, dir, cmd.origin())))
 }
 
 /// The list of a kind of section that `slots` hold.

@@ -156,7 +156,7 @@ fn query(out: &mut Vec<u8>, args: &Option<String>) {
 }
 
 fn handler(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) {
-    let handler = original.map_or(request.named_handler(), |original| original.handler.as_ref());
+    let handler = original.map_or(request.handler.as_ref(), |original| original.handler.as_ref());
     text(out, handler.map(AsRef::as_ref));
 }
 
