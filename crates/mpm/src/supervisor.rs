@@ -271,25 +271,24 @@ impl Supervisor<'_> {
                 return FATAL;
             }
         }
-        let birth = self.birth(slot);
-        // The child's own are the last ones: when it closes them, nobody can connect to it any more.
-        self.listeners = Listeners::default();
-        birth.live()
+        self.birth(slot).live()
     }
 
-    fn birth(&self, slot: usize) -> Birth {
+    /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
+    /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
+    fn birth(&mut self, slot: usize) -> Birth {
         let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
         Birth {
             mpm: self.generation.mpm.mpm,
             service: self.generation.service.clone(),
             plan: self.plan,
-            listeners: self.listeners.clone(),
+            listeners: std::mem::take(&mut self.listeners),
             board: self.board,
             slot,
             orders: self.signals.clone(),
-            identity: self.generation.identity.clone(),
+            identity: self.generation.identity.take(),
             core_dump_directory,
-            parent: (!self.about.one_process).then(|| (self.pid, self.about.program.clone())),
+            parent: (!self.about.one_process).then(|| (self.pid, std::mem::take(&mut self.about.program))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Processes: forking, reaping, names.
 
-use std::io;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use rustix::process as rx;
@@ -81,7 +81,9 @@ pub enum Fork {
 /// Makes a copy of this process. Refused (`Unsupported`) where the process has a second thread: the copy would have only
 /// one of them, and whatever locks the other held would stay locked.
 pub fn fork() -> io::Result<Fork> {
-    if std::fs::read_dir("/proc/self/task")?.nth(1).is_some() {
+    // The directory has a link for each thread beside its own two. Listing it would use memory, and what the parent does to
+    // its memory between two forks is not shared with the child before.
+    if rustix::fs::stat("/proc/self/task")?.st_nlink > 3 {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "fork from a process with threads"));
     }
     // SAFETY: the process has one thread (just checked, and no other could start one), so the child inherits a
@@ -199,7 +201,10 @@ pub fn allow_core_dumps() -> io::Result<()> {
 /// The room is that of the original arguments: [`std::env::args`] is of no use afterwards. For a child, before it has a
 /// second thread and before it drops its privileges.
 pub fn set_title(title: &str) -> io::Result<()> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // A line of 52 numbers and a short name.
+    let mut stat = [0; 2048];
+    let read = std::fs::File::open("/proc/self/stat")?.read(&mut stat)?;
+    let stat = String::from_utf8_lossy(&stat[..read]);
     // proc(5): the fields after the name in parentheses start with number 3; arg_start and arg_end are 48 and 49.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = |number: usize| fields.split_whitespace().nth(number - 3).and_then(|field| field.parse().ok());

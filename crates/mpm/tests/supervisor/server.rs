@@ -67,7 +67,7 @@ fn generation() -> Generation {
     let s: &mut MpmSettings = settings.edit();
     let address = variable("TSUBAME_TEST_LISTEN").parse().expect("address");
     let listen: &mut Listed<Listen> = &mut s.listen;
-    listen.push(Listen { addresses: vec![address], port: 0, protocol: None }, &origin);
+    listen.push(Listen { addresses: vec![address], port: 0, protocol: Some("lines".into()) }, &origin);
     s.pid_file.set(format!("{}/pid", variable(DIRECTORY)), &origin);
     let fields: [(&str, &mut Setting<i64>); 6] = [
         ("start", &mut s.start_servers),
