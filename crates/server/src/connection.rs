@@ -21,6 +21,7 @@ use seam::{Accepted, Connection, Service, Stage, Stepping};
 use crate::config::{Server, VirtualHost};
 use crate::core::CoreServer;
 use crate::error_document;
+use crate::filters::Chain;
 use crate::input::RequestBody;
 use crate::output::{Delimiter, Outgoing, Persist, write_head};
 use crate::process::{self, Response, Work};
@@ -133,7 +134,12 @@ enum Step {
     Refuse(Box<Refusal>, Slot),
     /// Something has to be waited for.
     Work(Box<Request>, Work, Slot),
+    /// A filter waits.
+    Filter(Filtered, Slot),
 }
+
+/// An answer on its way through its filters.
+type Filtered = Pin<Box<dyn Future<Output = (Box<Request>, Response)> + Send>>;
 
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
@@ -142,6 +148,7 @@ impl Connection for HttpConnection {
                 Some(Step::Next(stage)) => Stepping::Done(stage),
                 Some(Step::Refuse(refusal, slot)) => Stepping::waiting(self.refuse(refusal, slot)),
                 Some(Step::Work(request, work, slot)) => Stepping::waiting(self.serve_on(request, work, slot)),
+                Some(Step::Filter(filtered, slot)) => Stepping::waiting(self.serve_filtered(filtered, slot)),
                 None => Stepping::waiting(self.serve()),
             },
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
@@ -196,6 +203,7 @@ impl HttpConnection {
             Step::Next(stage) => stage,
             Step::Refuse(refusal, slot) => self.refuse(refusal, slot).await,
             Step::Work(request, work, slot) => self.serve_on(request, work, slot).await,
+            Step::Filter(filtered, slot) => self.serve_filtered(filtered, slot).await,
         }
     }
 
@@ -250,6 +258,17 @@ impl HttpConnection {
             }
             None => process::start(&mut request),
         };
+        let (request, work) = match work {
+            Work::Filter(chain, body) => {
+                let mut filtered = filter(request, chain, body);
+                // Most filters leave most answers alone, and what is there as a whole they need not wait for.
+                match filtered.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready((request, response)) => (request, Work::Done(response)),
+                    Poll::Pending => return Step::Filter(filtered, slot),
+                }
+            }
+            work => (request, work),
+        };
         match work {
             Work::Done(response) if request.body.is_none() && !matches!(response.body, Body::Stream(_)) => {
                 let composed = self.compose(request, response, slot, false);
@@ -268,12 +287,15 @@ impl HttpConnection {
                     let answer = (waiting.handler)(&mut request).await;
                     work = process::go_on(&mut request, &waiting, answer);
                 }
-                Work::Filter(chain, body) => {
-                    let body = chain.run(&mut request, body).await;
-                    break process::finish(&mut request, body);
-                }
+                Work::Filter(chain, body) => return self.serve_filtered(filter(request, chain, body), slot).await,
             }
         };
+        self.write(request, response, slot).await
+    }
+
+    /// The same with an answer that is being filtered.
+    async fn serve_filtered(&mut self, filtered: Filtered, slot: Slot) -> Stage {
+        let (request, response) = filtered.await;
         self.write(request, response, slot).await
     }
 
@@ -671,6 +693,15 @@ impl Future for Idle<'_> {
     }
 }
 
+/// Sends an answer through its filters, to its end.
+fn filter(mut request: Box<Request>, chain: Chain, body: Body) -> Filtered {
+    Box::pin(async move {
+        let body = chain.run(&mut request, body).await;
+        let response = process::finish(&mut request, body);
+        (request, response)
+    })
+}
+
 /// Shows on the status page whose request is served.
 fn describe(request: &Request, slot: &Slot) {
     let mut address = [0; ADDRESS];
@@ -689,8 +720,36 @@ const ADDRESS: usize = 48;
 fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &str {
     use std::io::Write;
     let mut rest = &mut into[..];
-    let left = write!(rest, "{ip}").map_or(ADDRESS, |()| rest.len());
+    let written = match ip {
+        // On every request: formatting machinery costs more than all else that a row of the status page needs.
+        IpAddr::V4(ip) => {
+            let mut digits = [0; 15];
+            rest.write_all(dotted(ip.octets(), &mut digits))
+        }
+        IpAddr::V6(ip) => write!(rest, "{ip}"),
+    };
+    let left = written.map_or(ADDRESS, |()| rest.len());
     std::str::from_utf8(&into[..ADDRESS - left]).unwrap_or_default()
+}
+
+/// Four numbers with dots between them.
+fn dotted(octets: [u8; 4], into: &mut [u8; 15]) -> &[u8] {
+    let mut len = 0;
+    let mut push = |byte| {
+        into[len] = byte;
+        len += 1;
+    };
+    for (place, octet) in octets.into_iter().enumerate() {
+        if place > 0 {
+            push(b'.');
+        }
+        for (unit, above) in [(100, octet >= 100), (10, octet >= 10), (1, true)] {
+            if above {
+                push(b'0' + octet / unit % 10);
+            }
+        }
+    }
+    &into[..len]
 }
 
 /// A head that cannot be served.
@@ -723,4 +782,18 @@ impl Incoming {
 fn expectation(request: &Request) -> Option<u16> {
     let expect = request.header("Expect")?;
     (!expect.eq_ignore_ascii_case("100-continue")).then_some(417)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_texts() {
+        let mut room = [0; ADDRESS];
+        for text in ["0.0.0.0", "127.0.0.1", "255.255.255.255", "10.20.100.9", "::1", "fe80::1:2"] {
+            let ip: IpAddr = text.parse().expect("an address");
+            assert_eq!(text_of(ip, &mut room), text);
+        }
+    }
 }

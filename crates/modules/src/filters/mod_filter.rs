@@ -35,7 +35,7 @@ settings! {
     /// The module's settings of a section.
     pub struct FilterConf {
         /// A filter declared anew in an inner section replaces the outer one of that name.
-        smart: Keyed<String, Smart>,
+        smart: Keyed<String, Arc<Smart>>,
         chain: Names,
     }
 }
@@ -43,6 +43,7 @@ settings! {
 /// A smart filter.
 #[derive(Clone)]
 struct Smart {
+    name: String,
     rank: Rank,
     /// The one declared last is asked first.
     providers: Vec<Provider>,
@@ -106,8 +107,9 @@ fn declare(cmd: &mut Cmd<'_>, name: &str, place: Option<&str>) -> Outcome {
         ("NETWORK", Rank::NETWORK),
     ];
     let rank = place.and_then(|place| one_of(place, &ranks)).unwrap_or(Rank::RESOURCE);
-    let smart = Smart { rank, providers: Vec::new(), protocol: Protocol::default(), trace: false };
-    cmd.put(|d: &mut FilterConf| &mut d.smart, name.to_string(), smart)
+    let smart =
+        Smart { name: name.to_string(), rank, providers: Vec::new(), protocol: Protocol::default(), trace: false };
+    cmd.put(|d: &mut FilterConf| &mut d.smart, name.to_string(), Arc::new(smart))
 }
 
 /// The filter of that name, declared here if this section has not done so.
@@ -119,7 +121,7 @@ fn smart<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Result<&'a mut Smart, String> 
 }
 
 fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
-    cmd.dir.edit::<FilterConf>().smart.get_mut(name)
+    cmd.dir.edit::<FilterConf>().smart.get_mut(name).map(Arc::make_mut)
 }
 
 /// A filter of a loaded module; smart filters cannot provide for each other.
@@ -228,7 +230,7 @@ fn insert(request: &mut Request, links: &mut Chain) {
             request.log("filter", Level::Warn, format!("AH01380: Unknown filter {name} not added"));
             continue;
         };
-        let (name, smart) = (name.clone(), smart.clone());
+        let smart = smart.clone();
         // Ranges of the unfiltered content are of no use; a provider that leaves the length alone gives them back.
         if (smart.protocol.no_ranges || smart.protocol.changes_length) && range.is_none() {
             range = request.header("Range").map(|range| range.into_owned());
@@ -237,16 +239,17 @@ fn insert(request: &mut Request, links: &mut Chain) {
             }
         }
         let range = range.clone();
-        links.add(smart.rank, Box::new(move |request, body| Box::pin(run(request, body, name, smart, range))));
+        links.add(smart.rank, Box::new(move |request, body| Box::pin(run(request, body, smart, range))));
     }
 }
 
 /// A smart filter at work: the first provider that fits does it.
-async fn run(request: &mut Request, body: Body, name: String, smart: Smart, range: Option<String>) -> Body {
+async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option<String>) -> Body {
     if request.status != 200 {
         return body;
     }
     if smart.trace && request.logs("filter", Level::Debug) {
+        let name = &smart.name;
         request.log("filter", Level::Debug, format!("AH01375: {name}"));
         let length = body.length().map_or_else(|| "unknown".to_string(), |length| length.to_string());
         request.log("filter", Level::Debug, format!("AH01376: {name}: type: {}, length: {length}", kind(&body)));

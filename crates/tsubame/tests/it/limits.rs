@@ -95,7 +95,7 @@ under_every_mpm! {
     /// `Timeout` for a head that never ends: what was begun gets a 408, what was not is just closed.
     fn a_slow_head_is_given_up(mpm: Mpm) {
         let site = site();
-        let server = Server::start(mpm, &site, "Timeout 1");
+        let server = Server::start(mpm, &site, "Timeout 1\nAcceptFilter http none");
         let mut silent = server.client();
         let mut slow = server.client();
         slow.send("GET / HTTP/1.1\r\nHost: loc");

@@ -64,7 +64,7 @@ fn chains_add_up_until_they_are_reset() {
 fn types_of_one_section_add_up_and_an_inner_section_replaces_them() {
     known();
     let smart = |lines: &str| apply(lines).unwrap().dir.get::<FilterConf>().smart.clone();
-    let types = |smart: &Keyed<String, Smart>| {
+    let types = |smart: &Keyed<String, Arc<Smart>>| {
         let providers = &smart.get("BYTYPE:DEFLATE").unwrap().providers;
         let types = providers.iter().map(|one| match &one.when {
             When::Types(types) => types.join(","),
