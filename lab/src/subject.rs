@@ -21,7 +21,7 @@ pub(crate) const KEEP_ALIVE_SECONDS: u32 = 600;
 pub(crate) const BACKLOG: u32 = 4095;
 
 /// The table.
-pub(crate) static SUBJECTS: [Subject; 11] = [
+pub(crate) static SUBJECTS: [Subject; 13] = [
     Subject {
         id: "floor",
         title: "floor (bare epoll loop)",
@@ -42,6 +42,20 @@ pub(crate) static SUBJECTS: [Subject; 11] = [
         program: Program::Tsubame,
         version: &["-v"],
         recipe: |site| apache::tsubame(site, "prefork"),
+    },
+    Subject {
+        id: "tsubame-worker",
+        title: "Tsubame worker",
+        program: Program::Tsubame,
+        version: &["-v"],
+        recipe: |site| apache::tsubame(site, "worker"),
+    },
+    Subject {
+        id: "tsubame-event",
+        title: "Tsubame event",
+        program: Program::Tsubame,
+        version: &["-v"],
+        recipe: |site| apache::tsubame(site, "event"),
     },
     Subject {
         id: "nginx",

@@ -35,6 +35,8 @@ pub(crate) struct Verdict {
 
 const PERCORE: Entry = bare("tsubame-percore");
 const PREFORK: Entry = bare("tsubame-prefork");
+const WORKER: Entry = bare("tsubame-worker");
+const EVENT: Entry = bare("tsubame-event");
 const FLOOR: Entry = bare("floor");
 const fn speed(
     text: &'static str,
@@ -47,7 +49,7 @@ const fn speed(
 }
 
 /// Every promise about HTTP, in the order of the workloads.
-pub(crate) static TARGETS: [Target; 13] = [
+pub(crate) static TARGETS: [Target; 20] = [
     speed(
         "keep-alive: percore ≥ 1.0 × the faster of lighttpd and h2o",
         "keepalive",
@@ -59,7 +61,14 @@ pub(crate) static TARGETS: [Target; 13] = [
     speed("keep-alive: percore ≥ 1.5 × nginx with open_file_cache", "keepalive", PERCORE, 1.5, &[bare("nginx-ofc")]),
     speed("keep-alive: prefork ≥ 4 × Apache prefork", "keepalive", PREFORK, 4.0, &[bare("apache-prefork")]),
     speed("keep-alive: prefork ≥ 0.9 × nginx with open_file_cache", "keepalive", PREFORK, 0.9, &[bare("nginx-ofc")]),
+    speed("keep-alive: worker ≥ 4 × Apache worker", "keepalive", WORKER, 4.0, &[bare("apache-worker")]),
+    speed("keep-alive: worker ≥ 1.0 × nginx with open_file_cache", "keepalive", WORKER, 1.0, &[bare("nginx-ofc")]),
+    speed("keep-alive: event ≥ 4 × Apache event", "keepalive", EVENT, 4.0, &[bare("apache-event")]),
+    speed("keep-alive: event ≥ 1.0 × nginx with open_file_cache", "keepalive", EVENT, 1.0, &[bare("nginx-ofc")]),
     speed("`Connection: close`: percore ≥ 1.0 × h2o", "close", PERCORE, 1.0, &[bare("h2o")]),
+    speed("`Connection: close`: prefork ≥ 2 × Apache prefork", "close", PREFORK, 2.0, &[bare("apache-prefork")]),
+    speed("`Connection: close`: worker ≥ 2 × Apache worker", "close", WORKER, 2.0, &[bare("apache-worker")]),
+    speed("`Connection: close`: event ≥ 2 × Apache event", "close", EVENT, 2.0, &[bare("apache-event")]),
     speed("16 KB file: percore ≥ 1.0 × the best peer", "file16k", PERCORE, 1.0, FILE_PEERS),
     speed("1 MB file: percore ≥ 1.0 × the best peer", "file1m", PERCORE, 1.0, FILE_PEERS),
     speed(

@@ -119,6 +119,8 @@ const EVERYONE: &[Entry] = &[
     bare("floor"),
     bare("tsubame-percore"),
     bare("tsubame-prefork"),
+    bare("tsubame-worker"),
+    bare("tsubame-event"),
     bare("nginx"),
     bare("nginx-ofc"),
     bare("lighttpd"),
