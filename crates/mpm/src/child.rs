@@ -1,6 +1,7 @@
 //! What a child is, and what it does before it serves.
 
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +72,17 @@ impl fmt::Debug for Child {
     }
 }
 
+/// The exit status of a child, after a line in the log where it could not serve.
+pub(crate) fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
+    match ended {
+        Ok(()) => 0,
+        Err(error) => {
+            seam::log!(module, Emerg, "{}: a child cannot serve", sys::describe(&error));
+            FATAL
+        }
+    }
+}
+
 /// What the parent prepared for a child.
 pub(crate) struct Birth {
     pub(crate) mpm: &'static dyn Mpm,
@@ -113,7 +125,7 @@ impl Birth {
     fn prepare(self) -> Result<(&'static dyn Mpm, Child), String> {
         let explain = |what: &str| {
             let what = what.to_string();
-            move |error: std::io::Error| format!("{}: {what}", sys::describe(&error))
+            move |error: io::Error| format!("{}: {what}", sys::describe(&error))
         };
         if let Some((_, program)) = &self.parent {
             let title = format!("{program}: {} child", self.mpm.face().log_name());
@@ -140,7 +152,7 @@ impl Birth {
             service: &**service,
             plan: self.plan,
             listeners: self.listeners,
-            workers: Workers::start(self.board, self.slot),
+            workers: Workers::start(self.board, self.slot, self.mpm.rows()),
             signals: self.orders,
             log_name: self.mpm.face().log_name(),
         };

@@ -2,8 +2,10 @@
 //!
 //! One parent, the [supervisor], is the same for all modules: single-threaded for its whole life, it never reads a byte
 //! from a client; it starts children, reaps them, follows signals, and decides by the [policy] how many there should be.
-//! What a child does is the module's own: [prefork] serves one connection at a time, [percore] many in one event loop. A
-//! module is a file that implements [`Mpm`]: its table of directives, its plan (how many children), and the life of a child.
+//! What a child does is the module's own: [prefork] serves one connection at a time, [percore] many in one event loop,
+//! [worker] one in each thread; in [event] the threads serve requests, and connections that only wait are [parked] with the
+//! [listener]. A module is a file that implements [`Mpm`]: its table of directives, its plan (how many children), and the
+//! life of a child.
 //!
 //! The binary goes through three steps: [`choose`] a module of those that are loaded, [`Listeners::open`], [`run`].
 
@@ -12,8 +14,12 @@
 mod accept;
 mod child;
 mod choose;
+mod crew;
+mod event;
 mod limits;
 pub mod listen;
+mod listener;
+mod parked;
 mod percore;
 pub mod pidfile;
 mod policy;
@@ -22,6 +28,7 @@ pub mod settings;
 mod stages;
 mod supervisor;
 pub mod tables;
+mod worker;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +36,7 @@ use std::sync::Arc;
 use conf::{Face, Notice, Slots};
 use seam::Service;
 use seam::log::Log;
+use seam::scoreboard::Rows;
 use sys::cred::Identity;
 use sys::process::Reaped;
 
@@ -46,6 +54,8 @@ pub(crate) trait Mpm: Sync {
     fn words(&self) -> &'static Words;
     /// What will run with these settings of the main server, and what to say about them.
     fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>);
+    /// What has a row of the scoreboard to itself.
+    fn rows(&self) -> Rows;
     /// The life of a child from its first connection to its last. Returns the exit status; 0 is as it should be.
     fn serve(&self, child: Child) -> i32;
 }
@@ -61,7 +71,10 @@ pub(crate) struct Words {
     graceful: &'static str,
     restart: &'static str,
     cannot_fork: &'static str,
+    /// No more children may be started, and no worker is idle.
     limit_reached: &'static str,
+    /// No more children may be started, and fewer workers are idle than should be; `None` where that is the same.
+    limit_near: Option<&'static str>,
     /// Rate, children started, counts.
     busy: fn(usize, usize, Counts) -> String,
 }

@@ -1,7 +1,7 @@
 //! What will run: the numbers of the directives made to fit each other, with Apache's words about what was changed
 //! (contract.md 12). Pure.
 
-use conf::{Level, Notice, Slots};
+use conf::{Level, Notice, Setting, Slots};
 
 use crate::settings::MpmSettings;
 
@@ -20,6 +20,11 @@ pub struct Plan {
     pub limits: (usize, usize),
     /// Connections after which a child ends; 0: never.
     pub max_connections: u64,
+    /// How many connections more than it has workers a child may have open for each idle worker
+    /// (`AsyncRequestWorkerFactor`), in sixteenths.
+    pub async_factor: usize,
+    /// What the stack of a worker may grow to, in bytes, where that is configured.
+    pub stack: Option<usize>,
 }
 
 /// How many workers are to be idle, over all children.
@@ -143,8 +148,21 @@ pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan,
         spare: Spare::Between(min, max),
         limits: (server_limit, 1),
         max_connections: max_connections(s),
+        async_factor: async_factor(s),
+        stack: stack(s),
     };
+    let spares = [
+        ("StartServers", &s.start_servers, start > children),
+        ("MinSpareServers", &s.min_spare_servers, min > children),
+        ("MaxSpareServers", &s.max_spare_servers, changed(&s.max_spare_servers, max)),
+    ];
+    tell(&mut check, &spares, &plan, None);
     (plan, check.notices)
+}
+
+/// Whether a number was given and is another one now.
+fn changed(setting: &Setting<i64>, now: usize) -> bool {
+    setting.get().is_some_and(|value| *value != now as i64)
 }
 
 /// What worker and event differ in: the AH numbers and the most threads a child can have.
@@ -153,10 +171,12 @@ pub(crate) struct Threaded {
     /// Of the first message, "ServerLimit above the compiled limit"; the others follow in order.
     first_number: u32,
     max_threads: i64,
+    /// Connections that only wait need no worker.
+    parks: bool,
 }
 
-pub(crate) const WORKER: Threaded = Threaded { first_number: 300, max_threads: 20_000 };
-pub(crate) const EVENT: Threaded = Threaded { first_number: 497, max_threads: 100_000 };
+pub(crate) const WORKER: Threaded = Threaded { first_number: 300, max_threads: 20_000, parks: false };
+pub(crate) const EVENT: Threaded = Threaded { first_number: 497, max_threads: 100_000, parks: true };
 
 /// worker and event: every child has the same number of workers.
 pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, when: When) -> (Plan, Vec<Notice>) {
@@ -195,8 +215,48 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, whe
         spare: Spare::Between(min, max),
         limits: (server_limit, thread_limit),
         max_connections: max_connections(s),
+        async_factor: async_factor(s),
+        stack: stack(s),
     };
+    let all = children * workers;
+    let spares = [
+        ("StartServers", &s.start_servers, start > children),
+        ("MinSpareThreads", &s.min_spare_threads, min > all),
+        ("MaxSpareThreads", &s.max_spare_threads, changed(&s.max_spare_threads, max)),
+    ];
+    let parked = if kind.parks { workers * plan.async_factor / 16 } else { 0 };
+    tell(&mut check, &spares, &plan, Some(workers + parked));
     (plan, check.notices)
+}
+
+/// What was asked for and cannot be had, and what runs instead, in one line. Apache changes these numbers and says nothing;
+/// what it does say stands in lines of its own. `connections` is how many a child can have, where it has threads.
+fn tell(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, connections: Option<usize>) {
+    let asked: Vec<String> = asked
+        .iter()
+        .filter(|(_, _, changed)| *changed)
+        .filter_map(|(name, setting, _)| setting.get().map(|value| format!("{name} {value}")))
+        .collect();
+    if asked.is_empty() {
+        return;
+    }
+    let Plan { children, workers, start, .. } = *plan;
+    let plural = |count: usize, more: &'static str| if count == 1 { "" } else { more };
+    let mut text = format!("{}: what runs is {children} child{}", asked.join(", "), plural(children, "ren"));
+    if start < children {
+        text += &format!(" at most, {start} at the start");
+    }
+    if let Some(connections) = connections {
+        text += &format!(", with {workers} worker{}", plural(workers, "s"));
+        if connections > workers {
+            text += &format!(" and at most {connections} connections");
+        }
+        text += plural(children, " each");
+    }
+    if let Spare::Between(min, max) = plan.spare {
+        text += &format!("; from {min} to {max} workers are kept idle, as far as there are so many");
+    }
+    check.notices.push(Notice { module: check.module, level: Level::Notice, text, bare: false });
 }
 
 /// `MaxRequestWorkers` as a number of children.
@@ -238,6 +298,8 @@ pub(crate) fn percore(slots: &Slots, processors: usize, rows: usize) -> Plan {
         spare: Spare::Fixed,
         limits: (processors, rows),
         max_connections: max_connections(slots.get()),
+        async_factor: 0,
+        stack: None,
     }
 }
 
@@ -247,6 +309,16 @@ fn to_size(value: i64) -> usize {
 
 fn max_connections(s: &MpmSettings) -> u64 {
     u64::try_from(s.max_connections_per_child.or(0)).unwrap_or(0)
+}
+
+/// Below 1 acts as 1.
+fn async_factor(s: &MpmSettings) -> usize {
+    (s.async_factor.or(2.0).max(1.0) * 16.0) as usize
+}
+
+/// 0 is the system's.
+fn stack(s: &MpmSettings) -> Option<usize> {
+    s.thread_stack_size.get().map(|size| to_size(*size)).filter(|size| *size > 0)
 }
 
 #[cfg(test)]

@@ -34,8 +34,10 @@ pub enum Decision {
 /// Something the log should say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// There is no room for more children, for the first time.
+    /// There is no room for more children and nobody is idle, for the first time.
     LimitReached,
+    /// There is no room for more children, and fewer are idle than should be, for the first time.
+    LimitNear,
     /// Many children are started at once; so many would be at the present rate.
     Busy(usize),
 }
@@ -45,18 +47,26 @@ pub enum Remark {
 pub struct Policy {
     rate: usize,
     hold_off: u32,
-    limit_reported: bool,
+    /// Whether it makes a difference that some are idle when there is no room.
+    tells_near: bool,
+    reached_reported: bool,
+    near_reported: bool,
 }
 
 impl Policy {
     /// At the start of a server, and after a restart that ended all children.
     pub fn new() -> Policy {
-        Policy { rate: 1, hold_off: 0, limit_reported: false }
+        Policy { rate: 1, hold_off: 0, tells_near: false, reached_reported: false, near_reported: false }
     }
 
     /// After a graceful restart.
     pub fn after_graceful() -> Policy {
         Policy { hold_off: HOLD_OFF, ..Policy::new() }
+    }
+
+    /// Tells apart whether nobody is idle when there is no room for more, or only too few.
+    pub fn telling_near(self, tells_near: bool) -> Policy {
+        Policy { tells_near, ..self }
     }
 
     /// One round, once a second.
@@ -78,8 +88,12 @@ impl Policy {
         }
         if counts.room == 0 {
             self.rate = 1;
-            let first = !std::mem::replace(&mut self.limit_reported, true);
-            return (Decision::Keep, first.then_some(Remark::LimitReached));
+            let (reported, remark) = match counts.idle {
+                1.. if self.tells_near => (&mut self.near_reported, Remark::LimitNear),
+                _ => (&mut self.reached_reported, Remark::LimitReached),
+            };
+            let first = !std::mem::replace(reported, true);
+            return (Decision::Keep, first.then_some(remark));
         }
         let remark = (self.rate >= RATE_BUSY).then_some(Remark::Busy(self.rate));
         let spawn = self.rate.min(counts.room);
@@ -147,7 +161,7 @@ mod tests {
 
     #[test]
     fn remarks() {
-        let mut policy = Policy::new();
+        let mut policy = Policy::new().telling_near(true);
         let spare = Spare::Between(40, 60);
         let mut remarks = Vec::new();
         for children in [1, 2, 4, 8, 16, 32] {
@@ -157,6 +171,12 @@ mod tests {
         assert_eq!(remarks, [None, None, None, Some(Remark::Busy(8)), Some(Remark::Busy(16)), Some(Remark::Busy(32))]);
         let full = Counts { children: 100, idle: 0, room: 0 };
         assert_eq!(policy.decide(spare, 100, full), (Decision::Keep, Some(Remark::LimitReached)));
+        assert_eq!(policy.decide(spare, 100, full), (Decision::Keep, None), "said once");
+        let near = Counts { idle: 1, ..full };
+        assert_eq!(policy.decide(spare, 100, near), (Decision::Keep, Some(Remark::LimitNear)));
+        assert_eq!(policy.decide(spare, 100, near), (Decision::Keep, None), "said once");
+        let mut policy = Policy::new();
+        assert_eq!(policy.decide(spare, 100, near), (Decision::Keep, Some(Remark::LimitReached)), "no difference");
         assert_eq!(policy.decide(spare, 100, full), (Decision::Keep, None), "said once");
         let spawn = policy.decide(spare, 100, Counts { children: 1, idle: 0, room: 1 });
         assert_eq!(spawn, (Decision::Spawn(1), None), "the rate starts again from 1");

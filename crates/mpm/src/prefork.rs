@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use conf::{Face, Notice, Slots};
+use seam::scoreboard::Rows;
 use sys::poll::{Poller, readable};
 use sys::signal::SignalFd;
 use sys::time::monotonic;
@@ -20,7 +21,7 @@ use tokio::io::Interest;
 use tokio::runtime::Runtime;
 
 use crate::accept::{Accept, Shortage, accept};
-use crate::child::{Child, FATAL, LAST_ROUND, Order};
+use crate::child::{Child, LAST_ROUND, Order, exit_status};
 use crate::limits::{Plan, When, prefork};
 use crate::policy::Counts;
 use crate::{Mpm, Words, stages, tables};
@@ -41,12 +42,12 @@ impl Mpm for Prefork {
         prefork(self.face().log_name(), settings, when)
     }
 
+    fn rows(&self) -> Rows {
+        Rows::OfOne
+    }
+
     fn serve(&self, child: Child) -> i32 {
-        let module = child.log_name;
-        Server::new(child).and_then(|mut server| server.serve()).unwrap_or_else(|error| {
-            seam::log!(module, Emerg, "{}: a child cannot serve", sys::describe(&error));
-            FATAL
-        })
+        exit_status(child.log_name, Server::new(child).and_then(|mut server| server.serve()))
     }
 }
 
@@ -59,6 +60,7 @@ static WORDS: Words = Words {
     restart: "AH00173: SIGHUP received.  Attempting to restart",
     cannot_fork: "AH00159: fork: Unable to fork new process",
     limit_reached: "AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+    limit_near: None,
     busy: |rate, _spawned, Counts { idle, children, .. }| {
         format!(
             "AH00162: server seems busy, (you may need to increase StartServers, or Min/MaxSpareServers), spawning {rate} \
@@ -97,22 +99,22 @@ impl Server {
         Ok(Server { child, poller, engine: None, shortage, last_round: None })
     }
 
-    fn serve(&mut self) -> io::Result<i32> {
+    fn serve(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
             self.child.service.before_wait();
             let timeout = self.last_round.map(|_| Duration::ZERO);
             self.poller.wait(timeout, &mut ready)?;
             if ready.contains(&ORDERS) && self.obey() == Next::End {
-                return Ok(0);
+                return Ok(());
             }
             let waiting = ready.iter().any(|token| *token != ORDERS);
             if self.last_round.is_some_and(|end| !waiting || monotonic() > end) {
-                return Ok(0);
+                return Ok(());
             }
             for token in ready.iter().filter(|token| **token != ORDERS) {
                 if self.take(*token)? == Next::End {
-                    return Ok(0);
+                    return Ok(());
                 }
             }
         }
@@ -189,7 +191,8 @@ impl Engine {
     /// Serves one connection to its end, or until an order to end. Returns the last order that came meanwhile.
     fn run(&self, child: &Child, socket: OwnedFd, peer: SocketAddr) -> Option<Order> {
         self.runtime.block_on(async {
-            let mut life = pin!(stages::run(stages::connect(child.service, &child.workers, socket, peer)));
+            let connection = stages::connect(child.service, &child.workers, socket, peer);
+            let mut life = pin!(stages::run(connection, stages::Anywhere));
             let mut told = None;
             poll_fn(|cx| {
                 if life.as_mut().poll(cx).is_ready() {

@@ -1,12 +1,14 @@
 //! Runs a connection from its first stage to its last, and counts what it is doing.
 
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use seam::scoreboard::{Gauge, State, Workers};
 use seam::{Accepted, Connection, Service, Stage};
-
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 
 /// A connection that is open, for the scoreboard.
 #[derive(Debug)]
@@ -59,12 +61,37 @@ pub(crate) fn connect(
     (service.connect(Accepted { socket, peer, workers: workers.clone() }), open)
 }
 
+/// Where a connection is polled: a module that moves connections between threads is asked before every stage.
+pub(crate) trait Place: Send + Sync {
+    /// Ready where `stage` may be polled. Not ready means that the one who polls must pass the connection on.
+    fn poll_enter(&self, _stage: Stage) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    /// Whether the connection is to be closed, though its client might still send a request.
+    fn is_unwanted(&self) -> bool {
+        false
+    }
+}
+
+/// The connection stays where it is.
+pub(crate) struct Anywhere;
+
+impl Place for Anywhere {}
+
 /// Runs a connection until it is closed. The future is small: what a stage needs is boxed by the stage.
-pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open)) {
+pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), place: impl Place) {
     let mut stage = Stage::Serve;
     while stage != Stage::Closed {
+        poll_fn(|_| place.poll_enter(stage)).await;
         let _waiting = open.enter(stage);
-        stage = connection.step(stage).end().await;
+        let mut step = pin!(connection.step(stage).end());
+        stage = poll_fn(|cx| match place.is_unwanted() {
+            // The client sees an end in good order, and what it may be sending is no reason for a reset.
+            true => Poll::Ready(Stage::Linger),
+            false => step.as_mut().poll(cx),
+        })
+        .await;
     }
     drop(connection);
 }

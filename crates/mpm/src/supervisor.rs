@@ -79,7 +79,7 @@ struct Supervisor<'a> {
 }
 
 pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
-    let (plan, _) = first.mpm.mpm.plan(&first.settings, When::Start);
+    let (plan, _) = first.mpm.0.plan(&first.settings, When::Start);
     let slots = if about.one_process { 1 } else { plan.limits.0 * SLOTS.0 + SLOTS.1 };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| Ok((signals, scoreboard::create(slots, plan.limits.1)?)));
     let (signals, board) = match prepared {
@@ -90,6 +90,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
             return ExitCode::FAILURE;
         }
     };
+    let tells_near = first.mpm.0.words().limit_near.is_some();
     let mut supervisor = Supervisor {
         pid: Pid::own(),
         hooks,
@@ -103,7 +104,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         plan,
         listeners,
         family: Family::default(),
-        policy: Policy::new(),
+        policy: Policy::new().telling_near(tells_near),
         backoff: Backoff::new(),
         owed: plan.start,
         next_tick: monotonic() + TICK,
@@ -120,7 +121,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
 
 impl Supervisor<'_> {
     fn module(&self) -> &'static str {
-        self.generation.mpm.mpm.face().log_name()
+        self.generation.mpm.0.face().log_name()
     }
 
     /// Shown on a status page even where no child has it.
@@ -191,7 +192,7 @@ impl Supervisor<'_> {
     }
 
     fn announce(&self) {
-        let (module, words) = (self.module(), self.generation.mpm.mpm.words());
+        let (module, words) = (self.module(), self.generation.mpm.0.words());
         seam::log!(
             module,
             Notice,
@@ -252,7 +253,7 @@ impl Supervisor<'_> {
             Ok(Fork::Child) => exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot))).unwrap_or(FATAL)),
             Err(error) => {
                 self.board.retire(slot, None);
-                let text = self.generation.mpm.mpm.words().cannot_fork;
+                let text = self.generation.mpm.0.words().cannot_fork;
                 seam::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
                 self.owed += 1;
                 self.backoff.failed(monotonic());
@@ -279,7 +280,7 @@ impl Supervisor<'_> {
     fn birth(&mut self, slot: usize) -> Birth {
         let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
         Birth {
-            mpm: self.generation.mpm.mpm,
+            mpm: self.generation.mpm.0,
             service: self.generation.service.clone(),
             plan: self.plan,
             listeners: std::mem::take(&mut self.listeners),
@@ -381,9 +382,12 @@ impl Supervisor<'_> {
     }
 
     fn say(&self, remark: Option<Remark>, decision: Decision, counts: Counts) {
-        let words = self.generation.mpm.mpm.words();
+        let words = self.generation.mpm.0.words();
         match (remark, decision) {
             (Some(Remark::LimitReached), _) => seam::log!(self.module(), Error, "{}", words.limit_reached),
+            (Some(Remark::LimitNear), _) => {
+                seam::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());
+            }
             (Some(Remark::Busy(rate)), Decision::Spawn(spawned)) => {
                 seam::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));
             }
@@ -429,7 +433,7 @@ impl Supervisor<'_> {
     // ---- restarts ----
 
     fn restart(&mut self, how: Restart) {
-        let words = self.generation.mpm.mpm.words();
+        let words = self.generation.mpm.0.words();
         let text = if how == Restart::Graceful { words.graceful } else { words.restart };
         seam::log!(self.module(), Notice, "{text}");
         let now = monotonic().as_micros();
@@ -449,12 +453,12 @@ impl Supervisor<'_> {
     /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
     fn next_generation(&mut self, how: Restart) -> Result<(Generation, Plan, Vec<Notice>, Listeners), String> {
         let next = self.hooks.reload(how)?;
-        if !std::ptr::addr_eq(next.mpm.mpm.face(), self.generation.mpm.mpm.face()) {
-            let (old, new) = (self.module(), next.mpm.mpm.face().log_name());
+        if !std::ptr::addr_eq(next.mpm.0.face(), self.generation.mpm.0.face()) {
+            let (old, new) = (self.module(), next.mpm.0.face().log_name());
             return Err(format!("changing {old} to {new} needs a stop and a start"));
         }
         let when = When::Restart(self.plan.limits);
-        let (plan, _) = next.mpm.mpm.plan(&next.settings, when);
+        let (plan, _) = next.mpm.0.plan(&next.settings, when);
         let notices = next.mpm.check(&next.settings, when);
         let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
         Ok((next, plan, notices, listeners))
@@ -477,10 +481,11 @@ impl Supervisor<'_> {
         self.number += 1;
         self.backoff = Backoff::new();
         self.board.begin_generation(self.number, self.shown(), how == Restart::Hard);
+        let tells_near = self.generation.mpm.0.words().limit_near.is_some();
         if how == Restart::Graceful {
             // As many as were busy, so that the new generation is not overrun by the clients of the old one.
             self.owed = plan.start.max(busy).min(plan.children);
-            self.policy = Policy::after_graceful();
+            self.policy = Policy::after_graceful().telling_near(tells_near);
             self.spawn_owed();
             for (slot, pid) in self.family.all_leave(self.number) {
                 self.board.set_quiescing(slot);
@@ -488,7 +493,7 @@ impl Supervisor<'_> {
             }
         } else {
             self.owed = plan.start;
-            self.policy = Policy::new();
+            self.policy = Policy::new().telling_near(tells_near);
             self.spawn_owed();
         }
         self.move_pid_file();

@@ -20,7 +20,7 @@ use sys::shm::Shared;
 
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use snapshot::{Process, Snapshot, Worker};
-pub use workers::{Slot, Texts, Traffic, Workers};
+pub use workers::{Rows, Slot, Texts, Traffic, Workers};
 
 /// What a worker does: the letters of Apache's status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,17 @@
-//! What requests of this thread leave to the next ones: a busy connection needs two buffers and a head, an idle one none.
+//! What requests leave to the next ones: a busy connection needs two buffers and a head, an idle one none.
+//!
+//! Each thread keeps a few. Where one thread receives and another one serves, the first never gets a buffer back: so who
+//! has too many leaves half of them to all threads, and who has none takes such a half.
 
 use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::Head;
 
-/// How many of each kind are kept.
+/// How many of each kind a thread keeps.
 const KEPT: usize = 8;
+/// How many buffers are kept for all threads.
+const KEPT_FOR_ALL: usize = 32;
 /// A larger buffer is not kept, in bytes.
 const LARGEST: usize = 32 * 1024;
 /// Nor is a head with more fields.
@@ -16,9 +22,22 @@ thread_local! {
     static HEADS: RefCell<Vec<Head>> = const { RefCell::new(Vec::new()) };
 }
 
+static FOR_ALL: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+fn for_all() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    FOR_ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// An empty buffer.
 pub(crate) fn take() -> Vec<u8> {
-    BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default()
+    BUFFERS.with_borrow_mut(|buffers| {
+        if buffers.is_empty() {
+            let mut for_all = for_all();
+            let half = for_all.len().saturating_sub(KEPT / 2);
+            buffers.extend(for_all.drain(half..));
+        }
+        buffers.pop().unwrap_or_default()
+    })
 }
 
 /// Leaves a buffer to the next request.
@@ -27,7 +46,14 @@ pub(crate) fn give(mut buffer: Vec<u8>) {
         return;
     }
     buffer.clear();
-    keep(&BUFFERS, buffer);
+    BUFFERS.with_borrow_mut(|buffers| {
+        if buffers.len() == KEPT {
+            let mut for_all = for_all();
+            let room = KEPT_FOR_ALL.saturating_sub(for_all.len());
+            for_all.extend(buffers.drain(KEPT / 2..).take(room));
+        }
+        buffers.push(buffer);
+    });
 }
 
 /// An empty head.
@@ -41,13 +67,31 @@ pub(crate) fn give_head(mut head: Head) {
         return;
     }
     head.clear();
-    keep(&HEADS, head);
-}
-
-fn keep<T>(kept: &'static std::thread::LocalKey<RefCell<Vec<T>>>, one: T) {
-    kept.with_borrow_mut(|kept| {
-        if kept.len() < KEPT {
-            kept.push(one);
+    HEADS.with_borrow_mut(|heads| {
+        if heads.len() < KEPT {
+            heads.push(head);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_too_many_leaves_them_to_one_that_has_none() {
+        let busy = || (0..KEPT * 3).for_each(|_| give(Vec::with_capacity(100)));
+        assert!(std::thread::spawn(busy).join().is_ok());
+        let taken = std::thread::spawn(|| take().capacity()).join();
+        assert!(taken.is_ok_and(|capacity| capacity >= 100));
+    }
+
+    #[test]
+    fn there_is_a_limit() {
+        (0..1000).for_each(|_| give(Vec::with_capacity(100)));
+        assert!(BUFFERS.with_borrow(Vec::len) <= KEPT);
+        assert!(for_all().len() <= KEPT_FOR_ALL);
+        give(Vec::with_capacity(LARGEST + 1));
+        assert!((0..KEPT).all(|_| take().capacity() <= LARGEST));
+    }
 }

@@ -71,7 +71,7 @@ impl Service for HttpService {
             idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
-            announced: false,
+            announced: None,
             behind: 0,
             exchange: None,
         })
@@ -98,8 +98,8 @@ struct HttpConnection {
     timer: Timer,
     /// Received and not looked at yet.
     buffer: Vec<u8>,
-    /// The reactor announced what is in the buffer.
-    announced: bool,
+    /// The turn in which the reactor announced what is in the buffer.
+    announced: Option<u64>,
     /// Requests served in a row without waiting for one.
     behind: u32,
     /// An answer of which a part still has to go out.
@@ -231,7 +231,7 @@ impl HttpConnection {
             match self.timer.until(deadline, self.client.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
                 // The end of a head may have been sent after the turn began in which its beginning was announced.
-                Some(Ok(_)) => self.announced = false,
+                Some(Ok(_)) => self.announced = None,
                 None => return Err(Refusal::boxed(Why::Timeout, Incoming::broken(bytes, head))),
             }
         }
@@ -344,7 +344,7 @@ impl HttpConnection {
         request.unparsed_uri = unparsed_uri;
         request.args = args;
         request.hostname = hostname;
-        request.shares_turn = std::mem::take(&mut self.announced);
+        request.shares_turn = self.announced.take().inspect(|turn| crate::turn::resume(*turn)).is_some();
         request.body = body;
         request.sent.received = received;
         Ok(request)
@@ -427,6 +427,7 @@ impl HttpConnection {
             Poll::Ready(Ok(true)) => self.finish(exchange, true, head_len),
             Poll::Ready(Err(_)) => self.finish(exchange, false, head_len),
             Poll::Ready(Ok(false)) | Poll::Pending => {
+                exchange.slot.park();
                 self.exchange = Some(Box::new(exchange));
                 Stage::WriteCompletion
             }
@@ -688,7 +689,7 @@ impl Future for Idle<'_> {
                 return passed.map(|()| Stage::Closed);
             }
         };
-        self.connection.announced = self.waited;
+        self.connection.announced = self.waited.then(crate::turn::present);
         Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
     }
 }

@@ -1,23 +1,39 @@
-//! Turns of the event loop: what the system was asked once in a turn need not be asked again in it.
+//! Turns of an event loop: what the system was asked once in a turn need not be asked again in it.
 //!
-//! A turn begins when the process goes to wait for events, and all requests that these events announce were sent before
-//! it returned. Whatever the system says of a file after that is at least as new as any of them. So requests that the
-//! reactor announced in the same turn may share one look at a file, and still each sees the file as it was when the
-//! request was sent, or newer. A request that was found without an announcement (the first one of a connection, one that
-//! came in behind another) begins a look of its own.
+//! A turn begins when a thread goes to wait for events, and all requests that these events announce were sent before it
+//! returned. Whatever the system says of a file after that is at least as new as any of them. So requests that an event
+//! loop announced in the same turn may share one look at a file, and still each sees the file as it was when the request
+//! was sent, or newer. A request that was found without an announcement (the first one of a connection, one that came in
+//! behind another) begins a look of its own.
+//!
+//! Every turn of every thread has a number of its own. A request carries that of the turn that announced it, and the
+//! thread that serves it takes it over for its looks ([`resume`]): so a look bears the number of a turn only if it came
+//! after that turn's announcements, whichever thread it is that looks.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static TURN: AtomicU64 = AtomicU64::new(1);
+/// The last number given to a turn.
+static LAST: AtomicU64 = AtomicU64::new(1);
 
-/// A new turn begins: called before the process waits, and before a task lets the reactor look for events.
-pub(crate) fn next() {
-    TURN.fetch_add(1, Ordering::Relaxed);
+thread_local! {
+    /// The turn whose requests this thread serves; the first one announces none.
+    static PRESENT: Cell<u64> = const { Cell::new(1) };
 }
 
-/// The present turn.
+/// A new turn of this thread begins: called before it waits, and before a task lets the reactor look for events.
+pub(crate) fn next() {
+    PRESENT.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+}
+
+/// The present turn of this thread.
 pub(crate) fn present() -> u64 {
-    TURN.load(Ordering::Relaxed)
+    PRESENT.get()
+}
+
+/// This thread serves a request that was announced in a turn, perhaps one of another thread.
+pub(crate) fn resume(turn: u64) {
+    PRESENT.set(turn);
 }
 
 /// Lets the other tasks have their turn, and those that wait for events too: whoever wakes itself only lets those go first

@@ -5,24 +5,27 @@ use sys::signal::Signal;
 
 use crate::harness::{Case, Server, until, well};
 
-/// Every test under every module, but for those that are about one of them.
+/// Each test under the modules that it is about.
 macro_rules! cases {
-    (both: $($both:ident),*; prefork: $($prefork:ident),*; percore: $($percore:ident),*;) => {
-        pub(crate) const ALL: &[Case] = &[
-            $((stringify!($both), "prefork", $both), (stringify!($both), "percore", $both),)*
-            $((stringify!($prefork), "prefork", $prefork),)*
-            $((stringify!($percore), "percore", $percore),)*
-        ];
+    ($($modules:tt: $($test:ident),*;)+) => {
+        pub(crate) const ALL: &[Case] = &[$($(case!($modules, $test)),*),+];
     };
 }
 
+macro_rules! case {
+    ([$($mpm:literal),*], $test:ident) => { (stringify!($test), &[$($mpm),*], $test) };
+}
+
 cases! {
-    both: serves_and_ends, a_killed_child_is_replaced, a_broken_configuration_changes_nothing,
+    ["prefork", "worker", "event", "percore"]:
+        serves_and_ends, a_killed_child_is_replaced, a_broken_configuration_changes_nothing,
         a_graceful_restart_finishes_requests, a_restart_ends_all_children, a_graceful_stop_finishes_requests,
-        a_graceful_stop_has_an_end, restarts_in_a_row, a_killed_parent_leaves_nothing, children_that_die_young_are_held_back,
-        children_are_recycled, one_process, a_stale_pid_file_is_told;
-    prefork: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once;
-    percore: a_panic_ends_one_connection, no_descriptors_are_left;
+        a_graceful_stop_has_an_end, restarts_in_a_row, a_killed_parent_leaves_nothing,
+        children_that_die_young_are_held_back, children_are_recycled, one_process, a_stale_pid_file_is_told;
+    ["prefork"]: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once;
+    ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_told;
+    ["worker", "event", "percore"]: a_panic_ends_one_connection;
+    ["percore"]: no_descriptors_are_left;
 }
 
 /// Two children at least, where the number can be chosen.
@@ -59,7 +62,7 @@ fn a_killed_child_is_replaced(mpm: &str) {
     let (first, mut second) = (one.served_by(), two.served_by());
     let mut more = Vec::new();
     while second == first && server.children().len() > 1 {
-        // percore may have given both connections to one child.
+        // One child may have been given both connections.
         more.push(std::mem::replace(&mut two, server.connect()));
         second = two.served_by();
         assert!(more.len() < 500, "the other child gets nothing");
@@ -165,7 +168,7 @@ fn restarts_in_a_row(mpm: &str) {
         held.push(client);
         server.signal(Signal::USR1);
         server.said("resuming normal operations");
-        // prefork counts the children that still finish against its limit; one new child there always is.
+        // The others count the children that still finish against their limit; one new child there always is.
         if mpm == "percore" {
             server.connect().served_by();
         }
@@ -265,8 +268,35 @@ fn the_limit_is_reached_once(mpm: &str) {
     assert!(served == free || server.children().contains(&served));
 }
 
+fn the_number_of_children_follows_the_idle_threads(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=5 max=8 workers=40");
+    // 2 threads, 4, 8.
+    server.has_children(4);
+    let mut clients: Vec<_> = (0..6).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send("wait"));
+    until("five idle threads beside six busy ones", || (server.children().len() >= 6).then_some(()));
+    drop(clients);
+    server.has_children(4);
+}
+
+fn the_limit_of_threads_is_told(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=3 max=9 workers=2");
+    let words =
+        ["server is within MinSpareThreads of MaxRequestWorkers, consider raising", "server reached MaxRequestWorkers"];
+    let numbers = if mpm == "worker" { ["AH00287", "AH00286"] } else { ["AH10159", "AH00484"] };
+    server.said(&format!("[mpm_{mpm}:error] {}: {}", numbers[0], words[0]));
+    let mut clients = [server.connect(), server.connect()];
+    clients.iter_mut().for_each(|client| client.send("wait"));
+    server.said(&format!("[mpm_{mpm}:error] {}: {}", numbers[1], words[1]));
+    // A third client waits for one of the two.
+    let mut third = server.connect();
+    third.send("pid");
+    drop(clients);
+    assert!(third.answer().is_some());
+}
+
 fn a_panic_ends_one_connection(mpm: &str) {
-    let server = Server::start(mpm, "");
+    let server = Server::start(mpm, "start=1 min=1 max=30 workers=30 threads=30");
     let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
     let children: Vec<i32> = clients.iter_mut().map(|client| client.served_by()).collect();
     let mut victim = clients.remove(0);

@@ -19,14 +19,14 @@ use crate::server::{DIRECTORY, MPM, SETTINGS};
 /// Everything that must happen does so within this time.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A test: its name, the module it runs under, and the test.
-pub(crate) type Case = (&'static str, &'static str, fn(&str));
+/// A test: its name, the modules it runs under, and the test.
+pub(crate) type Case = (&'static str, &'static [&'static str], fn(&str));
 
 /// Runs the tests whose names contain the first argument that is no option.
 pub(crate) fn run(cases: &[Case]) -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
     let mut failed = 0;
-    for (name, mpm, test) in cases {
+    for (name, mpm, test) in cases.iter().flat_map(|(name, mpms, test)| mpms.iter().map(move |mpm| (name, mpm, test))) {
         let name = format!("{name}_under_{mpm}");
         if !name.contains(&filter) {
             continue;

@@ -61,7 +61,9 @@ fn number(name: &str) -> Option<i64> {
 }
 
 fn generation() -> Generation {
-    let face = if variable(MPM) == "prefork" { &tables::PREFORK } else { &tables::PERCORE };
+    let faces = [&tables::PREFORK, &tables::WORKER, &tables::EVENT, &tables::PERCORE];
+    let named = |face: &&&conf::Face| face.log_name() == format!("mpm_{}", variable(MPM));
+    let face = faces.iter().find(named).expect("a module");
     let origin = Origin { source: Arc::new(Source { name: "test".into(), included_from: None }), line: 1 };
     let mut settings = Slots::default();
     let s: &mut MpmSettings = settings.edit();
@@ -69,10 +71,15 @@ fn generation() -> Generation {
     let listen: &mut Listed<Listen> = &mut s.listen;
     listen.push(Listen { addresses: vec![address], port: 0, protocol: Some("lines".into()) }, &origin);
     s.pid_file.set(format!("{}/pid", variable(DIRECTORY)), &origin);
-    let fields: [(&str, &mut Setting<i64>); 6] = [
+    s.threads_per_child.set(2, &origin);
+    let fields: [(&str, &mut Setting<i64>); 10] = [
         ("start", &mut s.start_servers),
         ("min", &mut s.min_spare_servers),
         ("max", &mut s.max_spare_servers),
+        ("min", &mut s.min_spare_threads),
+        ("max", &mut s.max_spare_threads),
+        ("threads", &mut s.thread_limit),
+        ("threads", &mut s.threads_per_child),
         ("workers", &mut s.max_request_workers),
         ("connections", &mut s.max_connections_per_child),
         ("timeout", &mut s.graceful_shutdown_timeout),

@@ -19,7 +19,7 @@ fn a_request_from_begin_to_finish() {
     assert_eq!(board.free_slot(), Some(0));
     board.claim(0, 3, 2);
     assert_eq!((board.life(0), board.free_slot(), board.idle_workers(0)), (Life::Starting, Some(1), 2));
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     let slot = workers.acquire();
     assert_eq!((board.life(0), board.idle_workers(0)), (Life::Running, 1));
     begin(&slot, Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
@@ -38,7 +38,7 @@ fn a_request_from_begin_to_finish() {
 fn a_request_without_a_row_is_counted() {
     let board = board(1, 1);
     board.claim(0, 0, 1);
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     let (first, second) = (workers.acquire(), workers.acquire());
     begin(&second, Traffic::default(), CLIENT, "", "unlisted", "");
     second.finish(7, Duration::ZERO);
@@ -52,7 +52,7 @@ fn a_request_without_a_row_is_counted() {
 fn more_rows_than_bits_in_a_word() {
     let board = board(1, 130);
     board.claim(0, 0, 130);
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     let slots: Vec<_> = (0..130).map(|_| workers.acquire()).collect();
     assert!(slots.iter().enumerate().all(|(index, slot)| slot.index == Some(index)));
     assert_eq!(workers.acquire().index, None);
@@ -64,7 +64,7 @@ fn more_rows_than_bits_in_a_word() {
 fn long_texts_are_cut_and_short_ones_end() {
     let board = board(1, 1);
     board.claim(0, 0, 1);
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     let slot = workers.acquire();
     let long = "x".repeat(500);
     begin(&slot, Traffic::default(), CLIENT, &long, &long, &long);
@@ -80,7 +80,7 @@ fn long_texts_are_cut_and_short_ones_end() {
 fn a_child_killed_in_the_midst_leaves_nothing_torn() {
     let board = board(2, 1);
     board.claim(0, 0, 1);
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     let slot = workers.acquire();
     begin(&slot, Traffic::default(), CLIENT, "v", "whole", "p");
     slot.finish(10, Duration::ZERO);
@@ -98,7 +98,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
     assert_eq!(process.workers[0].state, State::Dead);
 
     board.claim(0, 1, 1);
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     begin(&workers.acquire(), Traffic::default(), CLIENT, "v", "next", "p");
     let process = &board.snapshot().processes[0];
     assert_eq!((process.workers[0].request.as_str(), process.workers[0].accesses), ("next", [0, 0, 1]));
@@ -108,7 +108,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
 fn graceful_keeps_counters_and_hangup_resets_them() {
     let board = board(2, 1);
     board.claim(0, 0, 1);
-    Workers::start(board, 0).acquire().finish(10, Duration::ZERO);
+    Workers::start(board, 0, Rows::OfRequests).acquire().finish(10, Duration::ZERO);
     board.retire(0, None);
     board.begin_generation(1, 5, false);
     assert_eq!(board.snapshot().processes[0].accesses, 1);
@@ -121,7 +121,7 @@ fn graceful_keeps_counters_and_hangup_resets_them() {
 fn busy_workers_of_a_child_that_leaves_are_finishing() {
     let board = board(1, 2);
     board.claim(0, 0, 2);
-    let workers = Workers::start(board, 0);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
     let _busy = workers.acquire();
     workers.quiesce();
     let states: Vec<_> = board.snapshot().processes[0].workers.iter().map(|worker| worker.state).collect();
@@ -132,7 +132,7 @@ fn busy_workers_of_a_child_that_leaves_are_finishing() {
 fn readers_never_see_torn_texts() {
     let board = board(1, 1);
     board.claim(0, 0, 1);
-    let slot = Workers::start(board, 0).acquire();
+    let slot = Workers::start(board, 0, Rows::OfRequests).acquire();
     let texts = ["a".repeat(40), "b".repeat(144)];
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

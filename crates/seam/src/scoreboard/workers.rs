@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use sys::process::Pid;
@@ -18,6 +18,17 @@ pub struct Traffic {
     pub accesses: u64,
     /// Bytes sent.
     pub bytes: u64,
+}
+
+/// What has a row to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// A request, until its answer is sent.
+    OfRequests,
+    /// A thread that serves requests: one whose answer only waits for its client has no row any more.
+    OfThreads,
+    /// A worker that serves one connection at a time, and nothing else.
+    OfOne,
 }
 
 /// The texts of a row: whose request is served. They are cut to 48, 80, 144 and 16 bytes.
@@ -38,23 +49,22 @@ pub struct Texts<'a> {
 pub struct Workers {
     board: &'static Board,
     process: usize,
+    /// The first of the rows.
+    first: usize,
     /// A bit per row, set while it is free. Not shared: it dies with the child.
     free: Box<[AtomicU64]>,
     count: usize,
+    /// Who has a row of these.
+    rows: Rows,
     /// The second of the last look at the CPU time.
     looked: AtomicU64,
 }
 
 impl Workers {
     /// The rows of the process slot of this child, which thereby runs: its workers are `_`.
-    pub fn start(board: &'static Board, process: usize) -> Arc<Workers> {
+    pub fn start(board: &'static Board, process: usize, rows: Rows) -> Arc<Workers> {
         let row = board.process(process);
         let count = row.workers(board.per_process);
-        let bits = |word: usize| match count - word * 64 {
-            left @ 0..64 => (1 << left) - 1,
-            _ => u64::MAX,
-        };
-        let free = (0..count.div_ceil(64)).map(|word| AtomicU64::new(bits(word))).collect();
         for index in 0..count {
             board.worker(process, index).store(WorkerField::State, State::Ready as u64);
         }
@@ -62,7 +72,21 @@ impl Workers {
         if board.life(process) == Life::Starting {
             row.set_life(Life::Running);
         }
-        Arc::new(Workers { board, process, free, count, looked: AtomicU64::new(0) })
+        Arc::new(Workers::of(board, process, 0, count, rows))
+    }
+
+    fn of(board: &'static Board, process: usize, first: usize, count: usize, rows: Rows) -> Workers {
+        let bits = |word: usize| match count - word * 64 {
+            left @ 0..64 => (1 << left) - 1,
+            _ => u64::MAX,
+        };
+        let free = (0..count.div_ceil(64)).map(|word| AtomicU64::new(bits(word))).collect();
+        Workers { board, process, first, free, count, rows, looked: AtomicU64::new(0) }
+    }
+
+    /// The row of one worker of this child, the `index`th, which serves one connection at a time.
+    pub fn only(&self, index: usize) -> Arc<Workers> {
+        Arc::new(Workers::of(self.board, self.process, self.first + index, 1, Rows::OfOne))
     }
 
     /// How many rows there are.
@@ -93,7 +117,7 @@ impl Workers {
         for (word, bits) in self.free.iter().enumerate() {
             let mut seen = bits.load(Relaxed);
             while seen != 0 {
-                match bits.compare_exchange_weak(seen, seen & (seen - 1), Relaxed, Relaxed) {
+                match bits.compare_exchange_weak(seen, seen & (seen - 1), Acquire, Relaxed) {
                     Ok(_) => return Some(word * 64 + seen.trailing_zeros() as usize),
                     Err(other) => seen = other,
                 }
@@ -102,11 +126,11 @@ impl Workers {
         None
     }
 
-    /// What the row of a child with a single worker shows while nobody has taken it: what the worker's one connection
-    /// does. For the MPM.
+    /// What the row of a worker that serves one connection at a time shows while no request has taken it: what that
+    /// connection does. For the MPM.
     pub fn show(&self, state: State) {
-        if self.count == 1 {
-            self.board.worker(self.process, 0).store(WorkerField::State, state as u64);
+        if self.rows == Rows::OfOne {
+            self.board.worker(self.process, self.first).store(WorkerField::State, state as u64);
         }
     }
 
@@ -118,6 +142,11 @@ impl Workers {
     /// One connection less. For the MPM.
     pub fn leave(&self, gauge: Gauge) {
         self.board.process(self.process).sub(gauge.field(), 1);
+    }
+
+    /// How many connections of this child are in a stage.
+    pub fn count_of(&self, gauge: Gauge) -> u64 {
+        self.board.process(self.process).load(gauge.field())
     }
 
     /// Counts an accepted connection; returns how many this child has accepted. For the MPM.
@@ -187,7 +216,23 @@ pub struct Slot {
 
 impl Slot {
     fn row(&self) -> Option<row::WorkerRow<'_>> {
-        self.index.map(|index| self.workers.board.worker(self.workers.process, index))
+        let workers = &self.workers;
+        self.index.map(|index| workers.board.worker(workers.process, workers.first + index))
+    }
+
+    /// The answer only waits for its client from now on. No thread is busy with it, so where rows are those of threads it
+    /// gives its row back, and is counted among the totals alone.
+    pub fn park(&mut self) {
+        if self.workers.rows == Rows::OfThreads {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&mut self) {
+        self.state(State::Ready);
+        if let Some(index) = self.index.take() {
+            self.workers.free[index / 64].fetch_or(1 << (index % 64), Release);
+        }
     }
 
     /// Shows what the worker does now.
@@ -237,9 +282,6 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.state(State::Ready);
-        if let Some(index) = self.index {
-            self.workers.free[index / 64].fetch_or(1 << (index % 64), Relaxed);
-        }
+        self.give_back();
     }
 }

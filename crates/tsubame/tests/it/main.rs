@@ -30,3 +30,4 @@ mod modules_same_as_apache;
 mod options;
 mod sections;
 mod vhosts;
+mod waiting;

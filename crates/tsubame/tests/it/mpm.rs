@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Mpm {
     Percore,
     Prefork,
+    Worker,
+    Event,
 }
 
 impl Mpm {
@@ -15,6 +17,8 @@ impl Mpm {
         match self {
             Mpm::Percore => "percore",
             Mpm::Prefork => "prefork",
+            Mpm::Worker => "worker",
+            Mpm::Event => "event",
         }
     }
 
@@ -44,6 +48,10 @@ macro_rules! under_every_mpm {
             fn percore() { test($crate::mpm::Mpm::Percore) }
             #[test]
             fn prefork() { test($crate::mpm::Mpm::Prefork) }
+            #[test]
+            fn worker() { test($crate::mpm::Mpm::Worker) }
+            #[test]
+            fn event() { test($crate::mpm::Mpm::Event) }
         }
     )+};
 }

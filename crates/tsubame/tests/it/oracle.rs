@@ -49,7 +49,12 @@ pub struct Apache<'a> {
 impl<'a> Apache<'a> {
     /// Starts one with these lines of configuration.
     pub fn start(site: &'a Site, text: &str) -> Apache<'a> {
-        site.configure_with(&load_lines(), text);
+        Apache::start_with(site, &load_lines(), text)
+    }
+
+    /// The same with other `LoadModule` lines.
+    pub fn start_with(site: &'a Site, modules: &str, text: &str) -> Apache<'a> {
+        site.configure_with(modules, text);
         let output = || Stdio::from(std::fs::File::create(site.root.join("logs/output")).expect("output"));
         let mut process = Command::new(APACHE)
             .args(["-d", site.path(), "-f", "conf/httpd.conf", "-DFOREGROUND"])
@@ -67,11 +72,15 @@ impl<'a> Apache<'a> {
         });
         Apache { site, process }
     }
+
+    pub fn pid(&self) -> Pid {
+        i32::try_from(self.process.id()).ok().and_then(Pid::new).expect("pid")
+    }
 }
 
 impl Drop for Apache<'_> {
     fn drop(&mut self) {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::new).expect("pid");
+        let pid = self.pid();
         let _ = pid.kill(Signal::TERM);
         if within(DEADLINE, || self.process.try_wait().ok().flatten()).is_none() {
             let _ = pid.kill_group(Signal::KILL);

@@ -338,10 +338,16 @@ impl Drop for Server<'_> {
     }
 }
 
-/// The child processes of a process.
+/// The child processes of a process, whichever of its threads started them.
 pub fn children(pid: Pid) -> BTreeSet<i32> {
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>()).collect()
+}
+
+/// How many threads a process has.
+pub fn threads(process: i32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten().count()
 }
 
 /// Whether a process has ended, reaped or not.

@@ -67,7 +67,7 @@ fn every_module_has_its_two_names() {
 fn every_default_parses() {
     let site = Site::new();
     let mut wrong = Vec::new();
-    for mpm in [Mpm::Percore, Mpm::Prefork] {
+    for mpm in [Mpm::Percore, Mpm::Prefork, Mpm::Worker, Mpm::Event] {
         let own = format!("mpm_{mpm}_module");
         let loaded = |face: &&&Face| !face.id.starts_with("mpm_") || face.id == own || face.id == "mpm_core_module";
         for row in faces().iter().filter(loaded).flat_map(|face| face.directives) {

@@ -1,0 +1,226 @@
+//! event: threads serve requests; connections that only wait for their clients are parked with the listener.
+//!
+//! Reading a head, processing and writing the answer is a worker's, from the first byte of a connection on. Everything
+//! that depends on the client alone costs no worker: the rest of an answer, the next request, the end of the connection.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use conf::{Face, Notice, Slots};
+use seam::Service;
+use seam::scoreboard::{Gauge, Rows, Workers};
+use tokio::runtime::{EnterGuard, Handle};
+use tokio::time::timeout;
+
+use crate::child::{Child, exit_status};
+use crate::crew::{self, Crew, Sleeper, Work};
+use crate::limits::{self, Plan, When, threaded};
+use crate::listener::{self, Host};
+use crate::parked::{Became, Task, Yard};
+use crate::policy::Counts;
+use crate::{Mpm, Words, stages, tables};
+
+/// How long requests may wait while the workers that run get nothing done, before one more is woken.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// How many connections more than are too many are closed when they are idle and others wait.
+const MAKE_ROOM: usize = 32;
+
+/// The module.
+pub(crate) struct Event;
+
+impl Mpm for Event {
+    fn face(&self) -> &'static Face {
+        &tables::EVENT
+    }
+
+    fn words(&self) -> &'static Words {
+        &WORDS
+    }
+
+    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>) {
+        threaded(&limits::EVENT, self.face().log_name(), settings, when)
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::OfThreads
+    }
+
+    fn serve(&self, child: Child) -> i32 {
+        exit_status(child.log_name, serve(child))
+    }
+}
+
+static WORDS: Words = Words {
+    configured: "AH00489: ",
+    built: "AH00490: ",
+    terminated: "AH00491: caught SIGTERM, shutting down",
+    graceful_stop: "AH00492: caught SIGWINCH, shutting down gracefully",
+    graceful: "AH00493: SIGUSR1 received.  Doing graceful restart",
+    restart: "AH00494: SIGHUP received.  Attempting to restart",
+    cannot_fork: "AH00481: fork: Unable to fork new process",
+    limit_reached: "AH00484: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+    limit_near: Some(
+        "AH10159: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
+                 setting",
+    ),
+    busy: |_rate, spawned, Counts { idle, children, .. }| {
+        format!(
+            "AH00486: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
+             Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, {children} active \
+             children"
+        )
+    },
+};
+
+fn serve(child: Child) -> io::Result<()> {
+    let runtime = listener::runtime(child.service)?;
+    let host = Arc::new(Requests {
+        service: child.service,
+        workers: child.workers.clone(),
+        // A request is mostly computed, not waited for.
+        crew: Crew::new(child.plan.workers, sys::affinity::cpus()),
+        yard: Arc::default(),
+        handle: runtime.handle().clone(),
+        threads: child.plan.workers,
+        async_factor: child.plan.async_factor,
+    });
+    crew::start(&host, child.plan.stack, child.log_name)?;
+    let parked = host.clone();
+    let ended = runtime.block_on(async move {
+        tokio::spawn(tokio::task::unconstrained(parked.attend()));
+        listener::live(child, host).await
+    });
+    // The process ends, but until then workers may poll what is registered there.
+    std::mem::forget(runtime);
+    ended
+}
+
+struct Requests {
+    service: &'static dyn Service,
+    workers: Arc<Workers>,
+    crew: Crew<Arc<Task>>,
+    yard: Arc<Yard>,
+    /// The listener's event loop.
+    handle: Handle,
+    threads: usize,
+    async_factor: usize,
+}
+
+impl Requests {
+    /// Polls parked connections that something happened to, and passes those to the workers that bring a request.
+    async fn attend(self: Arc<Self>) {
+        let mut standing: Option<(u64, Instant)> = None;
+        loop {
+            let ready = poll_fn(|cx| self.yard.poll_ready(cx));
+            match self.crew.standing() {
+                None => {
+                    standing = None;
+                    ready.await;
+                }
+                Some(taken) => {
+                    let since = match standing {
+                        Some((before, since)) if before == taken => since,
+                        _ => Instant::now(),
+                    };
+                    standing = Some((taken, since));
+                    if since.elapsed() >= PATIENCE {
+                        self.crew.reinforce();
+                        standing = None;
+                    }
+                    let _ = timeout(PATIENCE, ready).await;
+                }
+            }
+            let serving = self.yard.poll_all();
+            if !serving.is_empty() {
+                self.crew.push(serving.into_iter());
+            }
+            self.crew.look_at_gate(|| self.room());
+        }
+    }
+
+    /// Connections that count: those that are only closing do not.
+    fn connections(&self) -> usize {
+        let closing = self.workers.count_of(Gauge::Closing);
+        usize::try_from(self.workers.connections().saturating_sub(closing)).unwrap_or(usize::MAX)
+    }
+
+    /// How many connections there may be.
+    fn limit(&self) -> usize {
+        self.threads + self.crew.idle() * self.async_factor / 16
+    }
+}
+
+impl Host for Requests {
+    fn start(&self, socket: OwnedFd, peer: SocketAddr) {
+        self.yard.add(stages::connect(self.service, &self.workers, socket, peer));
+    }
+
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        self.crew.poll_room(cx, || self.room())
+    }
+
+    /// Who waits for a next request that may never come makes room for those who have one.
+    fn insist(&self) {
+        let too_many = (self.connections() + 1).saturating_sub(self.limit());
+        if too_many > 0 {
+            self.yard.close_idle(too_many + MAKE_ROOM);
+        }
+    }
+
+    fn is_serving(&self) -> bool {
+        self.workers.connections() > 0
+    }
+}
+
+/// What a thread has for itself.
+struct Tools<'a> {
+    sleeper: Arc<Sleeper>,
+    waker: Waker,
+    /// What it polls registers with the listener's event loop.
+    _inside: EnterGuard<'a>,
+}
+
+impl Work for Requests {
+    type Job = Arc<Task>;
+    type Tools<'a> = Tools<'a>;
+
+    fn crew(&self) -> &Crew<Self::Job> {
+        &self.crew
+    }
+
+    fn service(&self) -> &dyn Service {
+        self.service
+    }
+
+    fn tools(&self, _index: usize) -> Tools<'_> {
+        let sleeper = Sleeper::new();
+        Tools { waker: Waker::from(sleeper.clone()), sleeper, _inside: self.handle.enter() }
+    }
+
+    fn run(&self, tools: &mut Tools<'_>, task: Self::Job) {
+        let became = loop {
+            match task.poll_serve(&tools.waker) {
+                Poll::Ready(became) => break became,
+                Poll::Pending if tools.sleeper.is_roused() => tools.sleeper.wait(),
+                Poll::Pending => self.crew.waits(|| {
+                    self.service.before_wait();
+                    tools.sleeper.wait();
+                }),
+            }
+        };
+        if became == Became::Serving {
+            // Its next request is there already; others were there before.
+            self.crew.push([task].into_iter());
+        }
+    }
+
+    /// As documented for `AsyncRequestWorkerFactor`; each connection begins with a worker.
+    fn room(&self) -> usize {
+        self.limit().saturating_sub(self.connections()).min(self.crew.idle())
+    }
+}

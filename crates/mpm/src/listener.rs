@@ -1,0 +1,234 @@
+//! The listener: an event loop that accepts connections and follows the parent's orders. What becomes of a connection is
+//! the module's affair ([`Host`]).
+//!
+//! All children accept from the same sockets. A child that has clearly more connections than the others lets them go first
+//! for a moment; it takes what is left, so that a child that hangs holds nobody up.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use seam::Service;
+use seam::scoreboard::Workers;
+use sys::signal::SignalFd;
+use sys::time::monotonic;
+use sys::watch::{Watched, watch};
+use tokio::io::Interest;
+use tokio::runtime::Runtime;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::{sleep, timeout};
+
+use crate::accept::{Accept, Shortage, accept};
+use crate::child::{Child, LAST_ROUND, Order};
+use crate::listen::{Listener, Listeners};
+
+/// The most connections taken in one go, before those that are open get their turn.
+const BATCH: usize = 32;
+/// How long a child that is ahead of the others leaves new connections to them.
+const AFTER_YOU: Duration = Duration::from_millis(1);
+/// How often a child that leaves looks whether its last connection is closed.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often a host hears that somebody who has connected is kept waiting.
+const INSIST: Duration = Duration::from_millis(100);
+
+/// What becomes of accepted connections.
+pub(crate) trait Host: Send + Sync + 'static {
+    /// Starts a connection. Called within the listener's event loop.
+    fn start(&self, socket: OwnedFd, peer: SocketAddr);
+
+    /// How many connections may be accepted now; waits while that is none.
+    fn poll_room(&self, _cx: &mut Context<'_>) -> Poll<usize> {
+        Poll::Ready(BATCH)
+    }
+
+    /// Somebody who has connected has waited for room in vain, for a tenth of a second and again for each further one.
+    fn insist(&self) {}
+
+    /// Whether any connection is open, or on its way to somebody who will serve it.
+    fn is_serving(&self) -> bool;
+}
+
+/// An event loop. All that one look for events announced is served before the next look: the fewest system calls, and what
+/// the service asked the system about holds for all of them (`Service::before_wait`).
+pub(crate) fn runtime(service: &'static dyn Service) -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(u32::MAX)
+        .on_thread_park(move || service.before_wait())
+        .build()
+}
+
+/// Accepts until an order to leave comes, then waits for the last connection. An order to end ends it at once.
+pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
+    let orders = Orders { ready: watch(child.signals.descriptor(), Interest::READABLE)?, signals: child.signals };
+    let entry = Arc::new(Entry {
+        module: child.log_name,
+        service: child.service,
+        workers: child.workers,
+        host,
+        alone: child.plan.children == 1,
+        max_connections: child.plan.max_connections,
+    });
+    let mut doors = Vec::new();
+    for listener in child.listeners.iter() {
+        let door = Door {
+            ready: watch(listener.descriptor(), Interest::READABLE)?,
+            listener: listener.clone(),
+            entry: entry.clone(),
+            shortage: Shortage::new(child.log_name),
+        };
+        doors.push(tokio::spawn(door.watch()));
+    }
+    let order = orders.next().await?;
+    if order == Order::End {
+        return Ok(());
+    }
+    seam::drain();
+    entry.workers.quiesce();
+    doors.iter().for_each(JoinHandle::abort);
+    if order == Order::LeaveLast {
+        entry.take_what_waits(&child.listeners);
+    }
+    drop(child.listeners);
+    while entry.host.is_serving() {
+        if let Ok(order) = timeout(LOOK_AGAIN, orders.next()).await
+            && order? == Order::End
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Where the parent's orders come from.
+struct Orders {
+    ready: Watched,
+    signals: SignalFd,
+}
+
+impl Orders {
+    async fn next(&self) -> io::Result<Order> {
+        loop {
+            let mut ready = self.ready.readable().await?;
+            match Order::next(&self.signals) {
+                Some(order) => return Ok(order),
+                None => ready.clear_ready(),
+            }
+        }
+    }
+}
+
+/// What all doors of a child lead to.
+struct Entry<H> {
+    module: &'static str,
+    service: &'static dyn Service,
+    workers: Arc<Workers>,
+    host: Arc<H>,
+    /// There are no other children.
+    alone: bool,
+    max_connections: u64,
+}
+
+impl<H: Host> Entry<H> {
+    /// How many connections may be accepted; waits while it is none.
+    async fn room(&self) -> usize {
+        loop {
+            match timeout(INSIST, poll_fn(|cx| self.host.poll_room(cx))).await {
+                Ok(room) => return room,
+                Err(_) => self.host.insist(),
+            }
+        }
+    }
+
+    /// Accepts until nothing is waiting or `room` is used up.
+    fn take_batch(&self, listener: &Listener, room: usize) -> Batch {
+        for _ in 0..room.min(BATCH) {
+            match accept(listener) {
+                Accept::Taken(socket, peer) => {
+                    self.host.start(socket, peer);
+                    if self.workers.accepted() == self.max_connections {
+                        // A wish: the parent starts another child, and then orders this one to leave.
+                        self.workers.quiesce();
+                    }
+                }
+                Accept::Gone => {}
+                Accept::Nothing => return Batch::Empty,
+                Accept::Shortage(error) => return Batch::Shortage(error),
+            }
+        }
+        Batch::Full
+    }
+
+    /// Accepts what waits in the listen queues, for a while at most: nobody comes after us who could.
+    fn take_what_waits(&self, listeners: &Listeners) {
+        let end = monotonic() + LAST_ROUND;
+        for listener in listeners.iter() {
+            while monotonic() < end {
+                match accept(listener) {
+                    Accept::Taken(socket, peer) => self.host.start(socket, peer),
+                    Accept::Gone => {}
+                    Accept::Nothing | Accept::Shortage(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Whether this child has clearly more than its share of the connections.
+    fn is_ahead(&self) -> bool {
+        let average = self.workers.average_connections();
+        self.workers.connections() > average + average / 8 + 8
+    }
+}
+
+/// A listening socket and what comes in through it.
+struct Door<H> {
+    ready: Watched,
+    listener: Listener,
+    entry: Arc<Entry<H>>,
+    shortage: Shortage,
+}
+
+/// How a batch ended.
+enum Batch {
+    /// More may be waiting.
+    Full,
+    /// Nothing is waiting any more.
+    Empty,
+    /// The system cannot give us more.
+    Shortage(io::Error),
+}
+
+impl<H: Host> Door<H> {
+    async fn watch(mut self) {
+        loop {
+            let mut ready = match self.ready.readable().await {
+                Ok(ready) => ready,
+                Err(error) => {
+                    // A child that cannot accept is of no use; the parent starts another one.
+                    let (module, text) = (self.entry.module, sys::describe(&error));
+                    seam::log!(module, Crit, "{text}: a listening socket cannot be watched, this child ends");
+                    std::process::exit(1);
+                }
+            };
+            if !self.entry.alone && self.entry.is_ahead() {
+                sleep(AFTER_YOU).await;
+            }
+            let room = self.entry.room().await;
+            match self.entry.take_batch(&self.listener, room) {
+                Batch::Full => {
+                    self.entry.service.before_wait();
+                    yield_now().await;
+                }
+                Batch::Empty => {
+                    ready.clear_ready();
+                    self.shortage.over();
+                }
+                Batch::Shortage(error) => sleep(self.shortage.wait(&error)).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Connections that wait for their clients without a worker, and how they come and go.
+//!
+//! A connection is a future that two kinds of threads poll in turn. In the stages that only wait it is *parked*: it is
+//! registered with the listener's event loop, and a wake-up puts it into the list of those that the listener polls next.
+//! When its next stage is [`Stage::Serve`] it says so, and is passed to a worker; when the worker has served it polls the
+//! waiting stage once, which tells the event loop to watch, and leaves it. So nothing has to be sent back to the listener,
+//! and the end of an idle connection is the listener's affair alone.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use seam::{Connection, Stage};
+
+use crate::stages::{self, Open};
+
+/// Where a connection stands.
+#[repr(u8)]
+enum Where {
+    /// A worker has to poll it.
+    Serving = 0,
+    /// It waits for its client.
+    Parked = 1,
+    /// It waits for its client's next request.
+    KeptAlive = 2,
+    /// The same, and the listener was there before: it is idle.
+    Idle = 3,
+    /// It waited for a request, and is to be closed.
+    Unwanted = 4,
+}
+
+/// A connection's own view of where it stands.
+#[derive(Debug, Default)]
+struct Standing(AtomicU8);
+
+impl Standing {
+    fn is(&self, at: Where) -> bool {
+        self.0.load(Ordering::Acquire) == at as u8
+    }
+
+    /// Changes from one to the other, if it is that.
+    fn change(&self, from: Where, to: Where) -> bool {
+        self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl stages::Place for Arc<Standing> {
+    fn poll_enter(&self, stage: Stage) -> Poll<()> {
+        let next = match stage {
+            Stage::Serve => Where::Serving,
+            Stage::KeepAlive => Where::KeptAlive,
+            Stage::WriteCompletion | Stage::Linger | Stage::ShortLinger | Stage::Closed => Where::Parked,
+        };
+        let serves = stage == Stage::Serve;
+        let before = self.0.swap(next as u8, Ordering::AcqRel);
+        // Who polls passes the connection on, and the next poll finds it in its place.
+        if (before == Where::Serving as u8) == serves { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn is_unwanted(&self) -> bool {
+        self.is(Where::Unwanted)
+    }
+}
+
+/// How far a wake-up has come.
+mod signal {
+    /// Nobody has the connection; a wake-up makes it `READY`.
+    pub(super) const ASLEEP: u8 = 0;
+    /// It is in the list of those that the listener polls next.
+    pub(super) const READY: u8 = 1;
+    /// Somebody polls it, or a worker has it.
+    pub(super) const HELD: u8 = 2;
+    /// The same, and it was woken meanwhile.
+    pub(super) const WOKEN: u8 = 3;
+}
+
+/// A connection, parked or served.
+pub(crate) struct Task {
+    /// Only who holds the connection locks it; nobody ever waits here. `None` when it is over.
+    life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    standing: Arc<Standing>,
+    signal: AtomicU8,
+    number: u64,
+    yard: Arc<Yard>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("number", &self.number).field("standing", &self.standing).finish_non_exhaustive()
+    }
+}
+
+/// What became of a connection that was polled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Became {
+    /// It waits for its client.
+    Parked,
+    /// It needs a worker.
+    Serving,
+    /// It is over.
+    Closed,
+}
+
+impl Task {
+    /// Polls it as a worker: to the end of [`Stage::Serve`]. `Pending`: something has to be waited for, and `waker` tells.
+    pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
+        if self.poll(waker) {
+            return Poll::Ready(Became::Closed);
+        }
+        if self.standing.is(Where::Serving) {
+            return Poll::Pending;
+        }
+        // What woke it before does not count: it is polled now.
+        self.signal.store(signal::HELD, Ordering::Release);
+        Poll::Ready(self.park())
+    }
+
+    /// Polls it where it waits.
+    fn park(self: &Arc<Self>) -> Became {
+        if self.poll(&Waker::from(self.clone())) {
+            return Became::Closed;
+        }
+        if self.standing.is(Where::Serving) {
+            return Became::Serving;
+        }
+        let asleep = (signal::HELD, signal::ASLEEP);
+        if self.signal.compare_exchange(asleep.0, asleep.1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            self.signal.store(signal::READY, Ordering::Release);
+            self.yard.push(self.clone());
+        }
+        Became::Parked
+    }
+
+    /// Whether it is over. A panic is the end of the connection alone.
+    fn poll(&self, waker: &Waker) -> bool {
+        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(future) = &mut *life else { return true };
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(waker))));
+        let over = match polled {
+            Ok(polled) => polled.is_ready(),
+            Err(_) => {
+                seam::log!("mpm_event", Crit, "a panic: the connection is closed, the child goes on");
+                true
+            }
+        };
+        if over {
+            let rest = life.take();
+            if catch_unwind(AssertUnwindSafe(|| drop(rest))).is_err() {
+                seam::log!("mpm_event", Crit, "a panic at the end of a connection");
+            }
+            self.yard.all().tasks.remove(&self.number);
+        }
+        over
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let woken = self.signal.fetch_update(Ordering::AcqRel, Ordering::Acquire, |signal| match signal {
+            signal::ASLEEP => Some(signal::READY),
+            signal::HELD => Some(signal::WOKEN),
+            _ => None,
+        });
+        if woken == Ok(signal::ASLEEP) {
+            self.yard.push(self.clone());
+        }
+    }
+}
+
+/// The connections of a child, and those of them that the listener has to poll.
+#[derive(Debug, Default)]
+pub(crate) struct Yard {
+    ready: Mutex<Ready>,
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+struct Ready {
+    tasks: VecDeque<Arc<Task>>,
+    /// Of the listener, while it waits for any.
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    tasks: BTreeMap<u64, Weak<Task>>,
+    next: u64,
+}
+
+impl Yard {
+    fn ready(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a new connection; the listener finds it ready.
+    pub(crate) fn add(self: &Arc<Self>, connection: (Box<dyn Connection>, Open)) {
+        let standing = Arc::new(Standing(AtomicU8::new(Where::Parked as u8)));
+        let life = Mutex::new(Some(Box::pin(stages::run(connection, standing.clone())) as Pin<Box<_>>));
+        let task = {
+            let mut all = self.all();
+            let number = all.next;
+            all.next += 1;
+            let signal = AtomicU8::new(signal::READY);
+            let task = Arc::new(Task { life, standing, signal, number, yard: self.clone() });
+            all.tasks.insert(number, Arc::downgrade(&task));
+            task
+        };
+        self.push(task);
+    }
+
+    fn push(&self, task: Arc<Task>) {
+        let waker = {
+            let mut ready = self.ready();
+            ready.tasks.push_back(task);
+            ready.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Ready when there are connections to poll.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut ready = self.ready();
+        if !ready.tasks.is_empty() {
+            return Poll::Ready(());
+        }
+        ready.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Polls all that are ready now; returns those that need a worker.
+    pub(crate) fn poll_all(&self) -> Vec<Arc<Task>> {
+        let tasks = std::mem::take(&mut self.ready().tasks);
+        let needs_worker = |task: &Arc<Task>| {
+            task.signal.store(signal::HELD, Ordering::Release);
+            task.park() == Became::Serving
+        };
+        tasks.into_iter().filter(needs_worker).collect()
+    }
+
+    /// Closes some connections that wait for a request: those that did so when they were last looked at, the oldest first.
+    pub(crate) fn close_idle(&self, most: usize) {
+        let tasks: Vec<Arc<Task>> = self.all().tasks.values().filter_map(Weak::upgrade).collect();
+        let mut left = most;
+        for task in tasks {
+            if left > 0 && task.standing.change(Where::Idle, Where::Unwanted) {
+                left -= 1;
+                task.wake();
+            } else {
+                task.standing.change(Where::KeptAlive, Where::Idle);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

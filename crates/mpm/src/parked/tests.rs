@@ -1,0 +1,90 @@
+//! Wake-ups of parked connections, and who polls them.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::stages::Place;
+
+/// A task of the tests, and how often it was polled.
+fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Yard>, Arc<Task>) {
+    let yard = Arc::new(Yard::default());
+    let task = Arc::new(Task {
+        life: Mutex::new(Some(Box::pin(life))),
+        standing: Arc::default(),
+        signal: AtomicU8::new(signal::HELD),
+        number: 0,
+        yard: yard.clone(),
+    });
+    (yard, task)
+}
+
+fn ready(yard: &Yard) -> usize {
+    yard.ready().tasks.len()
+}
+
+#[test]
+fn a_wake_up_makes_a_parked_one_ready_once() {
+    let (yard, task) = task(std::future::pending());
+    assert!(task.standing.change(Where::Serving, Where::Parked));
+    assert_eq!(task.park(), Became::Parked);
+    assert_eq!(ready(&yard), 0);
+    task.wake_by_ref();
+    task.wake_by_ref();
+    assert_eq!(ready(&yard), 1);
+    assert!(yard.poll_all().is_empty());
+    assert_eq!(ready(&yard), 0);
+    task.wake_by_ref();
+    assert_eq!(ready(&yard), 1);
+}
+
+#[test]
+fn a_wake_up_while_it_is_polled_is_not_lost() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = polls.clone();
+    let (yard, task) = task(std::future::poll_fn(move |cx| {
+        // The event loop wakes it before it is parked.
+        if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }));
+    assert!(task.standing.change(Where::Serving, Where::Parked));
+    assert_eq!(task.park(), Became::Parked);
+    assert_eq!(ready(&yard), 1, "it is polled again");
+    yard.poll_all();
+    assert_eq!((ready(&yard), polls.load(Ordering::SeqCst)), (0, 2));
+}
+
+#[test]
+fn a_stage_says_who_polls_it() {
+    let standing = Arc::new(Standing::default());
+    assert_eq!(standing.poll_enter(Stage::Serve), Poll::Ready(()));
+    assert_eq!(standing.poll_enter(Stage::WriteCompletion), Poll::Pending);
+    assert_eq!(standing.poll_enter(Stage::WriteCompletion), Poll::Ready(()));
+    assert_eq!(standing.poll_enter(Stage::KeepAlive), Poll::Ready(()));
+    assert_eq!(standing.poll_enter(Stage::Serve), Poll::Pending);
+    assert_eq!(standing.poll_enter(Stage::Serve), Poll::Ready(()));
+}
+
+#[test]
+fn only_those_are_closed_that_were_idle_before() {
+    let (yard, task) = task(std::future::pending());
+    yard.all().tasks.insert(0, Arc::downgrade(&task));
+    let _ = task.standing.poll_enter(Stage::KeepAlive);
+    yard.close_idle(1);
+    assert!(!task.standing.is_unwanted());
+    // It is asked meanwhile.
+    let _ = task.standing.poll_enter(Stage::Serve);
+    let _ = task.standing.poll_enter(Stage::KeepAlive);
+    yard.close_idle(1);
+    assert!(!task.standing.is_unwanted());
+    yard.close_idle(1);
+    assert!(task.standing.is_unwanted());
+}
+
+#[test]
+fn a_panic_ends_one_connection() {
+    let (_, task) = task(async { panic!("asked to") });
+    assert_eq!(task.poll_serve(Waker::noop()), Poll::Ready(Became::Closed));
+    assert_eq!(task.poll_serve(Waker::noop()), Poll::Ready(Became::Closed), "it stays closed");
+}

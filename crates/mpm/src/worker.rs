@@ -1,0 +1,146 @@
+//! worker: a thread for each connection, from its first byte to its last.
+//!
+//! The listener accepts as long as a worker has nothing to do. A worker polls its connection in an event loop of its own,
+//! made with its first connection: a thread that was never needed costs a stack that was never touched.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use conf::{Face, Notice, Slots};
+use seam::Service;
+use seam::scoreboard::{Rows, Workers};
+use tokio::runtime::Runtime;
+
+use crate::child::{Child, exit_status};
+use crate::crew::{self, Crew, Work};
+use crate::limits::{self, Plan, When, threaded};
+use crate::listener::{self, Host};
+use crate::policy::Counts;
+use crate::{Mpm, Words, stages, tables};
+
+/// The module.
+pub(crate) struct Worker;
+
+impl Mpm for Worker {
+    fn face(&self) -> &'static Face {
+        &tables::WORKER
+    }
+
+    fn words(&self) -> &'static Words {
+        &WORDS
+    }
+
+    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>) {
+        threaded(&limits::WORKER, self.face().log_name(), settings, when)
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::OfThreads
+    }
+
+    fn serve(&self, child: Child) -> i32 {
+        exit_status(child.log_name, serve(child))
+    }
+}
+
+static WORDS: Words = Words {
+    configured: "AH00292: ",
+    built: "AH00293: ",
+    terminated: "AH00295: caught SIGTERM, shutting down",
+    graceful_stop: "AH00296: caught SIGWINCH, shutting down gracefully",
+    graceful: "AH00297: SIGUSR1 received.  Doing graceful restart",
+    restart: "AH00298: SIGHUP received.  Attempting to restart",
+    cannot_fork: "AH00283: fork: Unable to fork new process",
+    limit_reached: "AH00286: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+    limit_near: Some(
+        "AH00287: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
+                 setting",
+    ),
+    busy: |_rate, spawned, Counts { idle, children, .. }| {
+        format!(
+            "AH00289: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
+             Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, and {children} \
+             total children"
+        )
+    },
+};
+
+fn serve(child: Child) -> io::Result<()> {
+    let host = Arc::new(Threads {
+        service: child.service,
+        workers: child.workers.clone(),
+        crew: Crew::new(child.plan.workers, usize::MAX),
+    });
+    let runtime = listener::runtime(child.service)?;
+    crew::start(&host, child.plan.stack, child.log_name)?;
+    runtime.block_on(listener::live(child, host))
+}
+
+struct Threads {
+    service: &'static dyn Service,
+    workers: Arc<Workers>,
+    crew: Crew<(OwnedFd, SocketAddr)>,
+}
+
+impl Host for Threads {
+    fn start(&self, socket: OwnedFd, peer: SocketAddr) {
+        self.crew.push([(socket, peer)].into_iter());
+    }
+
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        self.crew.poll_room(cx, || self.room())
+    }
+
+    fn is_serving(&self) -> bool {
+        !self.crew.is_idle()
+    }
+}
+
+/// What a thread has for itself.
+struct Tools {
+    /// Its row of the scoreboard.
+    row: Arc<Workers>,
+    runtime: Option<Runtime>,
+}
+
+impl Work for Threads {
+    type Job = (OwnedFd, SocketAddr);
+    type Tools<'a> = Tools;
+
+    fn crew(&self) -> &Crew<Self::Job> {
+        &self.crew
+    }
+
+    fn service(&self) -> &dyn Service {
+        self.service
+    }
+
+    fn tools(&self, index: usize) -> Tools {
+        Tools { row: self.workers.only(index), runtime: None }
+    }
+
+    fn run(&self, tools: &mut Tools, (socket, peer): Self::Job) {
+        let runtime = match &mut tools.runtime {
+            Some(runtime) => runtime,
+            None => match listener::runtime(self.service) {
+                Ok(runtime) => tools.runtime.insert(runtime),
+                Err(error) => {
+                    let text = sys::describe(&error);
+                    seam::log!("mpm_worker", Error, "{text}: a worker cannot serve: its connection is closed");
+                    return;
+                }
+            },
+        };
+        runtime.block_on(async {
+            let connection = stages::connect(self.service, &tools.row, socket, peer);
+            stages::run(connection, stages::Anywhere).await;
+        });
+    }
+
+    fn room(&self) -> usize {
+        self.crew.idle()
+    }
+}

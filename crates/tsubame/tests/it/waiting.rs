@@ -1,0 +1,279 @@
+//! Connections that wait for their clients: they cost event no worker, and nobody is kept waiting for ever.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sys::process::Pid;
+use sys::rlimit::{self, Bounds, Limit};
+
+use crate::descriptors;
+use crate::mpm::Mpm;
+use crate::oracle::{self, Apache};
+use crate::server::{Server, children, threads};
+use crate::site::{self, Site};
+use crate::wait::{until, within};
+use crate::wire::{Client, get};
+
+/// One child with four workers that may have as many connections as come.
+const FOUR_WORKERS: &str = "StartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nMinSpareThreads 1\n\
+    AsyncRequestWorkerFactor 5000\nKeepAliveTimeout 300\nTimeout 300\n\
+    <Location /status>\nSetHandler server-status\n</Location>";
+/// What is prompt, on the slowest machine.
+const PROMPT: Duration = Duration::from_secs(1);
+
+fn site() -> Site {
+    let site = Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")]);
+    site.page("large", vec![b'x'; 8 * 1024 * 1024]);
+    site
+}
+
+/// How many connections wait at once: some, or with `TSUBAME_LONG` very many.
+fn many() -> usize {
+    let bounds = rlimit::get(Limit::Descriptors);
+    // The server inherits it.
+    rlimit::set(Limit::Descriptors, Bounds { soft: bounds.hard, ..bounds }).expect("limit");
+    if std::env::var_os("TSUBAME_LONG").is_some() { 10_000 } else { 2_000 }
+}
+
+/// A number of the status page.
+fn told(server: &Server<'_>, field: &str) -> usize {
+    let page =
+        server.client().request("GET /status?auto HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").text();
+    let value = page.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(": "));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {field}: {page}"))
+}
+
+fn tells(server: &Server<'_>, field: &str, wanted: usize) {
+    let mut last = None;
+    within(Duration::from_secs(20), || {
+        last = Some(told(server, field));
+        (last == Some(wanted)).then_some(())
+    })
+    .unwrap_or_else(|| panic!("{field}: {last:?} and not {wanted}"));
+}
+
+/// A new request is answered as if nobody were there.
+fn is_prompt(server: &Server<'_>) {
+    let start = Instant::now();
+    assert_eq!(server.get("/a.txt").status, 200);
+    assert!(start.elapsed() < PROMPT, "{:?}", start.elapsed());
+}
+
+/// How often each worker thread of a child went to sleep.
+fn sleeps(child: i32) -> BTreeMap<String, u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{child}/task")).expect("threads").flatten();
+    let status = tasks.map(|task| std::fs::read_to_string(task.path().join("status")).expect("status"));
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("field");
+        line.trim_start_matches(':').trim().to_string()
+    };
+    status
+        .filter(|text| field(text, "Name").starts_with("worker-"))
+        .map(|text| (field(&text, "Pid"), field(&text, "voluntary_ctxt_switches").parse().expect("number")))
+        .collect()
+}
+
+/// Thousands wait for a next request that never comes, and then all go at once: no worker ever hears of it.
+#[test]
+fn idle_connections_cost_no_worker() {
+    let site = site();
+    let count = many();
+    let server = Server::start(Mpm::Event, &site, FOUR_WORKERS);
+    let kept = |_| {
+        let mut client = server.client();
+        assert_eq!(client.get("/a.txt").status, 200);
+        client
+    };
+    let mut clients: Vec<Client> = (0..count).map(kept).collect();
+    tells(&server, "ConnsAsyncKeepAlive", count);
+    assert_eq!(told(&server, "ConnsTotal"), count + 1);
+    assert_eq!((told(&server, "BusyWorkers"), told(&server, "IdleWorkers")), (1, 3));
+    is_prompt(&server);
+    assert_eq!(clients[count / 2].get("/a.txt").status, 200);
+
+    let child = *server.children().first().expect("a child");
+    let open = || descriptors::of(Pid::new(child).expect("pid")).len();
+    let settled = until("workers that sleep", || {
+        let before = sleeps(child);
+        std::thread::park_timeout(Duration::from_millis(20));
+        (sleeps(child) == before).then_some(before)
+    });
+    assert!(settled.len() == 4 && open() > count);
+    drop(clients);
+    until("the end of all connections", || (open() < 100).then_some(()));
+    assert_eq!(sleeps(child), settled, "a worker was woken to read an end");
+    tells(&server, "ConnsTotal", 1);
+}
+
+/// Who reads slowly, and whose connection is closing, has no worker either.
+#[test]
+fn slow_and_closing_clients_cost_no_worker() {
+    let site = site();
+    many();
+    let server = Server::start(Mpm::Event, &site, FOUR_WORKERS);
+    let mut slow: Vec<Client> = (0..200).map(|_| server.client()).collect();
+    slow.iter_mut().for_each(|client| client.send(get("/large")));
+    let mut closing: Vec<Client> = (0..200).map(|_| server.client()).collect();
+    for client in &mut closing {
+        assert_eq!(client.request("GET / HTTP/1.1\r\nHost: a b\r\n\r\n").status, 400);
+    }
+    tells(&server, "ConnsAsyncWriting", 200);
+    tells(&server, "ConnsAsyncClosing", 200);
+    assert_eq!((told(&server, "BusyWorkers"), told(&server, "IdleWorkers")), (1, 3));
+    for _ in 0..10 {
+        is_prompt(&server);
+    }
+    let mut patient = slow.pop().expect("one");
+    assert_eq!(patient.response().body.len(), 8 * 1024 * 1024);
+    assert_eq!(patient.get("/a.txt").status, 200);
+    drop((slow, closing));
+    tells(&server, "ConnsAsyncWriting", 0);
+    tells(&server, "ConnsAsyncClosing", 0);
+}
+
+/// A worker that waits for a script is busy; the others serve.
+#[test]
+fn who_waits_for_a_script_holds_one_worker() {
+    let site = site();
+    site.script("wait", "#!/bin/sh\nwhile [ ! -e ../enough ]; do sleep 0.05; done; printf '\\nready'\n");
+    let text = format!("{FOUR_WORKERS}\nScriptAlias /cgi/ ${{ROOT}}/cgi-bin/");
+    for mpm in [Mpm::Worker, Mpm::Event] {
+        let _ = std::fs::remove_file(site.root.join("enough"));
+        let lines = text.replace(
+            "AsyncRequestWorkerFactor 5000\n",
+            if mpm == Mpm::Event { "AsyncRequestWorkerFactor 9\n" } else { "" },
+        );
+        let server = Server::start(mpm, &site, &lines);
+        let mut clients = [server.client(), server.client(), server.client()];
+        clients.iter_mut().for_each(|client| client.send(get("/cgi/wait")));
+        tells(&server, "BusyWorkers", 4);
+        assert_eq!(told(&server, "IdleWorkers"), 0);
+        is_prompt(&server);
+        site.file("enough", "");
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "ready"));
+    }
+}
+
+/// Under worker a thread belongs to its connection: it shows what that does.
+#[test]
+fn a_worker_shows_its_connection() {
+    let site = site();
+    let server = Server::start(Mpm::Worker, &site, &FOUR_WORKERS.replace("AsyncRequestWorkerFactor 5000\n", ""));
+    let mut kept = server.client();
+    assert_eq!(kept.get("/a.txt").status, 200);
+    let begun = server.client();
+    begun.patience(Duration::from_secs(1));
+    let board = || {
+        let page =
+            server.client().request("GET /status?auto HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").text();
+        let line = page.lines().find_map(|line| line.strip_prefix("Scoreboard: ")).expect("scoreboard");
+        let mut letters: Vec<char> = line.chars().collect();
+        letters.sort_unstable();
+        letters.into_iter().collect::<String>()
+    };
+    until("one idle, one kept alive, one reading, one answering", || (board() == "KRW_").then_some(()));
+    drop((kept, begun));
+    until("the others are idle", || (board() == "W___").then_some(()));
+}
+
+/// Many more connections than workers, in the four configurations of a famous comparison (the two large ones made
+/// smaller): everybody is answered.
+#[test]
+fn nobody_hangs() {
+    let site = site();
+    many();
+    let configurations = [
+        "StartServers 4\nMinSpareThreads 4\nMaxSpareThreads 4\nThreadsPerChild 2\nMaxRequestWorkers 2",
+        "ServerLimit 6000\nMaxRequestWorkers 600\nStartServers 4\nMinSpareThreads 4\nMaxSpareThreads 4\nThreadsPerChild 2",
+        "ServerLimit 60\nMaxRequestWorkers 600\nThreadLimit 1000\nStartServers 10\nMinSpareThreads 100\n\
+         MaxSpareThreads 100\nThreadsPerChild 100",
+        "AsyncRequestWorkerFactor 2\nServerLimit 32\nMaxRequestWorkers 512\nThreadLimit 256\nStartServers 2048\n\
+         MinSpareThreads 512\nMaxSpareThreads 512\nThreadsPerChild 256",
+    ];
+    for text in configurations {
+        let server = Server::start(Mpm::Event, &site, text);
+        server.allow("MaxRequestWorkers setting");
+        server.allow("server seems busy");
+        server.allow("what runs is");
+        for connection in ["close", "keep-alive"] {
+            let count = if connection == "close" { 400 } else { 40 };
+            let mut clients: Vec<Client> = (0..count).map(|_| server.client()).collect();
+            let request = format!("GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: {connection}\r\n\r\n");
+            clients.iter_mut().for_each(|client| client.send(&request));
+            // Nobody closes before all are answered.
+            clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200, "{text}"));
+        }
+    }
+}
+
+/// Somebody who may not be let in waits only until those who have nothing to ask are gone.
+#[test]
+fn idle_connections_make_room() {
+    let site = site();
+    let text = "StartServers 1\nThreadsPerChild 2\nMaxRequestWorkers 2\nMinSpareThreads 1\nKeepAliveTimeout 300";
+    let server = Server::start(Mpm::Event, &site, text);
+    server.allow("MaxRequestWorkers setting");
+    let mut idle: Vec<Client> = (0..6).map(|_| server.client()).collect();
+    idle.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    assert_eq!(server.get("/a.txt").status, 200);
+    idle.iter_mut().for_each(Client::is_closed);
+}
+
+/// The number of children, and of the threads that serve, comes to where it comes to under Apache.
+#[test]
+fn as_many_as_apache() {
+    if !oracle::is_there("as_many_as_apache") {
+        return;
+    }
+    let cases = [
+        (
+            "StartServers 1\nThreadsPerChild 2\nMinSpareThreads 20\nMaxSpareThreads 40\nMaxRequestWorkers 40\nServerLimit 40",
+            16,
+        ),
+        (
+            "StartServers 6\nThreadsPerChild 2\nMinSpareThreads 2\nMaxSpareThreads 4\nMaxRequestWorkers 60\nServerLimit 40",
+            2,
+        ),
+        ("StartServers 4\nMinSpareThreads 4\nMaxSpareThreads 4\nThreadsPerChild 2\nMaxRequestWorkers 2", 1),
+    ];
+    for mpm in [Mpm::Worker, Mpm::Event] {
+        for (text, settles_at) in cases {
+            let (our_site, their_site) = (site(), site());
+            let ours = Server::start(mpm, &our_site, text);
+            ours.allow("MaxRequestWorkers setting");
+            ours.allow("server seems busy");
+            ours.allow("what runs is");
+            let modules = oracle::load_lines().replace("mpm_event", &format!("mpm_{mpm}"));
+            let theirs = Apache::start_with(&their_site, &modules, text);
+            let settles = |pid: Pid, extra: usize| {
+                let counts = || {
+                    let children = children(pid);
+                    (children.len(), children.iter().map(|child| threads(*child)).sum::<usize>())
+                };
+                let wanted = (settles_at, settles_at * (2 + extra));
+                let found = within(Duration::from_secs(20), || (counts() == wanted).then_some(()));
+                assert!(found.is_some(), "under {mpm} {:?} and not {wanted:?} children and threads: {text}", counts());
+            };
+            // Their main thread only waits; ours is the listener.
+            settles(ours.pid(), 1);
+            settles(theirs.pid(), 2);
+        }
+    }
+}
+
+/// Start-up and `-t` say once what becomes of numbers that do not fit together.
+#[test]
+fn what_will_run_is_told() {
+    let site = site();
+    let text = "StartServers 4\nMinSpareThreads 4\nMaxSpareThreads 4\nThreadsPerChild 2\nMaxRequestWorkers 2";
+    let said = "StartServers 4, MinSpareThreads 4, MaxSpareThreads 4: what runs is 1 child, with 2 workers";
+    site.configure_with(&site::load_lines(Mpm::Event), text);
+    let command = crate::server::Start::new(&site, Mpm::Event).arguments(&["-t"]).command().output().expect("run");
+    let errors = String::from_utf8_lossy(&command.stderr).into_owned();
+    assert_eq!(errors.matches(said).count(), 1, "{errors}");
+    let server = Server::start(Mpm::Event, &site, text);
+    server.allow(said);
+    assert_eq!(server.get("/a.txt").status, 200);
+    let everything = format!("{}{}", site.read("logs/error_log"), site.read("logs/stderr"));
+    assert_eq!(everything.matches(said).count(), 1, "{everything}");
+}
