@@ -16,11 +16,9 @@ use std::thread::Thread;
 
 use seam::Service;
 
-/// What a stack may grow to where `ThreadStackSize` says nothing, in bytes. Only what is used of it costs memory; less than
-/// a huge page, so that the system never gives a thread one.
+/// What a stack may grow to, in bytes; `ThreadStackSize` can only make it more. Only what is used of it costs memory, so less
+/// would save nothing, and sections in sections, as deep as an access file may have them, would end the child.
 const STACK: usize = 2 * 1024 * 1024;
-/// The least that `ThreadStackSize` can set, in bytes: regular expressions and templates need some.
-const STACK_MIN: usize = 256 * 1024;
 
 /// What the threads of a module do.
 pub(crate) trait Work: Send + Sync + 'static {
@@ -154,7 +152,7 @@ impl<J: Send + 'static> Crew<J> {
 
 /// Starts the threads of a crew. They run until the process ends.
 pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'static str) -> io::Result<()> {
-    let stack = stack.map_or(STACK, |stack| stack.max(STACK_MIN));
+    let stack = stack.unwrap_or(0).max(STACK);
     for index in 0..work.crew().size {
         let work = work.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).stack_size(stack);

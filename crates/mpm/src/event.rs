@@ -172,6 +172,10 @@ impl Host for Requests {
         }
     }
 
+    fn is_answering(&self) -> bool {
+        self.workers.is_answering()
+    }
+
     fn is_serving(&self) -> bool {
         self.workers.connections() > 0
     }

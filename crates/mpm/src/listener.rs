@@ -32,6 +32,10 @@ const BATCH: usize = 32;
 const AFTER_YOU: Duration = Duration::from_millis(1);
 /// How often a child that leaves looks whether its last connection is closed.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long workers that are just answering may go on after an order to end, so that the log has what clients have got; and
+/// how often they are looked at.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+const LISTEN_AGAIN: Duration = Duration::from_millis(1);
 /// How often a host hears that somebody who has connected is kept waiting.
 const INSIST: Duration = Duration::from_millis(100);
 
@@ -47,6 +51,11 @@ pub(crate) trait Host: Send + Sync + 'static {
 
     /// Somebody who has connected has waited for room in vain, for a tenth of a second and again for each further one.
     fn insist(&self) {}
+
+    /// Whether another thread is just answering a request.
+    fn is_answering(&self) -> bool {
+        false
+    }
 
     /// Whether any connection is open, or on its way to somebody who will serve it.
     fn is_serving(&self) -> bool;
@@ -85,6 +94,11 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
     }
     let order = orders.next().await?;
     if order == Order::End {
+        doors.iter().for_each(JoinHandle::abort);
+        let end = monotonic() + LAST_WORDS;
+        while entry.host.is_answering() && monotonic() < end {
+            sleep(LISTEN_AGAIN).await;
+        }
         return Ok(());
     }
     seam::drain();

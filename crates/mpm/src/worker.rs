@@ -94,6 +94,10 @@ impl Host for Threads {
         self.crew.poll_room(cx, || self.room())
     }
 
+    fn is_answering(&self) -> bool {
+        self.workers.is_answering()
+    }
+
     fn is_serving(&self) -> bool {
         !self.crew.is_idle()
     }

@@ -228,10 +228,11 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(*start.get_or_insert(now), bytes.len() as u64));
             }
+            // The end of a head may be sent after the turn began in which its beginning was announced.
+            self.announced = None;
             match self.timer.until(deadline, self.client.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
-                // The end of a head may have been sent after the turn began in which its beginning was announced.
-                Some(Ok(_)) => self.announced = None,
+                Some(Ok(_)) => {}
                 None => return Err(Refusal::boxed(Why::Timeout, Incoming::broken(bytes, head))),
             }
         }

@@ -31,7 +31,7 @@ pub(crate) fn present() -> u64 {
     PRESENT.get()
 }
 
-/// This thread serves a request that was announced in a turn, perhaps one of another thread.
+/// This thread serves a request that was announced in a turn: in its present one, or in one of another thread.
 pub(crate) fn resume(turn: u64) {
     PRESENT.set(turn);
 }

@@ -156,6 +156,11 @@ impl Workers {
         row.load(Field::Accepted)
     }
 
+    /// Whether any request of these rows is being answered or logged.
+    pub fn is_answering(&self) -> bool {
+        (self.first..self.first + self.count).any(|row| self.board.worker(self.process, row).state() == State::Write)
+    }
+
     /// How many connections this child has open.
     pub fn connections(&self) -> u64 {
         self.board.connections(self.process)

@@ -161,8 +161,8 @@ fn a_worker_shows_its_connection() {
     let server = Server::start(Mpm::Worker, &site, &FOUR_WORKERS.replace("AsyncRequestWorkerFactor 5000\n", ""));
     let mut kept = server.client();
     assert_eq!(kept.get("/a.txt").status, 200);
-    let begun = server.client();
-    begun.patience(Duration::from_secs(1));
+    let mut begun = server.client();
+    begun.send("GET /");
     let board = || {
         let page =
             server.client().request("GET /status?auto HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").text();
