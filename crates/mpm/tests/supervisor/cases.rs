@@ -162,8 +162,7 @@ fn restarts_in_a_row(mpm: &str) {
     // Connections that hold their children over all generations, and requests meanwhile.
     let mut held = Vec::new();
     for _ in 0..10 {
-        let mut client = server.connect();
-        client.served_by();
+        let mut client = server.connect_to_stay();
         client.send("wait");
         held.push(client);
         server.signal(Signal::USR1);
@@ -311,11 +310,12 @@ fn no_descriptors_are_left(mpm: &str) {
     let server = Server::start(mpm, "descriptors=40");
     let children = server.children().len();
     let mut clients: Vec<_> = (0..60 * children).map(|_| server.connect()).collect();
+    // Who says nothing is not accepted.
+    clients.iter_mut().for_each(|client| client.send("pid"));
     let line = server.said("cannot accept a connection");
     assert!(line.contains("[mpm_percore:error] (24)Too many open files"), "{line}");
     // The last in the queue gets its turn when the first ones go.
     let mut last = clients.pop().expect("the last");
-    last.send("pid");
     drop(clients);
     assert!(last.answer().is_some());
     server.connect().served_by();

@@ -142,6 +142,16 @@ impl Server {
         Client(BufReader::new(stream))
     }
 
+    /// A connection to a child that stays. One that leaves may be the first to accept, and closes after its answer.
+    pub(crate) fn connect_to_stay(&self) -> Client {
+        until("a child that stays", || {
+            let mut client = self.connect();
+            client.send("pid");
+            let stays = client.answer().is_some_and(|line| !line.starts_with("last "));
+            stays.then_some(client)
+        })
+    }
+
     /// Waits for the end of the parent.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         until("the end of the parent", || self.process.try_wait().expect("wait"))

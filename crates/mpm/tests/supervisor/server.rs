@@ -166,12 +166,13 @@ impl Client {
             "panic" => panic!("asked to"),
             _ => {}
         }
-        let last = if seam::draining() { "last " } else { "" };
-        let answer = format!("{last}{}\n", Pid::own());
+        // Asked once: what the client was told holds, though an order may come to another thread meanwhile.
+        let is_last = seam::draining();
+        let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
         slot.finish(answer.len() as u64, std::time::Duration::ZERO);
         self.traffic.accesses += 1;
-        Ok(if seam::draining() { Stage::Closed } else { Stage::KeepAlive })
+        Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })
     }
 
     /// A line of the client; an error is the end.
