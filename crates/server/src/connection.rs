@@ -228,8 +228,7 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(*start.get_or_insert(now), bytes.len() as u64));
             }
-            // The end of a head may be sent after the turn began in which its beginning was announced.
-            self.announced = None;
+            self.announced = None; // The end of a head may be sent after the turn that announced its beginning.
             match self.timer.until(deadline, self.client.stream.read(&mut bytes, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Ok(None),
                 Some(Ok(_)) => {}
