@@ -25,7 +25,7 @@ impl Reader {
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(cx))?;
-            if let Ok(result) = ready.try_io(|fd| sys::file::read_into(fd.get_ref(), into)) {
+            if let Some(result) = ready.try_io(|fd| sys::file::read_into(fd, into)) {
                 return Poll::Ready(result);
             }
         }
@@ -60,7 +60,7 @@ impl Writer {
         };
         loop {
             let mut ready = ready!(watched.poll_write_ready(cx))?;
-            if let Ok(result) = ready.try_io(|fd| sys::file::write(fd.get_ref(), from)) {
+            if let Some(result) = ready.try_io(|fd| sys::file::write(fd, from)) {
                 return Poll::Ready(result);
             }
         }

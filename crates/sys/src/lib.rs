@@ -16,6 +16,7 @@ pub mod rlimit;
 pub mod shm;
 pub mod signal;
 pub mod socket;
+pub mod solo;
 pub mod spawn;
 pub mod syslog;
 pub mod thread;

@@ -1,18 +1,93 @@
-//! Descriptors in tokio's reactor.
+//! Descriptors in the reactor of the present thread: tokio's where it polls many tasks, or that of [`solo`] where it polls
+//! one.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// A descriptor that the reactor of the current runtime watches.
-pub type Watched = AsyncFd<Arc<OwnedFd>>;
+use crate::solo::{self, Direction};
 
-/// Registers a non-blocking descriptor. Must be called within a runtime that has I/O enabled.
+/// A descriptor that a reactor watches.
+#[derive(Debug)]
+pub struct Watched(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Many(AsyncFd<Arc<OwnedFd>>),
+    One(Arc<OwnedFd>),
+}
+
+/// Registers a non-blocking descriptor with the thread's reactor. Must be called within [`solo::block_on`], or within a
+/// tokio runtime that has I/O enabled.
 pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {
+    if solo::is_present() {
+        return Ok(Watched(Inner::One(fd)));
+    }
     // SAFETY: the descriptor is the same for the life of the `Arc`, which the result holds and never lets out by value
     // or mutably before it is deregistered.
-    Ok(unsafe { AsyncFd::register_with_interest(fd, interest) }?)
+    Ok(Watched(Inner::Many(unsafe { AsyncFd::register_with_interest(fd, interest) }?)))
+}
+
+impl Watched {
+    /// Ready when the descriptor can perhaps be read.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
+        match &self.0 {
+            Inner::Many(fd) => fd.poll_read_ready(cx).map_ok(Ready::Many),
+            Inner::One(fd) => poll_one(fd, Direction::Read),
+        }
+    }
+
+    /// Ready when the descriptor can perhaps be written to.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
+        match &self.0 {
+            Inner::Many(fd) => fd.poll_write_ready(cx).map_ok(Ready::Many),
+            Inner::One(fd) => poll_one(fd, Direction::Write),
+        }
+    }
+
+    /// Waits until the descriptor can perhaps be read.
+    pub async fn readable(&self) -> io::Result<Ready<'_>> {
+        poll_fn(|cx| self.poll_read_ready(cx)).await
+    }
+}
+
+fn poll_one(fd: &Arc<OwnedFd>, direction: Direction) -> Poll<io::Result<Ready<'_>>> {
+    if solo::is_ready(fd, direction) { Poll::Ready(Ok(Ready::One(fd, direction))) } else { Poll::Pending }
+}
+
+/// What the reactor said of a descriptor. It says so until it is told that this is over.
+#[derive(Debug)]
+pub enum Ready<'a> {
+    /// By tokio's.
+    Many(AsyncFdReadyGuard<'a, Arc<OwnedFd>>),
+    /// By that of the one task.
+    One(&'a OwnedFd, Direction),
+}
+
+impl Ready<'_> {
+    /// The descriptor would block now: the reactor is to watch for it anew.
+    pub fn clear_ready(&mut self) {
+        match self {
+            Ready::Many(guard) => guard.clear_ready(),
+            Ready::One(fd, direction) => solo::clear(fd, *direction),
+        }
+    }
+
+    /// Tries `act`; `None` if it would block.
+    pub fn try_io<T>(&mut self, act: impl FnOnce(&OwnedFd) -> io::Result<T>) -> Option<io::Result<T>> {
+        let result = match self {
+            Ready::Many(guard) => act(guard.get_inner()),
+            Ready::One(fd, _) => act(fd),
+        };
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.clear_ready();
+            return None;
+        }
+        Some(result)
+    }
 }
