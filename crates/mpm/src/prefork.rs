@@ -1,7 +1,7 @@
 //! prefork: a child serves one connection at a time, from its first byte to its last.
 //!
-//! A waiting child costs little: it sleeps in an epoll of its own on the shared listeners, and an event wakes one of the
-//! sleepers. The runtime that polls the connection is made with the first connection.
+//! A child without one sleeps in an epoll of its own on the shared listeners, and an event wakes one of the sleepers. The
+//! connection that it accepts has the child to itself: [`solo`] polls it.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -15,14 +15,15 @@ use conf::{Face, Notice, Slots};
 use seam::scoreboard::Rows;
 use sys::poll::{Poller, readable};
 use sys::signal::SignalFd;
+use sys::solo;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
-use tokio::runtime::Runtime;
 
 use crate::accept::{Accept, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, exit_status};
 use crate::limits::{Plan, When, prefork};
+use crate::listen::Listeners;
 use crate::policy::Counts;
 use crate::{Mpm, Words, stages, tables};
 
@@ -75,7 +76,6 @@ const ORDERS: u64 = u64::MAX;
 struct Server {
     child: Child,
     poller: Poller,
-    engine: Option<Engine>,
     shortage: Shortage,
     /// Until when it accepts what is there without waiting, and then ends.
     last_round: Option<Duration>,
@@ -96,7 +96,7 @@ impl Server {
             poller.add_exclusive(listener, token)?;
         }
         let shortage = Shortage::new(child.log_name);
-        Ok(Server { child, poller, engine: None, shortage, last_round: None })
+        Ok(Server { child, poller, shortage, last_round: None })
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -152,73 +152,74 @@ impl Server {
         };
         self.shortage.over();
         let accepted = self.child.workers.accepted();
-        let engine = match &mut self.engine {
-            Some(engine) => engine,
-            None => self.engine.insert(Engine::new(&self.child)?),
-        };
-        let order = engine.run(&self.child, socket, peer);
-        match order {
-            Some(Order::End | Order::Leave) => return Ok(Next::End),
-            Some(Order::LeaveLast) => self.leave_last(),
-            None => {}
+        let mut next = Some((socket, peer));
+        while let Some((socket, peer)) = next.take() {
+            match converse(&mut self.child, socket, peer)? {
+                Told::Nothing => {}
+                Told::Last(Some(waiting)) => next = Some(waiting),
+                Told::Last(None) => return Ok(Next::End),
+            }
         }
         let most = self.child.plan.max_connections;
-        Ok(if most > 0 && accepted >= most { Next::End } else { Next::Go })
+        let is_closed = self.child.listeners.iter().len() == 0;
+        Ok(if is_closed || most > 0 && accepted >= most { Next::End } else { Next::Go })
     }
 }
 
-/// What polls a connection. The orders are watched from inside its runtime too.
-struct Engine {
-    // Dropped before the runtime it is registered with.
-    orders: Watched,
-    runtime: Runtime,
+/// What the parent ordered while a connection was served.
+enum Told {
+    Nothing,
+    /// To end, after this connection if there is one.
+    Last(Option<(OwnedFd, SocketAddr)>),
 }
 
-impl Engine {
-    fn new(child: &Child) -> io::Result<Engine> {
-        let service = child.service;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .on_thread_park(move || service.before_wait())
-            .build()?;
-        let orders = {
-            let _inside = runtime.enter();
-            watch(child.signals.descriptor(), Interest::READABLE)?
-        };
-        Ok(Engine { orders, runtime })
-    }
-
-    /// Serves one connection to its end, or until an order to end. Returns the last order that came meanwhile.
-    fn run(&self, child: &Child, socket: OwnedFd, peer: SocketAddr) -> Option<Order> {
-        self.runtime.block_on(async {
-            let connection = stages::connect(child.service, &child.workers, socket, peer);
-            let mut life = pin!(stages::run(connection, stages::Anywhere));
-            let mut told = None;
-            poll_fn(|cx| {
-                if life.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(());
-                }
-                while let Poll::Ready(order) = self.poll_order(&child.signals, cx) {
-                    seam::drain();
-                    told = Some(order);
-                    if order == Order::End {
+/// Serves one connection to its end, or until an order to end.
+fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<Told> {
+    let Child { service, workers, signals, listeners, .. } = child;
+    let life = stages::run(stages::connect(*service, workers, socket, peer), stages::Anywhere);
+    let serving = async {
+        let orders = watch(signals.descriptor(), Interest::READABLE)?;
+        let mut life = pin!(life);
+        let mut told = Told::Nothing;
+        poll_fn(|cx| {
+            if life.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            while let Poll::Ready(order) = poll_order(&orders, signals, cx) {
+                seam::drain();
+                match order {
+                    Order::End => {
+                        told = Told::Last(None);
                         return Poll::Ready(());
                     }
+                    // Who leaves last closes the door at once, and not only when its client is done. Each takes one of
+                    // those with it that stand outside: the children without a connection take the others.
+                    Order::LeaveLast => told = Told::Last(take_one(&std::mem::take(listeners))),
+                    Order::Leave if matches!(told, Told::Nothing) => told = Told::Last(None),
+                    Order::Leave => {}
                 }
-                Poll::Pending
-            })
-            .await;
-            told
-        })
-    }
-
-    fn poll_order(&self, signals: &SignalFd, cx: &mut Context<'_>) -> Poll<Order> {
-        loop {
-            let Ok(mut ready) = ready!(self.orders.poll_read_ready(cx)) else { return Poll::Pending };
-            match Order::next(signals) {
-                Some(order) => return Poll::Ready(order),
-                None => ready.clear_ready(),
             }
+            Poll::Pending
+        })
+        .await;
+        Ok(told)
+    };
+    solo::block_on(serving, || service.before_wait())?
+}
+
+fn take_one(listeners: &Listeners) -> Option<(OwnedFd, SocketAddr)> {
+    listeners.iter().find_map(|listener| match accept(listener) {
+        Accept::Taken(socket, peer) => Some((socket, peer)),
+        Accept::Nothing | Accept::Gone | Accept::Shortage(_) => None,
+    })
+}
+
+fn poll_order(orders: &Watched, signals: &SignalFd, cx: &mut Context<'_>) -> Poll<Order> {
+    loop {
+        let Ok(mut ready) = ready!(orders.poll_read_ready(cx)) else { return Poll::Pending };
+        match Order::next(signals) {
+            Some(order) => return Poll::Ready(order),
+            None => ready.clear_ready(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! worker: a thread for each connection, from its first byte to its last.
 //!
-//! The listener accepts as long as a worker has nothing to do. A worker polls its connection in an event loop of its own,
-//! made with its first connection: a thread that was never needed costs a stack that was never touched.
+//! The listener accepts as long as a worker has nothing to do. A connection has its worker to itself: [`solo`] polls it. A
+//! thread that was never needed costs a stack that was never touched.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use conf::{Face, Notice, Slots};
 use seam::Service;
 use seam::scoreboard::{Rows, Workers};
-use tokio::runtime::Runtime;
+use sys::solo;
 
 use crate::child::{Child, exit_status};
 use crate::crew::{self, Crew, Work};
@@ -103,16 +103,10 @@ impl Host for Threads {
     }
 }
 
-/// What a thread has for itself.
-struct Tools {
-    /// Its row of the scoreboard.
-    row: Arc<Workers>,
-    runtime: Option<Runtime>,
-}
-
 impl Work for Threads {
     type Job = (OwnedFd, SocketAddr);
-    type Tools<'a> = Tools;
+    /// Its row of the scoreboard.
+    type Tools<'a> = Arc<Workers>;
 
     fn crew(&self) -> &Crew<Self::Job> {
         &self.crew
@@ -122,26 +116,16 @@ impl Work for Threads {
         self.service
     }
 
-    fn tools(&self, index: usize) -> Tools {
-        Tools { row: self.workers.only(index), runtime: None }
+    fn tools(&self, index: usize) -> Arc<Workers> {
+        self.workers.only(index)
     }
 
-    fn run(&self, tools: &mut Tools, (socket, peer): Self::Job) {
-        let runtime = match &mut tools.runtime {
-            Some(runtime) => runtime,
-            None => match listener::runtime(self.service) {
-                Ok(runtime) => tools.runtime.insert(runtime),
-                Err(error) => {
-                    let text = sys::describe(&error);
-                    seam::log!("mpm_worker", Error, "{text}: a worker cannot serve: its connection is closed");
-                    return;
-                }
-            },
-        };
-        runtime.block_on(async {
-            let connection = stages::connect(self.service, &tools.row, socket, peer);
-            stages::run(connection, stages::Anywhere).await;
-        });
+    fn run(&self, row: &mut Arc<Workers>, (socket, peer): Self::Job) {
+        let life = stages::run(stages::connect(self.service, row, socket, peer), stages::Anywhere);
+        if let Err(error) = solo::block_on(life, || self.service.before_wait()) {
+            let text = sys::describe(&error);
+            seam::log!("mpm_worker", Error, "{text}: a worker cannot wait for its client: the connection is closed");
+        }
     }
 
     fn room(&self) -> usize {

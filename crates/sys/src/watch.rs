@@ -50,6 +50,14 @@ impl Watched {
         }
     }
 
+    /// The descriptor itself.
+    pub fn get_ref(&self) -> &OwnedFd {
+        match &self.0 {
+            Inner::Many(fd) => fd.get_ref(),
+            Inner::One(fd) => fd,
+        }
+    }
+
     /// Waits until the descriptor can perhaps be read.
     pub async fn readable(&self) -> io::Result<Ready<'_>> {
         poll_fn(|cx| self.poll_read_ready(cx)).await
