@@ -176,10 +176,9 @@ enum Told {
 /// Serves one connection to its end, or until an order to end.
 fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<Told> {
     let Child { service, workers, signals, listeners, .. } = child;
-    let life = stages::run(stages::connect(*service, workers, socket, peer), stages::Anywhere);
     let serving = async {
         let orders = watch(signals.descriptor(), Interest::READABLE)?;
-        let mut life = pin!(life);
+        let mut life = pin!(stages::run(stages::connect(*service, workers, socket, peer), stages::Anywhere));
         let mut told = Told::Nothing;
         poll_fn(|cx| {
             if life.as_mut().poll(cx).is_ready() {

@@ -121,7 +121,7 @@ impl Work for Threads {
     }
 
     fn run(&self, row: &mut Arc<Workers>, (socket, peer): Self::Job) {
-        let life = stages::run(stages::connect(self.service, row, socket, peer), stages::Anywhere);
+        let life = async { stages::run(stages::connect(self.service, row, socket, peer), stages::Anywhere).await };
         if let Err(error) = solo::block_on(life, || self.service.before_wait()) {
             let text = sys::describe(&error);
             seam::log!("mpm_worker", Error, "{text}: a worker cannot wait for its client: the connection is closed");
