@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -85,11 +85,11 @@ pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), pla
     while stage != Stage::Closed {
         poll_fn(|_| place.poll_enter(stage)).await;
         let _waiting = open.enter(stage);
-        let mut step = pin!(connection.step(stage).end());
+        let mut step = connection.step(stage);
         stage = poll_fn(|cx| match place.is_unwanted() {
             // The client sees an end in good order, and what it may be sending is no reason for a reset.
             true => Poll::Ready(Stage::Linger),
-            false => step.as_mut().poll(cx),
+            false => Pin::new(&mut step).poll(cx),
         })
         .await;
     }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use crate::scoreboard::Workers;
 
@@ -39,12 +40,16 @@ impl<'a> Stepping<'a> {
     pub fn waiting(stage: impl Future<Output = Stage> + Send + 'a) -> Stepping<'a> {
         Stepping::Waiting(Box::pin(stage))
     }
+}
 
-    /// The next stage.
-    pub async fn end(self) -> Stage {
-        match self {
-            Stepping::Done(stage) => stage,
-            Stepping::Waiting(stage) => stage.await,
+/// Ends with the next stage.
+impl Future for Stepping<'_> {
+    type Output = Stage;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
+        match &mut *self {
+            Stepping::Done(stage) => Poll::Ready(*stage),
+            Stepping::Waiting(stage) => stage.as_mut().poll(cx),
         }
     }
 }

@@ -9,8 +9,9 @@ mod write;
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
@@ -69,7 +70,7 @@ impl Service for HttpService {
             server: &self.server,
             client: Arc::new(client),
             workers: accepted.workers,
-            traffic: Traffic::default(),
+            sent: 0,
             idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
@@ -93,15 +94,15 @@ struct HttpConnection {
     server: &'static Server,
     client: Arc<Client>,
     workers: Arc<Workers>,
-    /// What this connection was served so far.
-    traffic: Traffic,
+    /// Bytes sent so far.
+    sent: u64,
     /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
     idle_until: Instant,
     timer: Timer,
     /// Received and not looked at yet.
     buffer: Vec<u8>,
     /// The turn in which the reactor announced what is in the buffer.
-    announced: Option<u64>,
+    announced: Option<NonZeroU64>,
     /// Requests served in a row without waiting for one.
     behind: u32,
     /// An answer of which a part still has to go out.
@@ -229,7 +230,8 @@ impl HttpConnection {
             Ok(request) => request,
             Err(refusal) => return Step::Refuse(refusal, slot),
         };
-        slot.begin(self.traffic);
+        let accesses = u64::from(self.client.keepalives.load(Ordering::Relaxed));
+        slot.begin(Traffic { accesses, bytes: self.sent });
         if self.server.extended_status {
             describe(&request, &slot);
         }
@@ -326,7 +328,7 @@ impl HttpConnection {
         request.unparsed_uri = unparsed_uri;
         request.args = args;
         request.hostname = hostname;
-        request.shares_turn = self.announced.take().inspect(|turn| crate::turn::resume(*turn)).is_some();
+        request.shares_turn = self.announced.take().inspect(|turn| crate::turn::resume(turn.get())).is_some();
         request.body = body;
         request.sent.received = received;
         Ok(request)

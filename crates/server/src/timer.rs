@@ -12,8 +12,12 @@ use tokio::time::Sleep;
 #[derive(Debug, Default)]
 pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
-    /// Whom it wakes.
-    waker: Option<Waker>,
+    /// Whom it wakes, by the data of the waker that it holds; 0 is nobody.
+    wakes: usize,
+}
+
+fn identity(waker: &Waker) -> usize {
+    waker.data().addr()
 }
 
 impl Timer {
@@ -36,16 +40,16 @@ impl Timer {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if sleep.deadline() > deadline {
             sleep.as_mut().reset(deadline);
-            self.waker = None;
+            self.wakes = 0;
         }
         // It is set already, not beyond the deadline, and will wake whoever asks.
-        if !sleep.is_elapsed() && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if self.wakes == identity(cx.waker()) && !sleep.is_elapsed() {
             return Poll::Pending;
         }
         loop {
             match sleep.as_mut().poll(cx) {
                 Poll::Pending => {
-                    self.waker = Some(cx.waker().clone());
+                    self.wakes = identity(cx.waker());
                     return Poll::Pending;
                 }
                 Poll::Ready(()) if tokio::time::Instant::now() >= deadline => return Poll::Ready(()),

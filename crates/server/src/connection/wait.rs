@@ -1,6 +1,7 @@
 //! The stages that only wait for the client: the next request, and the end.
 
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -61,7 +62,8 @@ impl Future for Idle<'_> {
                 return passed.map(|()| Stage::Closed);
             }
         };
-        self.connection.announced = self.waited.then(crate::turn::present);
+        let waited = self.waited;
+        self.connection.announced = NonZeroU64::new(crate::turn::present()).filter(|_| waited);
         Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
     }
 }

@@ -221,8 +221,7 @@ impl HttpConnection {
         slot.finish(request.sent.bytes, request.sent.duration);
         self.idle_until = now + request.vhost.plan.keep_alive_timeout;
         drop(slot);
-        self.traffic.accesses += 1;
-        self.traffic.bytes += request.sent.bytes;
+        self.sent += request.sent.bytes;
         self.client.keepalives.fetch_add(1, Ordering::Relaxed);
         // Whatever became of the body: what was not read of it is no request.
         let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
