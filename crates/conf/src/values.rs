@@ -49,6 +49,14 @@ pub fn duration(text: &str, unit: Duration) -> Option<Duration> {
     unit.checked_mul(value)
 }
 
+/// A size in bytes, with an optional unit of 1024 (`K`), 1024² (`M`) or 1024³ (`G`) bytes. `None` for anything else.
+pub fn size(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let value: u64 = text[..digits].parse().ok()?;
+    let shift = one_of(&text[digits..], &[("", 0), ("k", 10), ("m", 20), ("g", 30)])?;
+    value.checked_mul(1 << shift)
+}
+
 /// Lenient seconds, as `Timeout` has them: not a number is 0, negative is 0.
 pub fn seconds(text: &str) -> Duration {
     Duration::from_secs(u64::try_from(atoi(text)).unwrap_or(0))
@@ -65,6 +73,16 @@ mod tests {
             assert_eq!((atoi(text), number(text)), (lenient, strict), "{text}");
         }
         assert_eq!(atoi("99999999999999999999"), i64::MAX);
+    }
+
+    #[test]
+    fn sizes_with_units() {
+        for (text, bytes) in [("0", 0), ("512", 512), ("64k", 65536), ("2M", 2 << 20), ("1G", 1 << 30)] {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        for bad in ["", "M", "-1", "1.5M", "1MB", "99999999999G"] {
+            assert_eq!(size(bad), None, "{bad}");
+        }
     }
 
     #[test]

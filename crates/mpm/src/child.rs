@@ -24,6 +24,10 @@ const PANICKED: i32 = 101;
 /// How long a child that leaves last goes on accepting what waits already.
 pub(crate) const LAST_ROUND: Duration = Duration::from_secs(1);
 
+/// How long a child that has accepted its last connection leaves those that come to its successor, before it goes on
+/// accepting: others may be replaced before it.
+pub(crate) const SUCCESSION: Duration = Duration::from_millis(100);
+
 /// What the parent tells a child by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {

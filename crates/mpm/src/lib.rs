@@ -24,6 +24,7 @@ mod percore;
 pub mod pidfile;
 mod policy;
 mod prefork;
+mod recycle;
 pub mod settings;
 mod stages;
 mod supervisor;

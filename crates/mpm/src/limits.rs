@@ -3,6 +3,7 @@
 
 use conf::{Level, Notice, Setting, Slots};
 
+use crate::recycle::{self, Each, Range};
 use crate::settings::MpmSettings;
 
 /// The processes of a generation.
@@ -18,8 +19,8 @@ pub struct Plan {
     pub spare: Spare,
     /// `ServerLimit` and `ThreadLimit` (1 where there are no threads): fixed by the first start.
     pub limits: (usize, usize),
-    /// Connections after which a child ends; 0: never.
-    pub max_connections: u64,
+    /// What the limits are drawn from at which children are replaced.
+    pub recycling: Each<Option<Range>>,
     /// How many connections more than it has workers a child may have open for each idle worker
     /// (`AsyncRequestWorkerFactor`), in sixteenths.
     pub async_factor: usize,
@@ -147,7 +148,7 @@ pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan,
         start: start.min(children),
         spare: Spare::Between(min, max),
         limits: (server_limit, 1),
-        max_connections: max_connections(s),
+        recycling: recycle::ranges(slots),
         async_factor: async_factor(s),
         stack: stack(s),
     };
@@ -214,7 +215,7 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, whe
         start: start.min(children),
         spare: Spare::Between(min, max),
         limits: (server_limit, thread_limit),
-        max_connections: max_connections(s),
+        recycling: recycle::ranges(slots),
         async_factor: async_factor(s),
         stack: stack(s),
     };
@@ -297,7 +298,7 @@ pub(crate) fn percore(slots: &Slots, processors: usize, rows: usize) -> Plan {
         start: processors,
         spare: Spare::Fixed,
         limits: (processors, rows),
-        max_connections: max_connections(slots.get()),
+        recycling: recycle::ranges(slots),
         async_factor: 0,
         stack: None,
     }
@@ -305,10 +306,6 @@ pub(crate) fn percore(slots: &Slots, processors: usize, rows: usize) -> Plan {
 
 fn to_size(value: i64) -> usize {
     usize::try_from(value).unwrap_or(0)
-}
-
-fn max_connections(s: &MpmSettings) -> u64 {
-    u64::try_from(s.max_connections_per_child.or(0)).unwrap_or(0)
 }
 
 /// Below 1 acts as 1.

@@ -23,7 +23,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
 use crate::accept::{Accept, Shortage, accept};
-use crate::child::{Child, LAST_ROUND, Order};
+use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
 use crate::listen::{Listener, Listeners};
 
 /// The most connections taken in one go, before those that are open get their turn.
@@ -80,7 +80,6 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
         workers: child.workers,
         host,
         alone: child.plan.children == 1,
-        max_connections: child.plan.max_connections,
     });
     let mut doors = Vec::new();
     for listener in child.listeners.iter() {
@@ -144,7 +143,6 @@ struct Entry<H> {
     host: Arc<H>,
     /// There are no other children.
     alone: bool,
-    max_connections: u64,
 }
 
 impl<H: Host> Entry<H> {
@@ -164,9 +162,8 @@ impl<H: Host> Entry<H> {
             match accept(listener) {
                 Accept::Taken(socket, peer) => {
                     self.host.start(socket, peer);
-                    if self.workers.accepted() == self.max_connections {
-                        // A wish: the parent starts another child, and then orders this one to leave.
-                        self.workers.quiesce();
+                    if self.workers.accepted() {
+                        return Batch::Last;
                     }
                 }
                 Accept::Gone => {}
@@ -212,6 +209,8 @@ enum Batch {
     Full,
     /// Nothing is waiting any more.
     Empty,
+    /// The child has accepted as many as it should in its life.
+    Last,
     /// The system cannot give us more.
     Shortage(io::Error),
 }
@@ -241,6 +240,7 @@ impl<H: Host> Door<H> {
                     ready.clear_ready();
                     self.shortage.over();
                 }
+                Batch::Last => sleep(SUCCESSION).await,
                 Batch::Shortage(error) => sleep(self.shortage.wait(&error)).await,
             }
         }

@@ -21,7 +21,7 @@ use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
 use crate::accept::{Accept, Shortage, accept};
-use crate::child::{Child, LAST_ROUND, Order, exit_status};
+use crate::child::{Child, LAST_ROUND, Order, SUCCESSION, exit_status};
 use crate::limits::{Plan, When, prefork};
 use crate::listen::Listeners;
 use crate::policy::Counts;
@@ -151,7 +151,7 @@ impl Server {
             }
         };
         self.shortage.over();
-        let accepted = self.child.workers.accepted();
+        let is_last = self.child.workers.accepted();
         let mut next = Some((socket, peer));
         while let Some((socket, peer)) = next.take() {
             match converse(&mut self.child, socket, peer)? {
@@ -160,9 +160,13 @@ impl Server {
                 Told::Last(None) => return Ok(Next::End),
             }
         }
-        let most = self.child.plan.max_connections;
-        let is_closed = self.child.listeners.iter().len() == 0;
-        Ok(if is_closed || most > 0 && accepted >= most { Next::End } else { Next::Go })
+        if self.child.listeners.iter().len() == 0 {
+            return Ok(Next::End);
+        }
+        if is_last {
+            readable(&self.child.signals, Some(SUCCESSION))?;
+        }
+        Ok(Next::Go)
     }
 }
 

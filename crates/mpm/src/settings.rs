@@ -43,6 +43,10 @@ conf::settings! {
         pub graceful_shutdown_timeout: Setting<i64>,
         /// `MaxConnectionsPerChild`, connections; 0 and less is without end.
         pub max_connections_per_child: Setting<i64>,
+        /// `MaxRequestsServedPerChild`, requests; 0 is without end.
+        pub max_requests_served: Setting<u64>,
+        /// `MaxMemoryGrowthPerChild`, bytes; 0 is without end.
+        pub max_memory_growth: Setting<u64>,
         /// `PidFile`, absolute.
         pub pid_file: Setting<String>,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.

@@ -4,10 +4,12 @@
 //! whatever happened, every turn does the same: reap who ended, do what was asked, start who is missing.
 
 mod backoff;
+mod children;
 mod ending;
 mod family;
+mod recycling;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,13 +17,12 @@ use std::time::Duration;
 use conf::Notice;
 use seam::scoreboard::{self, Board};
 use sys::notify::Notifier;
-use sys::poll::readable;
-use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
-use sys::signal::{Signal, SignalFd, unblock};
+use sys::poll::any_readable;
+use sys::process::Pid;
+use sys::signal::{Signal, SignalFd};
 use sys::time::monotonic;
 
-use crate::child::{Birth, FATAL, Order};
-use crate::limits::{Plan, Spare, When};
+use crate::limits::{Plan, When};
 use crate::policy::{Counts, Decision, Policy, Remark};
 use crate::settings::MpmSettings;
 use crate::{About, Generation, Hooks, Listeners, Restart};
@@ -153,6 +154,7 @@ impl Supervisor<'_> {
                 self.maintain();
                 self.hooks.tick();
             }
+            self.recycle();
         }
     }
 
@@ -167,11 +169,12 @@ impl Supervisor<'_> {
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Waits for a signal, and remembers what it asks for.
+    /// Waits for a signal, or for the bell of a child, and remembers what is asked for.
     fn wait(&mut self, most: Duration) {
-        if let Err(error) = readable(&self.signals, Some(most)) {
+        if let Err(error) = any_readable([self.signals.as_fd(), self.board.bell().as_fd()], most) {
             seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
+        self.board.bell().hush();
         while let Ok(Some(signal)) = self.signals.read() {
             let asked = match signal {
                 Signal::TERM | Signal::INT | Signal::QUIT => Asked::Stop,
@@ -207,154 +210,10 @@ impl Supervisor<'_> {
             .send(&format!("READY=1\nSTATUS=Serving with {name}, {} to {} children", plan.start, plan.children));
     }
 
-    // ---- children ----
-
-    /// Starts the children that are owed, as far as there is room and nothing holds it back.
-    fn spawn_owed(&mut self) {
-        while self.owed > 0 && self.room() > 0 && monotonic() >= self.backoff.until() {
-            self.owed -= 1;
-            if !self.spawn() {
-                return;
-            }
-        }
-    }
-
-    /// How many children more there may be. Children of earlier generations count, as their requests use the machine too;
-    /// but a new generation has at least one child, however long the old ones take.
-    fn room(&self) -> usize {
-        let current = self.family.current(self.number);
-        match self.plan.spare {
-            Spare::Fixed => self.plan.children.saturating_sub(current),
-            Spare::Between(..) if current == 0 => 1,
-            Spare::Between(..) => self.plan.children.saturating_sub(self.family.len()),
-        }
-    }
-
-    fn spawn(&mut self) -> bool {
-        let Some(slot) = self.board.free_slot() else {
-            // Only children that finish can have taken so many. The oldest has had the longest time.
-            if let Some(oldest) = self.family.oldest_leaving() {
-                let text = "no slot is free for a new child: the oldest one that is finishing is ended";
-                seam::log!(self.module(), Warn, "{text} (pid {oldest})");
-                let _ = oldest.kill(Signal::TERM);
-            }
-            self.owed += 1;
-            self.backoff.hold(monotonic(), TICK);
-            return false;
-        };
-        self.board.claim(slot, self.number, self.plan.workers);
-        match fork() {
-            Ok(Fork::Parent(pid)) => {
-                self.board.set_pid(slot, pid);
-                self.family.add(slot, pid, self.number);
-                true
-            }
-            // Nothing of the parent may run in the child after this, not even while unwinding.
-            Ok(Fork::Child) => exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot))).unwrap_or(FATAL)),
-            Err(error) => {
-                self.board.retire(slot, None);
-                let text = self.generation.mpm.0.words().cannot_fork;
-                seam::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
-                self.owed += 1;
-                self.backoff.failed(monotonic());
-                false
-            }
-        }
-    }
-
-    /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
-    fn become_child(&mut self, slot: usize) -> i32 {
-        self.notifier = Notifier::default();
-        match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
-            Ok(orders) => self.signals = orders,
-            Err(error) => {
-                seam::log!(self.module(), Emerg, "{}: a child cannot read signals", sys::describe(&error));
-                return FATAL;
-            }
-        }
-        self.birth(slot).live()
-    }
-
-    /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
-    /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
-    fn birth(&mut self, slot: usize) -> Birth {
-        let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
-        Birth {
-            mpm: self.generation.mpm.0,
-            service: self.generation.service.clone(),
-            plan: self.plan,
-            listeners: std::mem::take(&mut self.listeners),
-            board: self.board,
-            slot,
-            orders: self.signals.clone(),
-            identity: self.generation.identity.take(),
-            core_dump_directory,
-            parent: (!self.about.one_process).then(|| (self.pid, std::mem::take(&mut self.about.program))),
-        }
-    }
-
-    /// Takes leave of all who ended, and owes a replacement for those who were not asked to. `false`: the server cannot
-    /// start, as its first children cannot.
-    fn reap(&mut self) -> bool {
-        loop {
-            let reaped = match reap(None) {
-                Ok(Some(reaped)) => reaped,
-                Ok(None) => return true,
-                Err(error) => {
-                    seam::log!(self.module(), Alert, "{}: waiting for children", sys::describe(&error));
-                    return true;
-                }
-            };
-            let Some(member) = self.family.remove(reaped.pid) else {
-                self.hooks.ended(&reaped);
-                continue;
-            };
-            self.board.retire(member.slot, Some(&reaped));
-            let failed = self.report(reaped.pid, reaped.status, member.leaving);
-            if reaped.status == Status::Exited(FATAL) && !self.proven && !member.leaving {
-                let text = "returned a Fatal error...";
-                let (pid, server) = (reaped.pid, &self.about.program);
-                seam::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
-                return false;
-            }
-            if !member.leaving {
-                self.owed += 1;
-                if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
-                    let text = "children die as soon as they start; the next one starts in";
-                    seam::log!(self.module(), Error, "{text} {} s", delay.as_secs());
-                }
-            }
-        }
-    }
-
-    /// Logs how a child ended, where that is worth a line. Returns whether it was a failure.
-    fn report(&self, pid: Pid, status: Status, leaving: bool) -> bool {
-        match status {
-            Status::Exited(0) => false,
-            Status::Exited(status) => {
-                seam::log!("core", Warn, "child pid {pid} exit status {status}");
-                true
-            }
-            Status::Signaled { signal: Signal::TERM | Signal::KILL, .. } if leaving => false,
-            Status::Signaled { signal, core } => {
-                let text = format!("{} ({})", signal.description(), signal.number());
-                let directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get();
-                match directory.filter(|_| core) {
-                    Some(directory) => {
-                        let dump = format!("possible coredump in {directory}");
-                        seam::log!("core", Notice, "AH00051: child pid {pid} exit signal {text}, {dump}");
-                    }
-                    None => seam::log!("core", Notice, "AH00052: child pid {pid} exit signal {text}"),
-                }
-                true
-            }
-        }
-    }
-
     // ---- once a second ----
 
     fn maintain(&mut self) {
-        self.replace_recycled();
+        self.weigh();
         let counts = self.counts();
         self.proven = self.proven || self.family.any(|member| self.board.is_running(member.slot));
         if self.owed > 0 || monotonic() < self.backoff.until() {
@@ -392,24 +251,6 @@ impl Supervisor<'_> {
                 seam::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));
             }
             _ => {}
-        }
-    }
-
-    /// A child that has accepted its `MaxConnectionsPerChild` wants to leave; it goes on accepting until its replacement
-    /// is there.
-    fn replace_recycled(&mut self) {
-        let recycled: Vec<usize> = self
-            .family
-            .staying(self.number)
-            .map(|member| member.slot)
-            .filter(|slot| self.board.is_quiescing(*slot))
-            .collect();
-        for slot in recycled {
-            if let Some(pid) = self.family.leaves(slot) {
-                self.owed += 1;
-                self.spawn_owed();
-                let _ = pid.kill(Signal::USR1);
-            }
         }
     }
 

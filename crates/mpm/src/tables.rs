@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conf::values::{atoi, number};
+use conf::values::{atoi, number, size};
 use conf::{Allowed, Args, Cmd, Directive, Face, Level, Outcome, Setting};
 
 use crate::settings::{Listen, MpmSettings, host_and_port};
@@ -96,7 +96,7 @@ static PERCORE_ROWS: [Directive; 18] = [
     GRACEFUL,
 ];
 
-static CORE_ROWS: [Directive; 7] = [
+static CORE_ROWS: [Directive; 9] = [
     SCOREBOARD_FILE,
     PID_FILE,
     max_connections(
@@ -107,6 +107,8 @@ static CORE_ROWS: [Directive; 7] = [
     CORE_DUMP_DIRECTORY,
     MAX_MEM_FREE,
     THREAD_STACK_SIZE,
+    MAX_REQUESTS_SERVED,
+    MAX_MEMORY_GROWTH,
 ];
 
 const MAX_THREADS: &str = "Maximum number of threads alive at the same time";
@@ -305,6 +307,28 @@ const THREAD_STACK_SIZE: Directive = row(
     Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.thread_stack_size, word)),
     "",
     "Size in bytes of stack used by threads handling client connections",
+);
+
+/// Tsubame's own: Apache's MaxRequestsPerChild counts connections.
+const MAX_REQUESTS_SERVED: Directive = row(
+    "MaxRequestsServedPerChild",
+    Args::Take1(|cmd, word| match number(word).and_then(|count| u64::try_from(count).ok()) {
+        Some(count) => cmd.server_set(|s: &mut MpmSettings| &mut s.max_requests_served, count),
+        None => Err(format!("MaxRequestsServedPerChild: '{word}' is no number of requests; 0 is without end")),
+    }),
+    "0",
+    "Number of requests that a child answers before another one takes its place",
+);
+
+/// Tsubame's own.
+const MAX_MEMORY_GROWTH: Directive = row(
+    "MaxMemoryGrowthPerChild",
+    Args::Take1(|cmd, word| match size(word) {
+        Some(bytes) => cmd.server_set(|s: &mut MpmSettings| &mut s.max_memory_growth, bytes),
+        None => Err(format!("MaxMemoryGrowthPerChild: '{word}' is no size, such as 64M; 0 is without end")),
+    }),
+    "0",
+    "Memory that a child takes on before another one takes its place, in bytes or with K, M or G",
 );
 
 fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod lifetime;
 pub mod log;
 pub mod scoreboard;
 mod stage;
 
 pub use accept::AcceptFilters;
+pub use lifetime::BumpyLife;
 pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining};

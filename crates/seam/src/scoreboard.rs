@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
+use sys::bell::Bell;
 use sys::process::{Pid, Reaped};
 use sys::shm::Shared;
 
@@ -123,9 +124,20 @@ impl Gauge {
     }
 }
 
+/// What a child has done when the parent is to look at it; 0: whatever it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests answered.
+    pub requests: u64,
+}
+
 /// The memory itself. Made by the parent before it forks; every child has it.
 #[derive(Debug)]
 pub struct Board {
+    /// Rung by children that have begun to accept or have reached their quota.
+    bell: Bell,
     header: Shared<[AtomicU64; row::HEADER]>,
     processes: Shared<[AtomicU64; row::PROCESS]>,
     workers: Shared<[AtomicU64; row::WORKER]>,
@@ -151,8 +163,13 @@ impl Board {
     fn new(processes: usize, workers: usize) -> io::Result<Board> {
         let rows = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
         let header = Shared::new(1)?;
-        let board =
-            Board { header, processes: Shared::new(processes)?, workers: Shared::new(rows)?, per_process: workers };
+        let board = Board {
+            bell: Bell::new()?,
+            header,
+            processes: Shared::new(processes)?,
+            workers: Shared::new(rows)?,
+            per_process: workers,
+        };
         board.header().store(Header::Started, now());
         board.header().store(Header::Restarted, now());
         Ok(board)
@@ -196,6 +213,7 @@ impl Board {
         process.store(Field::OwnAccesses, 0);
         process.store(Field::OwnBytes, 0);
         process.store(Field::Accepted, 0);
+        self.set_quota(slot, Quota::default());
         for field in row::CPU.into_iter().chain(row::GAUGES) {
             process.store(field, 0);
         }
@@ -207,6 +225,18 @@ impl Board {
         }
         self.header().0[Header::Used as usize].fetch_max(slot as u64 + 1, Relaxed);
         process.set_life(Life::Starting);
+    }
+
+    /// When the child about to be forked into a slot rings for the parent. For the parent.
+    pub fn set_quota(&self, slot: usize, quota: Quota) {
+        let process = self.process(slot);
+        process.store(Field::QuotaConnections, quota.connections);
+        process.store(Field::QuotaRequests, quota.requests);
+    }
+
+    /// Rung where a row says what the parent should know at once.
+    pub fn bell(&self) -> &Bell {
+        &self.bell
     }
 
     /// How many slots were ever used: the others need not be looked at.
@@ -229,11 +259,6 @@ impl Board {
         self.life(slot) == Life::Running
     }
 
-    /// Whether the child in a slot leaves, or wants to.
-    pub fn is_quiescing(&self, slot: usize) -> bool {
-        self.life(slot) == Life::Quiescing
-    }
-
     /// A child that will accept no more: of the parent when it says so, of the child when it knows.
     pub fn set_quiescing(&self, slot: usize) {
         self.process(slot).set_life(Life::Quiescing);
@@ -242,6 +267,16 @@ impl Board {
     /// How many connections the child in a slot has open.
     pub fn connections(&self, slot: usize) -> u64 {
         self.process(slot).load(Field::Connections)
+    }
+
+    /// How many connections the child in a slot has accepted.
+    pub fn accepted(&self, slot: usize) -> u64 {
+        self.process(slot).load(Field::Accepted)
+    }
+
+    /// How many requests the child in a slot has answered.
+    pub fn answered(&self, slot: usize) -> u64 {
+        self.process(slot).load(Field::OwnAccesses)
     }
 
     /// How many workers of the child in a slot serve nobody; all of them while it starts.

@@ -6,6 +6,7 @@
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod affinity;
+pub mod bell;
 pub mod cred;
 pub mod file;
 pub mod notify;

@@ -70,6 +70,15 @@ pub fn readable(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
     wait_for(fd, PollFlags::IN, timeout)
 }
 
+/// Waits until any of these can be read; ends early where a signal interrupts.
+pub fn any_readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Duration) -> io::Result<()> {
+    let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    match poll(&mut fds, timespec(Some(timeout)).as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Waits until one descriptor can be written to; `false` when `timeout` passed before.
 pub fn writable(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
     wait_for(fd, PollFlags::OUT, timeout)

@@ -94,6 +94,17 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
+/// How much memory of its own a process has resident, in bytes: heap and stacks, but neither files nor what is shared.
+/// What it still has in common with the process it was forked from counts (`RssAnon` in proc(5)).
+pub fn anonymous_memory(pid: Pid) -> io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm"))?;
+    let mut pages = text.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok()).skip(1);
+    let (Some(resident), Some(shared)) = (pages.next(), pages.next()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    Ok(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

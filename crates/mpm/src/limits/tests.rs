@@ -292,7 +292,8 @@ fn what_will_run() {
         assert_eq!((plan.children, plan.workers, plan.start, plan.spare), (children, workers, start, spare), "{lines}");
     }
     let plan = percore(&slots("MaxConnectionsPerChild 7"), 3, 64);
-    assert_eq!((plan.children, plan.start, plan.spare, plan.max_connections), (3, 3, Spare::Fixed, 7));
+    assert_eq!((plan.children, plan.start, plan.spare), (3, 3, Spare::Fixed));
+    assert_eq!(plan.recycling.connections, Some(Range { least: 6, most: 7 }));
 }
 
 /// What Apache changes without a word.

@@ -47,6 +47,10 @@ pub(super) enum Field {
     Closing,
     /// Connections this child has accepted.
     Accepted,
+    /// After how many of them it rings for the parent; 0: never.
+    QuotaConnections,
+    /// After how many requests of its own.
+    QuotaRequests,
     /// Requests over the life of the server.
     Accesses,
     Bytes,
@@ -120,8 +124,9 @@ impl ProcessRow<'_> {
     pub(super) fn store(&self, field: Field, value: u64) {
         self.0[field as usize].store(value, Relaxed);
     }
-    pub(super) fn add(&self, field: Field, value: u64) {
-        self.0[field as usize].fetch_add(value, Relaxed);
+    /// Adds; returns what it is now.
+    pub(super) fn add(&self, field: Field, value: u64) -> u64 {
+        self.0[field as usize].fetch_add(value, Relaxed).wrapping_add(value)
     }
     pub(super) fn sub(&self, field: Field, value: u64) {
         self.0[field as usize].fetch_sub(value, Relaxed);

@@ -72,6 +72,7 @@ impl Workers {
         if board.life(process) == Life::Starting {
             row.set_life(Life::Running);
         }
+        board.bell.ring();
         Arc::new(Workers::of(board, process, 0, count, rows))
     }
 
@@ -149,11 +150,19 @@ impl Workers {
         self.board.process(self.process).load(gauge.field())
     }
 
-    /// Counts an accepted connection; returns how many this child has accepted. For the MPM.
-    pub fn accepted(&self) -> u64 {
+    /// Counts an accepted connection. `true`: with it the child has reached its quota, and the parent hears of it. For the
+    /// MPM.
+    pub fn accepted(&self) -> bool {
         let row = self.board.process(self.process);
-        row.add(Field::Accepted, 1);
-        row.load(Field::Accepted)
+        self.reaches(row.add(Field::Accepted, 1), row.load(Field::QuotaConnections))
+    }
+
+    fn reaches(&self, count: u64, quota: u64) -> bool {
+        let reached = count == quota;
+        if reached {
+            self.board.bell.ring();
+        }
+        reached
     }
 
     /// Whether any request of these rows is being answered or logged.
@@ -187,15 +196,12 @@ impl Workers {
 
     fn count(&self, bytes: u64, took: u64) {
         let row = self.board.process(self.process);
-        for (field, value) in [
-            (Field::Accesses, 1),
-            (Field::OwnAccesses, 1),
-            (Field::Bytes, bytes),
-            (Field::OwnBytes, bytes),
-            (Field::Duration, took),
-        ] {
+        for (field, value) in
+            [(Field::Accesses, 1), (Field::Bytes, bytes), (Field::OwnBytes, bytes), (Field::Duration, took)]
+        {
             row.add(field, value);
         }
+        self.reaches(row.add(Field::OwnAccesses, 1), row.load(Field::QuotaRequests));
     }
 
     /// Looks at the CPU time once a second at most: the call costs as much as a small request.

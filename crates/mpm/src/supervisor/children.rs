@@ -1,0 +1,162 @@
+//! How children begin and end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use sys::notify::Notifier;
+use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
+use sys::signal::{Signal, SignalFd, unblock};
+use sys::time::monotonic;
+
+use super::family::Standing;
+use super::{Supervisor, TICK};
+use crate::child::{Birth, FATAL, Order};
+use crate::limits::Spare;
+use crate::settings::MpmSettings;
+
+impl Supervisor<'_> {
+    /// Starts the children that are owed, as far as there is room and nothing holds it back.
+    pub(super) fn spawn_owed(&mut self) {
+        while self.owed > 0 && self.room() > 0 && monotonic() >= self.backoff.until() {
+            if self.spawn().is_none() {
+                return;
+            }
+            self.owed -= 1;
+        }
+    }
+
+    /// How many children more there may be. Children of earlier generations count, as their requests use the machine too;
+    /// but a new generation has at least one child, however long the old ones take, and a child that is replaced counts only
+    /// as its successor.
+    pub(super) fn room(&self) -> usize {
+        let current = self.family.current(self.number);
+        match self.plan.spare {
+            Spare::Fixed => self.plan.children.saturating_sub(current),
+            Spare::Between(..) if current == 0 => 1,
+            Spare::Between(..) => self.plan.children.saturating_sub(self.family.len() - self.family.replaced()),
+        }
+    }
+
+    /// Starts a child; returns its slot. What went wrong is logged, and how long not to try again is noted.
+    pub(super) fn spawn(&mut self) -> Option<usize> {
+        let Some(slot) = self.board.free_slot() else {
+            // Only children that finish can have taken so many. The oldest has had the longest time.
+            if let Some(oldest) = self.family.oldest_leaving() {
+                let text = "no slot is free for a new child: the oldest one that is finishing is ended";
+                seam::log!(self.module(), Warn, "{text} (pid {oldest})");
+                let _ = oldest.kill(Signal::TERM);
+            }
+            self.backoff.hold(monotonic(), TICK);
+            return None;
+        };
+        self.board.claim(slot, self.number, self.plan.workers);
+        let lifetime = self.lifetime();
+        self.board.set_quota(slot, lifetime.quota());
+        match fork() {
+            Ok(Fork::Parent(pid)) => {
+                self.board.set_pid(slot, pid);
+                self.family.add(slot, pid, self.number, lifetime);
+                Some(slot)
+            }
+            // Nothing of the parent may run in the child after this, not even while unwinding.
+            Ok(Fork::Child) => exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot))).unwrap_or(FATAL)),
+            Err(error) => {
+                self.board.retire(slot, None);
+                let text = self.generation.mpm.0.words().cannot_fork;
+                seam::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
+                self.backoff.failed(monotonic());
+                None
+            }
+        }
+    }
+
+    /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
+    pub(super) fn become_child(&mut self, slot: usize) -> i32 {
+        self.notifier = Notifier::default();
+        match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
+            Ok(orders) => self.signals = orders,
+            Err(error) => {
+                seam::log!(self.module(), Emerg, "{}: a child cannot read signals", sys::describe(&error));
+                return FATAL;
+            }
+        }
+        self.birth(slot).live()
+    }
+
+    /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
+    /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
+    fn birth(&mut self, slot: usize) -> Birth {
+        let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
+        Birth {
+            mpm: self.generation.mpm.0,
+            service: self.generation.service.clone(),
+            plan: self.plan,
+            listeners: std::mem::take(&mut self.listeners),
+            board: self.board,
+            slot,
+            orders: self.signals.clone(),
+            identity: self.generation.identity.take(),
+            core_dump_directory,
+            parent: (!self.about.one_process).then(|| (self.pid, std::mem::take(&mut self.about.program))),
+        }
+    }
+
+    /// Takes leave of all who ended, and owes a replacement for those who have none and were not asked to. `false`: the
+    /// server cannot start, as its first children cannot.
+    pub(super) fn reap(&mut self) -> bool {
+        loop {
+            let reaped = match reap(None) {
+                Ok(Some(reaped)) => reaped,
+                Ok(None) => return true,
+                Err(error) => {
+                    seam::log!(self.module(), Alert, "{}: waiting for children", sys::describe(&error));
+                    return true;
+                }
+            };
+            let Some(member) = self.family.remove(reaped.pid) else {
+                self.hooks.ended(&reaped);
+                continue;
+            };
+            self.board.retire(member.slot, Some(&reaped));
+            let leaving = member.is_leaving();
+            let failed = self.report(reaped.pid, reaped.status, leaving);
+            if reaped.status == Status::Exited(FATAL) && !self.proven && !leaving {
+                let text = "returned a Fatal error...";
+                let (pid, server) = (reaped.pid, &self.about.program);
+                seam::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
+                return false;
+            }
+            if !leaving {
+                self.owed +=
+                    usize::from(member.standing == Standing::Serves && !self.family.lost_successor(member.slot));
+                if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
+                    let text = "children die as soon as they start; the next one starts in";
+                    seam::log!(self.module(), Error, "{text} {} s", delay.as_secs());
+                }
+            }
+        }
+    }
+
+    /// Logs how a child ended, where that is worth a line. Returns whether it was a failure.
+    fn report(&self, pid: Pid, status: Status, leaving: bool) -> bool {
+        match status {
+            Status::Exited(0) => false,
+            Status::Exited(status) => {
+                seam::log!("core", Warn, "child pid {pid} exit status {status}");
+                true
+            }
+            Status::Signaled { signal: Signal::TERM | Signal::KILL, .. } if leaving => false,
+            Status::Signaled { signal, core } => {
+                let text = format!("{} ({})", signal.description(), signal.number());
+                let directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get();
+                match directory.filter(|_| core) {
+                    Some(directory) => {
+                        let dump = format!("possible coredump in {directory}");
+                        seam::log!("core", Notice, "AH00051: child pid {pid} exit signal {text}, {dump}");
+                    }
+                    None => seam::log!("core", Notice, "AH00052: child pid {pid} exit signal {text}"),
+                }
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Children that have done enough are replaced.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use sys::process::{Pid, anonymous_memory};
+use sys::signal::Signal;
+use sys::time::monotonic;
+
+use super::Supervisor;
+use super::family::{Lifetime, Member};
+use crate::recycle::{self, Each, Reason};
+
+impl Supervisor<'_> {
+    /// Of the child that is started next: its own limits.
+    pub(super) fn lifetime(&self) -> Lifetime {
+        // Each of these hashes with keys of its own.
+        let limits = recycle::draw(self.plan.recycling, || RandomState::new().hash_one(()));
+        // A forked child begins with the memory of its parent.
+        let born_with = limits.memory.and_then(|_| anonymous_memory(Pid::own()).ok());
+        Lifetime { limits, born_with: born_with.unwrap_or(0), growth: 0 }
+    }
+
+    /// Looks how much memory the children have taken on, where that is limited. Once a second.
+    pub(super) fn weigh(&mut self) {
+        if self.plan.recycling.memory.is_some() {
+            for member in self.family.iter_mut() {
+                // One that is gone is reaped in a moment.
+                if let Ok(now) = anonymous_memory(member.pid) {
+                    member.lifetime.growth = now.saturating_sub(member.lifetime.born_with);
+                }
+            }
+        }
+    }
+
+    /// Tells those to leave whose successors accept, and starts successors for those that have reached a limit, as far as
+    /// it is their turn: the oldest first.
+    pub(super) fn recycle(&mut self) {
+        if !recycle::is_configured(self.plan.recycling) {
+            return;
+        }
+        for old in self.family.succeeded(|successor| self.board.is_running(successor)) {
+            self.board.set_quiescing(old.slot);
+            let _ = old.pid.kill(Signal::USR1);
+        }
+        let turns = recycle::turns(self.family.current(self.number), self.family.replaced());
+        if turns == 0 {
+            return;
+        }
+        let staying = self.family.staying(self.number);
+        let mut due: Vec<(Member, Reason)> =
+            staying.filter_map(|member| Some((*member, self.reason(member)?))).collect();
+        due.sort_by_key(|(member, _)| member.born);
+        for (old, reason) in due.into_iter().take(turns) {
+            if monotonic() < self.backoff.until() {
+                return;
+            }
+            let Some(successor) = self.spawn() else { return };
+            self.family.succeed(old.slot, successor);
+            let next = self.family.pid(successor);
+            let next = next.map_or_else(String::new, |next| format!("child {next} takes its place"));
+            seam::log!(self.module(), Info, "child {} {reason}: {next}", old.pid);
+        }
+    }
+
+    fn reason(&self, member: &Member) -> Option<Reason> {
+        let spent = Each {
+            connections: self.board.accepted(member.slot),
+            requests: self.board.answered(member.slot),
+            memory: member.lifetime.growth,
+        };
+        recycle::reached(member.lifetime.limits, spent)
+    }
+}
