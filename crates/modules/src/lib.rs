@@ -35,6 +35,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authz_groupfile::MODULE,
     &aaa::mod_authz_host::MODULE,
     &aaa::mod_authz_user::MODULE,
+    &arch::mod_bumpy_life::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_reqtimeout::MODULE,

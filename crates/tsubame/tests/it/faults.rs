@@ -1,14 +1,12 @@
 //! What a server survives: restarts, killed children, no descriptors, a full disk.
 
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use sys::process::Pid;
 use sys::signal::Signal;
 
+use crate::load::Load;
 use crate::mpm::under_every_mpm;
 use crate::server::{Server, Start};
 use crate::site::Site;
@@ -17,75 +15,6 @@ use crate::wire::Client;
 
 fn site() -> Site {
     Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")])
-}
-
-/// Clients that ask as fast as they can, over connections that are kept.
-struct Load {
-    end: Arc<AtomicBool>,
-    answered: Arc<AtomicUsize>,
-    failures: Arc<Mutex<Vec<String>>>,
-    clients: Vec<JoinHandle<()>>,
-}
-
-impl Load {
-    fn start(address: SocketAddr, clients: usize) -> Load {
-        let (end, answered, failures) =
-            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let client = || {
-            let (end, answered, failures) = (end.clone(), answered.clone(), failures.clone());
-            move || {
-                while !end.load(Ordering::Relaxed) {
-                    if let Err(why) = converse(address, &end, &answered) {
-                        failures.lock().expect("failures").push(why);
-                    }
-                }
-            }
-        };
-        let clients = (0..clients).map(|_| std::thread::spawn(client())).collect();
-        Load { end, answered, failures, clients }
-    }
-
-    fn answered(&self) -> usize {
-        self.answered.load(Ordering::Relaxed)
-    }
-
-    /// Waits for so many more answers.
-    fn goes_on(&self, count: usize) {
-        let goal = self.answered() + count;
-        until("answers", || (self.answered() >= goal).then_some(()));
-    }
-
-    /// Ends it; returns what failed.
-    fn end(self) -> Vec<String> {
-        self.end.store(true, Ordering::Relaxed);
-        self.clients.into_iter().for_each(|client| client.join().expect("client"));
-        std::mem::take(&mut *self.failures.lock().expect("failures"))
-    }
-}
-
-/// Requests over one connection until the server ends it. An end between two requests is not a failure: HTTP allows it
-/// at any time, and a request on it that got no byte of an answer may be sent again (RFC 9112 section 9.5).
-fn converse(address: SocketAddr, end: &AtomicBool, answered: &AtomicUsize) -> Result<(), String> {
-    let stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
-    let mut client = Client::over(stream);
-    let mut served = 0;
-    while !end.load(Ordering::Relaxed) {
-        client.send(crate::wire::get("/a.txt"));
-        let response = match client.try_response_to("GET") {
-            Ok(response) => response,
-            Err(why) if served > 0 && why.ends_with("after \"\"") => return Ok(()),
-            Err(why) => return Err(format!("request {served} on its connection: {why}")),
-        };
-        if (response.status, response.text().as_str()) != (200, "0123456789") {
-            return Err(format!("{response:?}"));
-        }
-        answered.fetch_add(1, Ordering::Relaxed);
-        served += 1;
-        if response.closes() {
-            return Ok(());
-        }
-    }
-    Ok(())
 }
 
 /// How many graceful restarts: a few, or with `TSUBAME_LONG` one every second for 30 seconds.
@@ -109,17 +38,6 @@ under_every_mpm! {
             std::thread::park_timeout(between);
         }
         load.goes_on(200);
-        assert_eq!(load.end(), Vec::<String>::new());
-    }
-
-    /// Children that end after a few connections, as `MaxConnectionsPerChild` wants, take nobody's request with them.
-    fn recycled_children_lose_no_request(mpm: Mpm) {
-        let site = site();
-        let server = Server::start(mpm, &site, "MaxConnectionsPerChild 5\nMaxKeepAliveRequests 3");
-        let before = server.children();
-        let load = Load::start(server.address(), 4);
-        load.goes_on(if mpm.is_one_connection_a_process() { 200 } else { 1000 });
-        until("other children", || before.is_disjoint(&server.children()).then_some(()));
         assert_eq!(load.end(), Vec::<String>::new());
     }
 

@@ -1,0 +1,61 @@
+//! Children that do not all end at the same time: each draws from a range how many connections it accepts in its life.
+//!
+//! A module of its own beside Apache's (`mod_bumpy_life.c`). The children obey [`BumpyLife`]; what happens at the limit is
+//! written where children are replaced.
+
+use conf::directive::Args::Take1;
+use conf::values::number;
+use conf::{Allowed, Cmd, Directive, Error, Face, Outcome, Setting, World};
+use seam::BumpyLife;
+use server::{Draft, Hook, Module};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "bumpy_life_module", source: "mod_bumpy_life.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Check(check)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("MaxRequestsPerChildMin", Allowed::GLOBAL, Take1(|c, v| set(c, v, |s| &mut s.min)), "", "The smallest number of connections after which a child is replaced"),
+    row("MaxRequestsPerChildMax", Allowed::GLOBAL, Take1(|c, v| set(c, v, |s| &mut s.max)), "", "The number of connections that every child stays below, where it is larger than the smallest"),
+];
+
+fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting<u64>) -> Outcome {
+    match number(value).and_then(|count| u64::try_from(count).ok()) {
+        Some(count @ 1..) => cmd.server_set(field, count),
+        _ => Err(format!("{}: '{value}' is no number of connections above 0", cmd.row.name)),
+    }
+}
+
+/// What only both lines together can get wrong.
+fn check(draft: &mut Draft, _: &mut World) -> Result<(), Error> {
+    let conf = draft.main.get::<BumpyLife>();
+    match (conf.min.get(), conf.max.get()) {
+        (Some(min), Some(max)) if max < min => Err(Error {
+            phase: conf::error::Phase::Apply,
+            message: format!("MaxRequestsPerChildMax {max} is less than MaxRequestsPerChildMin {min}"),
+            origin: conf.max.origin().cloned(),
+            hint: None,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_and_places() {
+        crate::testing::check(&[
+            ("MaxRequestsPerChildMin 150\nMaxRequestsPerChildMax 200", ""),
+            ("MaxRequestsPerChildMin 0", "MaxRequestsPerChildMin: '0' is no number of connections above 0"),
+            ("MaxRequestsPerChildMax many", "MaxRequestsPerChildMax: 'many' is no number of connections above 0"),
+            (
+                "<Location />\nMaxRequestsPerChildMin 1\n</Location>",
+                "MaxRequestsPerChildMin not allowed in <Location> context",
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Children that have done enough are replaced, and nobody notices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::load::Load;
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+
+/// Twenty children where their number can be chosen, all of them from the start, and the messages about them.
+fn lines(mpm: Mpm, limit: &str) -> String {
+    let number = match mpm {
+        Mpm::Percore => "",
+        Mpm::Prefork => "StartServers 20\nMinSpareServers 1\nMaxSpareServers 20\nMaxRequestWorkers 20",
+        Mpm::Worker | Mpm::Event => {
+            "ServerLimit 20\nStartServers 20\nThreadsPerChild 2\nMinSpareThreads 1\nMaxSpareThreads 60\nMaxRequestWorkers 40"
+        }
+    };
+    format!("LogLevel warn mpm_{mpm}_module:info\n{number}\nMaxKeepAliveRequests 3\n{limit}")
+}
+
+fn site() -> Site {
+    Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")])
+}
+
+/// The numbers around the words of a message: what a child has done, and its limit.
+fn messages(log: &str, words: &str) -> Vec<(u64, u64)> {
+    let number = |text: &str| text.split_whitespace().find_map(|word| word.trim_matches([',', ':']).parse().ok());
+    let parts = log.lines().filter_map(|line| line.split_once(words));
+    parts
+        .map(|(_, rest)| rest.split_once("its limit is").expect("both numbers"))
+        .map(|(spent, limit)| (number(spent).expect("a count"), number(limit).expect("a limit")))
+        .collect()
+}
+
+/// Under load with such a limit every child is replaced without a failure, one in ten at a time. Returns what children had
+/// done when it was their turn, and their limits.
+fn replaced_under_load(mpm: Mpm, limit: &str, words: &str) -> Vec<(u64, u64)> {
+    let site = site();
+    let server = Server::start(mpm, &site, &lines(mpm, limit));
+    server.allow("takes its place");
+    let before = until("all children", || {
+        let children = server.children();
+        (mpm == Mpm::Percore || children.len() >= 20).then_some(children)
+    });
+    let most = before.len() + (before.len() / 10).max(1);
+    let load = Load::start(server.address(), 4);
+    let mut crowd = 0;
+    until("other children", || {
+        let now = server.children();
+        crowd = crowd.max(now.len());
+        before.is_disjoint(&now).then_some(())
+    });
+    assert_eq!(load.end(), Vec::<String>::new());
+    assert!(crowd <= most, "{crowd} children, of which there are to be {most} at most");
+    messages(&server.log(), words)
+}
+
+/// All limits are within the range and were reached, and there are several.
+fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
+    assert!(reached.iter().all(|(spent, limit)| spent >= limit && (least..=most).contains(limit)), "{reached:?}");
+    let limits: BTreeSet<u64> = reached.iter().map(|(_, limit)| *limit).collect();
+    assert!(limits.len() > 1, "{reached:?}");
+}
+
+under_every_mpm! {
+    /// By connections, with a limit that Apache knows.
+    fn by_connections(mpm: Mpm) {
+        are_spread(&replaced_under_load(mpm, "MaxConnectionsPerChild 40", "has accepted "), 30, 40);
+    }
+
+    /// By connections, from a range.
+    fn by_bumpy_life(mpm: Mpm) {
+        let limit = "MaxRequestsPerChildMin 20\nMaxRequestsPerChildMax 40";
+        are_spread(&replaced_under_load(mpm, limit, "has accepted "), 20, 39);
+    }
+
+    /// By requests.
+    fn by_requests_served(mpm: Mpm) {
+        are_spread(&replaced_under_load(mpm, "MaxRequestsServedPerChild 80", "has served "), 60, 80);
+    }
+
+    /// By memory: whoever serves anything takes some on.
+    fn by_memory_growth(mpm: Mpm) {
+        are_spread(&replaced_under_load(mpm, "MaxMemoryGrowthPerChild 64K", "has grown by "), 48, 64);
+    }
+
+    /// A child that nobody else stands in for accepts as many connections as it should, and another one those that follow.
+    fn one_child_after_the_other(mpm: Mpm) {
+        let site = site();
+        let alone = "<IfModule !percore.c>\nStartServers 1\nMaxRequestWorkers 1\n<IfModule !prefork.c>\nThreadsPerChild 1\n\
+                     </IfModule>\n</IfModule>\nCustomLog logs/access_log %P\nMaxConnectionsPerChild 3";
+        let server = Server::start(mpm, &site, alone);
+        let connections = 30;
+        for _ in 0..connections {
+            assert_eq!(server.client().request("GET / HTTP/1.0\r\nConnection: close\r\n\r\n").status, 200);
+        }
+        let log = until("the log", || Some(site.read("logs/access_log")).filter(|log| log.lines().count() == connections));
+        let mut served = BTreeMap::<&str, usize>::new();
+        log.lines().for_each(|child| *served.entry(child).or_default() += 1);
+        let mut counts: Vec<usize> = served.into_values().collect();
+        let children = server.children().len();
+        counts.sort_unstable();
+        // Those that still serve have not reached it; and on a busy machine a successor may be late.
+        assert!(counts[children..].iter().all(|count| *count >= 3), "{counts:?}");
+        assert!(counts.iter().filter(|count| **count == 3).count() > counts.len() / 2, "{counts:?}");
+    }
+}
