@@ -8,6 +8,9 @@ use std::thread::JoinHandle;
 use crate::wait::until;
 use crate::wire::{Client, get};
 
+/// What every page that is asked for has.
+pub const TEXT: &str = "0123456789";
+
 /// Clients that ask as fast as they can, over connections that are kept.
 pub struct Load {
     end: Arc<AtomicBool>,
@@ -17,14 +20,21 @@ pub struct Load {
 }
 
 impl Load {
+    /// They ask for `/a.txt`, which has this [`TEXT`].
     pub fn start(address: SocketAddr, clients: usize) -> Load {
+        Load::over(address, clients, &["/a.txt".to_string()])
+    }
+
+    /// They ask for these pages in turn, which all have this [`TEXT`].
+    pub fn over(address: SocketAddr, clients: usize, pages: &[String]) -> Load {
         let (end, answered, failures) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
         let client = || {
+            let pages = pages.to_vec();
             let (end, answered, failures) = (end.clone(), answered.clone(), failures.clone());
             move || {
                 while !end.load(Ordering::Relaxed) {
-                    if let Err(why) = converse(address, &end, &answered) {
+                    if let Err(why) = converse(address, &pages, &end, &answered) {
                         failures.lock().expect("failures").push(why);
                     }
                 }
@@ -54,18 +64,18 @@ impl Load {
 
 /// Requests over one connection until the server ends it. An end between two requests is not a failure: HTTP allows it
 /// at any time, and a request on it that got no byte of an answer may be sent again (RFC 9112 section 9.5).
-fn converse(address: SocketAddr, end: &AtomicBool, answered: &AtomicUsize) -> Result<(), String> {
+fn converse(address: SocketAddr, pages: &[String], end: &AtomicBool, answered: &AtomicUsize) -> Result<(), String> {
     let stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
     let mut client = Client::over(stream);
     let mut served = 0;
     while !end.load(Ordering::Relaxed) {
-        client.send(get("/a.txt"));
+        client.send(get(&pages[answered.load(Ordering::Relaxed) % pages.len()]));
         let response = match client.try_response_to("GET") {
             Ok(response) => response,
             Err(why) if served > 0 && why.ends_with("after \"\"") => return Ok(()),
             Err(why) => return Err(format!("request {served} on its connection: {why}")),
         };
-        if (response.status, response.text().as_str()) != (200, "0123456789") {
+        if (response.status, response.text().as_str()) != (200, TEXT) {
             return Err(format!("{response:?}"));
         }
         answered.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::load::Load;
+use crate::load::{Load, TEXT};
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::server::Server;
 use crate::site::Site;
@@ -20,8 +20,15 @@ fn lines(mpm: Mpm, limit: &str) -> String {
     format!("LogLevel warn mpm_{mpm}_module:info\n{number}\nMaxKeepAliveRequests 3\n{limit}")
 }
 
+/// Pages that a child remembers once it has sent them.
+fn pages() -> Vec<String> {
+    (0..PAGES).map(|number| format!("/{number}.txt")).collect()
+}
+
 fn site() -> Site {
-    Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")])
+    let site = Site::with([("index.html", "hello\n")]);
+    pages().iter().for_each(|page| drop(site.page(&page[1..], TEXT)));
+    site
 }
 
 /// The numbers around the words of a message: what a child has done, and its limit.
@@ -34,9 +41,9 @@ fn messages(log: &str, words: &str) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Under load with such a limit every child is replaced without a failure, one in ten at a time. Returns what children had
-/// done when it was their turn, and their limits.
-fn replaced_under_load(mpm: Mpm, limit: &str, words: &str) -> Vec<(u64, u64)> {
+/// Under load with such a limit children are replaced, at least so many, without a failure and one in ten at a time. Returns
+/// what they had done when it was their turn, and their limits.
+fn replaced_under_load(mpm: Mpm, limit: &str, words: &str, least: usize) -> Vec<(u64, u64)> {
     let site = site();
     let server = Server::start(mpm, &site, &lines(mpm, limit));
     server.allow("takes its place");
@@ -45,17 +52,24 @@ fn replaced_under_load(mpm: Mpm, limit: &str, words: &str) -> Vec<(u64, u64)> {
         (mpm == Mpm::Percore || children.len() >= 20).then_some(children)
     });
     let most = before.len() + (before.len() / 10).max(1);
-    let load = Load::start(server.address(), 4);
+    let load = Load::over(server.address(), 4, &pages());
     let mut crowd = 0;
     until("other children", || {
-        let now = server.children();
-        crowd = crowd.max(now.len());
-        before.is_disjoint(&now).then_some(())
+        crowd = crowd.max(server.children().len());
+        (messages(&server.log(), words).len() >= least).then_some(())
     });
+    assert!(before != server.children());
     assert_eq!(load.end(), Vec::<String>::new());
     assert!(crowd <= most, "{crowd} children, of which there are to be {most} at most");
     messages(&server.log(), words)
 }
+
+/// So many that what a child remembers of them is worth replacing it.
+const PAGES: usize = 500;
+/// So many that their limits cannot all be the same by chance.
+const MANY: usize = 12;
+/// Where children are looked at once a second, and several come from a larger range.
+const SOME: usize = 4;
 
 /// All limits are within the range and were reached, and there are several.
 fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
@@ -67,23 +81,23 @@ fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
 under_every_mpm! {
     /// By connections, with a limit that Apache knows.
     fn by_connections(mpm: Mpm) {
-        are_spread(&replaced_under_load(mpm, "MaxConnectionsPerChild 40", "has accepted "), 30, 40);
+        are_spread(&replaced_under_load(mpm, "MaxConnectionsPerChild 40", "has accepted ", MANY), 30, 40);
     }
 
     /// By connections, from a range.
     fn by_bumpy_life(mpm: Mpm) {
         let limit = "MaxRequestsPerChildMin 20\nMaxRequestsPerChildMax 40";
-        are_spread(&replaced_under_load(mpm, limit, "has accepted "), 20, 39);
+        are_spread(&replaced_under_load(mpm, limit, "has accepted ", MANY), 20, 39);
     }
 
     /// By requests.
     fn by_requests_served(mpm: Mpm) {
-        are_spread(&replaced_under_load(mpm, "MaxRequestsServedPerChild 80", "has served "), 60, 80);
+        are_spread(&replaced_under_load(mpm, "MaxRequestsServedPerChild 80", "has served ", MANY), 60, 80);
     }
 
-    /// By memory: whoever serves anything takes some on.
+    /// By memory.
     fn by_memory_growth(mpm: Mpm) {
-        are_spread(&replaced_under_load(mpm, "MaxMemoryGrowthPerChild 64K", "has grown by "), 48, 64);
+        are_spread(&replaced_under_load(mpm, "MaxMemoryGrowthPerChild 64K", "has grown by ", SOME), 48, 64);
     }
 
     /// A child that nobody else stands in for accepts as many connections as it should, and another one those that follow.
