@@ -37,6 +37,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authz_user::MODULE,
     &arch::mod_bumpy_life::MODULE,
     &filters::mod_deflate::MODULE,
+    &filters::mod_dialup::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_reqtimeout::MODULE,
     &generators::mod_autoindex::MODULE,

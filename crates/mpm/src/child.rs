@@ -101,6 +101,8 @@ pub(crate) struct Birth {
     pub(crate) identity: Option<Identity>,
     /// `CoreDumpDirectory`.
     pub(crate) core_dump_directory: Option<String>,
+    /// `MaxMemFree`, KiB.
+    pub(crate) max_mem_free: Option<i64>,
     /// The parent, and the name of the program; not in one-process mode, where nobody forked.
     pub(crate) parent: Option<(Pid, String)>,
 }
@@ -147,6 +149,11 @@ impl Birth {
             && !die_with(parent, Signal::TERM).map_err(explain("parent death signal"))?
         {
             return Err("the parent is gone".to_string());
+        }
+        if let Some(most) = self.max_mem_free {
+            sys::memory::keep_free(
+                usize::try_from(most).ok().filter(|most| *most > 0).map(|kib| kib.saturating_mul(1024)),
+            );
         }
         self.service.child_started();
         // A child ends with what it serves, so it never gives this back. Counting who uses it would write to memory that is

@@ -18,7 +18,7 @@ use seam::Service;
 
 /// What a stack may grow to, in bytes; `ThreadStackSize` can only make it more. Only what is used of it costs memory, so less
 /// would save nothing, and sections in sections, as deep as an access file may have them, would end the child.
-const STACK: usize = 2 * 1024 * 1024;
+pub(crate) const STACK: usize = 2 * 1024 * 1024;
 
 /// What the threads of a module do.
 pub(crate) trait Work: Send + Sync + 'static {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use conf::values::{atoi, number, size};
 use conf::{Allowed, Args, Cmd, Directive, Face, Level, Outcome, Setting};
 
+use crate::crew::STACK;
 use crate::settings::{Listen, MpmSettings, host_and_port};
 
 /// `prefork.c`: a process for each connection.
@@ -268,6 +269,8 @@ const SCOREBOARD_FILE: Directive = row(
     "ScoreBoardFile",
     Args::Take1(|cmd, word| {
         let path = cmd.world.server_relative(word);
+        let text = format!("ScoreBoardFile {word}: no file is made, the scoreboard is memory that the processes share");
+        cmd.world.note("core", Level::Notice, text);
         cmd.server_set(|s: &mut MpmSettings| &mut s.scoreboard_file, path)
     }),
     "",
@@ -304,7 +307,7 @@ const MAX_MEM_FREE: Directive = row(
 
 const THREAD_STACK_SIZE: Directive = row(
     "ThreadStackSize",
-    Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.thread_stack_size, word)),
+    Args::Take1(thread_stack_size),
     "",
     "Size in bytes of stack used by threads handling client connections",
 );
@@ -355,6 +358,14 @@ fn async_factor(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         Ok(_) => Err("AsyncRequestWorkerFactor argument must be a positive number".to_string()),
         Err(_) => Err("error parsing value".to_string()),
     }
+}
+
+fn thread_stack_size(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    if (1..STACK as i64).contains(&atoi(word)) {
+        let text = format!("ThreadStackSize {word}: stacks may grow to {STACK} bytes; only what is used costs memory");
+        cmd.world.note("core", Level::Notice, text);
+    }
+    not_negative(cmd, |s| &mut s.thread_stack_size, word)
 }
 
 fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {

@@ -22,6 +22,7 @@ mod lookup;
 mod merge;
 pub mod module;
 mod output;
+mod pace;
 pub mod paths;
 mod process;
 mod request;

@@ -15,6 +15,7 @@ use http::response::ResponseHead;
 
 use crate::core::CoreDir;
 use crate::error_document;
+use crate::pace::Pace;
 use crate::request::{Incoming, Request};
 use crate::response::{Body, FilePart};
 use crate::stream::Stream;
@@ -296,6 +297,7 @@ pub(crate) struct Outgoing {
     rest: VecDeque<Chunk>,
     /// Bytes sent so far.
     pub(crate) sent: u64,
+    pace: Option<Box<Pace>>,
 }
 
 #[derive(Debug)]
@@ -310,9 +312,10 @@ const WITH_HEAD: usize = 16 * 1024;
 const TURN_BYTES: u64 = 1024 * 1024;
 
 impl Outgoing {
-    /// Starts with a head.
-    pub(crate) fn new(front: Vec<u8>) -> Outgoing {
-        Outgoing { front, ..Outgoing::default() }
+    /// Starts with a head; what follows it goes out at this pace, in bytes a second.
+    pub(crate) fn new(front: Vec<u8>, pace: Option<u32>) -> Outgoing {
+        let pace = pace.map(|rate| Box::new(Pace::new(rate, front.len())));
+        Outgoing { front, pace, ..Outgoing::default() }
     }
 
     /// Adds a body that is there already; a stream is not.
@@ -342,7 +345,9 @@ impl Outgoing {
         let enough = self.sent + TURN_BYTES;
         while self.front_sent < self.front.len() {
             let more = more || !self.rest.is_empty();
-            let sent = ready!(stream.poll_send(cx, &self.front[self.front_sent..], more))?;
+            let left = &self.front[self.front_sent..];
+            let most = ready!(poll_pace(&mut self.pace, cx, self.sent)).min(left.len());
+            let sent = ready!(stream.poll_send(cx, &left[..most], more))?;
             self.front_sent += sent;
             self.sent += sent as u64;
         }
@@ -355,7 +360,8 @@ impl Outgoing {
                     self.rest.pop_front();
                 }
                 Chunk::Bytes(bytes) => {
-                    let sent = ready!(stream.poll_send(cx, bytes, more))?;
+                    let most = ready!(poll_pace(&mut self.pace, cx, self.sent)).min(bytes.len());
+                    let sent = ready!(stream.poll_send(cx, &bytes[..most], more))?;
                     let _ = bytes.split_to(sent);
                     self.sent += sent as u64;
                 }
@@ -363,7 +369,8 @@ impl Outgoing {
                     self.rest.pop_front();
                 }
                 Chunk::File { file, offset, left } => {
-                    let count = (*left).min(TURN_BYTES) as usize;
+                    let most = ready!(poll_pace(&mut self.pace, cx, self.sent));
+                    let count = most.min((*left).min(TURN_BYTES) as usize);
                     match ready!(stream.poll_send_file(cx, file, offset, count))? {
                         // The file was cut short: what was promised cannot be kept.
                         0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
@@ -377,4 +384,9 @@ impl Outgoing {
         }
         Poll::Ready(Ok(true))
     }
+}
+
+/// How many bytes may go out now.
+fn poll_pace(pace: &mut Option<Box<Pace>>, cx: &mut Context<'_>, sent: u64) -> Poll<usize> {
+    pace.as_mut().map_or(Poll::Ready(usize::MAX), |pace| pace.poll(cx, sent))
 }

@@ -144,6 +144,8 @@ pub struct Request {
     pub(crate) kept: Option<Arc<Kept>>,
     /// May rely on what another request of this turn was told about a file.
     pub(crate) shares_turn: bool,
+    /// How many bytes of its answer go out in a second at most.
+    pub pace: Option<u32>,
     /// The URL prefix and directory of the `Alias` that mapped it.
     pub context: Option<(String, String)>,
     /// The settings of all sections, merged.
@@ -249,6 +251,7 @@ impl Request {
             stat: None,
             kept: None,
             shares_turn: false,
+            pace: None,
             context: None,
             dir: vhost.base.clone(),
             handler: None,

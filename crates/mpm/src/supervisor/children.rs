@@ -85,7 +85,9 @@ impl Supervisor<'_> {
     /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
     /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
     fn birth(&mut self, slot: usize) -> Birth {
-        let core_dump_directory = self.generation.settings.get::<MpmSettings>().core_dump_directory.get().cloned();
+        let settings = self.generation.settings.get::<MpmSettings>();
+        let (core_dump_directory, max_mem_free) =
+            (settings.core_dump_directory.get().cloned(), settings.max_mem_free.get().copied());
         Birth {
             mpm: self.generation.mpm.0,
             service: self.generation.service.clone(),
@@ -96,6 +98,7 @@ impl Supervisor<'_> {
             orders: self.signals.clone(),
             identity: self.generation.identity.take(),
             core_dump_directory,
+            max_mem_free,
             parent: (!self.about.one_process).then(|| (self.pid, std::mem::take(&mut self.about.program))),
         }
     }

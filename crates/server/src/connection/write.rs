@@ -87,7 +87,7 @@ impl HttpConnection {
         request.sent.keepalive = persist.keep;
         request.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
-        let mut outgoing = Outgoing::new(front);
+        let mut outgoing = Outgoing::new(front, request.pace);
         let linger = unread || !wish.connection_close && request.version != http::Version::Http10;
         let mut stream = None;
         match body {

@@ -22,6 +22,7 @@ mod wire;
 mod authorization;
 mod cgi;
 mod debian;
+mod dialup;
 mod files;
 mod htaccess;
 mod http_basics;

@@ -1,0 +1,62 @@
+//! Files at the speed of a modem.
+//!
+//! Apache manual: mod_dialup. What is sent so slowly waits as what a slow client reads does: under event and percore it
+//! costs no worker.
+
+use conf::directive::Args::Take1;
+use conf::values::one_of;
+use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use server::filters::Chain;
+use server::{Hook, Module, Order, Request};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "dialup_module", source: "mod_dialup.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::InsertFilters(Order::Middle, slow_down)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("ModemStandard", Allowed::SECTION, Take1(set_standard), "", "Modem Standard to.. simulate. Must be one of: 'V.21', 'V.26bis', 'V.32', 'V.34', or 'V.92'"),
+];
+
+/// Bytes a second (measured; an eighth of the standard's bits).
+const STANDARDS: [(&str, u32); 5] = [("V.21", 12), ("V.26bis", 300), ("V.32", 1200), ("V.34", 3600), ("V.92", 7000)];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct DialupConf {
+        bytes_per_second: Setting<u32>,
+    }
+}
+
+fn set_standard(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let rate = one_of(value, &STANDARDS).ok_or("mod_dialup: Unknown Modem Standard specified.")?;
+    cmd.set(|d: &mut DialupConf| &mut d.bytes_per_second, rate)
+}
+
+/// Files only: scripts and pages that are made have their own time.
+fn slow_down(request: &mut Request, _: &mut Chain) {
+    if matches!(request.handler.as_deref(), None | Some("default-handler"))
+        && let Some(rate) = request.dir::<DialupConf>().bytes_per_second.get()
+    {
+        request.pace = Some(*rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn errors_as_apache_has_them() {
+        let wrong = "ModemStandard takes one argument, Modem Standard to.. simulate. Must be one of: 'V.21', 'V.26bis', \
+                     'V.32', 'V.34', or 'V.92'";
+        crate::testing::check(&[
+            ("<Location />\nModemStandard v.26BIS\n</Location>", ""),
+            ("<Location />\nModemStandard V.90\n</Location>", "mod_dialup: Unknown Modem Standard specified."),
+            ("<Location />\nModemStandard\n</Location>", wrong),
+            ("ModemStandard V.21", "ModemStandard not allowed here"),
+        ]);
+    }
+}

@@ -1,0 +1,29 @@
+//! The memory allocator of this process.
+
+/// How much memory at the end of a heap stays with the process when it is no longer needed, in bytes; what is more goes back
+/// to the system. `None`: all of it stays. (`M_TRIM_THRESHOLD` in mallopt(3).)
+pub fn keep_free(bytes: Option<usize>) {
+    let most = bytes.map_or(-1, |bytes| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX));
+    // SAFETY: the call takes numbers and changes a number of the allocator, under its own lock. It fails for parameters that
+    // there are not; this one there is.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, most) };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::process::{Pid, anonymous_memory};
+
+    #[test]
+    fn free_memory_stays_or_goes_back() {
+        let now = || anonymous_memory(Pid::own()).expect("own memory");
+        let before = now();
+        // Each is small enough to lie in the heap.
+        let use_and_free = || drop((0..2048).map(|_| vec![1u8; 16 * 1024]).collect::<Vec<_>>());
+        super::keep_free(None);
+        use_and_free();
+        assert!(now() > before + (30 << 20));
+        super::keep_free(Some(1 << 20));
+        use_and_free();
+        assert!(now() < before + (10 << 20), "{} {before}", now());
+    }
+}
