@@ -1,12 +1,12 @@
 //! The directives of the multi-processing modules, in the order and the words of `apache2 -L`.
 
-use std::net::{IpAddr, SocketAddr};
+mod listen;
 
 use conf::values::{atoi, number, size};
 use conf::{Allowed, Args, Cmd, Directive, Face, Level, Outcome, Setting};
 
 use crate::crew::STACK;
-use crate::settings::{Listen, MpmSettings, host_and_port};
+use crate::settings::MpmSettings;
 
 /// `prefork.c`: a process for each connection.
 pub static PREFORK: Face = face("mpm_prefork_module", "prefork.c", &PREFORK_ROWS);
@@ -164,7 +164,7 @@ const BUCKETS: Directive = row(
 
 const LISTEN: Directive = row(
     "Listen",
-    Args::Words(listen),
+    Args::Words(listen::listen),
     "",
     "A port number or a numeric IP address and a port number, and an optional protocol",
 );
@@ -377,45 +377,6 @@ fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         return Err(format!("CoreDumpDirectory {path} is not a directory"));
     }
     cmd.server_set(|s: &mut MpmSettings| &mut s.core_dump_directory, path)
-}
-
-fn listen(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    let (address, protocol) = match words {
-        [address] => (address, None),
-        [address, protocol] => (address, Some(protocol.to_ascii_lowercase())),
-        _ => return Err("Listen requires 1 or 2 arguments.".to_string()),
-    };
-    let (host, port) = host_and_port(address)?;
-    let addresses = match host {
-        None => Vec::new(),
-        Some(host) => resolve(cmd, host, port)?,
-    };
-    let known = cmd.server.get::<MpmSettings>();
-    if known.listen.iter().any(|other| other.port == port && other.addresses == addresses) {
-        return Err("Cannot define multiple Listeners on the same IP:port".to_string());
-    }
-    cmd.server_push(|s: &mut MpmSettings| &mut s.listen, Listen { addresses, port, protocol })
-}
-
-fn resolve(cmd: &mut Cmd<'_>, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-    if let Some((address, scope)) = host.split_once('%') {
-        let index = scope_index(scope).ok_or_else(|| "Listen setup failed".to_string())?;
-        let address = address.parse().map_err(|_| "Invalid address or port".to_string())?;
-        return Ok(vec![std::net::SocketAddrV6::new(address, port, 0, index).into()]);
-    }
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![(address, port).into()]);
-    }
-    match cmd.world.host.resolve(host) {
-        Ok(found) if !found.is_empty() => Ok(found.into_iter().map(|address| (address, port).into()).collect()),
-        Ok(_) | Err(_) => Err(format!("Listen setup failed: {host} has no address")),
-    }
-}
-
-/// The number of a network interface by its name, as the kernel tells it in sysfs.
-fn scope_index(scope: &str) -> Option<u32> {
-    let named = || std::fs::read_to_string(format!("/sys/class/net/{scope}/ifindex")).ok();
-    number(scope).or_else(|| number(named()?.trim())).and_then(|index| u32::try_from(index).ok())
 }
 
 #[cfg(test)]

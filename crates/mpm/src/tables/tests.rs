@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use conf::{Error, Host, Language, Node, Origin, Place, Slots, Source, World, apply};
 
 use super::*;
+use crate::settings::Listen;
 
 struct Machine;
 
@@ -138,5 +140,30 @@ fn percore_takes_the_lines_of_all_others() {
     let names = |face: &Face| face.directives.iter().map(|row| row.name).collect::<Vec<_>>();
     for face in [&PREFORK, &WORKER, &EVENT] {
         assert!(names(face).iter().all(|name| names(&PERCORE).contains(name)), "{}", face.id);
+    }
+}
+
+#[test]
+fn what_does_something_else_than_in_apache_says_so() {
+    let said = |line: &str| {
+        let (_, _, world) = try_lines(&EVENT_ONLY, line);
+        world.notices.iter().map(|notice| (notice.level, notice.text.clone())).collect::<Vec<_>>()
+    };
+    let told = |text: &str| vec![(Level::Notice, text.to_string())];
+    let cases = [
+        (
+            "ScoreBoardFile logs/board",
+            told("ScoreBoardFile logs/board: no file is made, the scoreboard is memory that the processes share"),
+        ),
+        (
+            "ThreadStackSize 65536",
+            told("ThreadStackSize 65536: stacks may grow to 2097152 bytes; only what is used costs memory"),
+        ),
+        ("ThreadStackSize 4194304", Vec::new()),
+        ("ThreadStackSize 0", Vec::new()),
+        ("MaxMemFree 512", Vec::new()),
+    ];
+    for (line, notices) in cases {
+        assert_eq!(said(line), notices, "{line}");
     }
 }

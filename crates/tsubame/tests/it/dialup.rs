@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::under_every_mpm;
 use crate::server::Server;
 use crate::site::Site;
 use crate::wire::get;

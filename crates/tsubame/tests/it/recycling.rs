@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::load::{Load, TEXT};
 use crate::mpm::{Mpm, under_every_mpm};
-use crate::server::Server;
+use crate::server::{Server, Start};
 use crate::site::Site;
 use crate::wait::until;
 
@@ -76,6 +76,26 @@ fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
     assert!(reached.iter().all(|(spent, limit)| spent >= limit && (least..=most).contains(limit)), "{reached:?}");
     let limits: BTreeSet<u64> = reached.iter().map(|(_, limit)| *limit).collect();
     assert!(limits.len() > 1, "{reached:?}");
+}
+
+/// What is wrong with a range is found before the server starts.
+#[test]
+fn a_range_has_an_order() {
+    let site = site();
+    for (lines, said) in [
+        ("MaxRequestsPerChildMin 5\nMaxRequestsPerChildMax 5", "Syntax OK"),
+        (
+            "MaxRequestsPerChildMin 6\nMaxRequestsPerChildMax 5",
+            "MaxRequestsPerChildMax 5 is less than MaxRequestsPerChildMin 6",
+        ),
+        ("MaxRequestsServedPerChild many", "'many' is no number of requests"),
+        ("MaxMemoryGrowthPerChild 1.5M", "'1.5M' is no size, such as 64M"),
+    ] {
+        site.configure(Mpm::Prefork, lines);
+        let output = Start::new(&site, Mpm::Prefork).arguments(&["-t"]).command().output().expect("run");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said), "{text}");
+    }
 }
 
 under_every_mpm! {
