@@ -107,12 +107,19 @@ impl<J: Send + 'static> Crew<J> {
 
     /// Lets this thread wait; meanwhile another one may take its place.
     pub(crate) fn waits(&self, wait: impl FnOnce()) {
+        /// Counts the thread again, also where it panics.
+        struct Back<'a, J: Send + 'static>(&'a Crew<J>);
+        impl<J: Send + 'static> Drop for Back<'_, J> {
+            fn drop(&mut self) {
+                self.0.state().running += 1;
+            }
+        }
         let mut state = self.state();
         state.running -= 1;
+        let _back = Back(self);
         let wanted = state.queue.len().min(self.at_once.saturating_sub(state.running));
         self.wake(state, wanted);
         wait();
-        self.state().running += 1;
     }
 
     /// Ready with how many connections may be accepted, as `room` says, once that is any.

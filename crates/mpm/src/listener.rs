@@ -30,8 +30,10 @@ use crate::listen::{Listener, Listeners};
 const BATCH: usize = 32;
 /// How long a child that is ahead of the others leaves new connections to them.
 const AFTER_YOU: Duration = Duration::from_millis(1);
-/// How often a child that leaves looks whether its last connection is closed.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How soon a child that leaves looks whether its last connection is closed: at first, then after twice that, and so on. A
+/// client may take hours for its download.
+const LOOK_FIRST: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(640);
 /// How long workers that are just answering may go on after an order to end, so that the log has what clients have got; and
 /// how often they are looked at.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -92,29 +94,36 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
         doors.push(tokio::spawn(door.watch()));
     }
     let order = orders.next().await?;
+    doors.iter().for_each(JoinHandle::abort);
     if order == Order::End {
-        doors.iter().for_each(JoinHandle::abort);
-        let end = monotonic() + LAST_WORDS;
-        while entry.host.is_answering() && monotonic() < end {
-            sleep(LISTEN_AGAIN).await;
-        }
+        last_words(&*entry.host).await;
         return Ok(());
     }
     seam::drain();
     entry.workers.quiesce();
-    doors.iter().for_each(JoinHandle::abort);
     if order == Order::LeaveLast {
         entry.take_what_waits(&child.listeners);
     }
     drop(child.listeners);
+    let mut look = LOOK_FIRST;
     while entry.host.is_serving() {
-        if let Ok(order) = timeout(LOOK_AGAIN, orders.next()).await
+        if let Ok(order) = timeout(look, orders.next()).await
             && order? == Order::End
         {
+            last_words(&*entry.host).await;
             break;
         }
+        look = (look * 2).min(LOOK_AGAIN);
     }
     Ok(())
+}
+
+/// Lets workers that are just answering come to an end, for a moment.
+async fn last_words(host: &impl Host) {
+    let end = monotonic() + LAST_WORDS;
+    while host.is_answering() && monotonic() < end {
+        sleep(LISTEN_AGAIN).await;
+    }
 }
 
 /// Where the parent's orders come from.

@@ -197,9 +197,11 @@ fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<
                     }
                     // Who leaves last closes the door at once, and not only when its client is done. Each takes one of
                     // those with it that stand outside: the children without a connection take the others.
-                    Order::LeaveLast => told = Told::Last(take_one(&std::mem::take(listeners))),
+                    Order::LeaveLast if !matches!(told, Told::Last(Some(_))) => {
+                        told = Told::Last(take_one(&std::mem::take(listeners)));
+                    }
                     Order::Leave if matches!(told, Told::Nothing) => told = Told::Last(None),
-                    Order::Leave => {}
+                    Order::LeaveLast | Order::Leave => {}
                 }
             }
             Poll::Pending

@@ -86,10 +86,11 @@ pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), pla
         poll_fn(|_| place.poll_enter(stage)).await;
         let _waiting = open.enter(stage);
         let mut step = connection.step(stage);
-        stage = poll_fn(|cx| match place.is_unwanted() {
-            // The client sees an end in good order, and what it may be sending is no reason for a reset.
-            true => Poll::Ready(Stage::Linger),
-            false => Pin::new(&mut step).poll(cx),
+        // A request that is there already is wanted. Otherwise the client sees an end in good order, and what it may be
+        // sending just now is no reason for a reset.
+        stage = poll_fn(|cx| match Pin::new(&mut step).poll(cx) {
+            Poll::Pending if place.is_unwanted() => Poll::Ready(Stage::Linger),
+            polled => polled,
         })
         .await;
     }

@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use conf::Level;
@@ -46,6 +47,8 @@ pub(crate) struct Kept {
     pub(crate) meta: Meta,
     /// The turn in which the system last said that it still has this identity.
     seen: AtomicU64,
+    /// When that was, in nanoseconds of [`turn::nanoseconds`].
+    seen_at: AtomicU64,
     parts: ETagParts,
     etag: Option<Arc<str>>,
     modified: Arc<str>,
@@ -109,7 +112,11 @@ fn serve(request: &mut Request, meta: &Meta) -> Answer {
             Err(error) => {
                 let text = format!("AH00132: file permissions deny server access: {}", request.filename);
                 request.log_os("core", Level::Error, &error, text);
-                return Answer::Status(if error.kind() == std::io::ErrorKind::NotFound { 404 } else { 403 });
+                return Answer::Status(match error.kind() {
+                    std::io::ErrorKind::NotFound => 404,
+                    _ if sys::is_shortage(&error) => 503,
+                    _ => 403,
+                });
             }
         },
     };
@@ -152,6 +159,7 @@ fn open(name: &str, parts: ETagParts) -> std::io::Result<Kept> {
     };
     Ok(Kept {
         seen: AtomicU64::new(0),
+        seen_at: AtomicU64::new(0),
         etag: tag.etag(weak).map(Into::into),
         modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
         meta,
@@ -209,13 +217,15 @@ impl FileCache {
 }
 
 impl Kept {
-    /// Whether the system said in this turn that the file is still this one.
-    pub(crate) fn was_seen(&self) -> bool {
-        self.seen.load(Ordering::Relaxed) == turn::present()
+    /// Whether the system said in this turn that the file is still this one, and not long before `now`.
+    pub(crate) fn was_seen(&self, now: Instant) -> bool {
+        let age = turn::nanoseconds(now).saturating_sub(self.seen_at.load(Ordering::Relaxed));
+        self.seen.load(Ordering::Relaxed) == turn::present() && u128::from(age) <= turn::HOLDS.as_nanos()
     }
 
     /// The system says so now.
-    pub(crate) fn see(&self) {
+    pub(crate) fn see(&self, now: Instant) {
+        self.seen_at.store(turn::nanoseconds(now), Ordering::Relaxed);
         self.seen.store(turn::present(), Ordering::Relaxed);
     }
 }

@@ -1,17 +1,23 @@
 //! Turns of an event loop: what the system was asked once in a turn need not be asked again in it.
 //!
-//! A turn begins when a thread goes to wait for events, and all requests that these events announce were sent before it
-//! returned. Whatever the system says of a file after that is at least as new as any of them. So requests that an event
-//! loop announced in the same turn may share one look at a file, and still each sees the file as it was when the request
-//! was sent, or newer. A request that was found without an announcement (the first one of a connection, one that came in
-//! behind another) begins a look of its own.
+//! A turn begins when a thread goes to wait for events, and what these events announce was sent before it returned.
+//! Whatever the system says of a file after that is at least as new. So requests that an event loop announced in the same
+//! turn may share one look at a file, and still each sees the file as it was when the request was sent, or newer. Only a
+//! head of which the end was still on its way when its beginning was announced may see an older one: the look itself
+//! holds for [`HOLDS`] at most. A request that was found without an announcement (the first one of a connection, one that
+//! came in behind another) begins a look of its own.
 //!
 //! Every turn of every thread has a number of its own. A request carries that of the turn that announced it, and the
 //! thread that serves it takes it over for its looks ([`resume`]): so a look bears the number of a turn only if it came
 //! after that turn's announcements, whichever thread it is that looks.
 
 use std::cell::Cell;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a look at a file holds, whatever else is to be done in the same turn.
+pub(crate) const HOLDS: Duration = Duration::from_millis(1);
 
 /// The last number given to a turn.
 static LAST: AtomicU64 = AtomicU64::new(1);
@@ -29,6 +35,12 @@ pub(crate) fn next() {
 /// The present turn of this thread.
 pub(crate) fn present() -> u64 {
     PRESENT.get()
+}
+
+/// Nanoseconds on a clock of this process.
+pub(crate) fn nanoseconds(at: Instant) -> u64 {
+    static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(at.saturating_duration_since(*BASE).as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// This thread serves a request that was announced in a turn: in its present one, or in one of another thread.

@@ -37,6 +37,12 @@ pub fn describe(error: &std::io::Error) -> String {
     }
 }
 
+/// Whether an error says that the process or the system has no descriptors or no memory left: it may well have some again
+/// in a moment.
+pub fn is_shortage(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
 /// The error of a libc call that returned a negative number.
 fn last_os_error<T>() -> std::io::Result<T> {
     Err(std::io::Error::last_os_error())

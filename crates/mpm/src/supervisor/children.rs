@@ -24,15 +24,19 @@ impl Supervisor<'_> {
         }
     }
 
-    /// How many children more there may be. Children of earlier generations count, as their requests use the machine too;
-    /// but a new generation has at least one child, however long the old ones take, and a child that is replaced counts only
-    /// as its successor.
+    /// How many children more there may be. As in Apache those that leave do not count among the children that serve, only
+    /// among all processes (`ServerLimit`): slow clients of old children must not starve the new ones. A generation has at
+    /// least one child, however long the old ones take, and a child that is replaced counts only as its successor.
     pub(super) fn room(&self) -> usize {
         let current = self.family.current(self.number);
         match self.plan.spare {
             Spare::Fixed => self.plan.children.saturating_sub(current),
             Spare::Between(..) if current == 0 => 1,
-            Spare::Between(..) => self.plan.children.saturating_sub(self.family.len() - self.family.replaced()),
+            Spare::Between(..) => {
+                let all = self.family.len() - self.family.replaced();
+                let (serving, processes) = (self.plan.children, self.plan.limits.0);
+                serving.saturating_sub(current).min(processes.saturating_sub(all))
+            }
         }
     }
 

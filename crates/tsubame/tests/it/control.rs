@@ -111,14 +111,35 @@ under_every_mpm! {
         assert_eq!(server.get("/").status, 200);
         server.signal(Signal::WINCH);
         until("the pid file is gone", || (!site.root.join("logs/pid").exists()).then_some(()));
-        if !mpm.is_one_connection_a_process() {
-            let refused = || std::net::TcpStream::connect(site.address()).is_err().then_some(());
-            until("the listening sockets are closed", refused);
-        }
+        let refused = || std::net::TcpStream::connect(site.address()).is_err().then_some(());
+        until("the listening sockets are closed", refused);
         client.send("\r\n");
         assert_eq!(client.response().status, 200);
         client.is_closed();
         drop(client);
+        assert_eq!(server.ends().code(), Some(0));
+    }
+
+    /// Who stands outside when a graceful stop is ordered is let in, however often it is ordered.
+    fn a_graceful_stop_serves_who_waits(mpm: Mpm) {
+        let site = site();
+        let one = "ServerLimit 1\nStartServers 1\nMaxRequestWorkers 1\nMinSpareServers 1\nMaxSpareServers 2";
+        let mut server = Server::start(mpm, &site, if mpm.is_one_connection_a_process() { one } else { "" });
+        server.allow("server reached MaxRequestWorkers setting");
+        let mut busy = server.client();
+        assert_eq!(busy.get("/").status, 200);
+        busy.send("GET / HTTP/1.1\r\nHost: localhost\r\n");
+        let mut waiting = server.client();
+        waiting.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        server.signal(Signal::WINCH);
+        let refused = || std::net::TcpStream::connect(site.address()).is_err().then_some(());
+        until("the listening sockets are closed", refused);
+        server.signal(Signal::WINCH);
+        busy.send("\r\n");
+        assert_eq!(busy.response().status, 200);
+        drop(busy);
+        assert_eq!(waiting.response().status, 200);
+        drop(waiting);
         assert_eq!(server.ends().code(), Some(0));
     }
 
