@@ -240,6 +240,10 @@ impl<H: Host> Door<H> {
                 sleep(AFTER_YOU).await;
             }
             let room = self.entry.room().await;
+            if self.entry.workers.is_quiescing() {
+                // The order to leave is on its way.
+                return;
+            }
             match self.entry.take_batch(&self.listener, room) {
                 Batch::Full => {
                     self.entry.service.before_wait();

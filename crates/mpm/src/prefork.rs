@@ -141,6 +141,11 @@ impl Server {
         let Some(listener) = self.child.listeners.iter().nth(usize::try_from(listener).unwrap_or(usize::MAX)) else {
             return Ok(Next::Go);
         };
+        if self.child.workers.is_quiescing() && self.last_round.is_none() {
+            // The order is on its way.
+            readable(&self.child.signals, None)?;
+            return Ok(Next::Go);
+        }
         let (socket, peer) = match accept(listener) {
             Accept::Taken(socket, peer) => (socket, peer),
             Accept::Nothing | Accept::Gone => return Ok(Next::Go),

@@ -189,6 +189,12 @@ impl Workers {
         sum / children.max(1)
     }
 
+    /// Whether this child is to accept no more, because it said so or because the parent did: an order to leave may come a
+    /// moment later than the parent's word that the next generation is ready. For the MPM.
+    pub fn is_quiescing(&self) -> bool {
+        self.board.life(self.process) == Life::Quiescing
+    }
+
     /// This child accepts no more (`G` on its busy rows follows from it).
     pub fn quiesce(&self) {
         self.board.set_quiescing(self.process);
