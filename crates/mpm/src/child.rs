@@ -76,8 +76,8 @@ impl fmt::Debug for Child {
     }
 }
 
-/// The exit status of a child, after a line in the log where it could not serve.
-pub(crate) fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
+/// The exit status of a child that has served.
+fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
     match ended {
         Ok(()) => 0,
         Err(error) => {
@@ -89,7 +89,7 @@ pub(crate) fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
 
 /// What the parent prepared for a child.
 pub(crate) struct Birth {
-    pub(crate) mpm: &'static dyn Mpm,
+    pub(crate) mpm: &'static Mpm,
     pub(crate) service: Arc<dyn Service>,
     pub(crate) plan: Plan,
     pub(crate) listeners: Listeners,
@@ -110,12 +110,13 @@ pub(crate) struct Birth {
 impl Birth {
     /// Lives. Returns the exit status.
     pub(crate) fn live(self) -> i32 {
-        let module = self.mpm.face().log_name();
+        let module = self.mpm.face.log_name();
         match self.prepare() {
             Ok((mpm, child)) => {
                 let service = child.service;
                 // A panic is on standard error already; what the service kept back is not lost with the child.
-                let status = catch_unwind(AssertUnwindSafe(|| mpm.serve(child))).unwrap_or(PANICKED);
+                let status =
+                    catch_unwind(AssertUnwindSafe(|| exit_status(module, (mpm.serve)(child)))).unwrap_or(PANICKED);
                 service.before_wait();
                 status
             }
@@ -128,13 +129,13 @@ impl Birth {
 
     /// The order matters: the title needs `/proc/self`, which a changed user may not read; the death signal is forgotten
     /// when the user changes; the service starts as the user it serves as.
-    fn prepare(self) -> Result<(&'static dyn Mpm, Child), String> {
+    fn prepare(self) -> Result<(&'static Mpm, Child), String> {
         let explain = |what: &str| {
             let what = what.to_string();
             move |error: io::Error| format!("{}: {what}", sys::describe(&error))
         };
         if let Some((_, program)) = &self.parent {
-            let title = format!("{program}: {} child", self.mpm.face().log_name());
+            let title = format!("{program}: {} child", self.mpm.face.log_name());
             set_title(&title).map_err(explain("process title"))?;
         }
         if let Some(identity) = &self.identity {
@@ -163,9 +164,9 @@ impl Birth {
             service: &**service,
             plan: self.plan,
             listeners: self.listeners,
-            workers: Workers::start(self.board, self.slot, self.mpm.rows()),
+            workers: Workers::start(self.board, self.slot, self.mpm.rows),
             signals: self.orders,
-            log_name: self.mpm.face().log_name(),
+            log_name: self.mpm.face.log_name(),
         };
         Ok((self.mpm, child))
     }

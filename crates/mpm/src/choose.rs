@@ -7,28 +7,28 @@ use conf::{Error, Face, Notice, Slots};
 use seam::scoreboard::Rows;
 
 use crate::Mpm;
-use crate::event::Event;
+use crate::event::EVENT;
 use crate::limits::When;
-use crate::percore::Percore;
-use crate::prefork::Prefork;
-use crate::worker::Worker;
+use crate::percore::PERCORE;
+use crate::prefork::PREFORK;
+use crate::worker::WORKER;
 
 /// A module that was chosen.
 #[derive(Clone, Copy)]
-pub struct Chosen(pub(crate) &'static dyn Mpm);
+pub struct Chosen(pub(crate) &'static Mpm);
 
 impl fmt::Debug for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Chosen").field(&self.0.face().id).finish()
+        f.debug_tuple("Chosen").field(&self.0.face.id).finish()
     }
 }
 
 /// The module of those that are loaded: percore where none is, an error where there are several. `program` is the name the
 /// server was called by.
 pub fn choose(loaded: &[&'static Face], program: &str) -> Result<Chosen, Error> {
-    let mpms: [&'static dyn Mpm; 4] = [&Prefork, &Worker, &Event, &Percore];
-    let mut found = mpms.into_iter().filter(|mpm| loaded.iter().any(|face| face.id == mpm.face().id));
-    let mpm = found.next().unwrap_or(&Percore);
+    let mpms: [&'static Mpm; 4] = [&PREFORK, &WORKER, &EVENT, &PERCORE];
+    let mut found = mpms.into_iter().filter(|mpm| loaded.iter().any(|face| face.id == mpm.face.id));
+    let mpm = found.next().unwrap_or(&PERCORE);
     if found.next().is_some() {
         let message = format!("AH00534: {program}: Configuration error: More than one MPM loaded.");
         return Err(Error { phase: Phase::Apply, message, origin: None, hint: None });
@@ -39,18 +39,18 @@ pub fn choose(loaded: &[&'static Face], program: &str) -> Result<Chosen, Error> 
 impl Chosen {
     /// The name in `-V` and on the status page (`prefork`): of the module that runs.
     pub fn name(&self) -> &'static str {
-        let name = self.0.face().log_name();
+        let name = self.0.face.log_name();
         name.strip_prefix("mpm_").unwrap_or(name)
     }
 
     /// Whether the module that runs has threads.
     pub fn is_threaded(&self) -> bool {
-        matches!(self.0.rows(), Rows::OfThreads)
+        matches!(self.0.rows, Rows::OfThreads)
     }
 
     /// What to say about the settings, at the start and for `-t`.
     pub fn check(&self, settings: &Slots, when: When) -> Vec<Notice> {
-        self.0.plan(settings, when).1
+        (self.0.plan)(settings, when).1
     }
 }
 

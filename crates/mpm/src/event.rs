@@ -11,15 +11,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use conf::{Face, Notice, Slots};
 use seam::Service;
 use seam::scoreboard::{Gauge, Rows, Workers};
 use tokio::runtime::{EnterGuard, Handle};
 use tokio::time::timeout;
 
-use crate::child::{Child, exit_status};
+use crate::child::Child;
 use crate::crew::{self, Crew, Sleeper, Work};
-use crate::limits::{self, Plan, When, threaded};
+use crate::limits::{self, threaded};
 use crate::listener::{self, Host};
 use crate::parked::{Became, Task, Yard};
 use crate::policy::Counts;
@@ -31,50 +30,32 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const MAKE_ROOM: usize = 32;
 
 /// The module.
-pub(crate) struct Event;
-
-impl Mpm for Event {
-    fn face(&self) -> &'static Face {
-        &tables::EVENT
-    }
-
-    fn words(&self) -> &'static Words {
-        &WORDS
-    }
-
-    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>) {
-        threaded(&limits::EVENT, self.face().log_name(), settings, when)
-    }
-
-    fn rows(&self) -> Rows {
-        Rows::OfThreads
-    }
-
-    fn serve(&self, child: Child) -> i32 {
-        exit_status(child.log_name, serve(child))
-    }
-}
-
-static WORDS: Words = Words {
-    configured: "AH00489: ",
-    built: "AH00490: ",
-    terminated: "AH00491: caught SIGTERM, shutting down",
-    graceful_stop: "AH00492: caught SIGWINCH, shutting down gracefully",
-    graceful: "AH00493: SIGUSR1 received.  Doing graceful restart",
-    restart: "AH00494: SIGHUP received.  Attempting to restart",
-    cannot_fork: "AH00481: fork: Unable to fork new process",
-    limit_reached: "AH00484: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-    limit_near: Some(
-        "AH10159: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
-                 setting",
-    ),
-    busy: |_rate, spawned, Counts { idle, children, .. }| {
-        format!(
-            "AH00486: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
-             Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, {children} active \
-             children"
-        )
+pub(crate) static EVENT: Mpm = Mpm {
+    face: &tables::EVENT,
+    words: Words {
+        configured: "AH00489: ",
+        built: "AH00490: ",
+        terminated: "AH00491: caught SIGTERM, shutting down",
+        graceful_stop: "AH00492: caught SIGWINCH, shutting down gracefully",
+        graceful: "AH00493: SIGUSR1 received.  Doing graceful restart",
+        restart: "AH00494: SIGHUP received.  Attempting to restart",
+        cannot_fork: "AH00481: fork: Unable to fork new process",
+        limit_reached: "AH00484: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+        limit_near: Some(
+            "AH10159: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
+                     setting",
+        ),
+        busy: |_rate, spawned, Counts { idle, children, .. }| {
+            format!(
+                "AH00486: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
+                 Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, {children} active \
+                 children"
+            )
+        },
     },
+    plan: |settings, when| threaded(&limits::EVENT, tables::EVENT.log_name(), settings, when),
+    rows: Rows::OfThreads,
+    serve,
 };
 
 fn serve(child: Child) -> io::Result<()> {

@@ -31,6 +31,7 @@ mod supervisor;
 pub mod tables;
 mod worker;
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -48,17 +49,17 @@ pub use listen::{Listeners, OpenError};
 use policy::Counts;
 
 /// A multi-processing module, as the supervisor sees it.
-pub(crate) trait Mpm: Sync {
+pub(crate) struct Mpm {
     /// Its names and its table.
-    fn face(&self) -> &'static Face;
+    face: &'static Face,
     /// What it says in the log.
-    fn words(&self) -> &'static Words;
+    words: Words,
     /// What will run with these settings of the main server, and what to say about them.
-    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>);
+    plan: fn(&Slots, When) -> (Plan, Vec<Notice>),
     /// What has a row of the scoreboard to itself.
-    fn rows(&self) -> Rows;
-    /// The life of a child from its first connection to its last. Returns the exit status; 0 is as it should be.
-    fn serve(&self, child: Child) -> i32;
+    rows: Rows,
+    /// The life of a child from its first connection to its last.
+    serve: fn(Child) -> io::Result<()>,
 }
 
 /// The messages of a module, with their AH numbers where it is one of Apache's.

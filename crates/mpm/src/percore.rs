@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use conf::{Face, Notice, Slots};
 use seam::Service;
 use seam::scoreboard::{Rows, Workers};
 
-use crate::child::{Child, exit_status};
-use crate::limits::{Plan, When, percore};
+use crate::child::Child;
+use crate::limits::percore;
 use crate::listener::{self, Host};
 use crate::{Mpm, Words, stages, tables};
 
@@ -18,41 +17,23 @@ use crate::{Mpm, Words, stages, tables};
 const ROWS: usize = 64;
 
 /// The module.
-pub(crate) struct Percore;
-
-impl Mpm for Percore {
-    fn face(&self) -> &'static Face {
-        &tables::PERCORE
-    }
-
-    fn words(&self) -> &'static Words {
-        &WORDS
-    }
-
-    fn plan(&self, settings: &Slots, _: When) -> (Plan, Vec<Notice>) {
-        (percore(settings, sys::affinity::cpus(), ROWS), Vec::new())
-    }
-
-    fn rows(&self) -> Rows {
-        Rows::OfRequests
-    }
-
-    fn serve(&self, child: Child) -> i32 {
-        exit_status(child.log_name, serve(child))
-    }
-}
-
-static WORDS: Words = Words {
-    configured: "",
-    built: "",
-    terminated: "caught SIGTERM, shutting down",
-    graceful_stop: "caught SIGWINCH, shutting down gracefully",
-    graceful: "SIGUSR1 received.  Doing graceful restart",
-    restart: "SIGHUP received.  Attempting to restart",
-    cannot_fork: "fork: Unable to fork new process",
-    limit_reached: "",
-    limit_near: None,
-    busy: |_, _, _| String::new(),
+pub(crate) static PERCORE: Mpm = Mpm {
+    face: &tables::PERCORE,
+    words: Words {
+        configured: "",
+        built: "",
+        terminated: "caught SIGTERM, shutting down",
+        graceful_stop: "caught SIGWINCH, shutting down gracefully",
+        graceful: "SIGUSR1 received.  Doing graceful restart",
+        restart: "SIGHUP received.  Attempting to restart",
+        cannot_fork: "fork: Unable to fork new process",
+        limit_reached: "",
+        limit_near: None,
+        busy: |_, _, _| String::new(),
+    },
+    plan: |settings, _| (percore(settings, sys::affinity::cpus(), ROWS), Vec::new()),
+    rows: Rows::OfRequests,
+    serve,
 };
 
 fn serve(child: Child) -> io::Result<()> {

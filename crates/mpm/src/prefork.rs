@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use conf::{Face, Notice, Slots};
 use seam::scoreboard::Rows;
 use sys::poll::{Poller, readable};
 use sys::signal::SignalFd;
@@ -21,57 +20,43 @@ use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
 use crate::accept::{Accept, Shortage, accept};
-use crate::child::{Child, LAST_ROUND, Order, SUCCESSION, exit_status};
-use crate::limits::{Plan, When, prefork};
+use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
+use crate::limits::prefork;
 use crate::listen::Listeners;
 use crate::policy::Counts;
 use crate::{Mpm, Words, stages, tables};
 
 /// The module.
-pub(crate) struct Prefork;
-
-impl Mpm for Prefork {
-    fn face(&self) -> &'static Face {
-        &tables::PREFORK
-    }
-
-    fn words(&self) -> &'static Words {
-        &WORDS
-    }
-
-    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>) {
-        prefork(self.face().log_name(), settings, when)
-    }
-
-    fn rows(&self) -> Rows {
-        Rows::OfOne
-    }
-
-    fn serve(&self, child: Child) -> i32 {
-        exit_status(child.log_name, Server::new(child).and_then(|mut server| server.serve()))
-    }
-}
-
-static WORDS: Words = Words {
-    configured: "AH00163: ",
-    built: "AH00164: ",
-    terminated: "AH00169: caught SIGTERM, shutting down",
-    graceful_stop: "AH00170: caught SIGWINCH, shutting down gracefully",
-    graceful: "AH00171: Graceful restart requested, doing restart",
-    restart: "AH00173: SIGHUP received.  Attempting to restart",
-    cannot_fork: "AH00159: fork: Unable to fork new process",
-    limit_reached: "AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-    limit_near: None,
-    busy: |rate, _spawned, Counts { idle, children, .. }| {
-        format!(
-            "AH00162: server seems busy, (you may need to increase StartServers, or Min/MaxSpareServers), spawning {rate} \
-             children, there are {idle} idle, and {children} total children"
-        )
+pub(crate) static PREFORK: Mpm = Mpm {
+    face: &tables::PREFORK,
+    words: Words {
+        configured: "AH00163: ",
+        built: "AH00164: ",
+        terminated: "AH00169: caught SIGTERM, shutting down",
+        graceful_stop: "AH00170: caught SIGWINCH, shutting down gracefully",
+        graceful: "AH00171: Graceful restart requested, doing restart",
+        restart: "AH00173: SIGHUP received.  Attempting to restart",
+        cannot_fork: "AH00159: fork: Unable to fork new process",
+        limit_reached: "AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+        limit_near: None,
+        busy: |rate, _spawned, Counts { idle, children, .. }| {
+            format!(
+                "AH00162: server seems busy, (you may need to increase StartServers, or Min/MaxSpareServers), spawning {rate} \
+                 children, there are {idle} idle, and {children} total children"
+            )
+        },
     },
+    plan: |settings, when| prefork(tables::PREFORK.log_name(), settings, when),
+    rows: Rows::OfOne,
+    serve,
 };
 
 /// The token of the orders; listeners have their numbers.
 const ORDERS: u64 = u64::MAX;
+
+fn serve(child: Child) -> io::Result<()> {
+    Server::new(child)?.serve()
+}
 
 struct Server {
     child: Child,

@@ -80,7 +80,7 @@ struct Supervisor<'a> {
 }
 
 pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
-    let (plan, _) = first.mpm.0.plan(&first.settings, When::Start);
+    let (plan, _) = (first.mpm.0.plan)(&first.settings, When::Start);
     let slots = if about.one_process { 1 } else { plan.limits.0 * SLOTS.0 + SLOTS.1 };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| Ok((signals, scoreboard::create(slots, plan.limits.1)?)));
     let (signals, board) = match prepared {
@@ -91,7 +91,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
             return ExitCode::FAILURE;
         }
     };
-    let tells_near = first.mpm.0.words().limit_near.is_some();
+    let tells_near = first.mpm.0.words.limit_near.is_some();
     let mut supervisor = Supervisor {
         pid: Pid::own(),
         hooks,
@@ -122,7 +122,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
 
 impl Supervisor<'_> {
     fn module(&self) -> &'static str {
-        self.generation.mpm.0.face().log_name()
+        self.generation.mpm.0.face.log_name()
     }
 
     /// Shown on a status page even where no child has it.
@@ -195,7 +195,7 @@ impl Supervisor<'_> {
     }
 
     fn announce(&self) {
-        let (module, words) = (self.module(), self.generation.mpm.0.words());
+        let (module, words) = (self.module(), &self.generation.mpm.0.words);
         seam::log!(
             module,
             Notice,
@@ -241,7 +241,7 @@ impl Supervisor<'_> {
     }
 
     fn say(&self, remark: Option<Remark>, decision: Decision, counts: Counts) {
-        let words = self.generation.mpm.0.words();
+        let words = &self.generation.mpm.0.words;
         match (remark, decision) {
             (Some(Remark::LimitReached), _) => seam::log!(self.module(), Error, "{}", words.limit_reached),
             (Some(Remark::LimitNear), _) => {
@@ -274,7 +274,7 @@ impl Supervisor<'_> {
     // ---- restarts ----
 
     fn restart(&mut self, how: Restart) {
-        let words = self.generation.mpm.0.words();
+        let words = &self.generation.mpm.0.words;
         let text = if how == Restart::Graceful { words.graceful } else { words.restart };
         seam::log!(self.module(), Notice, "{text}");
         let now = monotonic().as_micros();
@@ -294,12 +294,12 @@ impl Supervisor<'_> {
     /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
     fn next_generation(&mut self, how: Restart) -> Result<(Generation, Plan, Vec<Notice>, Listeners), String> {
         let next = self.hooks.reload(how)?;
-        if !std::ptr::addr_eq(next.mpm.0.face(), self.generation.mpm.0.face()) {
-            let (old, new) = (self.module(), next.mpm.0.face().log_name());
+        if !std::ptr::addr_eq(next.mpm.0.face, self.generation.mpm.0.face) {
+            let (old, new) = (self.module(), next.mpm.0.face.log_name());
             return Err(format!("changing {old} to {new} needs a stop and a start"));
         }
         let when = When::Restart(self.plan.limits);
-        let (plan, _) = next.mpm.0.plan(&next.settings, when);
+        let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
         let notices = next.mpm.check(&next.settings, when);
         let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
         Ok((next, plan, notices, listeners))
@@ -322,7 +322,7 @@ impl Supervisor<'_> {
         self.number += 1;
         self.backoff = Backoff::new();
         self.board.begin_generation(self.number, self.shown(), how == Restart::Hard);
-        let tells_near = self.generation.mpm.0.words().limit_near.is_some();
+        let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {
             // As many as were busy, so that the new generation is not overrun by the clients of the old one.
             self.owed = plan.start.max(busy).min(plan.children);

@@ -9,63 +9,44 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use conf::{Face, Notice, Slots};
 use seam::Service;
 use seam::scoreboard::{Rows, Workers};
 use sys::solo;
 
-use crate::child::{Child, exit_status};
+use crate::child::Child;
 use crate::crew::{self, Crew, Work};
-use crate::limits::{self, Plan, When, threaded};
+use crate::limits::{self, threaded};
 use crate::listener::{self, Host};
 use crate::policy::Counts;
 use crate::{Mpm, Words, stages, tables};
 
 /// The module.
-pub(crate) struct Worker;
-
-impl Mpm for Worker {
-    fn face(&self) -> &'static Face {
-        &tables::WORKER
-    }
-
-    fn words(&self) -> &'static Words {
-        &WORDS
-    }
-
-    fn plan(&self, settings: &Slots, when: When) -> (Plan, Vec<Notice>) {
-        threaded(&limits::WORKER, self.face().log_name(), settings, when)
-    }
-
-    fn rows(&self) -> Rows {
-        Rows::OfThreads
-    }
-
-    fn serve(&self, child: Child) -> i32 {
-        exit_status(child.log_name, serve(child))
-    }
-}
-
-static WORDS: Words = Words {
-    configured: "AH00292: ",
-    built: "AH00293: ",
-    terminated: "AH00295: caught SIGTERM, shutting down",
-    graceful_stop: "AH00296: caught SIGWINCH, shutting down gracefully",
-    graceful: "AH00297: SIGUSR1 received.  Doing graceful restart",
-    restart: "AH00298: SIGHUP received.  Attempting to restart",
-    cannot_fork: "AH00283: fork: Unable to fork new process",
-    limit_reached: "AH00286: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-    limit_near: Some(
-        "AH00287: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
-                 setting",
-    ),
-    busy: |_rate, spawned, Counts { idle, children, .. }| {
-        format!(
-            "AH00289: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
-             Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, and {children} \
-             total children"
-        )
+pub(crate) static WORKER: Mpm = Mpm {
+    face: &tables::WORKER,
+    words: Words {
+        configured: "AH00292: ",
+        built: "AH00293: ",
+        terminated: "AH00295: caught SIGTERM, shutting down",
+        graceful_stop: "AH00296: caught SIGWINCH, shutting down gracefully",
+        graceful: "AH00297: SIGUSR1 received.  Doing graceful restart",
+        restart: "AH00298: SIGHUP received.  Attempting to restart",
+        cannot_fork: "AH00283: fork: Unable to fork new process",
+        limit_reached: "AH00286: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+        limit_near: Some(
+            "AH00287: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
+                     setting",
+        ),
+        busy: |_rate, spawned, Counts { idle, children, .. }| {
+            format!(
+                "AH00289: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
+                 Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, and {children} \
+                 total children"
+            )
+        },
     },
+    plan: |settings, when| threaded(&limits::WORKER, tables::WORKER.log_name(), settings, when),
+    rows: Rows::OfThreads,
+    serve,
 };
 
 fn serve(child: Child) -> io::Result<()> {

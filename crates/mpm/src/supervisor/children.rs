@@ -65,7 +65,7 @@ impl Supervisor<'_> {
             Ok(Fork::Child) => exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot))).unwrap_or(FATAL)),
             Err(error) => {
                 self.board.retire(slot, None);
-                let text = self.generation.mpm.0.words().cannot_fork;
+                let text = self.generation.mpm.0.words.cannot_fork;
                 seam::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
                 self.backoff.failed(monotonic());
                 None

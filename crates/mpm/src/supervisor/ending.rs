@@ -66,7 +66,7 @@ impl Supervisor<'_> {
         self.listeners = Listeners::default();
         self.end_children();
         self.remove_pid_file();
-        seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words().terminated);
+        seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.terminated);
         ExitCode::SUCCESS
     }
 
@@ -75,7 +75,7 @@ impl Supervisor<'_> {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
         self.listeners = Listeners::default();
         self.remove_pid_file();
-        seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words().graceful_stop);
+        seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.graceful_stop);
         for (slot, pid) in self.family.all_leave(u32::MAX) {
             self.board.set_quiescing(slot);
             let _ = pid.kill(Signal::WINCH);
