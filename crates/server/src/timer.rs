@@ -11,9 +11,18 @@ use tokio::time::Sleep;
 /// too early: a deadline that keeps moving on costs nothing.
 #[derive(Debug, Default)]
 pub struct Timer {
-    sleep: Option<Pin<Box<Sleep>>>,
-    /// Whom it wakes, by the data of the waker that it holds; 0 is nobody.
-    wakes: usize,
+    armed: Option<Pin<Box<Armed>>>,
+}
+
+pin_project_lite::pin_project! {
+    /// What a connection has only once it had to wait.
+    #[derive(Debug)]
+    struct Armed {
+        #[pin]
+        sleep: Sleep,
+        // Whom it wakes, by the data of the waker that it holds; 0 is nobody.
+        wakes: usize,
+    }
 }
 
 fn identity(waker: &Waker) -> usize {
@@ -37,19 +46,21 @@ impl Timer {
             return if passed { Poll::Ready(()) } else { Poll::Pending };
         }
         let deadline = tokio::time::Instant::from_std(deadline);
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        let new = || Box::pin(Armed { sleep: tokio::time::sleep_until(deadline), wakes: 0 });
+        let armed = self.armed.get_or_insert_with(new).as_mut().project();
+        let (mut sleep, wakes) = (armed.sleep, armed.wakes);
         if sleep.deadline() > deadline {
             sleep.as_mut().reset(deadline);
-            self.wakes = 0;
+            *wakes = 0;
         }
         // It is set already, not beyond the deadline, and will wake whoever asks.
-        if self.wakes == identity(cx.waker()) && !sleep.is_elapsed() {
+        if *wakes == identity(cx.waker()) && !sleep.is_elapsed() {
             return Poll::Pending;
         }
         loop {
             match sleep.as_mut().poll(cx) {
                 Poll::Pending => {
-                    self.wakes = identity(cx.waker());
+                    *wakes = identity(cx.waker());
                     return Poll::Pending;
                 }
                 Poll::Ready(()) if tokio::time::Instant::now() >= deadline => return Poll::Ready(()),
