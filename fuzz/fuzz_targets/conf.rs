@@ -68,14 +68,15 @@ fn read_again(machine: Arc<Machine>, tree: &[Node], language: Language) {
     assert_eq!(text, write(&again));
 }
 
-/// Whether a line means the same when it is read again. Not one with a variable in a value that came out of a variable,
-/// with a backslash at the end of the file, with a name in quotes, or of a module that was loaded after it and would now
-/// run it at once.
+/// Whether a line means the same when it is read again. A name is letters, digits and `_`, as all that mean something
+/// are: each reading takes quotes, backslashes and a closing `>` away, and a `#` or a `<` may come to the front. Not a
+/// line with a variable in a value that came out of a variable, with a backslash at the end of the file, or of a module
+/// that was loaded after it and would now run it at once.
 fn is_plain(node: &Node, language: &Language) -> bool {
-    let quoted = node.name.is_empty()
-        || node.name.contains(|c: char| c.is_ascii_whitespace() || matches!(c, '\x0b' | '"' | '\'' | '\\'));
+    let word = if node.children.is_some() { &node.name[1..] } else { &node.name[..] };
+    let named = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let runs = find(&language.loaded(), &node.name).is_some_and(|(_, row)| matches!(row.args, Args::OnRead(_)));
-    let plain = !quoted && !runs && !node.args.contains("${") && !node.args.ends_with('\\');
+    let plain = named && !runs && !node.args.contains("${") && !node.args.ends_with('\\');
     plain && node.children.iter().flatten().all(|child| is_plain(child, language))
 }
 

@@ -22,39 +22,52 @@ const INSTRUMENTATION: &[&str] = &[
 
 /// How long each target runs when nothing else is said.
 const SECONDS: u32 = 15;
+/// Where libFuzzer's random numbers begin when the number of inputs is given: the same inputs every time, so that a
+/// change is judged by what it changes. New ones are looked for with `--seconds`.
+const SEED: u32 = 1;
 /// The longest input. Longer ones find nothing new and take longer.
 const INPUT_MAX: u32 = 4096;
 /// One input may take so long, in seconds, and all of them so much memory, in MB.
 const TIMEOUT: u32 = 10;
 const MEMORY: u32 = 2048;
 
+/// How long a target runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Seconds(u32),
+    /// So many inputs, the same every time.
+    Runs(u32),
+}
+
 /// Builds all targets and runs those that are named, or all.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let (seconds, named) = arguments(args)?;
+    let (until, named) = arguments(args)?;
     let targets = if named.is_empty() { targets()? } else { named };
     let began = Instant::now();
     let built = build()?;
     println!("fuzz: built in {:.0} s", began.elapsed().as_secs_f64());
     for target in targets {
-        fuzz(&built, &target, seconds)?;
+        fuzz(&built, &target, until)?;
     }
     Ok(())
 }
 
-fn arguments(args: &[String]) -> Result<(u32, Vec<String>), String> {
-    let (mut seconds, mut named) = (SECONDS, Vec::new());
+fn arguments(args: &[String]) -> Result<(Until, Vec<String>), String> {
+    let (mut until, mut named) = (Until::Seconds(SECONDS), Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
+        let mut number = || {
+            let value = args.next().and_then(|value| value.parse().ok()).filter(|number| *number > 0);
+            value.ok_or(format!("{arg} takes a number"))
+        };
         match arg.as_str() {
-            "--seconds" => {
-                let value = args.next().and_then(|value| value.parse().ok());
-                seconds = value.filter(|seconds| *seconds > 0).ok_or("--seconds takes a number")?;
-            }
+            "--seconds" => until = Until::Seconds(number()?),
+            "--runs" => until = Until::Runs(number()?),
             name if !name.starts_with('-') => named.push(name.to_string()),
-            _ => return Err("Usage: cargo xtask fuzz [--seconds N] [TARGET ...]".into()),
+            _ => return Err("Usage: cargo xtask fuzz [--seconds N | --runs N] [TARGET ...]".into()),
         }
     }
-    Ok((seconds, named))
+    Ok((until, named))
 }
 
 /// Every file in `fuzz/fuzz_targets`.
@@ -94,7 +107,7 @@ fn host() -> Result<String, String> {
 }
 
 /// Runs a target. What it finds stays in `fuzz/corpus`, what breaks it in `fuzz/artifacts`.
-fn fuzz(built: &Path, target: &str, seconds: u32) -> Result<(), String> {
+fn fuzz(built: &Path, target: &str, until: Until) -> Result<(), String> {
     let home = root().join("fuzz");
     let directory = |name: &str| -> Result<PathBuf, String> {
         let path = home.join(name).join(target);
@@ -103,7 +116,11 @@ fn fuzz(built: &Path, target: &str, seconds: u32) -> Result<(), String> {
     };
     let (corpus, artifacts) = (directory("corpus")?, directory("artifacts")?);
     let mut command = Command::new(built.join(target));
-    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_MAX}"));
+    match until {
+        Until::Seconds(seconds) => command.arg(format!("-max_total_time={seconds}")),
+        Until::Runs(runs) => command.arg(format!("-runs={runs}")).arg(format!("-seed={SEED}")).arg("-shuffle=0"),
+    };
+    command.arg(format!("-max_len={INPUT_MAX}"));
     command.arg(format!("-timeout={TIMEOUT}")).arg(format!("-rss_limit_mb={MEMORY}"));
     command.arg(format!("-artifact_prefix={}/", artifacts.display())).arg("-print_final_stats=1");
     if target == "conf" {
@@ -116,6 +133,7 @@ fn fuzz(built: &Path, target: &str, seconds: u32) -> Result<(), String> {
     if seeds.is_dir() {
         command.arg(&seeds);
     }
+    let began = Instant::now();
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{target}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -126,6 +144,7 @@ fn fuzz(built: &Path, target: &str, seconds: u32) -> Result<(), String> {
     let runs = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     let last = said.lines().rev().find(|line| line.contains(" cov: ")).unwrap_or_default();
     let coverage = last.split(" cov: ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
+    let seconds = began.elapsed().as_secs();
     println!("fuzz: {target}: {} inputs in {seconds} s, {coverage} edges", runs.unwrap_or("?").trim());
     Ok(())
 }
@@ -150,8 +169,9 @@ mod tests {
     #[test]
     fn arguments_are_read() {
         let read = |args: &[&str]| arguments(&args.iter().map(|arg| arg.to_string()).collect::<Vec<_>>());
-        assert_eq!(read(&[]), Ok((SECONDS, vec![])));
-        assert_eq!(read(&["--seconds", "3", "uri"]), Ok((3, vec!["uri".to_string()])));
+        assert_eq!(read(&[]), Ok((Until::Seconds(SECONDS), vec![])));
+        assert_eq!(read(&["--seconds", "3", "uri"]), Ok((Until::Seconds(3), vec!["uri".to_string()])));
+        assert_eq!(read(&["--runs", "70"]), Ok((Until::Runs(70), vec![])));
         assert!(read(&["--seconds"]).is_err() && read(&["--seconds", "0"]).is_err() && read(&["-x"]).is_err());
     }
 
