@@ -6,11 +6,14 @@
 //! given up may leave nobody who would poll anything for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use server::ScriptUse;
 use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
+
+use crate::gate::Permit;
 
 /// How long a script that has closed its outputs may go on, before it is asked to end.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -20,36 +23,52 @@ const OBEY: Duration = Duration::from_secs(3);
 const EAGER: Duration = Duration::from_millis(1);
 const LAZY: Duration = Duration::from_millis(100);
 
+/// A script that runs: its process, by what right, and what it costs.
+#[derive(Debug)]
+pub struct Run {
+    /// Its process, which leads a group of its own.
+    pub pid: Pid,
+    /// Given back when the process has ended: only then is its memory free.
+    pub permit: Permit,
+    /// For the access log.
+    pub cost: Arc<ScriptUse>,
+}
+
+impl Run {
+    fn ended(self, reaped: Reaped) {
+        self.permit.ended(&reaped);
+        self.cost.set_ended(reaped);
+    }
+}
+
 /// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
 #[derive(Debug)]
-pub struct Process(Option<Pid>);
+pub struct Process(Option<Run>);
 
 impl Process {
-    /// Takes a process that leads a group of its own.
-    pub fn new(pid: Pid) -> Process {
-        Process(Some(pid))
+    /// Takes a script that was started just now.
+    pub fn new(run: Run) -> Process {
+        run.permit.started(run.pid);
+        Process(Some(run))
     }
 
-    /// Its outputs are closed: it has nothing to say any more. `Some`: it has ended already, and how.
-    pub fn leave(mut self) -> Option<Reaped> {
+    /// Its outputs are closed: it has nothing to say any more. Mostly it has ended already.
+    pub fn leave(mut self) {
         sweep();
-        let pid = self.0.take()?;
-        match reap(Some(pid)) {
-            Ok(Some(reaped)) => Some(reaped),
-            _ => {
-                keep(Left { pid, reaped: false, patience: Patience::UntilTerm(Instant::now() + LEAVE) });
-                None
-            }
+        let Some(run) = self.0.take() else { return };
+        match reap(Some(run.pid)) {
+            Ok(Some(reaped)) => run.ended(reaped),
+            _ => keep(Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE))),
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(pid) = self.0.take() else { return };
+        let Some(run) = self.0.take() else { return };
         // The group is still there, because its leader was not reaped.
-        let _ = pid.kill_group(Signal::TERM);
-        keep(Left { pid, reaped: false, patience: Patience::UntilKill(Instant::now() + OBEY) });
+        let _ = run.pid.kill_group(Signal::TERM);
+        keep(Left::new(run, Patience::UntilKill(Instant::now() + OBEY)));
     }
 }
 
@@ -57,7 +76,8 @@ impl Drop for Process {
 #[derive(Debug)]
 struct Left {
     pid: Pid,
-    reaped: bool,
+    /// Until it is reaped.
+    run: Option<Run>,
     patience: Patience,
 }
 
@@ -70,17 +90,22 @@ enum Patience {
 }
 
 impl Left {
+    fn new(run: Run, patience: Patience) -> Left {
+        Left { pid: run.pid, run: Some(run), patience }
+    }
+
     /// Whether there is nothing left to do.
     fn is_over(&mut self, now: Instant) -> bool {
-        if !self.reaped {
+        if let Some(run) = self.run.take() {
             match reap(Some(self.pid)) {
-                Ok(Some(_)) => self.reaped = true,
+                Ok(Some(reaped)) => run.ended(reaped),
                 // Should somebody else have reaped it, nobody must wait for it for ever.
-                _ => self.reaped = !self.pid.exists(),
+                _ => self.run = Some(run).filter(|run| run.pid.exists()),
             }
         }
+        let reaped = self.run.is_none();
         match self.patience {
-            Patience::UntilTerm(_) if self.reaped => true,
+            Patience::UntilTerm(_) if reaped => true,
             Patience::UntilTerm(end) if now >= end => {
                 let _ = self.pid.kill_group(Signal::TERM);
                 self.patience = Patience::UntilKill(now + OBEY);
@@ -88,10 +113,10 @@ impl Left {
             }
             Patience::UntilTerm(_) => false,
             // A group keeps its number from being used again for as long as it has members.
-            Patience::UntilKill(_) if self.reaped && !self.pid.group_exists() => true,
+            Patience::UntilKill(_) if reaped && !self.pid.group_exists() => true,
             Patience::UntilKill(end) if now >= end => {
                 let _ = self.pid.kill_group(Signal::KILL);
-                self.reaped
+                reaped
             }
             Patience::UntilKill(_) => false,
         }
@@ -165,10 +190,18 @@ mod tests {
         let null = std::fs::File::open("/dev/null").expect("open");
         let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];
         let argv = [c"sh", c"-c", line];
-        let spawn =
-            sys::spawn::Spawn { program: c"/bin/sh", argv: &argv, env: &[], directory: None, stdio, own_group: true };
+        let spawn = sys::spawn::Spawn {
+            program: c"/bin/sh",
+            argv: &argv,
+            env: &[],
+            directory: None,
+            stdio,
+            more: &[],
+            own_group: true,
+        };
         let pid = spawn.start().expect("start");
-        (Process::new(pid), pid, reader)
+        let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
+        (Process::new(Run { pid, permit: Permit::free(), cost }), pid, reader)
     }
 
     /// The number of a process that the script prints.

@@ -10,6 +10,7 @@
 pub mod answer;
 pub mod ending;
 pub mod env;
+pub mod gate;
 mod input;
 mod pipe;
 pub mod reply;

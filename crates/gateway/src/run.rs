@@ -11,6 +11,7 @@ use server::{Answer, Body, Request};
 
 use crate::answer;
 use crate::env;
+use crate::gate::{self, Permit, Refusal, Rules};
 use crate::input::{Input, Stopped};
 use crate::reply::{Fault, Parser, Reply};
 use crate::script::{Event, Output, Script, Whole, complain, fail};
@@ -34,6 +35,8 @@ pub struct Caller {
     pub nph: bool,
     /// `ScriptLog`
     pub log: Option<ScriptLog>,
+    /// How scripts are let in.
+    pub rules: Rules,
 }
 
 impl Caller {
@@ -47,7 +50,11 @@ impl Caller {
 /// Runs the script that is the request's file, and makes an answer of what it says.
 pub async fn run(request: &mut Request, caller: Caller) -> Answer {
     env::add(request);
-    let script = match start(request, &caller).await {
+    let permit = match gate::enter(&request.filename, &request.vhost.name, &caller.rules).await {
+        Ok(permit) => permit,
+        Err(refusal) => return turn_away(request, &caller, &refusal),
+    };
+    let script = match start(request, permit, &caller).await {
         Ok(script) => script,
         Err(status) => return Answer::Status(status),
     };
@@ -60,23 +67,30 @@ pub async fn run(request: &mut Request, caller: Caller) -> Answer {
     }
 }
 
+/// There is no memory for the script: the client may come again.
+fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
+    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.filename, refusal.reason));
+    request.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
+    Answer::Status(503)
+}
+
 /// Starts the script. What is there of the body is in its pipe before: a script that does not care for it may be gone
 /// sooner than we could write.
-async fn start(request: &Request, caller: &Caller) -> Result<Script, u16> {
+async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result<Script, u16> {
     let kept = caller.log.as_ref().map_or(0, |log| log.body_max);
-    let system = |error| not_started(request, caller, spawn::Failure::System(error));
     let (stdin, mut input) = match request.body.is_none() {
         true => (None, None),
-        false => {
-            Input::new(request.body.clone(), kept).map(|(stdin, input)| (Some(stdin), Some(input))).map_err(system)?
-        }
+        false => match Input::new(request.body.clone(), kept) {
+            Ok((stdin, input)) => (Some(stdin), Some(input)),
+            Err(error) => return Err(not_started(request, caller, spawn::Failure::System(error))),
+        },
     };
     if let Some(feeding) = &mut input
         && let Poll::Ready(Err(Stopped::Body(error))) = poll_fn(|cx| Poll::Ready(feeding.poll(cx))).await
     {
         return Err(fail(request, caller.module, Event::Body(error)));
     }
-    let started = spawn::start(request, stdin.as_ref().map(AsFd::as_fd), caller.module);
+    let started = spawn::start(request, stdin.as_ref().map(AsFd::as_fd), permit, caller.module);
     let started = started.map_err(|failure| not_started(request, caller, failure))?;
     Ok(Script::new(started, input, caller.timeout, caller.module, caller.log.clone()))
 }

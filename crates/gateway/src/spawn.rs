@@ -4,17 +4,20 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use conf::{Level, Setting};
 use http::text::to_bytes;
-use server::Request;
 use server::core::{CoreDir, Rlimit};
 use server::paths::{c_path, dir_name};
+use server::{Request, ScriptUse};
+use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
 
-use crate::ending::{self, Process};
+use crate::ending::{self, Process, Run};
 use crate::env;
+use crate::gate::Permit;
 use crate::pipe::Reader;
 
 /// The most arguments that a query makes, as in Apache (`_POSIX_ARG_MAX`).
@@ -36,12 +39,15 @@ pub(crate) enum Failure {
 }
 
 /// Starts the script that is the request's file; its variables are in the request's environment already. It leads a
-/// process group of its own, works in its own directory and reads from `stdin`, if anything.
+/// process group of its own, works in its own directory and reads from `stdin`, if anything. What it costs is noted in the
+/// request.
 pub(crate) fn start(
-    request: &Request,
+    request: &mut Request,
     stdin: Option<BorrowedFd<'_>>,
+    permit: Permit,
     module: &'static str,
 ) -> Result<Started, Failure> {
+    let began = Instant::now();
     ending::sweep();
     let program = c_path(&request.filename).ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
     let directory = c_path(dir_name(&request.filename)).filter(|directory| !directory.is_empty());
@@ -61,19 +67,35 @@ pub(crate) fn start(
         env: &env,
         directory: directory.as_deref(),
         stdio: [its_stdin, its_stdout.as_fd(), its_stderr.as_fd()],
+        more: &[],
         own_group: true,
     };
     let pid = spawn.start().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
         _ => Failure::Exec(error),
     })?;
-    let process = Process::new(pid);
+    let cost = Arc::new(ScriptUse::new(permit.queued, began.elapsed()));
+    request.script = Some(cost.clone());
+    let process = Process::new(Run { pid, permit, cost });
+    expose(pid);
     limit(request, pid, module);
     Ok(Started {
         process,
         stdout: Reader::new(stdout).map_err(Failure::System)?,
         stderr: Reader::new(stderr).map_err(Failure::System)?,
     })
+}
+
+/// Where memory runs out all the same, the kernel is to end scripts sooner than the server.
+fn expose(pid: Pid) {
+    /// How much more than that of the server a script's `oom_score_adj` is, and the most that it can be (proc(5)).
+    const MORE: i32 = 500;
+    const MOST: i32 = 1000;
+    static OWN: OnceLock<i32> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
+    let own = *OWN.get_or_init(|| read().unwrap_or(0));
+    // A script that has ended already needs none.
+    let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), (own + MORE).min(MOST).to_string());
 }
 
 /// The input of scripts that have none.
@@ -110,7 +132,7 @@ fn escape_for_shell(word: &[u8]) -> Vec<u8> {
 
 /// `RLimitCPU`, `RLimitMEM` and `RLimitNPROC`. The script runs already when they come into force, for as long as it takes
 /// to get here: `posix_spawn` sets no limits, and our own, which a child would inherit, hold for all threads.
-fn limit(request: &Request, pid: sys::process::Pid, module: &'static str) {
+fn limit(request: &Request, pid: Pid, module: &'static str) {
     let dir = request.dir::<CoreDir>();
     let limits = [
         (&dir.rlimit_cpu, Limit::Cpu, "RLimitCPU"),

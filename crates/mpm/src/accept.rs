@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use sys::rlimit::{self, Limit};
+use sys::socket::TOO_MANY_FILES;
 use sys::time::monotonic;
 
 use crate::listen::Listener;
@@ -40,6 +42,29 @@ pub(crate) fn accept(listener: &Listener) -> Accept {
     }
 }
 
+/// Which descriptors connections may have: those below this number. The system gives the lowest that is free; the rest is for
+/// files, scripts and logs, without which a connection is of no use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ceiling(i32);
+
+/// Of the descriptors a process may have, one in so many is left to files and scripts, but not more than this many.
+const LEFT: (u64, u64) = (8, 64);
+
+impl Ceiling {
+    /// By the limit of this process.
+    pub(crate) fn here() -> Ceiling {
+        let limit = rlimit::get(Limit::Descriptors)
+            .soft
+            .and_then(|limit| i32::try_from(limit - LEFT.1.min(limit / LEFT.0)).ok());
+        Ceiling(limit.unwrap_or(i32::MAX))
+    }
+
+    /// An error where this connection has reached it: no further one should be accepted now.
+    pub(crate) fn check(self, socket: &OwnedFd) -> io::Result<()> {
+        if socket.as_raw_fd() < self.0 { Ok(()) } else { Err(io::Error::from_raw_os_error(TOO_MANY_FILES)) }
+    }
+}
+
 /// How long to let go of a listener that gives only errors: 10 ms at first, doubling up to a second. Said in the log at
 /// once, then every ten seconds.
 #[derive(Debug)]
@@ -65,6 +90,19 @@ impl Shortage {
 
     /// An error came; returns how long to wait.
     pub(crate) fn wait(&mut self, error: &io::Error) -> Duration {
+        self.say(error);
+        let wait = self.wait;
+        self.wait = (wait * 2).min(WAIT_MAX);
+        wait
+    }
+
+    /// There are nearly as many connections as there may be; returns how long to wait until some of them may have ended.
+    pub(crate) fn near(&mut self, error: &io::Error) -> Duration {
+        self.say(error);
+        WAIT_FIRST
+    }
+
+    fn say(&mut self, error: &io::Error) {
         let now = monotonic();
         if self.said.is_none_or(|said| now - said >= SAY_AGAIN) {
             self.said = Some(now);
@@ -72,8 +110,5 @@ impl Shortage {
                           connections";
             seam::log!(self.module, Error, "{}: cannot accept a connection: {advice}", sys::describe(error));
         }
-        let wait = self.wait;
-        self.wait = (wait * 2).min(WAIT_MAX);
-        wait
     }
 }

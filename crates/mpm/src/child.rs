@@ -18,6 +18,8 @@ use crate::listen::Listeners;
 
 /// The exit status of a child that could not become one: starting another would not help (Apache's `APEXIT_CHILDFATAL`).
 pub(crate) const FATAL: i32 = 15;
+/// The exit status of a child for which the system has no room now: another one may have (Apache's `APEXIT_CHILDSICK`).
+pub(crate) const SICK: i32 = 7;
 
 /// The exit status after a panic (that of a Rust program).
 const PANICKED: i32 = 101;
@@ -54,7 +56,7 @@ impl Order {
 
     /// The next order that is waiting.
     pub(crate) fn next(signals: &SignalFd) -> Option<Order> {
-        signals.read().ok().flatten().map(Order::of)
+        signals.read().ok().flatten().map(|(signal, _)| Order::of(signal))
     }
 }
 
@@ -80,6 +82,11 @@ impl fmt::Debug for Child {
 fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
     match ended {
         Ok(()) => 0,
+        Err(error) if sys::is_shortage(&error) => {
+            let text = "a child cannot serve; it is tried again once a second";
+            seam::log!(module, Alert, "{}: {text}", sys::describe(&error));
+            SICK
+        }
         Err(error) => {
             seam::log!(module, Emerg, "{}: a child cannot serve", sys::describe(&error));
             FATAL

@@ -160,10 +160,16 @@ impl<J: Send + 'static> Crew<J> {
 /// Starts the threads of a crew. They run until the process ends.
 pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'static str) -> io::Result<()> {
     let stack = stack.unwrap_or(0).max(STACK);
-    for index in 0..work.crew().size {
+    let size = work.crew().size;
+    for index in 0..size {
         let work = work.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).stack_size(stack);
-        thread.spawn(move || serve(&*work, index, module))?;
+        if let Err(error) = thread.spawn(move || serve(&*work, index, module)) {
+            let text = sys::describe(&error);
+            let advice = "lower ThreadsPerChild, or raise the limits of memory and processes";
+            seam::log!(module, Alert, "{text}: only {index} of {size} worker threads can be started: {advice}");
+            return Err(error);
+        }
     }
     Ok(())
 }

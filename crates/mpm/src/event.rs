@@ -1,7 +1,7 @@
 //! event: threads serve requests; connections that only wait for their clients are parked with the listener.
 //!
-//! Reading a head, processing and writing the answer is a worker's, from the first byte of a connection on. Everything
-//! that depends on the client alone costs no worker: the rest of an answer, the next request, the end of the connection.
+//! A request whose head is there is a worker's until its answer is written. Everything that depends on the client alone costs
+//! none: the rest of a head, the rest of an answer, the next request, the end of the connection.
 
 use std::future::poll_fn;
 use std::io;

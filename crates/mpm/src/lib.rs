@@ -31,16 +31,19 @@ mod supervisor;
 pub mod tables;
 mod worker;
 
+use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conf::{Face, Notice, Slots};
 use seam::Service;
 use seam::log::Log;
 use seam::scoreboard::Rows;
 use sys::cred::Identity;
-use sys::process::Reaped;
+use sys::process::{Pid, Reaped};
 
 use child::Child;
 pub use choose::{Chosen, choose};
@@ -108,6 +111,24 @@ pub struct About {
     pub command_line: String,
     /// `-X`: no children; this process serves.
     pub one_process: bool,
+    /// How the program is started again for an upgrade; without, it cannot be.
+    pub invocation: Option<Invocation>,
+    /// The server whose place this one takes as soon as it serves: our parent process.
+    pub predecessor: Option<Pid>,
+}
+
+/// How long a new program may take until it serves (`-k upgrade`); then it is ended.
+pub const UPGRADE_MAX: Duration = Duration::from_secs(30);
+
+/// How a program was started.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// Its file.
+    pub file: PathBuf,
+    /// Its name and its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its working directory.
+    pub directory: PathBuf,
 }
 
 /// How a restart was asked for.

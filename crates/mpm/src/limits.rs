@@ -28,6 +28,16 @@ pub struct Plan {
     pub stack: Option<usize>,
 }
 
+impl Plan {
+    /// With a child for each bucket of listening sockets at least: nobody else would accept from it.
+    pub(crate) fn for_buckets(mut self, buckets: usize) -> Plan {
+        for number in [&mut self.children, &mut self.start, &mut self.limits.0] {
+            *number = (*number).max(buckets);
+        }
+        self
+    }
+}
+
 /// How many workers are to be idle, over all children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {
@@ -85,22 +95,14 @@ impl Check {
         1
     }
 
-    /// A limit of the whole run: between 1 and what the program can do, and as at the first start. `numbers` are those of
+    /// A limit of the whole run: between 1 and what the system can do, and as at the first start. `numbers` are those of
     /// "above", "below" and "changed".
-    fn limit(
-        &mut self,
-        numbers: [u32; 3],
-        name: &str,
-        unit: &str,
-        value: i64,
-        most: i64,
-        first: Option<usize>,
-    ) -> usize {
-        let fits = if value > most {
-            let text = format!("{name} of {value} exceeds compile-time limit of {most}");
-            let start = format!("{text} {unit}, decreasing to {most}.");
+    fn limit(&mut self, numbers: [u32; 3], name: &str, unit: &str, value: i64, first: Option<usize>) -> usize {
+        let fits = if value > NUMBERED_MAX {
+            let text = format!("{name} of {value} exceeds the system's limit of {NUMBERED_MAX}");
+            let start = format!("{text} {unit}, decreasing to {NUMBERED_MAX}.");
             self.say(Message(numbers[0], start, format!("{text}, decreasing to match")));
-            most
+            NUMBERED_MAX
         } else {
             self.at_least_one(numbers[1], name, value, "")
         };
@@ -118,6 +120,10 @@ impl Check {
     }
 }
 
+/// How many processes and threads Linux can number (`PID_MAX_LIMIT`, proc(5)). Apache has limits of its own here, which who
+/// needs more has to compile in.
+const NUMBERED_MAX: i64 = 4_194_304;
+
 const RAISE: &str = "To increase, please see the ServerLimit directive.";
 const FAILURE: &str = " to avoid almost certain server failure. Please read the documentation";
 
@@ -129,7 +135,7 @@ pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan,
         When::Start => None,
         When::Restart((servers, _)) => Some(servers),
     };
-    let server_limit = check.limit([175, 177, 179], "ServerLimit", "servers", s.server_limit.or(256), 200_000, first);
+    let server_limit = check.limit([175, 177, 179], "ServerLimit", "servers", s.server_limit.or(256), first);
     let wanted = s.max_request_workers.or(256);
     let children = if wanted > server_limit as i64 {
         let text = format!("MaxRequestWorkers of {wanted} exceeds ServerLimit value of {server_limit}");
@@ -166,18 +172,17 @@ fn changed(setting: &Setting<i64>, now: usize) -> bool {
     setting.get().is_some_and(|value| *value != now as i64)
 }
 
-/// What worker and event differ in: the AH numbers and the most threads a child can have.
+/// What worker and event differ in.
 #[derive(Debug)]
 pub(crate) struct Threaded {
     /// Of the first message, "ServerLimit above the compiled limit"; the others follow in order.
     first_number: u32,
-    max_threads: i64,
     /// Connections that only wait need no worker.
     parks: bool,
 }
 
-pub(crate) const WORKER: Threaded = Threaded { first_number: 300, max_threads: 20_000, parks: false };
-pub(crate) const EVENT: Threaded = Threaded { first_number: 497, max_threads: 100_000, parks: true };
+pub(crate) const WORKER: Threaded = Threaded { first_number: 300, parks: false };
+pub(crate) const EVENT: Threaded = Threaded { first_number: 497, parks: true };
 
 /// worker and event: every child has the same number of workers.
 pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, when: When) -> (Plan, Vec<Notice>) {
@@ -189,11 +194,9 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, whe
     };
     let n = |offset: u32| kind.first_number + offset;
     let servers = first.map(|first| first.0);
-    let server_limit =
-        check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(16), 20_000, servers);
+    let server_limit = check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(16), servers);
     let threads = first.map(|first| first.1);
-    let most = kind.max_threads;
-    let thread_limit = check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(64), most, threads);
+    let thread_limit = check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(64), threads);
 
     let workers = s.threads_per_child.or(25);
     let workers = if workers > thread_limit as i64 {

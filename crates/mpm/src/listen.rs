@@ -1,4 +1,7 @@
 //! Listening sockets: opened from the `Listen` lines, kept over restarts while their address stays.
+//!
+//! With `ListenCoresBucketsRatio` there are several sets of them, the buckets; the kernel spreads connections over them
+//! (`SO_REUSEPORT`), and a child accepts from one. On a machine with many processors they do not all wait for one lock.
 
 use std::fmt;
 use std::io;
@@ -17,6 +20,8 @@ use crate::settings::{Listen, MpmSettings};
 pub struct Listener {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Which of the sockets with this address it is, from 0.
+    bucket: usize,
     fd: Arc<OwnedFd>,
 }
 
@@ -55,25 +60,33 @@ impl Listeners {
     /// ([`sys::notify::passed_sockets`]): one whose address is asked for is taken instead of a new one, the others are
     /// closed.
     pub fn open(settings: &Slots, passed: Vec<OwnedFd>) -> Result<Listeners, OpenError> {
-        let there = passed.into_iter().filter_map(|fd| {
-            let address = local_address(&fd).ok()?;
-            Some(Listener { address, fd: Arc::new(fd) })
-        });
-        Listeners(there.collect()).follow(settings)
+        let mut there = Listeners::default();
+        for fd in passed {
+            if let Ok(address) = local_address(&fd) {
+                let bucket = there.0.iter().filter(|listener| listener.address == address).count();
+                there.0.push(Listener { address, bucket, fd: Arc::new(fd) });
+            }
+        }
+        there.follow(settings)
     }
 
     /// The sockets for new settings: those of `self` where the address stays, new ones otherwise. `self` is what holds on
-    /// when that fails.
+    /// when that fails. The number of buckets is that of the first start: closing one would lose who waits in it.
     pub fn follow(&self, settings: &Slots) -> Result<Listeners, OpenError> {
         let s = settings.get::<MpmSettings>();
         let filters = settings.get::<AcceptFilters>();
+        let buckets = if self.0.is_empty() { buckets(s) } else { self.buckets() };
         let mut opened = Listeners::default();
-        for line in s.listen.iter() {
-            let failed = |mut lines: Vec<String>| {
-                lines.push("no listening sockets available, shutting down".to_string());
-                OpenError { lines }
-            };
-            self.open_line(line, options(s, filters.waits_for_data(line.protocol())), &mut opened).map_err(failed)?;
+        for bucket in 0..buckets {
+            for line in s.listen.iter() {
+                let failed = |mut lines: Vec<String>| {
+                    lines.push("no listening sockets available, shutting down".to_string());
+                    OpenError { lines }
+                };
+                let waits_for_data = filters.waits_for_data(line.protocol());
+                let options = ListenOptions { reuse_port: buckets > 1, ..options(s, waits_for_data) };
+                self.open_line(line, bucket, options, &mut opened).map_err(failed)?;
+            }
         }
         if opened.0.is_empty() {
             return Err(OpenError { lines: vec!["no listening sockets available, shutting down".to_string()] });
@@ -83,22 +96,29 @@ impl Listeners {
 
     /// Opens the addresses of a line; of every address of the machine it is one socket for IPv6 and IPv4 where there is
     /// IPv6, else one for IPv4.
-    fn open_line(&self, line: &Listen, options: ListenOptions, opened: &mut Listeners) -> Result<(), Vec<String>> {
+    fn open_line(
+        &self,
+        line: &Listen,
+        bucket: usize,
+        options: ListenOptions,
+        opened: &mut Listeners,
+    ) -> Result<(), Vec<String>> {
         if !line.addresses.is_empty() {
             for address in &line.addresses {
                 // A socket for all of IPv6 takes IPv4 too, and a second one for all of IPv4 would be in its way.
                 let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
-                if address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) && opened.at(any).is_some() {
+                if address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) && opened.at(any, bucket).is_some() {
                     continue;
                 }
-                self.open_address(*address, options, opened).map_err(|error| vec![failure(*address, &error)])?;
+                self.open_address(*address, bucket, options, opened)
+                    .map_err(|error| vec![failure(*address, &error)])?;
             }
             return Ok(());
         }
         let mut lines = Vec::new();
         for any in [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)] {
             let address = SocketAddr::new(any, line.port);
-            match self.open_address(address, options, opened) {
+            match self.open_address(address, bucket, options, opened) {
                 Ok(()) => return Ok(()),
                 // A machine without IPv6.
                 Err(ListenError::Socket(_)) if any.is_ipv6() => {}
@@ -112,33 +132,52 @@ impl Listeners {
     fn open_address(
         &self,
         address: SocketAddr,
+        bucket: usize,
         options: ListenOptions,
         opened: &mut Listeners,
     ) -> Result<(), ListenError> {
-        let listener = match self.at(address) {
+        let listener = match self.at(address, bucket) {
             Some(kept) => {
                 reconfigure(&kept.fd, options).map_err(ListenError::Listen)?;
                 kept.clone()
             }
-            None => Listener { address, fd: Arc::new(listen(address, options)?) },
+            None => Listener { address, bucket, fd: Arc::new(listen(address, options)?) },
         };
         opened.0.push(listener);
         Ok(())
     }
 
-    fn at(&self, address: SocketAddr) -> Option<&Listener> {
-        self.0.iter().find(|listener| listener.address == address)
+    fn at(&self, address: SocketAddr, bucket: usize) -> Option<&Listener> {
+        self.0.iter().find(|listener| listener.address == address && listener.bucket == bucket)
     }
 
-    /// The sockets, in the order of their lines.
+    /// How many buckets there are, at least 1.
+    pub(crate) fn buckets(&self) -> usize {
+        self.0.iter().map(|listener| listener.bucket + 1).max().unwrap_or(1)
+    }
+
+    /// Those of one bucket alone; the others are closed.
+    pub(crate) fn only(mut self, bucket: usize) -> Listeners {
+        self.0.retain(|listener| listener.bucket == bucket);
+        self
+    }
+
+    /// The sockets, bucket by bucket, in the order of their lines.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Listener> {
         self.0.iter()
     }
 
     /// The addresses that are listened to. A port 0 in the settings is here the port that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.0.iter().map(|listener| local_address(listener).unwrap_or(listener.address)).collect()
+        let first = self.0.iter().filter(|listener| listener.bucket == 0);
+        first.map(|listener| local_address(listener).unwrap_or(listener.address)).collect()
     }
+}
+
+/// A bucket for so many processors, where that is configured.
+fn buckets(s: &MpmSettings) -> usize {
+    let ratio = usize::try_from(s.buckets_ratio.or(0)).unwrap_or(0);
+    sys::affinity::cpus().checked_div(ratio).unwrap_or(1).max(1)
 }
 
 fn options(s: &MpmSettings, waits_for_data: bool) -> ListenOptions {

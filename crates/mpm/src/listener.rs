@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
-use crate::accept::{Accept, Shortage, accept};
+use crate::accept::{Accept, Ceiling, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
 use crate::listen::{Listener, Listeners};
 
@@ -82,6 +82,7 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
         workers: child.workers,
         host,
         alone: child.plan.children == 1,
+        ceiling: Ceiling::here(),
     });
     let mut doors = Vec::new();
     for listener in child.listeners.iter() {
@@ -152,6 +153,7 @@ struct Entry<H> {
     host: Arc<H>,
     /// There are no other children.
     alone: bool,
+    ceiling: Ceiling,
 }
 
 impl<H: Host> Entry<H> {
@@ -170,9 +172,13 @@ impl<H: Host> Entry<H> {
         for _ in 0..room.min(BATCH) {
             match accept(listener) {
                 Accept::Taken(socket, peer) => {
+                    let within = self.ceiling.check(&socket);
                     self.host.start(socket, peer);
                     if self.workers.accepted() {
                         return Batch::Last;
+                    }
+                    if let Err(error) = within {
+                        return Batch::Near(error);
                     }
                 }
                 Accept::Gone => {}
@@ -220,6 +226,8 @@ enum Batch {
     Empty,
     /// The child has accepted as many as it should in its life.
     Last,
+    /// The next ones would take descriptors that are left to others.
+    Near(io::Error),
     /// The system cannot give us more.
     Shortage(io::Error),
 }
@@ -246,6 +254,7 @@ impl<H: Host> Door<H> {
             }
             match self.entry.take_batch(&self.listener, room) {
                 Batch::Full => {
+                    self.shortage.over();
                     self.entry.service.before_wait();
                     yield_now().await;
                 }
@@ -254,6 +263,7 @@ impl<H: Host> Door<H> {
                     self.shortage.over();
                 }
                 Batch::Last => sleep(SUCCESSION).await,
+                Batch::Near(error) => sleep(self.shortage.near(&error)).await,
                 Batch::Shortage(error) => sleep(self.shortage.wait(&error)).await,
             }
         }

@@ -54,7 +54,9 @@ impl stages::Place for Arc<Standing> {
         let next = match stage {
             Stage::Serve => Where::Serving,
             Stage::KeepAlive => Where::KeptAlive,
-            Stage::WriteCompletion | Stage::Linger | Stage::ShortLinger | Stage::Closed => Where::Parked,
+            Stage::ReadHead | Stage::WriteCompletion | Stage::Linger | Stage::ShortLinger | Stage::Closed => {
+                Where::Parked
+            }
         };
         let serves = stage == Stage::Serve;
         let before = self.0.swap(next as u8, Ordering::AcqRel);

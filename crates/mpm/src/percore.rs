@@ -47,11 +47,25 @@ struct Loop {
     workers: Arc<Workers>,
 }
 
+/// The event loop, for a connection of it.
+struct Here;
+
+impl stages::Place for Here {}
+
+impl Drop for Here {
+    /// tokio keeps to itself that a task panicked.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            seam::log!("mpm_percore", Crit, "a panic: the connection is closed, the child goes on");
+        }
+    }
+}
+
 impl Host for Loop {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
         let connection = stages::connect(self.service, &self.workers, socket, peer);
         // What never waits lets others have their turn by itself; tokio need not count.
-        tokio::spawn(tokio::task::unconstrained(stages::run(connection, stages::Anywhere)));
+        tokio::spawn(tokio::task::unconstrained(stages::run(connection, Here)));
     }
 
     fn is_serving(&self) -> bool {

@@ -20,8 +20,8 @@ pub fn read(path: &Path) -> io::Result<Option<Pid>> {
 }
 
 /// Writes this process's number: a new file of mode 644 takes the place of the old one, so that a reader never sees half.
-/// Returns whether another process's number was overwritten, which then ended without removing it.
-pub(crate) fn write(path: &Path) -> io::Result<bool> {
+/// Returns the other process whose number was overwritten.
+pub(crate) fn write(path: &Path) -> io::Result<Option<Pid>> {
     let before = read(path).unwrap_or(None);
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", Pid::own()));
@@ -32,7 +32,7 @@ pub(crate) fn write(path: &Path) -> io::Result<bool> {
         // The error that counts is the first one; this file may not even be there.
         let _ = std::fs::remove_file(new);
     }
-    written.map(|()| before.is_some_and(|pid| pid != Pid::own()))
+    written.map(|()| before.filter(|pid| *pid != Pid::own()))
 }
 
 fn create(path: &Path) -> io::Result<std::fs::File> {
@@ -57,15 +57,15 @@ mod tests {
         std::fs::create_dir_all(&directory).expect("directory");
         let path = directory.join("pid");
         assert_eq!(read(&path).expect("none"), None);
-        assert!(!write(&path).expect("write"), "nothing was there");
-        assert!(!write(&path).expect("write"), "our own was there");
+        assert_eq!(write(&path).expect("write"), None, "nothing was there");
+        assert_eq!(write(&path).expect("write"), None, "our own was there");
         assert_eq!(read(&path).expect("read"), Some(Pid::own()));
         std::fs::write(&path, "1\n").expect("write");
         assert!(!remove(&path), "not ours");
-        assert!(write(&path).expect("write"), "another's was there");
+        assert_eq!(write(&path).expect("write"), Pid::new(1), "another's was there");
         std::fs::write(&path, "x\n").expect("write");
         assert!(read(&path).is_err());
-        assert!(!write(&path).expect("write"));
+        assert_eq!(write(&path).expect("write"), None);
         assert!(remove(&path) && !path.exists());
         assert!(write(&directory.join("none/pid")).is_err());
         assert_eq!(std::fs::read_dir(&directory).expect("list").count(), 0);

@@ -136,6 +136,12 @@ impl Server {
             Accept::Nothing | Accept::Gone => return Ok(Next::Go),
             Accept::Shortage(error) => {
                 let wait = self.shortage.wait(&error);
+                if sys::lacks_descriptors(&error) && self.child.plan.children > 1 {
+                    // The kernel told only us of this connection: the others sleep, and we have nothing that we could
+                    // close. A successor finds it, as in Apache.
+                    self.child.service.before_wait();
+                    std::process::exit(1);
+                }
                 readable(&self.child.signals, Some(wait))?;
                 return Ok(Next::Go);
             }

@@ -24,6 +24,7 @@ impl Open {
     /// Counts the connection among those of a waiting stage, until the returned value is dropped.
     fn enter(&self, stage: Stage) -> Option<Waiting<'_>> {
         let (gauge, state) = match stage {
+            Stage::ReadHead => (Gauge::Reading, State::Read),
             Stage::WriteCompletion => (Gauge::Writing, State::Write),
             Stage::KeepAlive => (Gauge::KeepAlive, State::KeepAlive),
             Stage::Linger | Stage::ShortLinger => (Gauge::Closing, State::Closing),
@@ -86,13 +87,77 @@ pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), pla
         poll_fn(|_| place.poll_enter(stage)).await;
         let _waiting = open.enter(stage);
         let mut step = connection.step(stage);
-        // A request that is there already is wanted. Otherwise the client sees an end in good order, and what it may be
-        // sending just now is no reason for a reset.
-        stage = poll_fn(|cx| match Pin::new(&mut step).poll(cx) {
-            Poll::Pending if place.is_unwanted() => Poll::Ready(Stage::Linger),
-            polled => polled,
-        })
-        .await;
+        let next = poll_fn(|cx| match Pin::new(&mut step).poll(cx) {
+            Poll::Pending if place.is_unwanted() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        let next = next.await;
+        drop(step);
+        stage = match next {
+            Some(next) => next,
+            // A request that is there already is wanted.
+            None if connection.has_input() => Stage::Serve,
+            // The client sees an end in good order, and what it may be sending just now is no reason for a reset.
+            None => Stage::Linger,
+        };
     }
     drop(connection);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+    use std::task::{Context, Waker};
+
+    use seam::Stepping;
+    use seam::scoreboard::{self, Rows};
+
+    use super::*;
+
+    /// Nobody wants connections that wait.
+    struct Unwelcoming;
+
+    impl Place for Unwelcoming {
+        fn is_unwanted(&self) -> bool {
+            true
+        }
+    }
+
+    /// Waits for ever for its next request, whether it has come or not.
+    struct Waiting {
+        has_input: bool,
+        stages: Arc<Mutex<Vec<Stage>>>,
+    }
+
+    impl Connection for Waiting {
+        fn step(&mut self, stage: Stage) -> Stepping<'_> {
+            let mut stages = self.stages.lock().expect("stages");
+            stages.push(stage);
+            match stage {
+                Stage::Serve if stages.len() == 1 => Stepping::Done(Stage::KeepAlive),
+                Stage::KeepAlive => Stepping::waiting(pending()),
+                _ => Stepping::Done(Stage::Closed),
+            }
+        }
+
+        fn has_input(&self) -> bool {
+            self.has_input
+        }
+    }
+
+    #[test]
+    fn who_is_not_wanted_is_served_what_it_has_asked_for() {
+        let board = scoreboard::create(1, 1).expect("scoreboard");
+        board.claim(0, 0, 1);
+        let workers = Workers::start(board, 0, Rows::OfRequests);
+        for (has_input, then) in [(true, Stage::Serve), (false, Stage::Linger)] {
+            let stages = Arc::default();
+            let connection = Box::new(Waiting { has_input, stages: Arc::clone(&stages) });
+            let mut life = std::pin::pin!(run((connection, Open::new(workers.clone())), Unwelcoming));
+            assert_eq!(life.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+            assert_eq!(*stages.lock().expect("stages"), [Stage::Serve, Stage::KeepAlive, then]);
+        }
+        assert_eq!(workers.connections(), 0);
+    }
 }

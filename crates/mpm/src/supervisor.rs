@@ -8,6 +8,7 @@ mod children;
 mod ending;
 mod family;
 mod recycling;
+mod upgrade;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use conf::Notice;
-use seam::scoreboard::{self, Board};
+use seam::scoreboard::{self, Board, Rows};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
 use sys::process::Pid;
@@ -28,22 +29,26 @@ use crate::settings::MpmSettings;
 use crate::{About, Generation, Hooks, Listeners, Restart};
 use backoff::Backoff;
 use family::Family;
+use upgrade::Heir;
 
 /// How often the number of children is looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// Process slots beyond the number of children, for those of earlier generations that still finish: so many times that
-/// number, and so many more. When even that is not enough the oldest child is ended.
-const SLOTS: (usize, usize) = (4, 256);
+/// Process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as many, but not
+/// fewer or more than this. When even that is not enough the oldest child is ended.
+const FINISHING: (usize, usize) = (256, 8192);
 
 /// What signals ask for.
-const SIGNALS: [Signal; 7] =
-    [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::WINCH, Signal::QUIT];
+const SIGNALS: [Signal; 8] =
+    [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::QUIT];
 
 /// What was asked for and is not done yet; the strongest wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Nothing,
+    Upgrade,
     Restart(Graceful),
+    /// Not by anybody from outside: by the new program, once it serves.
+    HandOver,
     GracefulStop,
     Stop,
 }
@@ -75,19 +80,23 @@ struct Supervisor<'a> {
     /// Children to start apart from what the policy says: those of a new generation, and replacements.
     owed: usize,
     next_tick: Duration,
+    /// The new program that is to take over, until it does.
+    heir: Option<Heir>,
     /// Whether any child has ever accepted: before that a child that cannot start means that the server cannot.
     proven: bool,
 }
 
 pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
-    let (plan, _) = (first.mpm.0.plan)(&first.settings, When::Start);
-    let slots = if about.one_process { 1 } else { plan.limits.0 * SLOTS.0 + SLOTS.1 };
+    let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
+    let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| Ok((signals, scoreboard::create(slots, plan.limits.1)?)));
     let (signals, board) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             let text = "Unable to create or access scoreboard (anonymous shared memory failure)";
-            seam::log!("core", Crit, "{}: AH00004: {text}", sys::describe(&error));
+            let (servers, threads) = plan.limits;
+            let advice = format!("for ServerLimit {servers} and {threads} workers each: lower it or ThreadLimit");
+            seam::log!("core", Crit, "{}: AH00004: {text} {advice}", sys::describe(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -109,10 +118,12 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         backoff: Backoff::new(),
         owed: plan.start,
         next_tick: monotonic() + TICK,
+        heir: None,
         proven: false,
         about,
     };
-    if let Some(path) = supervisor.pid_file.clone()
+    // As long as the predecessor serves, the file names it.
+    if let Some(path) = supervisor.pid_file.clone().filter(|_| supervisor.about.predecessor.is_none())
         && !supervisor.write_pid_file(&path)
     {
         return ExitCode::FAILURE;
@@ -130,8 +141,14 @@ impl Supervisor<'_> {
         self.plan.children * self.plan.workers
     }
 
+    fn begin_generation(&self, reset: bool) {
+        self.board.begin_generation(self.number, self.shown(), reset);
+        let holds = self.generation.mpm.0.rows != Rows::OfRequests;
+        self.board.set_held(holds.then(|| self.shown()));
+    }
+
     fn supervise(&mut self) -> ExitCode {
-        self.board.begin_generation(self.number, self.shown(), false);
+        self.begin_generation(false);
         self.spawn_owed();
         self.announce();
         loop {
@@ -143,12 +160,20 @@ impl Supervisor<'_> {
             }
             match std::mem::replace(&mut self.asked, Asked::Nothing) {
                 Asked::Nothing => {}
+                Asked::Upgrade => self.upgrade(),
                 Asked::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
                 Asked::Restart(Graceful::No) => self.restart(Restart::Hard),
+                Asked::HandOver if self.heir.is_some() => return self.hand_over(),
+                // It has ended since.
+                Asked::HandOver => {}
                 Asked::GracefulStop => return self.stop_gracefully(),
                 Asked::Stop => return self.stop(),
             }
             self.spawn_owed();
+            if !self.take_over() {
+                self.end_children();
+                return ExitCode::FAILURE;
+            }
             if monotonic() >= self.next_tick {
                 self.next_tick = monotonic() + TICK;
                 self.maintain();
@@ -161,10 +186,10 @@ impl Supervisor<'_> {
     /// `-X`: this process is the only child.
     fn serve_alone(&mut self) -> ExitCode {
         self.plan.children = 1;
-        self.board.begin_generation(0, self.shown(), false);
+        self.begin_generation(false);
         self.board.claim(0, 0, self.plan.workers);
         self.announce();
-        let status = self.become_child(0);
+        let status = self.become_child(0, 0);
         self.remove_pid_file();
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -175,10 +200,12 @@ impl Supervisor<'_> {
             seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
         self.board.bell().hush();
-        while let Ok(Some(signal)) = self.signals.read() {
+        while let Ok(Some((signal, sender))) = self.signals.read() {
             let asked = match signal {
                 Signal::TERM | Signal::INT | Signal::QUIT => Asked::Stop,
+                Signal::WINCH if sender.is_some() && sender == self.heir.map(|heir| heir.pid) => Asked::HandOver,
                 Signal::WINCH => Asked::GracefulStop,
+                Signal::USR2 => Asked::Upgrade,
                 Signal::HUP => Asked::Restart(Graceful::No),
                 Signal::USR1 => Asked::Restart(Graceful::Yes),
                 _ => Asked::Nothing,
@@ -215,7 +242,8 @@ impl Supervisor<'_> {
     fn maintain(&mut self) {
         self.weigh();
         let counts = self.counts();
-        self.proven = self.proven || self.family.any(|member| self.board.is_running(member.slot));
+        self.is_proven();
+        self.watch_heir();
         if self.owed > 0 || monotonic() < self.backoff.until() {
             return;
         }
@@ -226,9 +254,26 @@ impl Supervisor<'_> {
                 self.owed += more;
                 self.spawn_owed();
             }
+            _ if self.buckets_without_idle() > 0 && self.room() > 0 => {
+                // What is idle elsewhere is of no use to those who wait there.
+                self.owed += self.buckets_without_idle().min(self.room());
+                self.spawn_owed();
+            }
             Decision::Retire(less) => self.retire(less),
             Decision::Keep => {}
         }
+    }
+
+    /// How many of several buckets have no idle worker.
+    fn buckets_without_idle(&self) -> usize {
+        let buckets = self.listeners.buckets();
+        if buckets == 1 { 0 } else { (0..buckets).filter(|bucket| self.idle_in(*bucket) == 0).count() }
+    }
+
+    /// Whether the server can serve, as at least one child does or did.
+    fn is_proven(&mut self) -> bool {
+        self.proven = self.proven || self.family.any(|member| self.board.is_running(member.slot));
+        self.proven
     }
 
     fn counts(&self) -> Counts {
@@ -254,17 +299,21 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Lets idle children leave, those in the highest slots first.
+    /// Lets idle children leave, those in the highest slots first, but none that is the last of its bucket.
     fn retire(&mut self, less: usize) {
-        let mut idle: Vec<usize> = self
+        let idle: Vec<(usize, usize)> = self
             .family
             .staying(self.number)
-            .map(|member| member.slot)
-            .filter(|slot| self.board.idle_workers(*slot) >= self.plan.workers)
+            .filter(|member| self.board.idle_workers(member.slot) >= self.plan.workers)
+            .map(|member| (member.slot, member.bucket))
             .collect();
-        idle.sort_unstable();
-        for slot in idle.into_iter().rev().take(less) {
-            if let Some(pid) = self.family.leaves(slot) {
+        let mut left = less;
+        for (slot, bucket) in idle.into_iter().rev() {
+            if left > 0
+                && self.family.of_bucket(bucket, self.number) > 1
+                && let Some(pid) = self.family.leaves(slot)
+            {
+                left -= 1;
                 self.board.set_quiescing(slot);
                 let _ = pid.kill(Signal::USR1);
             }
@@ -302,7 +351,7 @@ impl Supervisor<'_> {
         let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
         let notices = next.mpm.check(&next.settings, when);
         let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
-        Ok((next, plan, notices, listeners))
+        Ok((next, plan.for_buckets(listeners.buckets()), notices, listeners))
     }
 
     fn begin(&mut self, how: Restart, next: Generation, plan: Plan, notices: Vec<Notice>, listeners: Listeners) {
@@ -321,7 +370,7 @@ impl Supervisor<'_> {
         self.listeners = listeners;
         self.number += 1;
         self.backoff = Backoff::new();
-        self.board.begin_generation(self.number, self.shown(), how == Restart::Hard);
+        self.begin_generation(how == Restart::Hard);
         let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {
             // As many as were busy, so that the new generation is not overrun by the clients of the old one.

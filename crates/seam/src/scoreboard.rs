@@ -111,6 +111,8 @@ pub enum Gauge {
     KeepAlive,
     /// Those that are closing.
     Closing,
+    /// Those of which a part of a head has come, where they hold no worker.
+    Reading,
 }
 
 impl Gauge {
@@ -120,6 +122,7 @@ impl Gauge {
             Gauge::Writing => Field::Writing,
             Gauge::KeepAlive => Field::KeepAlive,
             Gauge::Closing => Field::Closing,
+            Gauge::Reading => Field::Reading,
         }
     }
 }
@@ -279,10 +282,13 @@ impl Board {
         self.process(slot).load(Field::OwnAccesses)
     }
 
-    /// How many workers of the child in a slot serve nobody; all of them while it starts.
+    /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
+    /// whose head has begun to come: it will be needed in a moment.
     pub fn idle_workers(&self, slot: usize) -> usize {
-        let workers = self.process(slot).workers(self.per_process);
-        (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count()
+        let process = self.process(slot);
+        let workers = process.workers(self.per_process);
+        let idle = (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count();
+        idle.saturating_sub(usize::try_from(process.load(Field::Reading)).unwrap_or(usize::MAX))
     }
 
     /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written
@@ -320,6 +326,16 @@ impl Board {
         self.header().store(Header::Generation, u64::from(generation));
         self.header().store(Header::Shown, shown as u64);
         self.header().store(Header::Restarted, now());
+    }
+
+    /// How many workers there are, where a request that waits for a script holds one of them. For the parent.
+    pub fn set_held(&self, workers: Option<usize>) {
+        self.header().store(Header::Held, workers.unwrap_or(0) as u64);
+    }
+
+    /// What [`set_held`](Board::set_held) was told.
+    pub fn held(&self) -> Option<usize> {
+        usize::try_from(self.header().load(Header::Held)).ok().filter(|workers| *workers > 0)
     }
 
     /// Every process and worker as they are now.

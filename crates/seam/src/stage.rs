@@ -13,8 +13,10 @@ use crate::scoreboard::Workers;
 /// What a connection does next. All but [`Stage::Serve`] only wait for the client and need no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Read a request head, process it, write the answer.
+    /// Process a request whose head is there, write the answer.
     Serve,
+    /// The rest of a head is waited for (`RequestReadTimeout`).
+    ReadHead,
     /// The rest of an answer goes out as fast as the client reads it (`Timeout`).
     WriteCompletion,
     /// Wait for the next request (`KeepAliveTimeout`).
@@ -59,9 +61,14 @@ pub trait Connection: Send {
     /// Runs `stage` to its end and says which one is next. Never called with [`Stage::Closed`].
     ///
     /// What a stage can do without waiting it may do at once, before the result is polled. A connection takes its row of
-    /// the scoreboard in [`Stage::Serve`] and gives it back by the end of the answer; what else it does is for the MPM to
+    /// the scoreboard in [`Stage::Serve`], or in [`Stage::ReadHead`] where a row is not a thread's, and gives it back at the
+    /// end of that stage or of the answer; what else it does is for the MPM to
     /// show.
     fn step(&mut self, stage: Stage) -> Stepping<'_>;
+
+    /// Whether anything has come from the client that no stage has taken: asks the system, as the reactor may not have seen
+    /// it yet.
+    fn has_input(&self) -> bool;
 }
 
 /// An accepted socket on its way from the listener to the server.

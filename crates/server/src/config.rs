@@ -268,7 +268,7 @@ fn resolve(
         hooks,
         hosts,
         language: world.language.clone(),
-        configured: SystemTime::now(),
+        configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),
         merger: Merger::default(),
         htaccess: HtaccessCache::default(),

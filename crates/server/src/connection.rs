@@ -74,9 +74,11 @@ impl Service for HttpService {
             idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
+            late: false,
             announced: None,
             behind: 0,
             exchange: None,
+            refused: None,
         })
     }
 
@@ -99,20 +101,26 @@ struct HttpConnection {
     /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
     idle_until: Instant,
     timer: Timer,
-    /// Received and not looked at yet.
+    /// Received and not served yet.
     buffer: Vec<u8>,
+    /// What is in the buffer is all that came in time.
+    late: bool,
     /// The turn in which the reactor announced what is in the buffer.
     announced: Option<NonZeroU64>,
     /// Requests served in a row without waiting for one.
     behind: u32,
     /// An answer of which a part still has to go out.
     exchange: Option<Box<Exchange>>,
+    /// How the connection ends once its last answer is sent: what came was no request.
+    refused: Option<Stage>,
 }
 
 /// How far the service of a request came without waiting.
 enum Step {
     /// To its end, or to a stage of its own.
     Next(Stage),
+    /// Others have their turn first.
+    Pass,
     /// There is no request to be served.
     Refuse(Box<Refusal>, Slot),
     /// Something has to be waited for.
@@ -127,13 +135,14 @@ type Filtered = Pin<Box<dyn Future<Output = (Box<Request>, Response)> + Send>>;
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
-            Stage::Serve => match self.serve_now() {
-                Some(Step::Next(stage)) => Stepping::Done(stage),
-                Some(Step::Refuse(refusal, slot)) => Stepping::waiting(self.refuse(refusal, slot)),
-                Some(Step::Work(request, work, slot)) => Stepping::waiting(self.serve_on(request, work, slot)),
-                Some(Step::Filter(filtered, slot)) => Stepping::waiting(self.serve_filtered(filtered, slot)),
-                None => Stepping::waiting(self.serve()),
+            Stage::Serve => match self.serve() {
+                Step::Next(stage) => Stepping::Done(stage),
+                Step::Pass => Stepping::waiting(self.pass()),
+                Step::Refuse(refusal, slot) => Stepping::waiting(self.refuse(refusal, slot)),
+                Step::Work(request, work, slot) => Stepping::waiting(self.serve_on(request, work, slot)),
+                Step::Filter(filtered, slot) => Stepping::waiting(self.serve_filtered(filtered, slot)),
             },
+            Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
@@ -141,81 +150,69 @@ impl Connection for HttpConnection {
             Stage::Closed => Stepping::Done(Stage::Closed),
         }
     }
+
+    fn has_input(&self) -> bool {
+        self.client.stream.has_input()
+    }
 }
 
 impl HttpConnection {
-    /// Serves a request whose head is there already: most are, and most need nothing that has to be waited for. Such a
-    /// request costs no future at all. `None`: the head is not there.
-    fn serve_now(&mut self) -> Option<Step> {
+    /// Serves a request as far as that goes without waiting. Most heads are there, and most requests need nothing that has to
+    /// be waited for: they cost no future at all.
+    fn serve(&mut self) -> Step {
         if self.behind >= PIPELINED {
-            return None;
+            return Step::Pass;
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
-            let mut cx = Context::from_waker(Waker::noop());
-            // What is not there, or broken, is for those who can wait.
-            let _ = self.client.stream.poll_read(&mut cx, &mut bytes, HEAD_PIECE);
+            // What is not there yet, or never will be, is found out by who can wait.
+            let _ = self.client.stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
         let mut head = crate::buffers::take_head();
-        match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
+        let why = match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let slot = self.workers.acquire();
-                Some(self.answer(Incoming { bytes, head, head_len: len }, slot))
+                return self.answer(Incoming { bytes, head, head_len: len }, slot);
             }
-            _ => {
+            Ok(Parse::Partial) if !self.late => {
                 crate::buffers::give_head(head);
                 self.buffer = bytes;
-                None
+                return Step::Next(Stage::ReadHead);
             }
-        }
-    }
-
-    /// Serves a request whose head has to be waited for.
-    async fn serve(&mut self) -> Stage {
-        if self.behind >= PIPELINED {
-            self.behind = 0;
-            crate::turn::pass().await;
-        }
-        let slot = self.workers.acquire();
-        let step = match self.read_head().await {
-            Ok(Some(incoming)) => self.answer(incoming, slot),
-            Ok(None) => return Stage::Closed,
-            Err(refusal) => Step::Refuse(refusal, slot),
+            Ok(Parse::Partial) => Why::Timeout,
+            Err(error) => Why::Head(error),
         };
-        match step {
-            Step::Next(stage) => stage,
-            Step::Refuse(refusal, slot) => self.refuse(refusal, slot).await,
-            Step::Work(request, work, slot) => self.serve_on(request, work, slot).await,
-            Step::Filter(filtered, slot) => self.serve_filtered(filtered, slot).await,
-        }
+        Step::Refuse(Refusal::boxed(why, Incoming::broken(bytes, head)), self.workers.acquire())
     }
 
-    /// Reads a request head; `None`: the client is gone, or never said anything.
-    async fn read_head(&mut self) -> Result<Option<Incoming>, Box<Refusal>> {
+    /// Lets other connections have their turn.
+    async fn pass(&mut self) -> Stage {
+        self.behind = 0;
+        crate::turn::pass().await;
+        Stage::Serve
+    }
+
+    /// Reads a head to its end, or to where it is wrong.
+    async fn read_head(&mut self) -> Stage {
         let plan = self.server.main().plan;
-        let mut start = None;
+        let start = Instant::now();
+        let mut slot = self.workers.acquire();
+        slot.park();
         let mut head = Head::default();
-        let mut bytes = std::mem::take(&mut self.buffer);
         loop {
-            if !bytes.is_empty() {
-                match Head::parse(&bytes, &plan.limits, &mut head) {
-                    Ok(Parse::Complete { len }) => return Ok(Some(Incoming { bytes, head, head_len: len })),
-                    Ok(Parse::Partial) => {}
-                    Err(error) => {
-                        return Err(Refusal::boxed(Why::Head(error), Incoming::broken(bytes, head)));
-                    }
-                }
-            }
-            let now = Instant::now();
-            let mut deadline = now + plan.timeout;
+            let mut deadline = Instant::now() + plan.timeout;
             if let Some(limit) = plan.head_timeout {
-                deadline = deadline.min(limit.deadline(*start.get_or_insert(now), bytes.len() as u64));
+                deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
             }
             self.announced = None; // The end of a head may be sent after the turn that announced its beginning.
-            match self.timer.until(deadline, self.client.stream.read(&mut bytes, HEAD_PIECE)).await {
-                Some(Ok(0)) | Some(Err(_)) => return Ok(None),
-                Some(Ok(_)) => {}
-                None => return Err(Refusal::boxed(Why::Timeout, Incoming::broken(bytes, head))),
+            match self.timer.until(deadline, self.client.stream.read(&mut self.buffer, HEAD_PIECE)).await {
+                Some(Ok(0)) | Some(Err(_)) => return Stage::Closed,
+                Some(Ok(_)) if Head::parse(&self.buffer, &plan.limits, &mut head) == Ok(Parse::Partial) => {}
+                Some(Ok(_)) => return Stage::Serve,
+                None => {
+                    self.late = true;
+                    return Stage::Serve;
+                }
             }
         }
     }
@@ -321,7 +318,8 @@ impl HttpConnection {
             RequestBody::default()
         };
         let origin = Source { server: self.server, vhost, client: self.client.clone(), incoming: Arc::new(incoming) };
-        let mut request = Request::new(origin, Kind::Main, SystemTime::now(), Instant::now());
+        let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
+        let mut request = Request::new(origin, Kind::Main, time, Instant::now());
         request.header_only = method == "HEAD";
         request.method = method;
         request.version = version;

@@ -14,6 +14,7 @@ use crate::input::RequestBody;
 use crate::log::ErrorLog;
 use crate::merge::Merged;
 use crate::output::{Delimiter, Persist};
+use crate::script_use::ScriptUse;
 use crate::static_file::Kept;
 use crate::stream::Stream;
 
@@ -184,6 +185,9 @@ pub struct Request {
     /// Output filters that the file's name asks for (`AddOutputFilter`), before those of the configuration.
     pub output_filters: Vec<String>,
 
+    /// What the script that made the answer has cost.
+    pub script: Option<Arc<ScriptUse>>,
+
     /// The body of the request.
     pub body: RequestBody,
     /// When it came in, by the clock.
@@ -270,6 +274,7 @@ impl Request {
             vlist_validator: None,
             accept_path_info: None,
             output_filters: Vec::new(),
+            script: None,
             body: RequestBody::default(),
             time,
             start,

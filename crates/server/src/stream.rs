@@ -77,6 +77,11 @@ impl Stream {
         })
     }
 
+    /// Whether bytes have come that nobody has received, also those that the reactor has not seen yet.
+    pub fn has_input(&self) -> bool {
+        sys::socket::peek(&self.socket, &mut [0]).is_ok_and(|bytes| bytes > 0)
+    }
+
     /// Shuts our side: the client sees the end of the answer.
     pub fn shutdown(&self) -> io::Result<()> {
         sys::socket::shutdown_write(&self.socket)

@@ -37,10 +37,15 @@ pub fn describe(error: &std::io::Error) -> String {
     }
 }
 
-/// Whether an error says that the process or the system has no descriptors or no memory left: it may well have some again
-/// in a moment.
+/// Whether an error says that the process or the system has no descriptors, no memory or no room for a process or a thread
+/// left: it may well have some again in a moment.
 pub fn is_shortage(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN))
+}
+
+/// Whether an error says that this process has as many descriptors as it may have; others may have some left.
+pub fn lacks_descriptors(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMFILE)
 }
 
 /// The error of a libc call that returned a negative number.

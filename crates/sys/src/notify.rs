@@ -1,4 +1,5 @@
-//! Talking to the service manager: sd_notify(3) messages, and listening sockets it made for us (sd_listen_fds(3)).
+//! Talking to the service manager: sd_notify(3) messages, and listening sockets it made for us (sd_listen_fds(3)). A server
+//! whose place this process is to take passes its sockets in the same way.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,6 +7,7 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::process::Pid;
@@ -40,19 +42,46 @@ fn connect(name: &OsString) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// The listening sockets that the service manager passed to this process (`LISTEN_PID`, `LISTEN_FDS`), made non-blocking
-/// and close-on-exec. The first call gets them, later ones nothing.
+/// How many sockets were passed, from descriptor 3 on.
+const COUNT: &str = "LISTEN_FDS";
+/// More than this are never passed.
+const SOCKETS_MAX: i32 = 1 << 16;
+/// The process that they were passed to: a service manager knows it.
+const TO: &str = "LISTEN_PID";
+/// The process that passed them, when it is a server that is to be succeeded: its parent, and ours.
+const FROM: &str = "TSUBAME_PREDECESSOR";
+
+/// The server whose place this process is to take: our parent, if it said so. Asked once: it may be gone later.
+pub fn predecessor() -> Option<Pid> {
+    static PREDECESSOR: OnceLock<Option<Pid>> = OnceLock::new();
+    *PREDECESSOR.get_or_init(|| Pid::parent().filter(|parent| number(FROM) == Some(parent.number())))
+}
+
+/// The environment of a process that is to take the place of this one: ours, and that it gets so many sockets.
+pub fn environment_of_successor(sockets: usize) -> Vec<(OsString, OsString)> {
+    let ours =
+        std::env::vars_os().filter(|(name, _)| ![COUNT, TO, FROM, "LISTEN_FDNAMES"].iter().any(|own| name == own));
+    let more = [(COUNT, sockets.to_string()), (FROM, Pid::own().to_string())];
+    ours.chain(more.map(|(name, value)| (name.into(), value.into()))).collect()
+}
+
+fn number(name: &str) -> Option<i32> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The listening sockets that the service manager, or a predecessor, passed to this process, made non-blocking and
+/// close-on-exec. The first call gets them, later ones nothing.
 pub fn passed_sockets() -> Vec<OwnedFd> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
-    if number("LISTEN_PID") != Some(Pid::own().number()) || TAKEN.swap(true, Ordering::Relaxed) {
+    let is_for_us = number(TO) == Some(Pid::own().number()) || predecessor().is_some();
+    if !is_for_us || TAKEN.swap(true, Ordering::Relaxed) {
         return Vec::new();
     }
-    let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, 1024);
+    let count = number(COUNT).unwrap_or(0).clamp(0, SOCKETS_MAX);
     (3..3 + count)
         // SAFETY: only looked at: an open descriptor is asked what it is, a closed one answers EBADF.
         .filter(|fd| is_listening(unsafe { BorrowedFd::borrow_raw(*fd) }))
-        // SAFETY: LISTEN_PID says that this process was started with these descriptors; nothing else in it takes over
+        // SAFETY: the environment says that this process was started with these descriptors; nothing else in it takes over
         // listening sockets that it did not open, and this code runs once.
         .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
         .filter(|fd| adopt(fd).is_ok())

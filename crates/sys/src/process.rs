@@ -1,6 +1,10 @@
 //! Processes: forking, reaping, names.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process as rx;
@@ -105,6 +109,30 @@ pub fn anonymous_memory(pid: Pid) -> io::Result<u64> {
     Ok(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
+/// The file that a process runs, under the name it had when it was started. `None`: the process is gone, or not ours to see.
+pub fn program_file(pid: Pid) -> Option<PathBuf> {
+    let name = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
+    // proc(5): what stands behind the name of a file that is not there any more.
+    let name = name.strip_suffix(b" (deleted)").unwrap_or(&name);
+    Some(OsStr::from_bytes(name).into())
+}
+
+/// [`anonymous_memory`] of a process and of all that it has started.
+pub fn tree_memory(pid: Pid) -> io::Result<u64> {
+    let mut all = anonymous_memory(pid)?;
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        // Whoever has ended meanwhile has no memory. Those whose parent has ended have another one.
+        let text = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+        let children = text.split_ascii_whitespace().filter_map(|word| word.parse().ok().and_then(Pid::new));
+        for child in children {
+            all += anonymous_memory(child).unwrap_or(0);
+            parents.push(child);
+        }
+    }
+    Ok(all)
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -185,11 +213,17 @@ pub fn close_standard(which: [bool; 3]) -> io::Result<()> {
     for (number, wanted) in which.into_iter().enumerate() {
         let number = i32::try_from(number).unwrap_or(0);
         // SAFETY: dup2 replaces one of the standard descriptors, which no owned descriptor of ours stands for.
-        if wanted && unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&null), number) } < 0 {
+        if wanted && unsafe { libc::dup2(null.as_raw_fd(), number) } < 0 {
             return last_os_error();
         }
     }
     Ok(())
+}
+
+/// Lets descriptor 2, where a panic and whoever knows no better write, lead to this file.
+pub fn set_standard_error(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: dup2 replaces a standard descriptor, which no owned descriptor of ours stands for.
+    if unsafe { libc::dup2(file.as_raw_fd(), 2) } < 0 { last_os_error() } else { Ok(()) }
 }
 
 /// Sends `signal` to this process when its parent ends, however it ends. Holds until the process changes its user, so it

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::last_os_error;
+use crate::process::Pid;
 
 /// A signal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +28,8 @@ impl Signal {
     pub const WINCH: Signal = Signal(libc::SIGWINCH);
     pub const XCPU: Signal = Signal(libc::SIGXCPU);
     pub const XFSZ: Signal = Signal(libc::SIGXFSZ);
+    pub const STOP: Signal = Signal(libc::SIGSTOP);
+    pub const CONT: Signal = Signal(libc::SIGCONT);
 }
 
 impl Signal {
@@ -126,13 +129,14 @@ impl SignalFd {
         self.0.clone()
     }
 
-    /// The next pending signal; does not wait.
-    pub fn read(&self) -> io::Result<Option<Signal>> {
+    /// The next pending signal, and the process that sent it where it was one; does not wait.
+    pub fn read(&self) -> io::Result<Option<(Signal, Option<Pid>)>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&*self.0, &mut info) {
-            // The number is the first field of signalfd_siginfo(2), four bytes.
             Ok(read) if read == info.len() => {
-                Ok(Some(Signal(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))))
+                // Of the fields of signalfd_siginfo (signalfd(2)), four bytes each: `ssi_signo` and `ssi_pid`.
+                let field = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+                Ok(Some((Signal(field(0)), Pid::new(field(12)))))
             }
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
@@ -156,6 +160,6 @@ mod tests {
         assert_eq!(fd.read().expect("read"), None);
         // SAFETY: raises a signal that this thread has blocked.
         unsafe { libc::raise(libc::SIGWINCH) };
-        assert_eq!(fd.read().expect("read"), Some(Signal::WINCH));
+        assert_eq!(fd.read().expect("read"), Some((Signal::WINCH, Some(Pid::own()))));
     }
 }

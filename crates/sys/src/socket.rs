@@ -98,6 +98,9 @@ pub fn is_listening(fd: impl AsFd) -> bool {
         && sockopt::socket_type(&fd).is_ok_and(|kind| kind == SocketType::STREAM)
 }
 
+/// What the system says when this process has no descriptor left (`EMFILE`).
+pub const TOO_MANY_FILES: i32 = libc::EMFILE;
+
 /// Accepts a connection; does not wait where the listener is non-blocking. The socket is non-blocking; an IPv4 client of an
 /// IPv6 socket has its IPv4 address.
 pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {

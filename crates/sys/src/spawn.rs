@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::process::Pid;
 
-/// A program to start. It inherits nothing but what is said here: no descriptor but the three, no environment but `env`,
-/// no blocked or ignored signals.
+/// A program to start. It inherits nothing but what is said here: no descriptor but those, no environment but `env`, no
+/// blocked or ignored signals.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     /// The file; not searched for in `PATH`.
@@ -21,6 +21,8 @@ pub struct Spawn<'a> {
     pub directory: Option<&'a CStr>,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
+    /// Descriptors that it gets as 3, 4 and so on.
+    pub more: &'a [BorrowedFd<'a>],
     /// Whether it leads a process group of its own, so that it can be ended with all its children.
     pub own_group: bool,
 }
@@ -34,18 +36,19 @@ impl Spawn<'_> {
         if let Some(directory) = self.directory {
             actions.chdir(directory)?;
         }
-        // A source among 0..=2 could be overwritten before its turn comes; it moves out of the way.
+        let end = 3 + i32::try_from(self.more.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // A source among the targets could be overwritten before its turn comes; it moves out of the way.
         let mut moved: Vec<OwnedFd> = Vec::new();
-        for (target, fd) in (0i32..).zip(self.stdio) {
+        for (target, fd) in (0i32..).zip(self.stdio.iter().chain(self.more)) {
             let mut source = fd.as_raw_fd();
-            if source <= 2 && source != target {
-                let copy = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
+            if source < end && source != target {
+                let copy = rustix::io::fcntl_dupfd_cloexec(fd, end)?;
                 source = copy.as_raw_fd();
                 moved.push(copy);
             }
             actions.dup(source, target)?;
         }
-        actions.close_from(3)?;
+        actions.close_from(end)?;
         let argv = pointers(self.argv);
         let env = pointers(self.env);
         let mut pid = 0;
@@ -157,7 +160,7 @@ mod tests {
         let (mut reader, writer) = std::io::pipe()?;
         let null = File::open("/dev/null")?;
         let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];
-        let pid = Spawn { program, argv, env: &[c"A=1"], directory, stdio, own_group: true }.start()?;
+        let pid = Spawn { program, argv, env: &[c"A=1"], directory, stdio, more: &[], own_group: true }.start()?;
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text)?;
@@ -179,6 +182,36 @@ mod tests {
         assert_eq!((lines.next(), lines.next()), (Some("/usr"), Some("1 ")));
         // 3 is the directory that ls itself reads.
         assert_eq!(lines.next(), Some("0 1 2 3 SigBlk:\t0000000000000000"));
+    }
+
+    #[test]
+    fn more_descriptors_have_the_next_numbers() {
+        let (mut reader, writer) = std::io::pipe().expect("pipe");
+        let (mut numbered, null) = (Vec::new(), File::open("/dev/null").expect("null"));
+        for text in ["one", "two", "three"] {
+            let (end, mut begin) = std::io::pipe().expect("pipe");
+            std::io::Write::write_all(&mut begin, text.as_bytes()).expect("write");
+            numbered.push(end);
+        }
+        // Whatever numbers they have here, those that they get are taken by others of them.
+        let more: Vec<BorrowedFd<'_>> = numbered.iter().rev().map(AsFd::as_fd).collect();
+        let argv = [c"sh", c"-c", c"cat <&3; cat <&4; cat <&5; ls /proc/self/fd | wc -l"];
+        let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];
+        let env = [c"PATH=/bin:/usr/bin"];
+        let spawn = Spawn {
+            program: c"/bin/sh",
+            argv: &argv,
+            env: &env,
+            directory: None,
+            stdio,
+            more: &more,
+            own_group: false,
+        };
+        spawn.start().expect("sh runs");
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("read");
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["threetwoone7"]);
     }
 
     #[test]

@@ -52,8 +52,7 @@ pub(crate) enum Text<'a> {
 /// `ServerRoot` to start with.
 pub(crate) fn server_root(options: &Options) -> String {
     let given = options.server_root.as_deref().unwrap_or(SERVER_ROOT);
-    let cwd = std::env::current_dir().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_else(|_| "/".into());
-    conf::apply::join(&cwd, given)
+    conf::apply::join(&options.directory.to_string_lossy(), given)
 }
 
 /// The main file.

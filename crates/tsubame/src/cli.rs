@@ -1,6 +1,7 @@
 //! The command line: httpd's, and two options of our own for a first look.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use conf::Level;
@@ -28,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) errors: Option<String>,
     /// The whole line, for `AH00094`.
     pub(crate) line: String,
+    /// The directory that it was called in: what a relative `-d` begins with, also after the server has left it.
+    pub(crate) directory: PathBuf,
 }
 
 /// What to do.
@@ -57,6 +60,7 @@ pub(crate) enum Signal {
     GracefulStop,
     Restart,
     Graceful,
+    Upgrade,
 }
 
 /// What to serve for a first look.
@@ -106,6 +110,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         level: None,
         errors: None,
         line: line.join(" "),
+        directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
     };
     let mut demo = Demo::default();
     match read(&mut options, &mut demo, lexopt::Parser::from_args(args)) {
@@ -180,6 +185,7 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
                     "restart" => Action::Signal(Signal::Restart),
                     "graceful" => Action::Signal(Signal::Graceful),
                     "graceful-stop" => Action::Signal(Signal::GracefulStop),
+                    "upgrade" => Action::Signal(Signal::Upgrade),
                     _ => return Err(Bad::Option("k".into())),
                 };
                 if matches!(options.action, Action::Start) {
@@ -271,6 +277,7 @@ Your own configuration:
   {program} -S -f /etc/apache2/apache2.conf                show its virtual hosts and run settings
   {program} -f /etc/apache2/apache2.conf -DFOREGROUND      serve it, in the foreground
   {program} -f /etc/apache2/apache2.conf -k start          serve it as a daemon; then -k graceful, -k stop ...
+  {program} -f /etc/apache2/apache2.conf -k upgrade        after its file was replaced: the new program takes over
 
 {}
 Names for -D that {program} itself looks at:

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use mpm::pidfile;
 use mpm::settings::MpmSettings;
+use mpm::{UPGRADE_MAX, pidfile};
 use sys::process::Pid;
 
 use crate::boot::{self, Configured, Text};
@@ -19,6 +20,35 @@ pub(crate) fn running(configured: &Configured) -> Option<Pid> {
 
 fn pid_file(configured: &Configured) -> Option<String> {
     configured.loaded.server.main().settings.get::<MpmSettings>().pid_file.get().cloned()
+}
+
+/// How often the pid file is looked at meanwhile.
+const UPGRADE_LOOK: Duration = Duration::from_millis(20);
+
+/// Says so where the server has become another program than this one: it is started from the file that it was started from
+/// at first.
+fn compare(options: &Options, heir: Pid) {
+    let Ok(own) = std::env::current_exe() else { return };
+    if let Some(runs) = sys::process::program_file(heir).filter(|file| *file != own) {
+        let (runs, own) = (runs.display(), own.display());
+        boot::tell(options, &format!("it runs {runs}, and not this program ({own}): put a new one there"));
+    }
+}
+
+/// Waits until another process has taken the place of the server.
+fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
+    let end = Instant::now() + UPGRADE_MAX;
+    while Instant::now() < end {
+        if let Some(heir) = running(configured).filter(|running| *running != pid) {
+            println!("httpd (pid {heir}) took over from pid {pid}");
+            compare(options, heir);
+            return ExitCode::SUCCESS;
+        }
+        std::thread::sleep(UPGRADE_LOOK);
+    }
+    let seconds = UPGRADE_MAX.as_secs();
+    boot::tell(options, &format!("nobody took over from pid {pid} within {seconds} s: its error log says why"));
+    ExitCode::FAILURE
 }
 
 /// Reads the configuration first: with an error in it nothing is sent.
@@ -36,9 +66,11 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
         cli::Signal::GracefulStop => sys::signal::Signal::WINCH,
         cli::Signal::Restart => sys::signal::Signal::HUP,
         cli::Signal::Graceful => sys::signal::Signal::USR1,
+        cli::Signal::Upgrade => sys::signal::Signal::USR2,
     };
     match (running(&configured), signal) {
         (Some(pid), _) => match pid.kill(number) {
+            Ok(()) if signal == cli::Signal::Upgrade => succeeded(options, &configured, pid),
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 boot::tell(options, &format!("{}: sending signal to server", sys::describe(&error)));
@@ -53,7 +85,7 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        (None, cli::Signal::Restart | cli::Signal::Graceful) => {
+        (None, cli::Signal::Restart | cli::Signal::Graceful | cli::Signal::Upgrade) => {
             println!("httpd not running, trying to start");
             start::serve(options, configured, &Text::File, |_| {})
         }

@@ -79,6 +79,7 @@ fn copy(options: &Options) -> Options {
         level: options.level,
         errors: options.errors.clone(),
         line: options.line.clone(),
+        directory: options.directory.clone(),
     }
 }
 

@@ -28,6 +28,8 @@ fn main() -> ExitCode {
         Action::Demo(_) => demo::run(&options),
         Action::Check | Action::Settings | Action::Directives => dump::run(&options),
         Action::Start => start::run(&options),
+        // The command line of a server that was started with `-k restart`, say, starts its successor too.
+        Action::Signal(_) if sys::notify::predecessor().is_some() => start::run(&options),
         Action::Signal(signal) => control::run(&options, *signal),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use conf::{Level, Slots};
 use modules::arch::mod_unixd;
-use mpm::{About, Generation, Hooks, Listeners, Restart};
+use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart};
 use server::HttpService;
 use server::host::Machine;
 use sys::cred::{Identity, User};
@@ -27,6 +27,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     };
     boot::say(options, &configured.loaded.notices);
     if options.defined(crate::cli::EXPLICIT_START)
+        && sys::notify::predecessor().is_none()
         && let Some(pid) = control::running(&configured)
     {
         println!("httpd (pid {pid}) already running");
@@ -60,8 +61,16 @@ pub(crate) fn serve(
     let _ = sys::rlimit::raise_descriptors();
     let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
     let stay = one_process || options.defined("FOREGROUND") || options.defined("NO_DETACH");
-    if !stay && let Some(code) = detach(options) {
+    let predecessor = sys::notify::predecessor();
+    // The successor of a daemon is one already.
+    if !stay
+        && predecessor.is_none()
+        && let Some(code) = detach(options)
+    {
         return code;
+    }
+    if !stay {
+        let _ = std::env::set_current_dir("/");
     }
     ready(&listeners);
     let first = match generation(options, configured) {
@@ -78,8 +87,16 @@ pub(crate) fn serve(
         built: version::built(),
         command_line: options.line.clone(),
         one_process,
+        invocation: matches!(text, Text::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
+        predecessor,
     };
     mpm::run(first, listeners, about, &mut Server { options, text })
+}
+
+/// How this program was started. Its file is known while it runs; later there may be another one of the same name.
+fn invocation(options: &Options) -> Option<Invocation> {
+    let file = std::env::current_exe().ok()?;
+    Some(Invocation { file, arguments: std::env::args_os().collect(), directory: options.directory.clone() })
 }
 
 /// Becomes a daemon; the process that was started ends with the returned code.
@@ -97,7 +114,6 @@ fn detach(options: &Options) -> Option<ExitCode> {
         seam::log!("core", Error, "{}: cannot detach from the terminal", sys::describe(&error));
         return Some(ExitCode::FAILURE);
     }
-    let _ = std::env::set_current_dir("/");
     None
 }
 
@@ -107,6 +123,8 @@ fn generation(options: &Options, configured: Configured) -> Result<Generation, S
     let settings = loaded.server.main().settings.clone();
     let identity = identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
     let log = loaded.server.main_log();
+    // Only panics, and programs that are none of the server's scripts, have anything to say there.
+    let _ = loaded.server.main().error_log.take_standard_error();
     Ok(Generation { mpm, service: Arc::new(HttpService::new(Arc::new(loaded.server))), settings, identity, log })
 }
 

@@ -4,10 +4,12 @@
 
 mod number;
 mod page;
+mod scripts;
 mod workers;
 
 use conf::values::atoi;
 use conf::{Face, Level};
+use gateway::gate::Script;
 use seam::scoreboard::{self, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
@@ -82,6 +84,7 @@ struct Facts {
     tail: bool,
     uptime: u64,
     totals: Totals,
+    scripts: Vec<Script>,
 }
 
 impl Facts {
@@ -105,6 +108,7 @@ impl Facts {
             tail: core.see_request_tail.or(false),
             uptime: now.saturating_sub(board.restarted) / 1_000_000,
             totals: Totals::of(board),
+            scripts: gateway::gate::scripts(),
         }
     }
 }

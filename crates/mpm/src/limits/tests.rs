@@ -51,8 +51,8 @@ fn at_the_start() {
     let cases: &[(&str, &str, &[String])] = &[
         (
             "event",
-            "ServerLimit 30000",
-            &["AH00497: WARNING: ServerLimit of 30000 exceeds compile-time limit of 20000 servers, decreasing to 20000.".into()],
+            "ServerLimit 5000000",
+            &["AH00497: WARNING: ServerLimit of 5000000 exceeds the system's limit of 4194304 servers, decreasing to 4194304.".into()],
         ),
         (
             "event",
@@ -64,8 +64,8 @@ fn at_the_start() {
         ),
         (
             "event",
-            "ThreadLimit 200000",
-            &["AH00502: WARNING: ThreadLimit of 200000 exceeds compile-time limit of 100000 threads, decreasing to 100000.".into()],
+            "ThreadLimit 5000000",
+            &["AH00502: WARNING: ThreadLimit of 5000000 exceeds the system's limit of 4194304 threads, decreasing to 4194304.".into()],
         ),
         (
             "event",
@@ -124,13 +124,13 @@ fn at_the_start() {
         ("event", "MaxConnectionsPerChild -1", &[]),
         (
             "worker",
-            "ServerLimit 30000",
-            &["AH00300: WARNING: ServerLimit of 30000 exceeds compile-time limit of 20000 servers, decreasing to 20000.".into()],
+            "ServerLimit 5000000",
+            &["AH00300: WARNING: ServerLimit of 5000000 exceeds the system's limit of 4194304 servers, decreasing to 4194304.".into()],
         ),
         (
             "worker",
-            "ThreadLimit 200000",
-            &["AH00305: WARNING: ThreadLimit of 200000 exceeds compile-time limit of 20000 threads, decreasing to 20000.".into()],
+            "ThreadLimit 5000000",
+            &["AH00305: WARNING: ThreadLimit of 5000000 exceeds the system's limit of 4194304 threads, decreasing to 4194304.".into()],
         ),
         (
             "worker",
@@ -163,8 +163,8 @@ fn at_the_start() {
         ("prefork", "MaxRequestWorkers 0", &["AH00182: WARNING: MaxRequestWorkers of 0 not allowed, increasing to 1.".into()]),
         (
             "prefork",
-            "ServerLimit 300000",
-            &["AH00175: WARNING: ServerLimit of 300000 exceeds compile-time limit of 200000 servers, decreasing to 200000.".into()],
+            "ServerLimit 5000000",
+            &["AH00175: WARNING: ServerLimit of 5000000 exceeds the system's limit of 4194304 servers, decreasing to 4194304.".into()],
         ),
         (
             "prefork",
@@ -190,10 +190,10 @@ fn at_a_restart() {
     let cases: &[(&str, &str, &[&str])] = &[
         (
             "prefork",
-            "ServerLimit 300000",
+            "ServerLimit 5000000",
             &[
-                "AH00176: ServerLimit of 300000 exceeds compile-time limit of 200000, decreasing to match",
-                "AH00179: changing ServerLimit to 200000 from original value of 256 not allowed during restart",
+                "AH00176: ServerLimit of 5000000 exceeds the system's limit of 4194304, decreasing to match",
+                "AH00179: changing ServerLimit to 4194304 from original value of 256 not allowed during restart",
             ],
         ),
         (
@@ -214,10 +214,10 @@ fn at_a_restart() {
         ("prefork", "MinSpareServers 0", &["AH00187: MinSpareServers of 0 not allowed, increasing to 1"]),
         (
             "event",
-            "ServerLimit 30000",
+            "ServerLimit 5000000",
             &[
-                "AH00498: ServerLimit of 30000 exceeds compile-time limit of 20000, decreasing to match",
-                "AH00501: changing ServerLimit to 20000 from original value of 16 not allowed during restart",
+                "AH00498: ServerLimit of 5000000 exceeds the system's limit of 4194304, decreasing to match",
+                "AH00501: changing ServerLimit to 4194304 from original value of 16 not allowed during restart",
             ],
         ),
         (
@@ -253,10 +253,10 @@ fn at_a_restart() {
         ("event", "MinSpareThreads 0", &["AH00520: MinSpareThreads of 0 not allowed, increasing to 1"]),
         (
             "worker",
-            "ThreadLimit 200000",
+            "ThreadLimit 5000000",
             &[
-                "AH00306: ThreadLimit of 200000 exceeds compile-time limit of 20000, decreasing to match",
-                "AH00309: changing ThreadLimit to 20000 from original value of 64 not allowed during restart",
+                "AH00306: ThreadLimit of 5000000 exceeds the system's limit of 4194304, decreasing to match",
+                "AH00309: changing ThreadLimit to 4194304 from original value of 64 not allowed during restart",
             ],
         ),
         (

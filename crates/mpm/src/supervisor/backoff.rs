@@ -16,11 +16,13 @@ pub(super) struct Backoff {
     deaths: u32,
     last: Duration,
     until: Duration,
+    /// The system had no room for a child: whether it has now one more will tell.
+    careful: bool,
 }
 
 impl Backoff {
     pub(super) fn new() -> Backoff {
-        Backoff { deaths: 0, last: Duration::ZERO, until: Duration::ZERO }
+        Backoff { deaths: 0, last: Duration::ZERO, until: Duration::ZERO, careful: false }
     }
 
     /// From when on children may be started, on the monotonic clock.
@@ -54,6 +56,19 @@ impl Backoff {
     /// Starts no child for a while, for a reason that is no child's fault.
     pub(super) fn hold(&mut self, now: Duration, pause: Duration) {
         self.until = self.until.max(now + pause);
+    }
+
+    /// The system had no room for a child: after `pause` one is started, and a pause later all others.
+    pub(super) fn shortage(&mut self, now: Duration, pause: Duration) {
+        self.hold(now, pause);
+        self.careful = true;
+    }
+
+    /// A child was started.
+    pub(super) fn started(&mut self, now: Duration, pause: Duration) {
+        if std::mem::take(&mut self.careful) {
+            self.hold(now, pause);
+        }
     }
 
     /// A child could not even be forked: as if it had died at once, and without a first one free.
@@ -90,5 +105,15 @@ mod tests {
         assert_eq!(backoff.died(later, later), None, "long ago is forgotten");
         backoff.failed(later);
         assert_eq!(backoff.until(), later + s(1));
+
+        let mut backoff = Backoff::new();
+        backoff.started(now, s(1));
+        assert_eq!(backoff.until(), Duration::ZERO);
+        backoff.shortage(now, s(1));
+        assert_eq!(backoff.until(), now + s(1));
+        backoff.started(now + s(1), s(1));
+        assert_eq!(backoff.until(), now + s(2), "one first");
+        backoff.started(now + s(2), s(1));
+        assert_eq!(backoff.until(), now + s(2), "then all");
     }
 }

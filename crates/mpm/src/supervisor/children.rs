@@ -9,7 +9,7 @@ use sys::time::monotonic;
 
 use super::family::Standing;
 use super::{Supervisor, TICK};
-use crate::child::{Birth, FATAL, Order};
+use crate::child::{Birth, FATAL, Order, SICK};
 use crate::limits::Spare;
 use crate::settings::MpmSettings;
 
@@ -17,7 +17,7 @@ impl Supervisor<'_> {
     /// Starts the children that are owed, as far as there is room and nothing holds it back.
     pub(super) fn spawn_owed(&mut self) {
         while self.owed > 0 && self.room() > 0 && monotonic() >= self.backoff.until() {
-            if self.spawn().is_none() {
+            if self.spawn(self.neediest_bucket()).is_none() {
                 return;
             }
             self.owed -= 1;
@@ -31,7 +31,7 @@ impl Supervisor<'_> {
         let current = self.family.current(self.number);
         match self.plan.spare {
             Spare::Fixed => self.plan.children.saturating_sub(current),
-            Spare::Between(..) if current == 0 => 1,
+            Spare::Between(..) if self.deserted() > 0 => self.deserted(),
             Spare::Between(..) => {
                 let all = self.family.len() - self.family.replaced();
                 let (serving, processes) = (self.plan.children, self.plan.limits.0);
@@ -40,8 +40,29 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Starts a child; returns its slot. What went wrong is logged, and how long not to try again is noted.
-    pub(super) fn spawn(&mut self) -> Option<usize> {
+    /// How many buckets there are from which no child of this generation accepts.
+    fn deserted(&self) -> usize {
+        (0..self.listeners.buckets()).filter(|bucket| self.family.of_bucket(*bucket, self.number) == 0).count()
+    }
+
+    /// How many workers are idle of those that accept from a bucket.
+    pub(super) fn idle_in(&self, bucket: usize) -> usize {
+        let staying = self.family.staying(self.number).filter(|member| member.bucket == bucket);
+        staying.map(|member| self.board.idle_workers(member.slot)).sum()
+    }
+
+    /// The bucket that needs a child most: one without any, then one with the fewest idle workers.
+    fn neediest_bucket(&self) -> usize {
+        let buckets = self.listeners.buckets();
+        if buckets == 1 {
+            return 0;
+        }
+        let children = |bucket: usize| self.family.of_bucket(bucket, self.number);
+        (0..buckets).min_by_key(|bucket| (children(*bucket) > 0, self.idle_in(*bucket), children(*bucket))).unwrap_or(0)
+    }
+
+    /// Starts a child for a bucket; returns its slot. What went wrong is logged, and how long not to try again is noted.
+    pub(super) fn spawn(&mut self, bucket: usize) -> Option<usize> {
         let Some(slot) = self.board.free_slot() else {
             // Only children that finish can have taken so many. The oldest has had the longest time.
             if let Some(oldest) = self.family.oldest_leaving() {
@@ -58,11 +79,14 @@ impl Supervisor<'_> {
         match fork() {
             Ok(Fork::Parent(pid)) => {
                 self.board.set_pid(slot, pid);
-                self.family.add(slot, pid, self.number, lifetime);
+                self.backoff.started(monotonic(), TICK);
+                self.family.add(slot, pid, self.number, bucket, lifetime);
                 Some(slot)
             }
             // Nothing of the parent may run in the child after this, not even while unwinding.
-            Ok(Fork::Child) => exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot))).unwrap_or(FATAL)),
+            Ok(Fork::Child) => {
+                exit_now(catch_unwind(AssertUnwindSafe(|| self.become_child(slot, bucket))).unwrap_or(FATAL))
+            }
             Err(error) => {
                 self.board.retire(slot, None);
                 let text = self.generation.mpm.0.words.cannot_fork;
@@ -74,7 +98,7 @@ impl Supervisor<'_> {
     }
 
     /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
-    pub(super) fn become_child(&mut self, slot: usize) -> i32 {
+    pub(super) fn become_child(&mut self, slot: usize, bucket: usize) -> i32 {
         self.notifier = Notifier::default();
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
             Ok(orders) => self.signals = orders,
@@ -83,12 +107,12 @@ impl Supervisor<'_> {
                 return FATAL;
             }
         }
-        self.birth(slot).live()
+        self.birth(slot, bucket).live()
     }
 
     /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
     /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
-    fn birth(&mut self, slot: usize) -> Birth {
+    fn birth(&mut self, slot: usize, bucket: usize) -> Birth {
         let settings = self.generation.settings.get::<MpmSettings>();
         let (core_dump_directory, max_mem_free) =
             (settings.core_dump_directory.get().cloned(), settings.max_mem_free.get().copied());
@@ -96,7 +120,7 @@ impl Supervisor<'_> {
             mpm: self.generation.mpm.0,
             service: self.generation.service.clone(),
             plan: self.plan,
-            listeners: std::mem::take(&mut self.listeners),
+            listeners: std::mem::take(&mut self.listeners).only(bucket),
             board: self.board,
             slot,
             orders: self.signals.clone(),
@@ -120,13 +144,15 @@ impl Supervisor<'_> {
                 }
             };
             let Some(member) = self.family.remove(reaped.pid) else {
-                self.hooks.ended(&reaped);
+                if !self.heir_ended(&reaped) {
+                    self.hooks.ended(&reaped);
+                }
                 continue;
             };
             self.board.retire(member.slot, Some(&reaped));
             let leaving = member.is_leaving();
             let failed = self.report(reaped.pid, reaped.status, leaving);
-            if reaped.status == Status::Exited(FATAL) && !self.proven && !leaving {
+            if reaped.status == Status::Exited(FATAL) && !leaving && !self.is_proven() {
                 let text = "returned a Fatal error...";
                 let (pid, server) = (reaped.pid, &self.about.program);
                 seam::log!("core", Alert, "AH00050: Child {pid} {text} {server} is exiting!");
@@ -135,7 +161,9 @@ impl Supervisor<'_> {
             if !leaving {
                 self.owed +=
                     usize::from(member.standing == Standing::Serves && !self.family.lost_successor(member.slot));
-                if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
+                if reaped.status == Status::Exited(SICK) {
+                    self.backoff.shortage(monotonic(), TICK);
+                } else if let Some(delay) = failed.then(|| self.backoff.died(member.born, monotonic())).flatten() {
                     let text = "children die as soon as they start; the next one starts in";
                     seam::log!(self.module(), Error, "{text} {} s", delay.as_secs());
                 }
@@ -146,7 +174,8 @@ impl Supervisor<'_> {
     /// Logs how a child ended, where that is worth a line. Returns whether it was a failure.
     fn report(&self, pid: Pid, status: Status, leaving: bool) -> bool {
         match status {
-            Status::Exited(0) => false,
+            // It has said why.
+            Status::Exited(0 | SICK) => false,
             Status::Exited(status) => {
                 seam::log!("core", Warn, "child pid {pid} exit status {status}");
                 true

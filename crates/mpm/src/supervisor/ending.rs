@@ -63,6 +63,7 @@ impl Supervisor<'_> {
     /// `SIGTERM`.
     pub(super) fn stop(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Stopping");
+        self.disinherit();
         self.listeners = Listeners::default();
         self.end_children();
         self.remove_pid_file();
@@ -73,12 +74,18 @@ impl Supervisor<'_> {
     /// `SIGWINCH`: no new connections; the open ones have `GracefulShutdownTimeout`, or until `SIGTERM`.
     pub(super) fn stop_gracefully(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
-        self.listeners = Listeners::default();
+        self.disinherit();
         self.remove_pid_file();
         seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.graceful_stop);
+        self.drain(Signal::WINCH)
+    }
+
+    /// Ends when all children have finished what they have; `order` is how they are told to.
+    pub(super) fn drain(&mut self, order: Signal) -> ExitCode {
+        self.listeners = Listeners::default();
         for (slot, pid) in self.family.all_leave(u32::MAX) {
             self.board.set_quiescing(slot);
-            let _ = pid.kill(Signal::WINCH);
+            let _ = pid.kill(order);
         }
         let seconds = self.generation.settings.get::<MpmSettings>().graceful_shutdown_timeout.or(0);
         let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
@@ -99,8 +106,9 @@ impl Supervisor<'_> {
     pub(super) fn write_pid_file(&self, path: &Path) -> bool {
         let name = path.display();
         match pidfile::write(path) {
-            Ok(false) => {}
-            Ok(true) => {
+            Ok(None) => {}
+            Ok(before) if before == self.about.predecessor => {}
+            Ok(_) => {
                 let text = "overwritten -- Unclean shutdown of previous Apache run?";
                 seam::log!("core", Warn, "AH00098: pid file {name} {text}");
             }

@@ -16,6 +16,8 @@ pub(super) struct Member {
     pub(super) slot: usize,
     pub(super) pid: Pid,
     pub(super) generation: u32,
+    /// Which of the buckets of listening sockets it accepts from.
+    pub(super) bucket: usize,
     /// On the monotonic clock.
     pub(super) born: Duration,
     pub(super) standing: Standing,
@@ -64,9 +66,10 @@ impl Lifetime {
 pub(super) struct Family(BTreeMap<usize, Member>);
 
 impl Family {
-    pub(super) fn add(&mut self, slot: usize, pid: Pid, generation: u32, lifetime: Lifetime) {
+    /// A child that was started just now.
+    pub(super) fn add(&mut self, slot: usize, pid: Pid, generation: u32, bucket: usize, lifetime: Lifetime) {
         let standing = Standing::Serves;
-        self.0.insert(slot, Member { slot, pid, generation, born: monotonic(), standing, lifetime });
+        self.0.insert(slot, Member { slot, pid, generation, bucket, born: monotonic(), standing, lifetime });
     }
 
     pub(super) fn remove(&mut self, pid: Pid) -> Option<Member> {
@@ -101,6 +104,11 @@ impl Family {
     /// Those of a generation that serve and have no successor.
     pub(super) fn staying(&self, generation: u32) -> impl Iterator<Item = &Member> {
         self.iter().filter(move |member| member.standing == Standing::Serves && member.generation == generation)
+    }
+
+    /// How many of them accept from a bucket.
+    pub(super) fn of_bucket(&self, bucket: usize, generation: u32) -> usize {
+        self.staying(generation).filter(|member| member.bucket == bucket).count()
     }
 
     /// How many of them there are.

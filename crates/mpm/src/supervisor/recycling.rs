@@ -55,7 +55,7 @@ impl Supervisor<'_> {
             if monotonic() < self.backoff.until() {
                 return;
             }
-            let Some(successor) = self.spawn() else { return };
+            let Some(successor) = self.spawn(old.bucket) else { return };
             self.family.succeed(old.slot, successor);
             let next = self.family.pid(successor);
             let next = next.map_or_else(String::new, |next| format!("child {next} takes its place"));

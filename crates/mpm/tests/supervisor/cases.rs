@@ -3,18 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::harness::{Case, Server, until, well};
-
-/// Each test under the modules that it is about.
-macro_rules! cases {
-    ($($modules:tt: $($test:ident),*;)+) => {
-        pub(crate) const ALL: &[Case] = &[$($(case!($modules, $test)),*),+];
-    };
-}
-
-macro_rules! case {
-    ([$($mpm:literal),*], $test:ident) => { (stringify!($test), &[$($mpm),*], $test) };
-}
+use crate::harness::{Server, cases, kill, until, well};
 
 cases! {
     ["prefork", "worker", "event", "percore"]:
@@ -24,16 +13,10 @@ cases! {
         children_that_die_young_are_held_back, children_are_recycled, one_process, a_stale_pid_file_is_told;
     ["prefork"]: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once;
     ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_told;
-    ["worker", "event", "percore"]: a_panic_ends_one_connection;
-    ["percore"]: no_descriptors_are_left;
 }
 
 /// Two children at least, where the number can be chosen.
 const TWO: &str = "start=2 min=1 max=5 workers=8";
-
-fn kill(pid: i32, signal: Signal) {
-    Pid::new(pid).expect("pid").kill(signal).expect("kill");
-}
 
 fn serves_and_ends(mpm: &str) {
     let mut server = Server::start(mpm, TWO);
@@ -292,31 +275,4 @@ fn the_limit_of_threads_is_told(mpm: &str) {
     third.send("pid");
     drop(clients);
     assert!(third.answer().is_some());
-}
-
-fn a_panic_ends_one_connection(mpm: &str) {
-    let server = Server::start(mpm, "start=1 min=1 max=30 workers=30 threads=30");
-    let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
-    let children: Vec<i32> = clients.iter_mut().map(|client| client.served_by()).collect();
-    let mut victim = clients.remove(0);
-    victim.send("panic");
-    assert_eq!(victim.answer(), None);
-    for (client, child) in clients.iter_mut().zip(&children[1..]) {
-        assert_eq!(client.served_by(), *child);
-    }
-}
-
-fn no_descriptors_are_left(mpm: &str) {
-    let server = Server::start(mpm, "descriptors=40");
-    let children = server.children().len();
-    let mut clients: Vec<_> = (0..60 * children).map(|_| server.connect()).collect();
-    // Who says nothing is not accepted.
-    clients.iter_mut().for_each(|client| client.send("pid"));
-    let line = server.said("cannot accept a connection");
-    assert!(line.contains("[mpm_percore:error] (24)Too many open files"), "{line}");
-    // The last in the queue gets its turn when the first ones go.
-    let mut last = clients.pop().expect("the last");
-    drop(clients);
-    assert!(last.answer().is_some());
-    server.connect().served_by();
 }

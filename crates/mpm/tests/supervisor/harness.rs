@@ -22,11 +22,22 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A test: its name, the modules it runs under, and the test.
 pub(crate) type Case = (&'static str, &'static [&'static str], fn(&str));
 
+/// Each test under the modules that it is about.
+macro_rules! cases {
+    ($($modules:tt: $($test:ident),*;)+) => {
+        pub(crate) const ALL: &[$crate::harness::Case] = &[$($($crate::harness::case!($modules, $test)),*),+];
+    };
+}
+macro_rules! case {
+    ([$($mpm:literal),*], $test:ident) => { (stringify!($test), &[$($mpm),*], $test) };
+}
+pub(crate) use {case, cases};
+
 /// Runs the tests whose names contain the first argument that is no option.
-pub(crate) fn run(cases: &[Case]) -> ExitCode {
+pub(crate) fn run<'a>(cases: impl Iterator<Item = &'a Case>) -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
     let mut failed = 0;
-    for (name, mpm, test) in cases.iter().flat_map(|(name, mpms, test)| mpms.iter().map(move |mpm| (name, mpm, test))) {
+    for (name, mpm, test) in cases.flat_map(|(name, mpms, test)| mpms.iter().map(move |mpm| (name, mpm, test))) {
         let name = format!("{name}_under_{mpm}");
         if !name.contains(&filter) {
             continue;
@@ -49,6 +60,10 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < end, "waited in vain for: {what}");
         std::thread::park_timeout(Duration::from_millis(2));
     }
+}
+
+pub(crate) fn kill(pid: i32, signal: Signal) {
+    Pid::new(pid).expect("pid").kill(signal).expect("kill");
 }
 
 /// The last number of the address of the next server.
@@ -90,6 +105,8 @@ impl Server {
             .env(MPM, mpm)
             .env(SETTINGS, settings)
             .env(DIRECTORY, directory)
+            // A backtrace of a panic that was asked for takes seconds.
+            .env("RUST_BACKTRACE", "0")
             .env("TSUBAME_TEST_LISTEN", format!("127.55.7.{number}:0"))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -114,6 +131,11 @@ impl Server {
                 Err(_) => panic!("waited in vain for a line with: {text}; there was: {before:#?}"),
             }
         }
+    }
+
+    /// A line with `text` among those that the log has by now and that nobody has asked for.
+    pub(crate) fn says(&self, text: &str) -> Option<String> {
+        self.lines.try_iter().find(|line| line.contains(text))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -152,6 +174,19 @@ impl Server {
         })
     }
 
+    /// A connection to this child. The others are kept until it is found, so that it is this one's turn.
+    pub(crate) fn connect_to(&self, child: i32) -> Client {
+        let mut others = Vec::new();
+        until("a connection to a certain child", || {
+            let mut client = self.connect();
+            if client.served_by() == child {
+                return Some(client);
+            }
+            others.push(client);
+            None
+        })
+    }
+
     /// Waits for the end of the parent.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         until("the end of the parent", || self.process.try_wait().expect("wait"))
@@ -180,7 +215,8 @@ pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
     pub(crate) fn send(&mut self, line: &str) {
-        writeln!(self.0.get_mut(), "{line}").expect("send");
+        // In one packet: the second of two would wait for the first to be acknowledged.
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).expect("send");
     }
 
     /// The next answer; `None` is the end of the connection.

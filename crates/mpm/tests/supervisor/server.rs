@@ -1,9 +1,9 @@
 //! The server under test. It speaks lines: `pid` is answered with the number of the process that serves, `wait` with the
-//! same after a further line, `panic` with a panic. A connection stays open; the last answer of a child that leaves begins
+//! same after a further line, `panic` with a panic, `block` with the same after the thread was blocked. A connection stays open; the last answer of a child that leaves begins
 //! with `last`.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -21,8 +21,11 @@ use tsubame_mpm::{About, Generation, Hooks, Listeners, Restart, choose, run, tab
 pub(crate) const MPM: &str = "TSUBAME_TEST_MPM";
 /// `Name=number` separated by blanks.
 pub(crate) const SETTINGS: &str = "TSUBAME_TEST_SETTINGS";
-/// A directory with the pid file and, as `reload`, what the next reading of the configuration gives: an error, or nothing.
+/// A directory with the pid file, with [`GATE`], and, as `reload`, what the next reading of the configuration gives: an error, or nothing.
 pub(crate) const DIRECTORY: &str = "TSUBAME_TEST_DIRECTORY";
+
+/// A pipe with this name blocks threads for as long as somebody has it open for writing.
+pub(crate) const GATE: &str = "gate";
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
@@ -50,6 +53,8 @@ pub(crate) fn main() -> ExitCode {
         built: "today".to_string(),
         command_line: "test".to_string(),
         one_process: number("one_process").is_some(),
+        invocation: None,
+        predecessor: None,
     };
     run(first, listeners, about, &mut Reload)
 }
@@ -125,7 +130,7 @@ struct Lines;
 impl Service for Lines {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = watch(Arc::new(accepted.socket), Interest::READABLE).expect("watch");
-        Box::new(Client { socket, workers: accepted.workers, traffic: Traffic::default() })
+        Box::new(Client { socket, workers: accepted.workers, traffic: Traffic::default(), first: None })
     }
     fn child_started(&self) {
         if number("stillborn").is_some() {
@@ -139,6 +144,8 @@ struct Client {
     socket: Watched,
     workers: Arc<Workers>,
     traffic: Traffic,
+    /// The first byte of the next line, where that has come.
+    first: Option<u8>,
 }
 
 impl Connection for Client {
@@ -146,14 +153,32 @@ impl Connection for Client {
         match stage {
             // A future of its own: thousands of these wait.
             Stage::KeepAlive => Stepping::waiting(async move {
-                match self.socket.readable().await {
-                    Ok(_) => Stage::Serve,
+                // What was read before may have been all that the socket was ready for: only a byte tells.
+                match self.byte().await {
+                    Ok(byte) => {
+                        self.first = Some(byte);
+                        Stage::Serve
+                    }
                     Err(_) => Stage::Closed,
                 }
             }),
+            // Whoever polls this must not be blocked by a line that comes now.
+            Stage::Linger | Stage::ShortLinger => Stepping::waiting(async { Stage::Closed }),
             _ => Stepping::waiting(async move { self.serve().await.unwrap_or(Stage::Closed) }),
         }
     }
+
+    fn has_input(&self) -> bool {
+        sys::socket::peek(self.socket.get_ref(), &mut [0]).is_ok_and(|bytes| bytes > 0)
+    }
+}
+
+/// Blocks the thread, as a name look-up or a slow disk does.
+fn block() -> io::Result<()> {
+    let mut gate = std::fs::File::open(format!("{}/{GATE}", variable(DIRECTORY)))?;
+    println!("blocked");
+    gate.read_to_end(&mut Vec::new())?;
+    Ok(())
 }
 
 impl Client {
@@ -164,6 +189,7 @@ impl Client {
         match line.as_str() {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),
+            "block" => block()?,
             _ => {}
         }
         // Asked once: what the client was told holds, though an order may come to another thread meanwhile.
@@ -177,13 +203,20 @@ impl Client {
 
     /// A line of the client; an error is the end.
     async fn line(&mut self) -> io::Result<String> {
-        let mut line = Vec::new();
+        let mut line = Vec::from_iter(self.first.take());
+        while line.last() != Some(&b'\n') {
+            line.push(self.byte().await?);
+        }
+        line.pop();
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    async fn byte(&self) -> io::Result<u8> {
         loop {
             let mut byte = [0];
             match sys::socket::receive(self.socket.get_ref(), &mut byte) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) if byte[0] == b'\n' => return Ok(String::from_utf8_lossy(&line).into_owned()),
-                Ok(_) => line.push(byte[0]),
+                Ok(_) => return Ok(byte[0]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.readable().await?.clear_ready(),
                 Err(error) => return Err(error),
             }

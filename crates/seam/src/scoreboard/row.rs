@@ -29,6 +29,8 @@ pub(super) enum Header {
     CpuSystem,
     /// The slots from this one on were never used.
     Used,
+    /// How many workers there are of which a request that waits holds one.
+    Held,
 }
 
 /// A process row.
@@ -45,6 +47,7 @@ pub(super) enum Field {
     Writing,
     KeepAlive,
     Closing,
+    Reading,
     /// Connections this child has accepted.
     Accepted,
     /// After how many of them it rings for the parent; 0: never.
@@ -67,7 +70,8 @@ pub(super) enum Field {
     CpuChildrenSystem,
 }
 
-pub(super) const GAUGES: [Field; 4] = [Field::Connections, Field::Writing, Field::KeepAlive, Field::Closing];
+pub(super) const GAUGES: [Field; 5] =
+    [Field::Connections, Field::Writing, Field::KeepAlive, Field::Closing, Field::Reading];
 pub(super) const CPU: [Field; 4] = [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem];
 
 /// A worker row, without its texts.

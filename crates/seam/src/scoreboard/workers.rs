@@ -137,12 +137,23 @@ impl Workers {
 
     /// One connection more in a stage. For the MPM.
     pub fn enter(&self, gauge: Gauge) {
+        if !self.counts(gauge) {
+            return;
+        }
         self.board.process(self.process).add(gauge.field(), 1);
     }
 
     /// One connection less. For the MPM.
     pub fn leave(&self, gauge: Gauge) {
+        if !self.counts(gauge) {
+            return;
+        }
         self.board.process(self.process).sub(gauge.field(), 1);
+    }
+
+    /// A connection that has a worker to itself, or needs none, is not one that will take one.
+    fn counts(&self, gauge: Gauge) -> bool {
+        gauge != Gauge::Reading || self.rows == Rows::OfThreads
     }
 
     /// How many connections of this child are in a stage.

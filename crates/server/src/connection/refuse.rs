@@ -64,10 +64,8 @@ impl HttpConnection {
         }
         request.env.set("nokeepalive", "1");
         let body = error_document::canned(&mut request, status);
-        match self.write(request, Response { body, raw: false }, slot).await {
-            Stage::Linger if status == 408 => Stage::ShortLinger,
-            Stage::Closed => Stage::Linger,
-            stage => stage,
-        }
+        // Not what is returned here: the answer may have to wait, and then another stage ends the exchange.
+        self.refused = Some(if status == 408 { Stage::ShortLinger } else { Stage::Linger });
+        self.write(request, Response { body, raw: false }, slot).await
     }
 }

@@ -58,8 +58,11 @@ impl Future for Idle<'_> {
             Poll::Ready(read) => read,
             Poll::Pending => {
                 let passed = timer.poll_passed(cx, *idle_until);
+                // One that has come in time is served, though nobody has announced it yet.
+                let end = |()| if client.stream.has_input() { Stage::Serve } else { Stage::Closed };
+                let next = passed.map(end);
                 self.waited = true;
-                return passed.map(|()| Stage::Closed);
+                return next;
             }
         };
         let waited = self.waited;

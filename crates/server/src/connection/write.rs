@@ -235,6 +235,9 @@ impl HttpConnection {
         if !complete {
             return Stage::Closed;
         }
+        if let Some(end) = self.refused {
+            return end;
+        }
         match (keep, linger) {
             // What has been received already may be the next request.
             (true, _) if !self.buffer.is_empty() => {

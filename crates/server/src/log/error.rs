@@ -66,6 +66,15 @@ impl ErrorLog {
         }
     }
 
+    /// Makes it the standard error output of this process. A program that reads a log keeps what it has: its own messages
+    /// must not come back to it.
+    pub fn take_standard_error(&self) -> io::Result<()> {
+        match &self.target {
+            Target::File(file) => file.descriptor().map_or(Ok(()), sys::process::set_standard_error),
+            Target::Syslog { .. } => Ok(()),
+        }
+    }
+
     /// Writes a message about a request.
     pub(crate) fn write_for(
         &self,

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -94,6 +94,11 @@ impl LogFile {
         // Both callers would have opened the same thing.
         let _ = self.fd.set(fd);
         Ok(())
+    }
+
+    /// The open file; `None` for a program, and before it is open.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.get().filter(|_| self.program.get().is_none()).map(AsFd::as_fd)
     }
 
     /// Adds a line (with its line feed); it is written soon.
@@ -203,6 +208,7 @@ fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
         env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
         directory: None,
         stdio: [reads.as_fd(), error.as_fd(), error.as_fd()],
+        more: &[],
         own_group: false,
     }
     .start()

@@ -21,7 +21,7 @@ fn site() -> Site {
 }
 
 /// What a command printed, and its exit status.
-fn said(output: &Output) -> (String, String, Option<i32>) {
+pub fn said(output: &Output) -> (String, String, Option<i32>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr), output.status.code())
 }
@@ -32,12 +32,12 @@ fn run(site: &Site, mpm: Mpm, arguments: &[&str]) -> (String, String, Option<i32
 }
 
 /// The parent that the pid file names.
-fn pid_of(site: &Site) -> Option<Pid> {
+pub fn pid_of(site: &Site) -> Option<Pid> {
     Pid::new(site.read("logs/pid").trim().parse().ok()?)
 }
 
 /// A server in the background; however the test ends, it does not outlive it.
-struct Daemon<'a>(&'a Site);
+pub struct Daemon<'a>(pub &'a Site);
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {

@@ -1,5 +1,8 @@
 //! The open descriptors of a process, as /proc tells.
 
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+
 use sys::process::Pid;
 
 /// What a process has open: the targets of the links below /proc/PID/fd.
@@ -9,6 +12,24 @@ pub fn of(pid: Pid) -> Vec<String> {
         .filter_map(|entry| std::fs::read_link(entry.path()).ok())
         .map(|target| target.to_string_lossy().into_owned())
         .collect()
+}
+
+/// The clients whose connections a process holds: their ends, over IPv4.
+pub fn clients_of(pid: Pid) -> BTreeSet<SocketAddr> {
+    let sockets = of(pid);
+    let holds = |inode: &str| sockets.iter().any(|target| target[..] == format!("socket:[{inode}]"));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    // `NUMBER: LOCAL REMOTE ... INODE ...`; a listening socket has the port 0 at its other end.
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let held = rows.filter(|row| row.get(9).is_some_and(|inode| holds(inode)));
+    held.filter_map(|row| address(row[2])).filter(|client| client.port() != 0).collect()
+}
+
+/// `0100007F:1F90`: an address as the processor has it, and a port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let ip = Ipv4Addr::from(u32::from_str_radix(ip, 16).ok()?.to_ne_bytes());
+    Some((ip, u16::from_str_radix(port, 16).ok()?).into())
 }
 
 /// What an idle child has open and should not: connections, directories, pipes of scripts. Files that it served lately it

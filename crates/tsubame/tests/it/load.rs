@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::wait::until;
 use crate::wire::{Client, get};
@@ -11,12 +12,26 @@ use crate::wire::{Client, get};
 /// What every page that is asked for has.
 pub const TEXT: &str = "0123456789";
 
+/// Between the parts of a slow request.
+const PAUSE: Duration = Duration::from_millis(40);
+
 /// Clients that ask as fast as they can, over connections that are kept.
 pub struct Load {
     end: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
-    failures: Arc<Mutex<Vec<String>>>,
+    failures: Arc<Mutex<Vec<Failure>>>,
     clients: Vec<JoinHandle<()>>,
+}
+
+/// A connection that ended without being announced.
+#[derive(Debug)]
+pub struct Failure {
+    /// Where the client's end was; `None` if there was no connection.
+    pub client: Option<SocketAddr>,
+    pub why: String,
+    /// It ended between two requests. HTTP allows that at any time, and a request that got no byte of an answer on a
+    /// connection that was kept may be sent again (RFC 9112 section 9.5).
+    pub between: bool,
 }
 
 impl Load {
@@ -25,8 +40,23 @@ impl Load {
         Load::over(address, clients, &["/a.txt".to_string()])
     }
 
+    /// The same with clients that take their time over every request: its head comes in three parts.
+    pub fn slow(address: SocketAddr, clients: usize) -> Load {
+        Load::with(address, clients, &["/a.txt".to_string()], |client, request| {
+            let third = request.len() / 3;
+            for part in [&request[..third], &request[third..2 * third], &request[2 * third..]] {
+                client.send(part);
+                std::thread::park_timeout(PAUSE);
+            }
+        })
+    }
+
     /// They ask for these pages in turn, which all have this [`TEXT`].
     pub fn over(address: SocketAddr, clients: usize, pages: &[String]) -> Load {
+        Load::with(address, clients, pages, |client, request| client.send(request))
+    }
+
+    fn with(address: SocketAddr, clients: usize, pages: &[String], send: fn(&mut Client, &str)) -> Load {
         let (end, answered, failures) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
         let client = || {
@@ -34,7 +64,7 @@ impl Load {
             let (end, answered, failures) = (end.clone(), answered.clone(), failures.clone());
             move || {
                 while !end.load(Ordering::Relaxed) {
-                    if let Err(why) = converse(address, &pages, &end, &answered) {
+                    if let Err(why) = converse(address, &pages, send, &end, &answered) {
                         failures.lock().expect("failures").push(why);
                     }
                 }
@@ -54,29 +84,45 @@ impl Load {
         until("answers", || (self.answered() >= goal).then_some(()));
     }
 
-    /// Ends it; returns what failed.
+    /// Ends it; returns what failed. An end between two requests is not a failure.
     pub fn end(self) -> Vec<String> {
+        let failed = self.end_with_every_loss().into_iter().filter(|failure| !failure.between);
+        failed.map(|failure| failure.why).collect()
+    }
+
+    /// Ends it; returns every connection that the server ended without having said so.
+    pub fn end_with_every_loss(self) -> Vec<Failure> {
         self.end.store(true, Ordering::Relaxed);
         self.clients.into_iter().for_each(|client| client.join().expect("client"));
         std::mem::take(&mut *self.failures.lock().expect("failures"))
     }
 }
 
-/// Requests over one connection until the server ends it. An end between two requests is not a failure: HTTP allows it
-/// at any time, and a request on it that got no byte of an answer may be sent again (RFC 9112 section 9.5).
-fn converse(address: SocketAddr, pages: &[String], end: &AtomicBool, answered: &AtomicUsize) -> Result<(), String> {
-    let stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
+/// Requests over one connection until the server ends it.
+fn converse(
+    address: SocketAddr,
+    pages: &[String],
+    send: fn(&mut Client, &str),
+    end: &AtomicBool,
+    answered: &AtomicUsize,
+) -> Result<(), Failure> {
+    let stream = TcpStream::connect(address).map_err(|error| Failure {
+        client: None,
+        why: format!("connect: {error}"),
+        between: false,
+    })?;
+    let client_address = stream.local_addr().ok();
     let mut client = Client::over(stream);
     let mut served = 0;
     while !end.load(Ordering::Relaxed) {
-        client.send(get(&pages[answered.load(Ordering::Relaxed) % pages.len()]));
-        let response = match client.try_response_to("GET") {
-            Ok(response) => response,
-            Err(why) if served > 0 && why.ends_with("after \"\"") => return Ok(()),
-            Err(why) => return Err(format!("request {served} on its connection: {why}")),
-        };
+        send(&mut client, &get(&pages[answered.load(Ordering::Relaxed) % pages.len()]));
+        let response = client.try_response_to("GET").map_err(|why| Failure {
+            client: client_address,
+            between: served > 0 && why.ends_with("after \"\""),
+            why: format!("request {served} on its connection: {why}"),
+        })?;
         if (response.status, response.text().as_str()) != (200, TEXT) {
-            return Err(format!("{response:?}"));
+            return Err(Failure { client: client_address, why: format!("{response:?}"), between: false });
         }
         answered.fetch_add(1, Ordering::Relaxed);
         served += 1;

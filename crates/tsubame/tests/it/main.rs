@@ -3,13 +3,16 @@
 //! One binary. [`server`] starts and judges servers, [`wire`] talks to them, [`oracle`] has Apache answer the same
 //! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
 
+mod clock;
 mod command_line;
 mod control;
+mod crowded;
 mod descriptors;
 mod faults;
 mod golden;
 mod limits;
 mod load;
+mod memory;
 mod mpm;
 mod observe;
 mod oracle;
@@ -19,18 +22,22 @@ mod tables;
 mod wait;
 mod wire;
 
+mod admission;
 mod authorization;
 mod cgi;
+mod children;
 mod debian;
 mod dialup;
 mod files;
 mod htaccess;
 mod http_basics;
 mod http_same_as_apache;
+mod listening;
 mod logs;
 mod modules_same_as_apache;
 mod options;
 mod recycling;
 mod sections;
+mod upgrade;
 mod vhosts;
 mod waiting;

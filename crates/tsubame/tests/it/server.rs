@@ -58,6 +58,8 @@ pub struct Start<'a> {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     limit_files: Option<u32>,
+    /// A program that runs it.
+    by: Vec<String>,
     error_log: &'static str,
 }
 
@@ -66,7 +68,16 @@ impl<'a> Start<'a> {
     pub fn new(site: &'a Site, mpm: Mpm) -> Start<'a> {
         let arguments = vec!["-DFOREGROUND".to_string()];
         let program = env!("CARGO_BIN_EXE_tsubame").into();
-        Start { site, mpm, program, arguments, environment: Vec::new(), limit_files: None, error_log: "logs/error_log" }
+        Start {
+            site,
+            mpm,
+            program,
+            arguments,
+            environment: Vec::new(),
+            limit_files: None,
+            by: Vec::new(),
+            error_log: "logs/error_log",
+        }
     }
 
     /// Another file, or a symbolic link to the program.
@@ -98,10 +109,23 @@ impl<'a> Start<'a> {
         self
     }
 
+    /// Another program that becomes the server, with its arguments.
+    pub fn by(mut self, words: Vec<String>) -> Start<'a> {
+        self.by = words;
+        self
+    }
+
     /// The command with its arguments and environment.
     pub fn command(&self) -> Command {
         let mut command = match self.limit_files {
-            None => Command::new(&self.program),
+            None => match self.by.split_first() {
+                None => Command::new(&self.program),
+                Some((first, rest)) => {
+                    let mut command = Command::new(first);
+                    command.args(rest).arg(&self.program);
+                    command
+                }
+            },
             Some(count) => {
                 let mut shell = Command::new("/bin/sh");
                 shell.args(["-c", &format!("ulimit -n {count}; exec \"$@\""), "sh"]).arg(&self.program);
@@ -111,6 +135,8 @@ impl<'a> Start<'a> {
         command
             .args(["-d", self.site.path(), "-f", "conf/httpd.conf"])
             .args(&self.arguments)
+            // What a panic says does not depend on who runs the tests.
+            .env("RUST_BACKTRACE", "0")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.site.root);
         command

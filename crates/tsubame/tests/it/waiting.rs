@@ -133,6 +133,48 @@ fn slow_and_closing_clients_cost_no_worker() {
     tells(&server, "ConnsAsyncClosing", 0);
 }
 
+/// Who has sent a part of a head has no worker, whatever comes of it: the rest, an error, or the end of the time.
+#[test]
+fn half_heads_cost_no_worker() {
+    let site = site();
+    many();
+    let mut server = Server::start(Mpm::Event, &site, &format!("{FOUR_WORKERS}\nRequestReadTimeout header=60"));
+    let mut halves: Vec<Client> = (0..300).map(|_| server.client()).collect();
+    halves.iter_mut().for_each(|client| client.send("GET /a.txt HTTP/1.1\r\nHo"));
+    tells(&server, "ConnsTotal", 301);
+    tells(&server, "BusyWorkers", 1);
+    for _ in 0..10 {
+        is_prompt(&server);
+    }
+    for (index, client) in halves.iter_mut().enumerate() {
+        let (rest, status) = [("st: localhost\r\n\r\n", 200), (" : x\r\n\r\n", 400)][index % 2];
+        client.send(&rest[..3]);
+        client.send(&rest[3..]);
+        assert_eq!(client.response().status, status);
+    }
+    site.configure(Mpm::Event, &format!("{FOUR_WORKERS}\nRequestReadTimeout header=1"));
+    drop(halves);
+    server.restart(sys::signal::Signal::USR1);
+    let mut late = server.client();
+    late.send("GET /a.txt HTTP/1.1\r\nHo");
+    assert_eq!(late.response().status, 408);
+}
+
+/// They will need one, though: as many children are started as if they had it, and somebody who comes is served.
+#[test]
+fn half_heads_bring_more_children() {
+    let site = site();
+    let text = "ServerLimit 8\nStartServers 1\nThreadsPerChild 4\nMinSpareThreads 2\nMaxRequestWorkers 32\n\
+        RequestReadTimeout header=60";
+    let server = Server::start(Mpm::Event, &site, text);
+    server.allow("MaxRequestWorkers setting");
+    server.allow("server seems busy");
+    let mut halves: Vec<Client> = (0..14).map(|_| server.client()).collect();
+    halves.iter_mut().for_each(|client| client.send("GET /a.txt HTTP/1.1\r\nHo"));
+    until("more children", || (server.children().len() > 1).then_some(()));
+    assert_eq!(server.get("/a.txt").status, 200);
+}
+
 /// A worker that waits for a script is busy; the others serve.
 #[test]
 fn who_waits_for_a_script_holds_one_worker() {

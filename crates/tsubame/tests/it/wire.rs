@@ -85,6 +85,11 @@ impl Client {
         Client { stream, buffer: Vec::new() }
     }
 
+    /// Our end of the connection.
+    pub fn address(&self) -> SocketAddr {
+        self.stream.local_addr().expect("address")
+    }
+
     /// Sends bytes. A server that has closed already is no reason to fail: its answer tells why.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
@@ -107,6 +112,11 @@ impl Client {
     /// How long the next read waits.
     pub fn patience(&self, time: Duration) {
         self.stream.set_read_timeout(Some(time)).expect("timeout");
+    }
+
+    /// How long sending waits for the server to take what is sent.
+    pub fn patience_to_send(&self, time: Duration) {
+        self.stream.set_write_timeout(Some(time)).expect("timeout");
     }
 
     /// Sends a request and takes its answer.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use seam::scoreboard::{Life, Snapshot, State};
 
 use super::number::{bytes, date, general, kilobytes, seconds, span};
-use super::{Counts, Facts, escape, workers};
+use super::{Counts, Facts, escape, scripts, workers};
 
 /// `?auto`: a line for each value.
 pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
@@ -55,6 +55,7 @@ pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
         );
     }
     let _ = writeln!(out, "Scoreboard: {}", letters(board));
+    scripts::lines(&mut out, &facts.scripts);
     out
 }
 
@@ -85,6 +86,7 @@ pub(super) fn html(facts: &Facts, board: &Snapshot, no_table: bool, signature: &
         (true, true) => workers::list(&mut out, facts, board),
         (true, false) => workers::table(&mut out, facts, board),
     }
+    scripts::table(&mut out, &facts.scripts);
     if !signature.is_empty() {
         let _ = write!(out, "<hr />\n{}", signature.strip_prefix("<hr>\n").unwrap_or(signature));
     }

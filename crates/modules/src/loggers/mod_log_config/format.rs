@@ -77,6 +77,22 @@ pub(super) enum What {
     Received,
     Sent,
     Both,
+    Script(Cost),
+}
+
+/// What a script has cost (our own: `%{...}G`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// CPU time, µs.
+    Cpu,
+    /// The most memory it had, KiB.
+    Memory,
+    /// The time it took to start it, µs.
+    Spawn,
+    /// The time the request waited for it to be let in, µs.
+    Queue,
+    /// Its exit status, or `-` and the number of the signal that ended it.
+    Exit,
 }
 
 /// The name of a field of requests, looked up once.
@@ -194,6 +210,7 @@ fn letter(rest: &[u8], argument: String) -> Result<(What, usize, bool), String> 
         b'D' => What::Duration(Unit::Micros),
         b'e' => What::Env(argument),
         b'f' => What::File,
+        b'G' => script(argument),
         b'H' => What::Protocol,
         b'i' => What::HeaderIn(HeaderName::new(&argument)),
         b'I' => What::Received,
@@ -242,6 +259,17 @@ fn process(argument: String) -> What {
         "" | "pid" => What::Process,
         "tid" => What::Thread,
         "hextid" => What::ThreadHex,
+        _ => What::Fixed(argument),
+    }
+}
+
+fn script(argument: String) -> What {
+    match argument.to_ascii_lowercase().as_str() {
+        "cpu" => What::Script(Cost::Cpu),
+        "memory" => What::Script(Cost::Memory),
+        "spawn" => What::Script(Cost::Spawn),
+        "queue" => What::Script(Cost::Queue),
+        "exit" => What::Script(Cost::Exit),
         _ => What::Fixed(argument),
     }
 }

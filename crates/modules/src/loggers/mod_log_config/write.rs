@@ -5,9 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, UNIX_EPOCH};
 
 use server::{Fields, Previous, Request};
+use sys::process::Status;
 
 use super::escape::{escaped, number};
-use super::format::{Field, Format, Item, Unit, What};
+use super::format::{Cost, Field, Format, Item, Unit, What};
 use crate::loggers::mod_logio::LogIoDir;
 
 impl Format {
@@ -81,11 +82,29 @@ impl Field {
                 (false, true) => b'+',
                 (false, false) => b'-',
             }),
+            What::Script(cost) => script(out, request, *cost),
             What::FirstByte => match sent.first_byte.filter(|_| request.dir::<LogIoDir>().first_byte.or(false)) {
                 Some(time) => number(out, time.as_micros() as u64),
                 None => out.push(b'-'),
             },
         }
+    }
+}
+
+/// `-` where no script ran, or where it has not ended yet.
+fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) {
+    let Some(run) = &request.script else { return out.push(b'-') };
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    match (cost, run.ended()) {
+        (Cost::Spawn, _) => number(out, micros(run.spawned)),
+        (Cost::Queue, _) => number(out, micros(run.queued)),
+        (_, None) => out.push(b'-'),
+        (Cost::Cpu, Some(ended)) => number(out, micros(ended.user + ended.system)),
+        (Cost::Memory, Some(ended)) => number(out, ended.max_rss),
+        (Cost::Exit, Some(ended)) => match ended.status {
+            Status::Exited(status) => plain(out, format_args!("{status}")),
+            Status::Signaled { signal, .. } => plain(out, format_args!("-{}", signal.number())),
+        },
     }
 }
 

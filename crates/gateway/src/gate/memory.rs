@@ -1,0 +1,202 @@
+//! How much memory there is for scripts: what the machine has, and what the control groups that the server lives in allow.
+//!
+//! proc(5) `/proc/meminfo`; Linux cgroup-v1 `memory.rst`, `cgroup-v2.rst`.
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// What can be had now, and what there is at all, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// What nobody uses, and what is used for nothing but files that can be read again.
+    pub(super) available: u64,
+    /// The size of the machine, or of the smallest control group.
+    pub(super) total: u64,
+}
+
+/// Where to read it: found out once.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    groups: Vec<Group>,
+    /// Pressure stall information, of the machine and of our own group.
+    pressure: Vec<PathBuf>,
+}
+
+/// From how many percent of the last ten seconds on, in which some program waited for memory, nothing more is let in.
+const STALLED_MAX: f64 = 10.0;
+
+#[derive(Debug)]
+struct Group {
+    limit: PathBuf,
+    usage: PathBuf,
+    stat: PathBuf,
+}
+
+impl Gauges {
+    /// Of this process.
+    pub(super) fn of_this_process() -> Gauges {
+        let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let groups = groups(&own, Path::new("/sys/fs/cgroup"));
+        let own = groups.first().map(|group| group.limit.with_file_name("memory.pressure"));
+        let pressure = [Some(PathBuf::from("/proc/pressure/memory")), own].into_iter().flatten();
+        Gauges { groups, pressure: pressure.filter(|file| file.exists()).collect() }
+    }
+
+    /// As it is now. `None`: the system does not tell.
+    pub(super) fn read(&self) -> Option<Memory> {
+        let machine = machine(&read_to_string("/proc/meminfo").ok()?)?;
+        let groups = self.groups.iter().filter_map(Group::read);
+        let all = groups.fold(machine, |all, group| Memory {
+            available: all.available.min(group.available),
+            total: all.total.min(group.total),
+        });
+        // The kernel knows better than any sum whether programs wait for memory.
+        let pressed =
+            self.pressure.iter().any(|file| stalled(&read_to_string(file).unwrap_or_default()) >= STALLED_MAX);
+        Some(Memory { available: if pressed { 0 } else { all.available }, ..all })
+    }
+}
+
+/// The groups that `/proc/self/cgroup` names, from the own one up to the root. Lines are `NUMBER:CONTROLLERS:PATH`; the second
+/// version of control groups has none in the middle.
+fn groups(own: &str, mount: &Path) -> Vec<Group> {
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, [limit, usage]) = match controllers {
+            "" => (mount.to_path_buf(), ["memory.max", "memory.current"]),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (mount.join("memory"), ["memory.limit_in_bytes", "memory.usage_in_bytes"])
+            }
+            _ => continue,
+        };
+        let own = root.join(path.trim_start_matches('/'));
+        // Within a container the path may be one of outside; its own group is then what is mounted.
+        let own = if own.is_dir() { own } else { root.clone() };
+        for directory in own.ancestors().take_while(|directory| directory.starts_with(&root)) {
+            found.push(Group {
+                limit: directory.join(limit),
+                usage: directory.join(usage),
+                stat: directory.join("memory.stat"),
+            });
+        }
+    }
+    found.retain(|group| group.limit.exists());
+    found
+}
+
+impl Group {
+    /// `None`: it has no limit.
+    fn read(&self) -> Option<Memory> {
+        let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        // "max", and in the first version a number beyond all memory.
+        let total = number(&self.limit).filter(|limit| *limit < 1 << 60)?;
+        let used = number(&self.usage)?;
+        let cache = cache(&read_to_string(&self.stat).unwrap_or_default());
+        Some(Memory { available: total.saturating_sub(used.saturating_sub(cache)), total })
+    }
+}
+
+/// Of a group's memory what it could do without: files that were read, those used of late by half, as the kernel counts for
+/// a whole machine.
+fn cache(stat: &str) -> u64 {
+    let value = |name: &str| {
+        let line = |prefix: &str| {
+            stat.lines().find_map(|line| {
+                line.strip_prefix(prefix)?.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
+            })
+        };
+        // In the first version those of the groups below are counted apart.
+        line("total_").or_else(|| line("")).unwrap_or(0)
+    };
+    value("inactive_file") + value("active_file") / 2
+}
+
+/// In which part of the last ten seconds some program waited for memory, in percent (Linux `psi.rst`).
+fn stalled(text: &str) -> f64 {
+    let share = text.lines().find_map(|line| line.strip_prefix("some avg10=")?.split(' ').next()?.parse().ok());
+    share.unwrap_or(0.0)
+}
+
+/// Of `/proc/meminfo`.
+fn machine(text: &str) -> Option<Memory> {
+    let value = |name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        rest.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1024)
+    };
+    Some(Memory { available: value("MemAvailable")?, total: value("MemTotal")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_machine() {
+        let text = "MemTotal:       24684084 kB\nMemFree:        23177668 kB\nMemAvailable:   24131576 kB\n";
+        assert_eq!(machine(text), Some(Memory { available: 24_131_576 * 1024, total: 24_684_084 * 1024 }));
+        assert_eq!(machine("MemTotal: 1 kB\n"), None);
+        assert!(Gauges::of_this_process().read().is_some_and(|memory| memory.available <= memory.total));
+    }
+
+    #[test]
+    fn pressure() {
+        assert_eq!(stalled("some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=3.00 avg60=0\n"), 12.5);
+        assert_eq!(stalled(""), 0.0);
+    }
+
+    #[test]
+    fn what_a_group_can_do_without() {
+        assert_eq!(cache("anon 5\ninactive_file 100\nactive_file 50\n"), 125);
+        assert_eq!(cache("inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 50\n"), 125);
+        assert_eq!(cache(""), 0);
+    }
+
+    /// A directory with groups as the kernel shows them.
+    fn tree(name: &str, files: &[(&str, &str)]) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("tsubame-gate-{name}-{}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
+            std::fs::write(path, text).expect("file");
+        }
+        root
+    }
+
+    #[test]
+    fn the_smallest_of_all_groups_counts() {
+        let second = tree(
+            "v2",
+            &[
+                ("a/memory.max", "1000\n"),
+                ("a/memory.current", "400\n"),
+                ("a/memory.stat", "inactive_file 100\n"),
+                ("a/b/memory.max", "max\n"),
+                ("a/b/memory.current", "300\n"),
+            ],
+        );
+        let found = groups("0::/a/b\n", &second);
+        assert_eq!(
+            found.iter().map(Group::read).collect::<Vec<_>>(),
+            [None, Some(Memory { available: 700, total: 1000 })]
+        );
+        let first = tree(
+            "v1",
+            &[
+                ("memory/x/memory.limit_in_bytes", "2000\n"),
+                ("memory/x/memory.usage_in_bytes", "2500\n"),
+                ("memory/x/memory.stat", "total_inactive_file 600\n"),
+                ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("memory/memory.usage_in_bytes", "5000\n"),
+            ],
+        );
+        let found = groups("9:name=systemd:/\n4:cpu,memory:/x\n", &first);
+        assert_eq!(found.iter().filter_map(Group::read).collect::<Vec<_>>(), [Memory { available: 100, total: 2000 }]);
+        // A path of outside the container.
+        assert_eq!(groups("0::/../elsewhere\n", &second.join("a")).len(), 1);
+        for root in [first, second] {
+            std::fs::remove_dir_all(root).expect("clean");
+        }
+    }
+}

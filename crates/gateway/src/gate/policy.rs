@@ -1,0 +1,131 @@
+//! Who is let in next. Pure.
+//!
+//! Memory decides how many scripts may run; fairness decides whose turn it is: a script of which the fewest run comes first,
+//! then the virtual host of which the fewest run, then who has waited longest. One that is smaller may pass one that does not
+//! fit, but not for ever. A script of which nothing is known runs one at a time, until it is.
+
+use std::time::Duration;
+
+/// How long others may pass somebody for whom there is not enough memory.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Somebody who waits, or a script that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Guest {
+    /// Which script.
+    pub(super) script: usize,
+    /// Which virtual host.
+    pub(super) host: u64,
+    /// Since when it waits or runs, in µs on the monotonic clock.
+    pub(super) since: u64,
+    /// Bytes it will need, as far as is known.
+    pub(super) needs: u64,
+    /// Bytes it has already.
+    pub(super) has: u64,
+    /// Whether that is known at all.
+    pub(super) known: bool,
+    /// How many of its script may run at once.
+    pub(super) most: u64,
+}
+
+/// Memory that has no end: nobody has to be known.
+pub(super) const UNLIMITED: u64 = u64::MAX;
+
+impl Guest {
+    /// What it may still take.
+    fn outstanding(&self) -> u64 {
+        self.needs.saturating_sub(self.has)
+    }
+}
+
+/// Which of `waiting` is let in now, by its index. `free`: bytes that nobody uses and that scripts may use; `now` in µs.
+pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) -> Option<usize> {
+    let of = |test: &dyn Fn(&Guest) -> bool| running.iter().filter(|guest| test(guest)).count() as u64;
+    let promised: u64 = running.iter().map(Guest::outstanding).sum();
+    let room = free.saturating_sub(promised);
+    let mut order: Vec<(u64, u64, u64, usize)> = Vec::with_capacity(waiting.len());
+    for (index, guest) in waiting.iter().enumerate() {
+        let alike = of(&|other| other.script == guest.script);
+        let most = if guest.known || free == UNLIMITED { guest.most } else { guest.most.min(1) };
+        if alike < most {
+            order.push((alike, of(&|other| other.host == guest.host), guest.since, index));
+        }
+    }
+    order.sort_unstable();
+    for (_, _, since, index) in order {
+        // What fits nowhere has the machine for itself.
+        if waiting[index].needs <= room || running.is_empty() {
+            return Some(index);
+        }
+        if Duration::from_micros(now.saturating_sub(since)) >= PATIENCE {
+            return None;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn guest(script: usize, host: u64, since: u64, needs: u64) -> Guest {
+        Guest { script, host, since, needs: needs * MB, has: 0, known: true, most: u64::MAX }
+    }
+
+    #[test]
+    fn memory_decides_how_many() {
+        let waiting = [guest(1, 1, 0, 200)];
+        let running = [guest(1, 1, 0, 200), guest(1, 1, 0, 200)];
+        assert_eq!(next(&waiting, &running, 600 * MB, 0), Some(0));
+        assert_eq!(next(&waiting, &running, 599 * MB, 0), None);
+        // What they have already is not free any more, and is not to come either.
+        let grown = running.map(|guest| Guest { has: 200 * MB, ..guest });
+        assert_eq!(next(&waiting, &grown, 200 * MB, 0), Some(0));
+        let beyond = running.map(|guest| Guest { has: 900 * MB, ..guest });
+        assert_eq!(next(&waiting, &beyond, 200 * MB, 0), Some(0));
+        assert_eq!(next(&waiting, &grown, 199 * MB, 0), None);
+    }
+
+    #[test]
+    fn what_fits_nowhere_runs_alone() {
+        assert_eq!(next(&[guest(1, 1, 0, 9000)], &[], 600 * MB, 0), Some(0));
+        assert_eq!(next(&[guest(1, 1, 0, 9000)], &[guest(2, 1, 0, 1)], 600 * MB, 0), None);
+        assert_eq!(next(&[], &[], 600 * MB, 0), None);
+    }
+
+    #[test]
+    fn turns_are_fair_to_scripts_then_to_hosts_then_in_order() {
+        let running = [guest(1, 1, 0, 1), guest(1, 1, 0, 1), guest(2, 1, 0, 1), guest(3, 2, 0, 1)];
+        let waiting = [guest(1, 1, 1, 1), guest(2, 1, 2, 1), guest(3, 2, 3, 1), guest(3, 2, 4, 1)];
+        assert_eq!(next(&waiting, &running, 600 * MB, 9), Some(2), "of its host fewer run");
+        assert_eq!(next(&waiting[..2], &running, 600 * MB, 9), Some(1), "of its script fewer run");
+        assert_eq!(next(&waiting[2..], &running, 600 * MB, 9), Some(0), "it came first");
+    }
+
+    #[test]
+    fn the_small_pass_the_large_for_a_while() {
+        let running = [guest(9, 9, 0, 100)];
+        let waiting = [guest(1, 1, 10, 400), guest(2, 1, 20, 50)];
+        assert_eq!(next(&waiting, &running, 200 * MB, 30), Some(1));
+        let late = 10 + PATIENCE.as_micros() as u64;
+        assert_eq!(next(&waiting, &running, 200 * MB, late), None);
+    }
+
+    #[test]
+    fn the_unknown_run_one_at_a_time() {
+        let unknown = [Guest { known: false, ..guest(1, 1, 0, 1) }];
+        assert_eq!(next(&unknown, &[guest(2, 1, 0, 1)], 600 * MB, 0), Some(0));
+        assert_eq!(next(&unknown, &unknown, 600 * MB, 0), None);
+        assert_eq!(next(&unknown, &unknown, UNLIMITED, 0), Some(0));
+    }
+
+    #[test]
+    fn a_script_may_have_a_limit_of_its_own() {
+        let limited = |most| [Guest { most, ..guest(1, 1, 0, 1) }];
+        let running = [guest(1, 1, 0, 1), guest(1, 1, 0, 1)];
+        assert_eq!(next(&limited(2), &running, 600 * MB, 0), None);
+        assert_eq!(next(&limited(3), &running, 600 * MB, 0), Some(0));
+    }
+}

@@ -1,0 +1,53 @@
+//! Waking somebody who waits, in whichever process that is: a datagram to a name of its own.
+//!
+//! The names are abstract (unix(7)): no file, and gone with the socket. Anybody on the machine may take one or send to it;
+//! that wakes somebody who then sees that nothing has changed, or lets him look by himself ten times a second.
+
+use std::future::pending;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+
+use sys::watch::{Watched, watch};
+use tokio::io::Interest;
+
+/// A bell of somebody who waits.
+#[derive(Debug)]
+pub(super) struct Bell(Option<Watched>);
+
+fn name(server: &str, entry: usize) -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{server}-{entry}"))
+}
+
+impl Bell {
+    /// The one of an entry; `server` is what the names of all bells of this server begin with.
+    pub(super) fn of(server: &str, entry: usize) -> Bell {
+        let bound = name(server, entry).and_then(|name| {
+            let socket = UnixDatagram::bind_addr(&name)?;
+            socket.set_nonblocking(true)?;
+            watch(Arc::new(OwnedFd::from(socket)), Interest::READABLE)
+        });
+        Bell(bound.ok())
+    }
+
+    /// Waits until it is rung. It may have been rung for somebody before.
+    pub(super) async fn rings(&mut self) {
+        let Some(socket) = &self.0 else { return pending().await };
+        if let Ok(mut ready) = socket.readable().await {
+            // One datagram is as good as many.
+            ready.clear_ready();
+        }
+    }
+
+    /// Rings the one of an entry, if anybody waits there.
+    pub(super) fn ring(server: &str, entry: usize) {
+        let sent = name(server, entry).and_then(|name| {
+            let socket = UnixDatagram::unbound()?;
+            socket.set_nonblocking(true)?;
+            socket.send_to_addr(&[0], &name)
+        });
+        // Nobody listens where it was let in at once.
+        let _ = sent;
+    }
+}

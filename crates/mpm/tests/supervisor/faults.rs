@@ -1,0 +1,128 @@
+//! What only some clients may notice: panics, children that are blocked, and a lack of descriptors.
+
+use std::fs::File;
+use std::process::Command;
+
+use sys::process::Pid;
+use sys::rlimit::{self, Bounds, Limit};
+
+use crate::harness::{Client, Server, cases, until};
+use crate::server::GATE;
+
+cases! {
+    ["prefork", "worker", "event", "percore"]:
+        a_panic_ends_one_connection, a_blocked_child_holds_nobody_up, a_child_without_descriptors_holds_nobody_up;
+    ["worker", "event", "percore"]: no_descriptors_are_left;
+}
+
+/// Two children of two threads, and more when these are busy.
+const TWO: &str = "start=2 min=1 max=8 workers=16 threads=2";
+
+/// How many connections a child serves at once that block their threads.
+fn threads(mpm: &str) -> usize {
+    if matches!(mpm, "worker" | "event") { 2 } else { 1 }
+}
+
+fn a_panic_ends_one_connection(mpm: &str) {
+    let alone = mpm == "prefork";
+    let server = Server::start(mpm, if alone { TWO } else { "start=1 min=1 max=30 workers=30 threads=30" });
+    let mut clients: Vec<_> = (0..if alone { 2 } else { 20 }).map(|_| server.connect()).collect();
+    let children: Vec<i32> = clients.iter_mut().map(Client::served_by).collect();
+    let mut victim = clients.remove(0);
+    victim.send("panic");
+    assert_eq!(victim.answer(), None);
+    let said = match mpm {
+        "prefork" => format!("[core:warn] child pid {} exit status 101", children[0]),
+        "worker" => "[mpm_worker:crit] a worker thread panicked: its connection is closed, the thread goes on".into(),
+        _ => format!("[mpm_{mpm}:crit] a panic: the connection is closed, the child goes on"),
+    };
+    server.said(&said);
+    for (client, child) in clients.iter_mut().zip(&children[1..]) {
+        assert_eq!(client.served_by(), *child);
+    }
+    if alone {
+        until("a replacement", || (server.children().len() == 2).then_some(()));
+        assert!(server.children().contains(&server.connect().served_by()));
+    } else {
+        // More than there are threads.
+        for _ in 0..40 {
+            let mut victim = server.connect_to(children[0]);
+            victim.send("panic");
+            assert_eq!(victim.answer(), None);
+        }
+        assert_eq!(server.connect_to(children[0]).served_by(), children[0]);
+    }
+}
+
+fn a_blocked_child_holds_nobody_up(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    if server.children().len() < 2 {
+        return; // There is one processor, and percore needs no second child.
+    }
+    let path = server.directory.join(GATE);
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    let gate = File::options().read(true).write(true).open(&path).expect("gate");
+    let mut first = server.connect();
+    let child = first.served_by();
+    // Under the others a connection that says nothing takes the place of one that is to be blocked.
+    let mut idle = matches!(mpm, "event" | "percore").then(|| server.connect_to(child));
+    let mut blocked = vec![first];
+    blocked.extend((1..threads(mpm)).map(|_| server.connect_to(child)));
+    for client in &mut blocked {
+        client.send("block");
+        server.said("blocked");
+    }
+    idle.iter_mut().for_each(|client| client.send("pid"));
+    for _ in 0..40 {
+        assert_ne!(server.connect().served_by(), child);
+    }
+    drop(gate);
+    for client in blocked.iter_mut().chain(&mut idle) {
+        assert_eq!(client.answer(), Some(child.to_string()));
+    }
+    drop((blocked, idle));
+    server.connect_to(child);
+}
+
+fn a_child_without_descriptors_holds_nobody_up(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    if server.children().len() < 2 {
+        return; // As above.
+    }
+    let child = server.connect().served_by();
+    let pid = Pid::new(child).expect("pid");
+    let before = rlimit::get(Limit::Descriptors);
+    rlimit::set_of(pid, Limit::Descriptors, Bounds { soft: Some(3), ..before }).expect("limit");
+    let line = until("a try to accept", || {
+        assert_ne!(server.connect().served_by(), child);
+        server.says("cannot accept a connection")
+    });
+    assert!(line.contains(&format!("[mpm_{mpm}:error] (24)Too many open files")), "{line}");
+    for _ in 0..40 {
+        assert_ne!(server.connect().served_by(), child);
+    }
+    if mpm == "prefork" {
+        until("its end and a replacement", || {
+            let children = server.children();
+            (children.len() == 2 && !children.contains(&child)).then_some(())
+        });
+    } else {
+        rlimit::set_of(pid, Limit::Descriptors, before).expect("limit");
+        server.connect_to(child);
+    }
+}
+
+fn no_descriptors_are_left(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=1 max=60 workers=60 threads=60 descriptors=40");
+    let children = server.children().len();
+    let mut clients: Vec<_> = (0..60 * children).map(|_| server.connect()).collect();
+    // Who says nothing is not accepted.
+    clients.iter_mut().for_each(|client| client.send("pid"));
+    let line = server.said("cannot accept a connection");
+    assert!(line.contains(&format!("[mpm_{mpm}:error] (24)Too many open files")), "{line}");
+    // The last in the queue gets its turn when the first ones go.
+    let mut last = clients.pop().expect("the last");
+    drop(clients);
+    assert!(last.answer().is_some());
+    server.connect().served_by();
+}

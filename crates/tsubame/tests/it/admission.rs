@@ -1,0 +1,197 @@
+//! The gate: how many scripts run at once, who waits, who is refused, and what it is all accounted for.
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::mpm::under_every_mpm;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::{Client, Response};
+
+const CONFIGURATION: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n\
+    </Directory>\n<Location /status>\nSetHandler server-status\n</Location>\n<IfModule prefork.c>\nMinSpareServers 12\n\
+    StartServers 12\n</IfModule>\n";
+
+/// Says how many of its kind run with it, and runs until it may end. `memory` is what it takes, in MiB.
+fn script(memory: u32) -> String {
+    format!(
+        "#!/usr/bin/perl\nmy $all = ''; vec($all, {memory} * 1024 * 1024, 8) = 1;\nmkdir \"../running\"; open(F, \">../running/$$\"); \
+         my @n = glob(\"../running/*\");\nselect(undef, undef, undef, 0.01) while -e '../hold';\n\
+         unlink(\"../running/$$\");\nprint \"Content-Type: text/plain\\n\\n\" . scalar(@n);\n"
+    )
+}
+
+/// A place with two scripts, one of which needs much.
+fn site() -> Site {
+    let site = Site::with([("a.txt", "0123456789")]);
+    site.script("small", &script(1));
+    site.script("large", &script(60));
+    std::fs::create_dir_all(site.root.join("running")).expect("directory");
+    open(&site, "running");
+    open(&site, "");
+    site
+}
+
+/// Scripts run as somebody else.
+fn open(site: &Site, name: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(site.root.join(name), std::fs::Permissions::from_mode(0o777)).expect("mode");
+}
+
+fn hold(site: &Site) {
+    site.file("hold", "");
+}
+
+fn let_go(site: &Site) {
+    std::fs::remove_file(site.root.join("hold")).expect("hold");
+}
+
+fn start<'a>(mpm: crate::mpm::Mpm, site: &'a Site, text: &str) -> Server<'a> {
+    let server = Server::start(mpm, site, &format!("{CONFIGURATION}{text}"));
+    server.allow("server seems busy");
+    server
+}
+
+/// Asks for a script, and does not wait for the answer.
+fn ask(server: &Server<'_>, name: &str) -> Client {
+    let mut client = server.client();
+    client.send(format!("GET /cgi/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+    client
+}
+
+/// How many scripts run.
+fn running(site: &Site) -> usize {
+    std::fs::read_dir(site.root.join("running")).expect("directory").count()
+}
+
+fn told(server: &Server<'_>, field: &str) -> u64 {
+    let page = server.get("/status?auto").text();
+    let value = page.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(": "));
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// How many ran at most, as the scripts counted themselves.
+fn most(answers: impl IntoIterator<Item = Response>) -> u64 {
+    let count = |answer: Response| {
+        assert_eq!(answer.status, 200);
+        answer.text().parse::<u64>().expect("a number")
+    };
+    answers.into_iter().map(count).max().expect("an answer")
+}
+
+under_every_mpm! {
+    /// So many run as there is memory for: one as long as nobody knows what it needs, then two, and the others have their
+    /// turns. Files are served meanwhile.
+    fn memory_decides_how_many_run(mpm: Mpm) {
+        let site = site();
+        let server = start(mpm, &site, "AdmissionMemory 150M");
+        hold(&site);
+        let mut first: Vec<Client> = (0..3).map(|_| ask(&server, "large")).collect();
+        until("one that runs", || (running(&site) == 1).then_some(()));
+        until("two that wait", || (told(&server, "ScriptsWaiting") == 2).then_some(()));
+        assert_eq!(server.get("/a.txt").status, 200);
+        let_go(&site);
+        most(first.iter_mut().map(Client::response));
+        hold(&site);
+        let mut then: Vec<Client> = (0..6).map(|_| ask(&server, "large")).collect();
+        until("two that run", || (running(&site) == 2).then_some(()));
+        until("four that wait", || (told(&server, "ScriptsWaiting") == 4).then_some(()));
+        assert_eq!((running(&site), server.get("/a.txt").status), (2, 200));
+        let_go(&site);
+        assert_eq!(most(then.iter_mut().map(Client::response)), 2);
+        until("the end of all", || (told(&server, "ScriptsRunning") == 0).then_some(()));
+        assert_eq!((told(&server, "ScriptRuns"), told(&server, "ScriptFailures")), (9, 0));
+    }
+
+    /// `AdmissionLimit`: so many runs of a script, whatever they need; another script does not mind.
+    fn a_script_may_have_a_limit(mpm: Mpm) {
+        let site = site();
+        let server = start(mpm, &site, "<Files small>\nAdmissionLimit 1\n</Files>");
+        let mut clients: Vec<Client> = (0..6).map(|_| ask(&server, "small")).collect();
+        assert_eq!(most(clients.iter_mut().map(Client::response)), 1);
+        hold(&site);
+        let mut one = ask(&server, "small");
+        until("one that runs", || (running(&site) == 1).then_some(()));
+        let mut other = ask(&server, "large");
+        until("another one", || (running(&site) == 2).then_some(()));
+        let_go(&site);
+        assert_eq!((one.response().status, other.response().status), (200, 200));
+    }
+
+    /// A full queue and a long wait are told: 503, when to come again, and in the log what is running.
+    fn who_cannot_wait_is_told(mpm: Mpm) {
+        let site = site();
+        let text = "AdmissionQueue 1\nAdmissionTimeout 700ms\n<Files small>\nAdmissionLimit 1\n</Files>";
+        let server = start(mpm, &site, text);
+        assert_eq!(ask(&server, "small").response().status, 200);
+        hold(&site);
+        let mut runs = ask(&server, "small");
+        until("one that runs", || (running(&site) == 1).then_some(()));
+        let mut waits = ask(&server, "small");
+        until("one that waits", || (told(&server, "ScriptsWaiting") == 1).then_some(()));
+        let refused = ask(&server, "small").response();
+        assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
+        server.logged("cgi-bin/small is not started: 1 requests wait for scripts already: it needs ");
+        let late = waits.response();
+        assert_eq!((late.status, late.field("Retry-After")), (503, Some("1")));
+        let line = server.logged("cgi-bin/small is not started: waited 0 s for its turn");
+        assert!(line.contains("running: 1 of ") && line.contains("cgi-bin/small with "), "{line}");
+        let_go(&site);
+        assert_eq!((runs.response().status, told(&server, "ScriptsRefused")), (200, 2));
+    }
+
+    /// A child that is killed gives back what its requests had: those that waited at once, a script when it has ended.
+    fn the_dead_hold_nothing(mpm: Mpm) {
+        let site = site();
+        let server = start(mpm, &site, "<Files small>\nAdmissionLimit 1\n</Files>");
+        server.announce("exit signal Killed (9)");
+        server.allow("children die as soon as they start");
+        hold(&site);
+        let _runs = ask(&server, "small");
+        until("one that runs", || (running(&site) == 1).then_some(()));
+        for child in server.children() {
+            let _ = Pid::new(child).expect("pid").kill(Signal::KILL);
+        }
+        let mut waits = until("a child", || {
+            let mut client = Client::over(std::net::TcpStream::connect(server.address()).ok()?);
+            client.send("GET /cgi/small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            Some(client)
+        });
+        until("one that waits", || (told(&server, "ScriptsWaiting") == 1).then_some(()));
+        assert_eq!(running(&site), 1, "the script of the dead child runs on");
+        let_go(&site);
+        assert_eq!(waits.response().status, 200);
+    }
+
+    /// What a script has cost is in the access log, and on the status page.
+    fn costs_are_accounted_for(mpm: Mpm) {
+        let site = site();
+        site.script("fails", "#!/bin/sh\nprintf '\\nx'\nexit 3\n");
+        let text = "CustomLog logs/access \"%U %{queue}G %{spawn}G %{cpu}G %{memory}G %{exit}G\"";
+        let mut server = start(mpm, &site, text);
+        for name in ["large", "fails"] {
+            assert_eq!(ask(&server, name).response().status, 200);
+        }
+        assert_eq!(server.get("/a.txt").status, 200);
+        until("the runs", || (told(&server, "ScriptRuns") == 2).then_some(()));
+        let page = server.get("/status").text();
+        assert!(page.contains("<h2>Scripts</h2>") && page.contains("cgi-bin/large</td>"), "{page}");
+        assert_eq!(told(&server, "ScriptFailures"), 1);
+        server.signal(Signal::TERM);
+        server.ends();
+        let log = site.read("logs/access");
+        let line = |name: &str| {
+            let line = log.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {log}"));
+            line.split(' ').skip(1).map(|word| word.parse::<i64>().ok()).collect::<Vec<_>>()
+        };
+        let large = line("/cgi/large");
+        assert!(large[0].is_some() && large[1] > Some(0), "{log}");
+        // Where it had not ended when its answer had, its end is not known.
+        if large[4].is_some() {
+            assert!(large[2] > Some(1000) && large[3] > Some(60 * 1024) && large[4] == Some(0), "{log}");
+        }
+        assert!(matches!(line("/cgi/fails")[4], None | Some(3)), "{log}");
+        assert_eq!(line("/a.txt"), [None; 5]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Memory runs out: children may die of it, the server goes on.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use sys::rlimit::{self, Bounds, Limit};
+
+use crate::mpm::Mpm;
+use crate::server::{Server, Start, threads};
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::{Client, get};
+
+/// What a child may have beyond what it has when it starts: a few large heads.
+const HEADROOM: u64 = 4 << 20;
+
+/// How often that happens: once, or with `TSUBAME_LONG` again and again.
+fn rounds() -> usize {
+    if std::env::var_os("TSUBAME_LONG").is_some() { 8 } else { 1 }
+}
+
+/// The address space of the largest child, in bytes.
+fn size(server: &Server<'_>) -> u64 {
+    let pages = |child: &i32| {
+        let text = std::fs::read_to_string(format!("/proc/{child}/statm")).expect("statm");
+        text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).expect("a size")
+    };
+    server.children().iter().map(pages).max().expect("a child") * 4096
+}
+
+/// Starts a server of which no process may have more address space than this, as long as nobody raises it.
+fn limited(bytes: u64) -> Vec<String> {
+    vec!["prlimit".into(), format!("--as={bytes}:")]
+}
+
+/// Whether a new connection is served.
+fn serves(server: &Server<'_>) -> Option<()> {
+    let mut client = Client::over(TcpStream::connect(server.address()).ok()?);
+    client.send(get("/"));
+    client.try_response_to("GET").ok().filter(|response| response.text() == "hello\n").map(drop)
+}
+
+/// Many large heads that never end: a child without memory dies, and is replaced; whoever comes later is served. Under
+/// percore, where a child has one thread: what threads take of the address space is nothing that one could count on.
+#[test]
+fn large_heads_of_many_clients() {
+    let site = Site::with([("index.html", "hello\n")]);
+    site.configure(Mpm::Percore, "");
+    let bytes = size(&Server::start(Mpm::Percore, &site, "")) + HEADROOM;
+    let server = Start::new(&site, Mpm::Percore).by(limited(bytes)).run();
+    server.announce("exit signal Aborted");
+    for part in ["die as soon as they start", "memory allocation of", "note: run with `RUST_BACKTRACE=1`"] {
+        server.allow(part);
+    }
+    let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}", format!("X: {}\r\n", "x".repeat(8000)).repeat(60));
+    for round in 1..=rounds() {
+        let mut held = Vec::new();
+        until("a child that has no memory left", || {
+            let mut client = Client::over(TcpStream::connect(server.address()).ok()?);
+            // While no child is there nobody takes it all.
+            client.patience_to_send(Duration::from_millis(1));
+            client.send(&head);
+            held.push(client);
+            (server.log().matches("exit signal Aborted").count() >= round).then_some(())
+        });
+        drop(held);
+        for _ in 0..20 {
+            until("it serves again", || serves(&server));
+        }
+    }
+}
+
+/// Threads that cannot be started are told, with what to do about it; once they can be, there are all of them.
+#[test]
+fn threads_that_cannot_be_started() {
+    for mpm in [Mpm::Worker, Mpm::Event] {
+        let site = Site::with([("index.html", "hello\n")]);
+        let many = "StartServers 1\nThreadLimit 400\nThreadsPerChild 400\nMaxRequestWorkers 400";
+        site.configure(mpm, many);
+        // 400 stacks of 2 MB are more than this.
+        let server = Start::new(&site, mpm).by(limited(500_000_000)).run();
+        server.allow("a child cannot serve; it is tried again once a second");
+        let line = server.logged("of 400 worker threads can be started");
+        assert!(line.contains("lower ThreadsPerChild"), "{line}");
+        rlimit::set_of(server.pid(), Limit::Memory, Bounds { soft: None, hard: None }).expect("limit");
+        until("all threads", || server.children().iter().any(|child| threads(*child) > 400).then_some(()));
+        assert_eq!(server.get("/").text(), "hello\n");
+    }
+}
