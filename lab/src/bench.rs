@@ -2,24 +2,38 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::accounting::Accounting;
-use crate::client::Connection;
+use crate::cli::PaceOptions;
+use crate::client::Dial;
 use crate::config::apache::Installation;
+use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fresh};
 use crate::error::{Context as _, Error, Result, write_file};
+use crate::generator::{Counts, Errors};
 use crate::host::Cores;
-use crate::idle::Crowd;
 use crate::launch;
-use crate::procfs;
-use crate::results::{Busy, Configuration, Load, Measure, Memory};
-use crate::server::Server;
+use crate::pace;
+use crate::reading::Reading;
+use crate::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
+use crate::scratch::Scratch;
+use crate::server::{Server, Watch};
+use crate::stats::percentile;
 use crate::subject::{Account, Recipe, Site, Subject};
-use crate::workload::{DOCUMENTS, Document, Kind, Profile};
+use crate::workload::{DOCUMENTS, Document, Gathering, Kind, Profile, SMALL};
 use crate::wrk::{Shot, Wrk};
 
-/// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next.
-const NETWORK: [u8; 3] = [127, 88, 0];
+/// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; those
+/// for whom one is not enough have another one in 127.88.1.0/24, and so on.
+const NETWORK: [u8; 2] = [127, 88];
+
+/// A client has 28 000 ports for each address of a server, and looks for a free one the longer the fewer are left; those
+/// of the warm-up are not free yet.
+const CONNECTIONS_PER_ADDRESS: u32 = 10_000;
+
+/// A server that starts 60 000 threads accepts connections long before it answers.
+const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// Enough for caches and branch predictors; threads and children are there already.
 const WARM_UP_SECONDS: u32 = 1;
@@ -29,6 +43,9 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Opening so many connections takes about a second, which a measurement must not consist of.
 const CONNECTIONS_PER_SECOND: u32 = 1500;
+
+/// Fresh requests without an answer after which nobody asks any more.
+const SILENCES_MAX: u64 = 10;
 
 /// Everything that measurements share.
 #[derive(Debug)]
@@ -70,7 +87,7 @@ impl Bench {
         let cores = Cores::choose()?;
         launch::pin(cores.generator)?;
         Ok(Self {
-            wrk: Wrk::new(wrk, &scratch.0, cores.generator)?,
+            wrk: Wrk::new(wrk, scratch.path(), cores.generator),
             scratch,
             cores,
             accounting: Accounting::detect(),
@@ -78,6 +95,11 @@ impl Bench {
             account: Account::choose(),
             apache: Installation::find(),
         })
+    }
+
+    /// How many files a process may open.
+    pub(crate) fn descriptors(&self) -> u64 {
+        self.descriptors
     }
 
     /// How CPU time is read.
@@ -91,23 +113,53 @@ impl Bench {
         let recipe = (trial.subject.recipe)(&site)?;
         let configuration = describe(trial, &recipe);
         let server = Server::start(&self.accounting, self.cores.server, trial.program, &recipe, &site)?;
-        let measure = match trial.kind {
+        let measure = self.take(&server, &site, trial);
+        // Whatever else is said of a server that is not there any more, this is the reason.
+        server.check_alive(&site)?;
+        Ok((measure?, configuration))
+    }
+
+    fn take(&self, server: &Server, site: &Site, trial: &Trial<'_>) -> Result<Measure> {
+        match trial.kind {
             Kind::Load { document, close, .. } => {
-                probe(&site, document, *close)?;
-                Measure::Load(self.load(&server, &site, trial, document)?)
+                probe(site, document, *close)?;
+                let shot = shot(site, document, trial.connections, trial.seconds);
+                let fire = |seconds: Option<u32>, watch: &mut dyn FnMut() -> Result<()>| {
+                    self.wrk.fire(Shot { seconds: seconds.unwrap_or(shot.seconds), ..shot }, watch)
+                };
+                self.load(server, site, &fire).map(Measure::Load)
             }
-            Kind::Idle { connections } => Measure::Memory(self.idle(&server, &site, *connections)?),
-            Kind::Children { count } => Measure::Memory(self.children(&server, &site, *count, trial.seconds)?),
-        };
-        Ok((measure, configuration))
+            Kind::Rate { per_second, per_connection, .. } => {
+                probe(site, &SMALL, false)?;
+                let options = PaceOptions {
+                    address: site.address(),
+                    name: SMALL.name.to_owned(),
+                    connections: trial.connections,
+                    per_second: *per_second,
+                    per_connection: *per_connection,
+                    seconds: trial.seconds,
+                };
+                let fire = |seconds: Option<u32>, watch: &mut dyn FnMut() -> Result<()>| {
+                    let seconds = seconds.unwrap_or(options.seconds);
+                    pace::fire(&PaceOptions { seconds, ..options.clone() }, self.cores.generator, watch)
+                };
+                self.load(server, site, &fire).map(Measure::Load)
+            }
+            Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::Load),
+            Kind::Idle { connections } => self.idle(server, site, *connections).map(Measure::Memory),
+            Kind::Children { count, clients } => {
+                let shot = shot(site, &SMALL, *clients, trial.seconds);
+                self.children(server, *count, shot).map(Measure::Memory)
+            }
+        }
     }
 
     fn site(&self, trial: &Trial<'_>) -> Result<Site> {
         let number = crate::subject::SUBJECTS.iter().position(|subject| subject.id == trial.subject.id).unwrap_or(0);
         Ok(Site {
             directory: self.server_directory()?,
-            documents: self.scratch.0.join("documents"),
-            address: free_address(number as u8 + 1)?,
+            documents: self.scratch.path().join("documents"),
+            addresses: free_addresses(number as u8 + 1, trial.connections)?,
             profile: trial.profile,
             close: matches!(trial.kind, Kind::Load { close: true, .. }),
             descriptors: self.descriptors,
@@ -126,22 +178,27 @@ impl Bench {
         Ok(directory)
     }
 
-    fn load(&self, server: &Server, site: &Site, trial: &Trial<'_>, document: &Document) -> Result<Load> {
-        let shot = Shot {
-            address: site.address,
-            name: document.name,
-            connections: trial.connections,
-            close: site.close,
-            seconds: trial.seconds.max(trial.connections / CONNECTIONS_PER_SECOND),
-        };
-        self.wrk.fire(Shot { seconds: WARM_UP_SECONDS, ..shot })?;
+    /// Warms up, then fires; `fire` takes the length that it has by itself when it is told none.
+    fn load(&self, server: &Server, site: &Site, fire: &Fire<'_>) -> Result<Load> {
+        let mut watch = Watch::new(server);
+        fire(Some(WARM_UP_SECONDS), &mut || watch.look())?;
 
-        let before = self.reading(server)?;
-        let counts = self.wrk.fire(shot)?;
-        let after = self.reading(server)?;
+        let mut watch = Watch::new(server);
+        let before = Reading::take(server, self.cores)?;
+        let counts = fire(None, &mut || watch.look())?;
+        let after = Reading::take(server, self.cores)?;
+        let fresh = fresh(site.address(), FRESH_LIMIT);
         if counts.requests == 0 {
             return Err(Error::new("not one request was answered under load"));
         }
+        Ok(Load {
+            fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
+            replaced: watch.newcomers(),
+            ..self.figures(server, counts, &before, &after)?
+        })
+    }
+
+    fn figures(&self, server: &Server, counts: Counts, before: &Reading, after: &Reading) -> Result<Load> {
         Ok(Load {
             seconds: counts.seconds,
             requests: counts.requests,
@@ -151,23 +208,42 @@ impl Bench {
             p99_us: counts.p99_us,
             max_us: counts.max_us,
             errors: counts.errors,
+            late_p99_us: counts.late_p99_us,
             pss_kib: server.pss_kib()?,
             processes: server.pids().len(),
-            busy: after.busy_since(&before, self.cores),
+            busy: after.busy_since(before, self.cores),
+            lost: 0,
+            replaced: 0,
+            fresh_us: 0,
         })
     }
 
+    /// Fresh requests while a crowd stays. Those who linger come last: a server need not wait for them long.
+    fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
+        probe(site, &SMALL, false)?;
+        check_descriptors(self.descriptors, gathering.idle + gathering.slow + gathering.lingering)?;
+        let idle = Crowd::gather(Manner::Idle, site.address(), gathering.idle);
+        let mut slow = Crowd::gather(Manner::Slow, site.address(), gathering.slow);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| slow.read_slowly(&stop));
+            let lingering = Crowd::gather(Manner::Lingering, site.address(), gathering.lingering);
+            let before = Reading::take(server, self.cores);
+            let counts = ask(site.address(), gathering.fresh);
+            let after = Reading::take(server, self.cores);
+            stop.store(true, Relaxed);
+            let load = self.figures(server, counts, &before?, &after?)?;
+            Ok((load, lingering.failed()))
+        })
+        .map(|(load, lingering)| Load { lost: idle.lost() + slow.failed() + lingering, ..load })
+    }
+
     /// Children as they were born, then again when there was work for all of them.
-    fn children(&self, server: &Server, site: &Site, count: u32, seconds: u32) -> Result<Memory> {
+    fn children(&self, server: &Server, count: u32, shot: Shot<'_>) -> Result<Memory> {
         server.await_children(count)?;
         let before_kib = server.pss_kib()?;
-        let counts = self.wrk.fire(Shot {
-            address: site.address,
-            name: DOCUMENTS[0].name,
-            connections: count,
-            close: false,
-            seconds,
-        })?;
+        let mut watch = Watch::new(server);
+        let counts = self.wrk.fire(shot, &mut || watch.look())?;
         server.await_children(count)?;
         Ok(Memory {
             before_kib,
@@ -178,57 +254,62 @@ impl Bench {
     }
 
     fn idle(&self, server: &Server, site: &Site, connections: u32) -> Result<Memory> {
-        probe(site, DOCUMENTS[0], false)?;
+        check_descriptors(self.descriptors, connections)?;
+        probe(site, &SMALL, false)?;
         let before_kib = server.pss_kib()?;
-        let crowd = Crowd::gather(site.address, DOCUMENTS[0].name, connections, self.descriptors)?;
+        let crowd = Crowd::gather(Manner::Idle, site.address(), connections);
         std::thread::sleep(REST);
         let after_kib = server.pss_kib()?;
         Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost() })
     }
+}
 
-    fn reading(&self, server: &Server) -> Result<Reading> {
-        let cores = procfs::core_time(&self.cores.both())?;
-        Ok(Reading {
-            when: Instant::now(),
-            server: server.cpu()?.as_secs_f64(),
-            generator: procfs::reaped_children().as_secs_f64(),
-            laboratory: procfs::own_time().as_secs_f64(),
-            busy: cores.busy.as_secs_f64(),
-            stolen: cores.stolen.as_secs_f64(),
-        })
+/// Fires for so many seconds, or for as long as was asked for.
+type Fire<'a> = dyn Fn(Option<u32>, &mut dyn FnMut() -> Result<()>) -> Result<Counts> + 'a;
+
+fn shot<'a>(site: &'a Site, document: &Document, connections: u32, seconds: u32) -> Shot<'a> {
+    Shot {
+        addresses: &site.addresses,
+        name: document.name,
+        // A few less than asked for are as good; the report says so.
+        connections: u64::from(connections).min(site.descriptors - DESCRIPTORS_IN_RESERVE) as u32,
+        close: site.close,
+        seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
     }
 }
 
-/// All clocks at one moment, in seconds.
-struct Reading {
-    when: Instant,
-    server: f64,
-    generator: f64,
-    laboratory: f64,
-    busy: f64,
-    stolen: f64,
-}
-
-impl Reading {
-    fn busy_since(&self, before: &Self, cores: Cores) -> Busy {
-        let elapsed = (self.when - before.when).as_secs_f64();
-        let server = self.server - before.server;
-        let generator = self.generator - before.generator;
-        let laboratory = self.laboratory - before.laboratory;
-        let all = elapsed * cores.both().len() as f64;
-        let others = self.busy - before.busy - server - generator - laboratory;
-        Busy {
-            server: server / elapsed,
-            generator: generator / elapsed,
-            others: (others / all).max(0.0),
-            stolen: (self.stolen - before.stolen) / all,
+/// Asks so many times, one request after the other, each on a connection of its own.
+fn ask(address: SocketAddr, times: u32) -> Counts {
+    let began = Instant::now();
+    let mut latencies_us = Vec::new();
+    let mut errors = Errors::default();
+    for _ in 0..times {
+        let asked = Instant::now();
+        match fresh(address, FRESH_LIMIT) {
+            Ok(latency) => latencies_us.push(latency.as_micros() as u64),
+            Err(_) if asked.elapsed() >= FRESH_LIMIT => errors.timeout += 1,
+            Err(_) => errors.read += 1,
         }
+        if errors.total() == SILENCES_MAX {
+            errors.timeout += u64::from(times) - latencies_us.len() as u64 - SILENCES_MAX;
+            break;
+        }
+    }
+    latencies_us.sort_unstable();
+    Counts {
+        seconds: began.elapsed().as_secs_f64(),
+        requests: latencies_us.len() as u64,
+        p50_us: percentile(&latencies_us, 0.5),
+        p99_us: percentile(&latencies_us, 0.99),
+        max_us: percentile(&latencies_us, 1.0),
+        errors,
+        ..Counts::default()
     }
 }
 
 /// A server that answers wrongly must not be fast: the bytes are compared before anything is counted.
 fn probe(site: &Site, document: &Document, close: bool) -> Result<()> {
-    let mut connection = Connection::open(site.address)?;
+    let mut connection = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() }.open(site.address())?;
     let requests = if close { 1 } else { 2 };
     for _ in 0..requests {
         let response = connection.get(document.name, close)?;
@@ -257,57 +338,15 @@ fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {
     }
 }
 
-/// An address of the laboratory's network with a port that is free at this moment.
-fn free_address(host: u8) -> Result<SocketAddr> {
-    let [a, b, c] = NETWORK;
-    let ip = IpAddr::V4(Ipv4Addr::new(a, b, c, host));
-    TcpListener::bind((ip, 0))
+/// Addresses of the laboratory's networks with a port that is free at this moment: as many as the connections need.
+fn free_addresses(host: u8, connections: u32) -> Result<Vec<SocketAddr>> {
+    let ip = |network| IpAddr::V4(Ipv4Addr::new(NETWORK[0], NETWORK[1], network, host));
+    let port = TcpListener::bind((ip(0), 0))
         .and_then(|listener| listener.local_addr())
-        .context(|| format!("find a free port on {ip}"))
-}
-
-/// A directory for everything that is written during a run; removed when dropped.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-/// Scratch directories are called like this, followed by the number of the process they belong to.
-const SCRATCH_PREFIX: &str = "tsubame-lab.";
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        Self::clear_leftovers();
-        let path = std::env::temp_dir().join(format!("{SCRATCH_PREFIX}{}", std::process::id()));
-        std::fs::create_dir(&path).context(|| format!("create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Removes what runs left behind that were killed.
-    fn clear_leftovers() {
-        for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let owner = name.to_str().and_then(|name| name.strip_prefix(SCRATCH_PREFIX)?.parse::<u32>().ok());
-            if owner.is_some_and(|pid| procfs::stat(pid).is_none()) {
-                let _ = std::fs::remove_dir_all(entry.path());
-            }
-        }
-    }
-
-    fn create(&self, name: &str) -> Result<PathBuf> {
-        let path = self.0.join(name);
-        std::fs::create_dir(&path).context(|| format!("create {}", path.display()))?;
-        Ok(path)
-    }
-
-    fn create_anew(&self, name: &str) -> Result<PathBuf> {
-        let _ = std::fs::remove_dir_all(self.0.join(name));
-        self.create(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+        .context(|| format!("find a free port on {}", ip(0)))?
+        .port();
+    let networks = connections.div_ceil(CONNECTIONS_PER_ADDRESS).clamp(1, 255) as u8;
+    Ok((0..networks).map(|network| (ip(network), port).into()).collect())
 }
 
 #[cfg(test)]
@@ -315,18 +354,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_of_the_time_that_passed() {
-        let start = Instant::now();
-        let reading = |seconds: f64, server: f64, generator: f64, busy: f64| Reading {
-            when: start + Duration::from_secs_f64(seconds),
-            server,
-            generator,
-            laboratory: 0.0,
-            busy,
-            stolen: 0.0,
-        };
-        let cores = Cores { server: 1, generator: 0 };
-        let busy = reading(2.0, 1.0, 1.5, 3.0).busy_since(&reading(0.0, 0.0, 0.0, 0.0), cores);
-        assert_eq!((busy.server, busy.generator, busy.others), (0.5, 0.75, 0.125));
+    fn thousands_of_connections_are_spread_over_addresses_with_one_port() {
+        assert_eq!(free_addresses(7, 10_000).unwrap().len(), 1);
+        let addresses = free_addresses(7, 20_000).unwrap();
+        assert_eq!(addresses.len(), 2);
+        assert_eq!(addresses[1], SocketAddr::from(([127, 88, 1, 7], addresses[0].port())));
     }
 }

@@ -22,6 +22,7 @@ First steps:
   tsubame-lab doctor                       what is installed here, what is missing
   tsubame-lab run http --quick             one short round of everything: a look, not a result
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
+  tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
   tsubame-lab list                         the subjects and workloads by name";
 
 /// What the laboratory does.
@@ -29,7 +30,7 @@ First steps:
 pub(crate) enum Command {
     /// Run an experiment
     #[command(subcommand)]
-    Run(Experiment),
+    Run(Choice),
     /// Write report.md again from the results.json of an earlier run
     Report(ReportOptions),
     /// Say which servers, tools and kernel controllers are here, and how to get those that are missing
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     /// Serve the floor: a fixed response to whatever arrives
     #[command(hide = true)]
     Floor(FloorOptions),
+    /// Send requests at a fixed rate and print what came of them as JSON
+    #[command(hide = true)]
+    Pace(PaceOptions),
     /// Enter a control group, a core and limits, then become another program
     #[command(hide = true)]
     Launch(LaunchOptions),
@@ -46,13 +50,19 @@ pub(crate) enum Command {
 
 /// The experiments.
 #[derive(Subcommand)]
-pub(crate) enum Experiment {
+pub(crate) enum Choice {
     /// Static files over HTTP/1.1: speed, memory and behaviour under many connections
     ///
     /// Each server gets one core, the load generator (wrk) another. Rounds alternate: every server is measured
     /// once before the first is measured again, and the median of the rounds counts.
     #[command(after_help = HTTP_EXAMPLES)]
-    Http(HttpOptions),
+    Http(RunOptions),
+    /// Multi-processing modules beside Apache's of the same name: at a fixed rate, while children are replaced, in a crowd
+    ///
+    /// At a fixed rate the laboratory's own generator sends, on a constant schedule that does not wait for answers;
+    /// latencies count from the moment at which a request was due.
+    #[command(after_help = MPM_EXAMPLES)]
+    Mpm(RunOptions),
 }
 
 const HTTP_EXAMPLES: &str = "\
@@ -64,9 +74,17 @@ Examples:
 Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.
 An interrupted run leaves nothing behind but the rounds it finished (--out).";
 
-/// Choices for `run http`.
+const MPM_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run mpm --workloads rate,recycle --subjects tsubame-event,apache-event
+  tsubame-lab run mpm --rounds 3 --seconds 10 --out DIR
+
+Everything takes about three quarters of an hour, --quick about ten minutes, most of it for sweep002.
+Let nothing else run meanwhile.";
+
+/// Choices for `run`.
 #[derive(Args)]
-pub(crate) struct HttpOptions {
+pub(crate) struct RunOptions {
     /// How often each server is measured on each workload; below 3 nothing is proved [default: 3, or 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
@@ -129,6 +147,38 @@ pub(crate) struct FloorOptions {
     /// Close after each response instead of keeping the connection
     #[arg(long)]
     pub(crate) close: bool,
+
+    /// A thread for each connection instead of one loop for all
+    #[arg(long)]
+    pub(crate) threads: bool,
+}
+
+/// Choices for the hidden `pace`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PaceOptions {
+    /// The server
+    #[arg(long)]
+    pub(crate) address: SocketAddr,
+
+    /// The document to request, without the leading slash
+    #[arg(long)]
+    pub(crate) name: String,
+
+    /// How many connections share the rate
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: u32,
+
+    /// Requests per second in all
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) per_second: u32,
+
+    /// Requests after which a connection is closed; 0 keeps it
+    #[arg(long, default_value_t = 0)]
+    pub(crate) per_connection: u32,
+
+    /// For how long, in seconds
+    #[arg(long)]
+    pub(crate) seconds: u32,
 }
 
 /// Choices for the hidden `launch`.
@@ -158,9 +208,17 @@ mod tests {
     }
 
     #[test]
+    fn both_experiments_take_the_same_choices() {
+        for name in ["http", "mpm"] {
+            let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
+            assert!(Cli::try_parse_from(asked).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
     fn lists_are_split_at_commas() {
         let cli = Cli::try_parse_from(["lab", "run", "http", "--subjects", "a,b"]).unwrap();
-        let Command::Run(Experiment::Http(options)) = cli.command else {
+        let Command::Run(Choice::Http(options)) = cli.command else {
             panic!("run http was not recognised");
         };
         assert_eq!(options.subjects, ["a", "b"]);

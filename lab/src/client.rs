@@ -1,9 +1,12 @@
 //! A small HTTP client of our own: to see whether a server answers correctly before it is measured, and to hold
-//! idle connections. It never shares code with the server, so a framing mistake there is noticed here.
+//! connections that stay. It never shares code with the server, so a framing mistake there is noticed here.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
 use crate::error::{Context as _, Error, Result};
 
@@ -12,6 +15,44 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// More head than any measured server sends.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// How to connect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dial {
+    /// How long connecting, and each wait for bytes, may take.
+    pub(crate) patience: Duration,
+    /// Bytes that the kernel may receive in advance; `None` leaves it to the kernel.
+    pub(crate) receive_buffer: Option<usize>,
+}
+
+impl Default for Dial {
+    fn default() -> Self {
+        Self { patience: PATIENCE, receive_buffer: None }
+    }
+}
+
+impl Dial {
+    /// Connects.
+    pub(crate) fn open(self, address: SocketAddr) -> Result<Connection> {
+        let stream = self.connect(address).context(|| format!("connect to {address}"))?;
+        Ok(Connection { stream, address })
+    }
+
+    /// The limit for sending is the limit for connecting too; the window that a connection begins with is what its
+    /// buffer was before.
+    fn connect(self, address: SocketAddr) -> rustix::io::Result<TcpStream> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        for direction in [Timeout::Send, Timeout::Recv] {
+            set_socket_timeout(&socket, direction, Some(self.patience))?;
+        }
+        if let Some(bytes) = self.receive_buffer {
+            set_socket_recv_buffer_size(&socket, bytes)?;
+        }
+        connect(&socket, &address)?;
+        Ok(socket.into())
+    }
+}
 
 /// One connection.
 #[derive(Debug)]
@@ -30,20 +71,35 @@ pub(crate) struct Response {
 }
 
 impl Connection {
-    /// Connects.
-    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).context(|| format!("connect to {address}"))?;
-        for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
-            set(&stream, Some(PATIENCE)).context(|| "set a time limit on a connection".to_owned())?;
-        }
-        Ok(Self { stream, address })
-    }
-
     /// Requests `/name` and reads the whole answer.
     pub(crate) fn get(&mut self, name: &str, close: bool) -> Result<Response> {
-        let close = if close { "Connection: close\r\n" } else { "" };
-        let request = format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n{close}\r\n", self.address);
+        let request = self.request(name, close);
         self.exchange(request.as_bytes()).context(|| format!("get /{name} from {}", self.address))
+    }
+
+    fn request(&self, name: &str, close: bool) -> String {
+        let close = if close { "Connection: close\r\n" } else { "" };
+        format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n{close}\r\n", self.address)
+    }
+
+    /// Requests `/name` and waits for the first byte of the answer, which stays where it is.
+    pub(crate) fn begin(&mut self, name: &str) -> Result<()> {
+        let request = self.request(name, false);
+        self.stream.write_all(request.as_bytes()).context(|| "send the request".to_owned())?;
+        match self.stream.peek(&mut [0]).context(|| "wait for the response".to_owned())? {
+            0 => Err(Error::new("the server closed the connection early")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes at most `bytes` of what has arrived, without waiting; false when nothing will arrive any more.
+    pub(crate) fn sip(&mut self, bytes: usize) -> bool {
+        let mut buffer = vec![0; bytes];
+        let taken = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut buffer));
+        match taken {
+            Ok(length) => length > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
     }
 
     fn exchange(&mut self, request: &[u8]) -> Result<Response> {
@@ -54,7 +110,7 @@ impl Connection {
             let length = self.receive(&mut buffer)?;
             received.extend_from_slice(&buffer[..length]);
             if let Some(head) = parse_head(&received)? {
-                break (head.status, head.length + head.content_length);
+                break (head.status, head.end());
             }
             if received.len() > HEAD_BYTES_MAX {
                 return Err(Error::new("the response head does not end"));
@@ -98,14 +154,25 @@ impl Connection {
 }
 
 /// What a response head says about framing.
-struct Head {
-    status: u16,
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// The status code.
+    pub(crate) status: u16,
     length: usize,
     content_length: usize,
+    /// Whether the server announces that it will close the connection.
+    pub(crate) close: bool,
+}
+
+impl Head {
+    /// How many bytes head and body have together.
+    pub(crate) fn end(&self) -> usize {
+        self.length + self.content_length
+    }
 }
 
 /// `None` until the empty line has arrived.
-fn parse_head(received: &[u8]) -> Result<Option<Head>> {
+pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>> {
     let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -116,12 +183,16 @@ fn parse_head(received: &[u8]) -> Result<Option<Head>> {
         .strip_prefix("HTTP/1.1 ")
         .and_then(|rest| rest.get(..3)?.parse().ok())
         .ok_or_else(|| Error::new(format!("not an HTTP/1.1 status line: {status_line:?}")))?;
-    let content_length = lines
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-        .and_then(|(_, value)| value.trim().parse().ok())
-        .ok_or_else(|| Error::new("the response has no Content-Length"))?;
-    Ok(Some(Head { status, length: end + 4, content_length }))
+    let (mut content_length, mut close) = (None, false);
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        if name.eq_ignore_ascii_case("content-length") {
+            content_length = content_length.or(value.trim().parse().ok());
+        } else if name.eq_ignore_ascii_case("connection") {
+            close |= value.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
+        }
+    }
+    let content_length = content_length.ok_or_else(|| Error::new("the response has no Content-Length"))?;
+    Ok(Some(Head { status, length: end + 4, content_length, close }))
 }
 
 #[cfg(test)]
@@ -139,7 +210,7 @@ mod tests {
             let _ = stream.read(&mut request).unwrap();
             stream.write_all(answer).unwrap();
         });
-        let response = Connection::open(address).unwrap().get("x", false);
+        let response = Dial::default().open(address).unwrap().get("x", false);
         server.join().unwrap();
         response
     }
@@ -148,6 +219,16 @@ mod tests {
     fn a_response_is_read_by_its_length() {
         let response = get_from(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc").unwrap();
         assert_eq!((response.status, &response.body[..]), (200, &b"abc"[..]));
+    }
+
+    #[test]
+    fn a_head_tells_its_end_and_whether_the_connection_ends() {
+        let head = |text: &str| parse_head(text.as_bytes()).unwrap().map(|head| (head.status, head.end(), head.close));
+        let text = "HTTP/1.1 404 Not Found\r\nConnection: Upgrade, Close\r\ncontent-length: 9\r\n\r\n";
+        assert_eq!(head(text), Some((404, text.len() + 9, true)));
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n";
+        assert_eq!(head(text), Some((200, text.len(), false)));
+        assert_eq!(head("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"), None);
     }
 
     #[test]

@@ -2,8 +2,12 @@
 //!
 //! No server that reads requests can be expected to do better with the same system calls; where one does
 //! (keeping connections differently, fewer calls), the table shows it as more than 1.
+//!
+//! A server with a thread for each connection pays for a switch with every request, whatever else it does: its floor is the
+//! same with such threads.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -18,21 +22,45 @@ use crate::workload::SMALL_FILE;
 /// As long as the longest queue that the measured servers ask for.
 const BACKLOG: i32 = 4096;
 
+/// Enough for a thread that reads and writes, in bytes.
+const STACK: usize = 64 * 1024;
+
 /// What the loop waits for is the listener when an event carries this instead of a descriptor's number.
 const LISTENER: u64 = u64::MAX;
 
 /// Serves until killed.
 pub(crate) fn serve(options: &FloorOptions) -> Result<()> {
-    run(options).context(|| format!("serve the floor on {}", options.listen))
+    let serve = if options.threads { run_threads } else { run };
+    serve(options).context(|| format!("serve the floor on {}", options.listen))
 }
 
-fn run(options: &FloorOptions) -> rustix::io::Result<()> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+fn listener(options: &FloorOptions, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
     let listener = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
     set_socket_reuseaddr(&listener, true)?;
     bind(&listener, &options.listen)?;
     listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
 
+/// A thread for each connection; every call waits.
+fn run_threads(options: &FloorOptions) -> rustix::io::Result<()> {
+    let listener = listener(options, SocketFlags::CLOEXEC)?;
+    let (response, close) = (Arc::new(response(options.close)), options.close);
+    loop {
+        let connection = match accept_with(&listener, SocketFlags::CLOEXEC) {
+            Ok(connection) => connection,
+            Err(Errno::CONNABORTED | Errno::INTR) => continue,
+            Err(error) => return Err(error),
+        };
+        let response = response.clone();
+        let serve = move || while answer(&connection, &response) && !close {};
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(serve);
+        thread.map_err(|_| Errno::AGAIN)?;
+    }
+}
+
+fn run(options: &FloorOptions) -> rustix::io::Result<()> {
+    let listener = listener(options, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
 
@@ -99,15 +127,15 @@ fn response(close: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Connection;
+    use crate::client::Dial;
     use std::net::{SocketAddr, TcpListener};
 
     /// Starts a floor that lives as long as the test program.
-    fn start(close: bool) -> SocketAddr {
+    fn start(close: bool, threads: bool) -> SocketAddr {
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
-        std::thread::spawn(move || serve(&FloorOptions { listen, close }));
+        std::thread::spawn(move || serve(&FloorOptions { listen, close, threads }));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
-        while Connection::open(listen).is_err() {
+        while Dial::default().open(listen).is_err() {
             assert!(std::time::Instant::now() < deadline, "the floor does not listen");
         }
         listen
@@ -115,20 +143,23 @@ mod tests {
 
     #[test]
     fn connections_are_kept_until_the_client_leaves() {
-        let address = start(false);
-        for _ in 0..3 {
-            let mut connection = Connection::open(address).unwrap();
+        for address in [start(false, false), start(false, true)] {
             for _ in 0..3 {
-                assert_eq!(connection.get("x", false).unwrap().body, SMALL_FILE);
+                let mut connection = Dial::default().open(address).unwrap();
+                for _ in 0..3 {
+                    assert_eq!(connection.get("x", false).unwrap().body, SMALL_FILE);
+                }
             }
         }
     }
 
     #[test]
     fn connections_are_closed_when_asked_for() {
-        let mut connection = Connection::open(start(true)).unwrap();
-        assert_eq!(connection.get("x", true).unwrap().status, 200);
-        connection.await_end().unwrap();
+        for threads in [false, true] {
+            let mut connection = Dial::default().open(start(true, threads)).unwrap();
+            assert_eq!(connection.get("x", true).unwrap().status, 200);
+            connection.await_end().unwrap();
+        }
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(crate) struct Host {
     pub(crate) load_average: String,
     /// The load generator's version.
     pub(crate) generator: String,
+    /// How many files a process may open; 0 when that is not known.
+    #[serde(default)]
+    pub(crate) descriptors: u64,
 }
 
 impl Host {
@@ -45,6 +48,7 @@ impl Host {
             memory_mib: memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0) / 1024,
             load_average: first_word(read("/proc/loadavg")),
             generator,
+            descriptors: 0,
         }
     }
 }
@@ -90,6 +94,10 @@ fn value_of(text: &str, key: &str, separator: char) -> String {
 
 /// Now, for people: `2026-01-31 23:59 UTC`.
 pub(crate) fn now() -> String {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a date for people to read; the laboratory shares no code with the server"
+    )]
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     format_time(since_epoch.as_secs())
 }

@@ -48,10 +48,14 @@ pub(crate) fn pin(core: usize) -> Result<()> {
     sched_setaffinity(None, &cores).context(|| format!("stay on core {core}"))
 }
 
-/// Raises the soft limit of open descriptors to the hard one and returns it: thousands of connections need it.
+/// Enough for 20 000 connections in one process. Beyond the hard limit only root may have it.
+const DESCRIPTORS: u64 = 50_000;
+
+/// Raises the limit of open descriptors as far as may be and returns it: thousands of connections need it.
 pub(crate) fn raise_descriptor_limit() -> Result<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    setrlimit(Resource::Nofile, raised).context(|| "raise the limit of open files".to_owned())?;
-    Ok(limit.maximum.unwrap_or(u64::MAX))
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let enough = hard.map(|hard| hard.max(DESCRIPTORS));
+    let raised = |maximum| setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).map(|()| maximum);
+    let maximum = raised(enough).or_else(|_| raised(hard)).context(|| "raise the limit of open files".to_owned())?;
+    Ok(maximum.unwrap_or(u64::MAX))
 }

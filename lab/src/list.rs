@@ -1,11 +1,10 @@
 //! `tsubame-lab list`: what can be named on the command line.
 
 use crate::error::Result;
+use crate::experiment::EXPERIMENTS;
 use crate::style;
 use crate::subject::SUBJECTS;
 use crate::table::Table;
-use crate::target::TARGETS;
-use crate::workload::WORKLOADS;
 
 /// Prints subjects, workloads and targets.
 pub(crate) fn print() -> Result<()> {
@@ -16,16 +15,19 @@ pub(crate) fn print() -> Result<()> {
     }
     println!("{}\n", subjects.to_text().trim());
 
-    println!("{}", style::heading("Workloads (--workloads)"));
-    let mut workloads = Table::new(2, &["", ""]);
-    for workload in &WORKLOADS {
-        workloads.push(vec![workload.id.to_owned(), workload.title.to_owned()]);
-    }
-    println!("{}\n", workloads.to_text().trim());
+    for experiment in EXPERIMENTS {
+        println!("{}", style::heading(&format!("Workloads of `run {}` (--workloads)", experiment.id)));
+        let mut workloads = Table::new(2, &["", ""]);
+        for workload in experiment.workloads {
+            workloads.push(vec![workload.id.to_owned(), workload.title.to_owned()]);
+        }
+        println!("{}\n", workloads.to_text().trim());
 
-    println!("{}", style::heading("Targets"));
-    for target in &TARGETS {
-        println!("{}", target.text);
+        println!("{}", style::heading(&format!("Targets of `run {}`", experiment.id)));
+        for target in experiment.targets {
+            println!("{}", target.text);
+        }
+        println!();
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! The laboratory is a client: it shares no code with the server, so that a mistake in one cannot hide in the other.
 //!
-//! Reading order: [`workload`] says what is measured, [`subject`] and [`config`] on whom, [`bench`] takes one
+//! Reading order: [`experiment`] and [`workload`] say what is measured, [`subject`] and [`config`] on whom, [`bench`] takes one
 //! measurement, [`run`] takes all of them in turn, [`summary`] and [`target`] judge, [`trust`] doubts, [`report`] tells.
 
 #![forbid(unsafe_code)]
@@ -12,18 +12,23 @@ mod bench;
 mod cli;
 mod client;
 mod config;
+mod crowd;
 mod doctor;
 mod error;
+mod experiment;
 mod floor;
+mod generator;
 mod host;
-mod idle;
 mod launch;
 mod list;
+mod pace;
 mod procfs;
 mod programs;
+mod reading;
 mod report;
 mod results;
 mod run;
+mod scratch;
 mod server;
 mod stats;
 mod style;
@@ -39,15 +44,18 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use cli::{Cli, Command, Experiment};
+use cli::{Choice, Cli, Command};
+use experiment::{HTTP, MPM};
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(Experiment::Http(options)) => run::http(&options),
+        Command::Run(Choice::Http(options)) => run::run(&HTTP, &options),
+        Command::Run(Choice::Mpm(options)) => run::run(&MPM, &options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),
         Command::Floor(options) => floor::serve(&options),
+        Command::Pace(options) => pace::run(&options),
         Command::Launch(options) => launch::exec(&options),
     };
     match outcome {

@@ -116,6 +116,18 @@ fn parse_pss(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
+/// The share of the machine's memory that programs can still have; 1 where the kernel does not tell.
+pub(crate) fn memory_left() -> f64 {
+    parse_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()).unwrap_or(1.0)
+}
+
+fn parse_memory(text: &str) -> Option<f64> {
+    let kib =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok();
+    let (all, available): (f64, f64) = (kib("MemTotal:")?, kib("MemAvailable:")?);
+    Some(available / all)
+}
+
 /// Time that cores have spent since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreTime {
@@ -154,6 +166,12 @@ fn from_ticks(ticks: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_left_is_a_share() {
+        assert_eq!(parse_memory("MemTotal:  2000 kB\nMemFree: 1 kB\nMemAvailable:    500 kB\n"), Some(0.25));
+        assert_eq!(parse_memory("MemTotal:  2000 kB\n"), None);
+    }
 
     #[test]
     fn stat_survives_any_process_name() {

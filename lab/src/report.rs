@@ -1,35 +1,19 @@
 //! Tells a run: tables on the terminal, report.md for the documentation, setup.txt for whoever repeats it.
 
+mod tables;
+
 use std::path::Path;
 
 use crate::error::{Result, write_file};
-use crate::results::{Failure, Load, Results};
+use crate::experiment::Experiment;
+use crate::results::{Failure, Results};
 use crate::style;
 use crate::subject;
-use crate::summary::{Cell, Summary, title};
+use crate::summary::{Summary, place};
 use crate::table::Table;
-use crate::target::TARGETS;
 use crate::trust;
-use crate::workload::{Entry, Kind, WORKLOADS, Workload, bare};
-
-/// What stands where there is no figure.
-const NOTHING: &str = "–";
-
-/// The subject that is 1 in the column "× floor".
-const FLOOR: Entry = bare("floor");
-
-/// How the figures came about, for the document.
-const METHOD: &str = "\
-Each server has one core to itself, the load generator (`wrk`, one thread) another; both stay there. The servers take \
-turns: each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the \
-next one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and \
-then their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used in the \
-measured time; it is the figure to compare. req/s, p50 and p99 also depend on the load generator. Latencies are wrk's, \
-in a closed loop. Errors are failed connections, timeouts and statuses above 399, of all rounds together. Memory is \
-the proportional set size of all processes of the server, taken right after the load. The **floor** is an epoll loop \
-that answers one fixed response to every read, without parsing. Measurements over thousands of connections are longer \
-(a second for every 1500), for they include the opening of the connections. Debian's configuration is used as it is, \
-including its `MaxKeepAliveRequests 100`. Idle connections have made one request each and rested for a second.";
+use crate::workload::{self, Entry};
+use tables::{NOTHING, workload_table};
 
 /// Writes report.md and setup.txt for results that were kept earlier.
 pub(crate) fn rewrite(directory: &Path) -> Result<()> {
@@ -48,22 +32,23 @@ pub(crate) fn write(results: &Results, directory: &Path) -> Result<()> {
 /// Prints everything that matters on standard output.
 pub(crate) fn print(results: &Results) {
     let summary = Summary::of(results);
-    for workload in &WORKLOADS {
+    let experiment = results.experiment();
+    for workload in experiment.workloads {
         if let Some(table) = workload_table(&summary, workload) {
             println!("\n{} — {}", style::heading(workload.id), workload.title);
             print!("{}", table.to_text());
         }
     }
-    print_targets(&summary);
+    print_targets(experiment, &summary);
     print_list("Reasons to doubt these figures", &doubts(results, &summary));
     print_list("Not measured", &absences(results));
     println!();
 }
 
-fn print_targets(summary: &Summary<'_>) {
+fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
     println!("\n{}", style::heading("Targets"));
     let mut open = 0;
-    for target in &TARGETS {
+    for target in experiment.targets {
         let verdict = target.judge(summary);
         let word = match verdict.met {
             Some(true) => style::good("met   "),
@@ -76,7 +61,7 @@ fn print_targets(summary: &Summary<'_>) {
         println!("  {word}  {}: {}", target.text, verdict.measured);
     }
     if open > 0 {
-        println!("  {open} of {} not measured", TARGETS.len());
+        println!("  {open} of {} not measured", experiment.targets.len());
     }
 }
 
@@ -98,43 +83,49 @@ fn absences(results: &Results) -> Vec<String> {
     let absent =
         results.subjects.iter().filter_map(|subject| Some(format!("{}: {}", subject.title, subject.absent.as_ref()?)));
     let mut items: Vec<String> = absent.collect();
-    let mut told: Vec<(&str, Entry)> = Vec::new();
+    let mut told: Vec<String> = Vec::new();
     for failure in &results.failures {
-        let Some(subject) = subject::find(&failure.subject) else {
+        let Some(place) = place_of(failure).filter(|place| !told.contains(place)) else {
             continue;
         };
-        let key = (failure.workload.as_str(), Entry { subject: subject.id, profile: failure.profile });
-        if told.contains(&key) {
-            continue;
-        }
-        told.push(key);
-        let same = |other: &&Failure| {
-            (&other.workload, &other.subject, other.profile) == (&failure.workload, &failure.subject, failure.profile)
-        };
-        let times = results.failures.iter().filter(same).count();
-        items.push(format!("{} on {}, {times} time(s): {}", title(key.1), key.0, failure.reason));
+        let times = results.failures.iter().filter(|other| place_of(other).as_ref() == Some(&place)).count();
+        items.push(format!("{place}, {times} time(s): {}", failure.reason));
+        told.push(place);
     }
     items
 }
 
+fn place_of(failure: &Failure) -> Option<String> {
+    let entry = Entry { subject: subject::find(&failure.subject)?.id, profile: failure.profile };
+    Some(place(workload::find(&failure.workload)?, entry, failure.connections))
+}
+
 fn markdown(results: &Results) -> String {
     let summary = Summary::of(results);
-    let host = &results.host;
+    let experiment = results.experiment();
+    let (host, id) = (&results.host, experiment.id);
     let mut text = format!(
-        "# HTTP benchmarks\n\n\
-         Measured {} by `tsubame-lab run http`: {} round(s) of {} s, on {} ({} core(s), {}, Linux {}). \
-         Measure it on your own machine: `cargo run --release -p tsubame-lab -- run http --out DIR`.\n\n",
-        results.started, results.rounds, results.seconds, host.cpu, host.cores, host.system, host.kernel
+        "# {}\n\n\
+         Measured {} by `tsubame-lab run {id}`: {} round(s) of {} s, on {} ({} core(s), {}, Linux {}). \
+         Measure it on your own machine: `cargo run --release -p tsubame-lab -- run {id} --out DIR`.\n\n",
+        experiment.title,
+        results.started,
+        results.rounds,
+        results.seconds,
+        host.cpu,
+        host.cores,
+        host.system,
+        host.kernel
     );
     text += &markdown_list("Reasons to doubt these figures", &doubts(results, &summary));
     text += "## Targets\n\n";
-    text += &target_table(&summary).to_markdown();
-    for workload in &WORKLOADS {
+    text += &target_table(experiment, &summary).to_markdown();
+    for workload in experiment.workloads {
         if let Some(table) = workload_table(&summary, workload) {
             text += &format!("\n## `{}`: {}\n\n{}", workload.id, workload.title, table.to_markdown());
         }
     }
-    text += &format!("\n## Method\n\n{METHOD}\n\nCPU time was read from: {}.\n\n", results.accounting);
+    text += &format!("\n## Method\n\n{}\n\nCPU time was read from: {}.\n\n", experiment.method, results.accounting);
     text += &markdown_list("Not measured", &absences(results));
     text += "## Who\n\n";
     let mut versions = Table::new(2, &["subject", "version"]);
@@ -156,9 +147,9 @@ fn markdown_list(heading: &str, items: &[String]) -> String {
     format!("## {heading}\n\n{lines}\n")
 }
 
-fn target_table(summary: &Summary<'_>) -> Table {
+fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Table {
     let mut table = Table::new(3, &["target", "", "measured"]);
-    for target in &TARGETS {
+    for target in experiment.targets {
         let verdict = target.judge(summary);
         let word = match verdict.met {
             Some(true) => "met",
@@ -166,108 +157,6 @@ fn target_table(summary: &Summary<'_>) -> Table {
             None => NOTHING,
         };
         table.push(vec![target.text.to_owned(), word.to_owned(), verdict.measured]);
-    }
-    table
-}
-
-fn workload_table(summary: &Summary<'_>, workload: &'static Workload) -> Option<Table> {
-    if summary.rows(workload).is_empty() {
-        return None;
-    }
-    Some(match &workload.kind {
-        Kind::Load { connections, .. } if connections.len() > 1 => sweep_table(summary, workload),
-        Kind::Load { .. } => load_table(summary, workload),
-        Kind::Idle { connections } => idle_table(summary, workload, *connections),
-        Kind::Children { .. } => children_table(summary, workload),
-    })
-}
-
-fn load_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
-    let connections = workload.connections()[0];
-    let floor = summary.cell(workload, connections, FLOOR);
-    let best = summary.best(workload, connections, workload.peers);
-    let peer = match best {
-        Some((peer, _)) => format!("× {}", title(peer)),
-        None => "× peer".to_owned(),
-    };
-    let mut headers = vec!["subject", "req per CPU-s", "spread", "× floor", &peer];
-    headers.extend(["req/s", "p50 ms", "p99 ms", "errors", "PSS MB"]);
-    let mut table = Table::new(1, &headers);
-    for (entry, _, cell) in summary.rows(workload) {
-        let mut row = vec![title(entry)];
-        row.push(count(cell.median(Load::per_cpu_second)));
-        row.push(percent(cell.spread(Load::per_cpu_second)));
-        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
-        row.push(decimals(best.and_then(|(_, best)| cell.ratio(best)), 2));
-        row.extend(common_columns(cell));
-        table.push(row);
-    }
-    table
-}
-
-/// The columns that every table of load ends with.
-fn common_columns(cell: &Cell<'_>) -> [String; 5] {
-    [
-        count(cell.median(Load::per_second)),
-        decimals(cell.median(|load| load.p50_us as f64 / 1000.0), 2),
-        decimals(cell.median(|load| load.p99_us as f64 / 1000.0), 2),
-        count(Some(cell.errors() as f64)),
-        decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
-    ]
-}
-
-/// One row for each number of connections, compared with the subject's own best.
-fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
-    let headers = ["subject", "connections", "req per CPU-s", "× floor", "of best", "of best req/s"];
-    let rest = ["req/s", "p50 ms", "p99 ms", "errors", "PSS MB"];
-    let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
-    let rows = summary.rows(workload);
-    for (entry, connections, cell) in &rows {
-        let of_best = |figure: fn(&Load) -> f64| {
-            let own_cells = rows.iter().filter(|(other, ..)| other == entry);
-            let best = own_cells.filter_map(|(.., cell)| cell.median(figure)).fold(0.0, f64::max);
-            Some(cell.median(figure)? / best)
-        };
-        let mut row = vec![title(*entry), count(Some(f64::from(*connections)))];
-        row.push(count(cell.median(Load::per_cpu_second)));
-        let floor = summary.cell(workload, *connections, FLOOR);
-        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
-        row.push(decimals(of_best(Load::per_cpu_second), 2));
-        row.push(decimals(of_best(Load::per_second), 2));
-        row.extend(common_columns(cell));
-        table.push(row);
-    }
-    table
-}
-
-fn idle_table(summary: &Summary<'_>, workload: &'static Workload, connections: u32) -> Table {
-    let headers = ["subject", "processes", "PSS MB before", "PSS MB with them", "KB each", "lost"];
-    let mut table = Table::new(1, &headers);
-    for (entry, _, cell) in summary.rows(workload) {
-        let each = cell.median_memory(|memory| memory.growth_kib());
-        table.push(vec![
-            title(entry),
-            count(cell.median_memory(|memory| memory.processes as f64)),
-            decimals(cell.median_memory(|memory| memory.before_kib as f64 / 1024.0), 1),
-            decimals(cell.median_memory(|memory| memory.after_kib as f64 / 1024.0), 1),
-            decimals(each.map(|kib| kib / f64::from(connections)), 2),
-            count(Some(cell.errors() as f64)),
-        ]);
-    }
-    table
-}
-
-fn children_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
-    let headers = ["subject", "processes", "PSS MB idle", "PSS MB after serving", "errors"];
-    let mut table = Table::new(1, &headers);
-    for (entry, _, cell) in summary.rows(workload) {
-        table.push(vec![
-            title(entry),
-            count(cell.median_memory(|memory| memory.processes as f64)),
-            decimals(cell.median_memory(|memory| memory.before_kib as f64 / 1024.0), 1),
-            decimals(cell.median_memory(|memory| memory.after_kib as f64 / 1024.0), 1),
-            count(Some(cell.errors() as f64)),
-        ]);
     }
     table
 }
@@ -308,30 +197,6 @@ fn setup(results: &Results) -> String {
         }
     }
     text
-}
-
-fn decimals(value: Option<f64>, places: usize) -> String {
-    value.map_or(NOTHING.to_owned(), |value| format!("{value:.places$}"))
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or(NOTHING.to_owned(), |share| format!("{:.0} %", share * 100.0))
-}
-
-/// A whole number in groups of three digits.
-fn count(value: Option<f64>) -> String {
-    let Some(value) = value else {
-        return NOTHING.to_owned();
-    };
-    let digits = format!("{value:.0}");
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]
@@ -380,12 +245,5 @@ mod tests {
         results.rounds = 1;
         let text = markdown(&results);
         assert!(text.find("only 1 round").unwrap() < text.find("## Targets").unwrap());
-    }
-
-    #[test]
-    fn figures_are_grouped() {
-        assert_eq!(count(Some(1_234_567.4)), "1 234 567");
-        assert_eq!(count(Some(100.0)), "100");
-        assert_eq!(count(None), "–");
     }
 }

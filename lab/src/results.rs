@@ -1,13 +1,18 @@
 //! The results as they are kept: one versioned schema, written as JSON and as CSV.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result, read_text, write_file};
+use crate::experiment::{self, Experiment};
+use crate::generator::Errors;
 use crate::host::Host;
 use crate::workload::Profile;
-use crate::wrk::Errors;
+
+/// A server that has not answered a fresh request after this hangs.
+pub(crate) const FRESH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Rises when a reader of older results would misunderstand.
 pub(crate) const SCHEMA: u32 = 1;
@@ -20,7 +25,7 @@ const FILE: &str = "results.json";
 pub(crate) struct Results {
     /// [`SCHEMA`].
     pub(crate) schema: u32,
-    /// Always `http` so far.
+    /// The name of the experiment.
     pub(crate) experiment: String,
     /// When it began, UTC.
     pub(crate) started: String,
@@ -79,7 +84,7 @@ pub(crate) struct Sample {
     pub(crate) subject: String,
     /// Its configuration.
     pub(crate) profile: Profile,
-    /// Connections at a time, or processes for `prefork-memory`.
+    /// Connections at a time, idle ones in a crowd, or processes where their memory is measured.
     pub(crate) connections: u32,
     /// Which round, from 1.
     pub(crate) round: u32,
@@ -122,6 +127,18 @@ pub(crate) struct Load {
     pub(crate) processes: usize,
     /// Who kept the cores busy.
     pub(crate) busy: Busy,
+    /// Connections of the crowd that were refused or closed by the server.
+    #[serde(default)]
+    pub(crate) lost: u64,
+    /// Processes of the server that were not there when the measurement began.
+    #[serde(default)]
+    pub(crate) replaced: u64,
+    /// Delay in microseconds that one of a hundred requests exceeded because the generator was late.
+    #[serde(default)]
+    pub(crate) late_p99_us: u64,
+    /// How long a fresh request took right after the load, in microseconds; [`FRESH_LIMIT`] when it was not answered.
+    #[serde(default)]
+    pub(crate) fresh_us: u64,
 }
 
 impl Load {
@@ -133,6 +150,16 @@ impl Load {
     /// The unit everyone knows.
     pub(crate) fn per_second(&self) -> f64 {
         self.requests as f64 / self.seconds
+    }
+
+    /// Seconds of CPU time that the server used in a second.
+    pub(crate) fn cpu_share(&self) -> f64 {
+        self.server_cpu_seconds / self.seconds
+    }
+
+    /// Whether the server did not answer after the load.
+    pub(crate) fn hung(&self) -> bool {
+        self.fresh_us >= FRESH_LIMIT.as_micros() as u64
     }
 }
 
@@ -171,6 +198,9 @@ pub(crate) struct Failure {
     pub(crate) subject: String,
     /// Its configuration.
     pub(crate) profile: Profile,
+    /// As in [`Sample`].
+    #[serde(default)]
+    pub(crate) connections: u32,
     /// Which round.
     pub(crate) round: u32,
     /// Why.
@@ -206,6 +236,11 @@ impl Results {
         serde_json::from_value(value).context(|| "read results".to_owned())
     }
 
+    /// What was measured and promised.
+    pub(crate) fn experiment(&self) -> &'static Experiment {
+        Experiment::find(&self.experiment).unwrap_or(&experiment::HTTP)
+    }
+
     /// Writes results.json and raw.csv.
     pub(crate) fn save(&self, directory: &Path) -> Result<()> {
         write_file(directory.join(FILE), self.to_json()? + "\n")?;
@@ -216,7 +251,8 @@ impl Results {
     fn to_csv(&self) -> String {
         let mut csv = "workload,subject,profile,connections,round,seconds,requests,bytes,server_cpu_seconds,\
                        p50_us,p99_us,max_us,connect_errors,read_errors,write_errors,timeouts,status_errors,\
-                       pss_kib,pss_before_kib,processes,lost,server_busy,generator_busy,others_busy,stolen\n"
+                       pss_kib,pss_before_kib,processes,lost,server_busy,generator_busy,others_busy,stolen,\
+                       replaced,late_p99_us,fresh_us\n"
             .to_owned();
         for sample in &self.samples {
             csv += &sample.to_csv_line();
@@ -227,16 +263,13 @@ impl Results {
 
 impl Sample {
     fn to_csv_line(&self) -> String {
-        let profile = match self.profile {
-            Profile::Bare => "bare",
-            Profile::Debian => "debian",
-        };
+        let (profile, _) = self.profile.names();
         let key = format!("{},{},{profile},{},{}", self.workload, self.subject, self.connections, self.round);
         match &self.measure {
             Measure::Load(load) => {
                 let Load { errors, busy, .. } = load;
                 format!(
-                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},,{:.3},{:.3},{:.3},{:.3}\n",
+                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},{},{:.3},{:.3},{:.3},{:.3},{},{},{}\n",
                     load.seconds,
                     load.requests,
                     load.bytes,
@@ -251,14 +284,18 @@ impl Sample {
                     errors.status,
                     load.pss_kib,
                     load.processes,
+                    load.lost,
                     busy.server,
                     busy.generator,
                     busy.others,
                     busy.stolen,
+                    load.replaced,
+                    load.late_p99_us,
+                    load.fresh_us,
                 )
             }
             Measure::Memory(memory) => format!(
-                "{key},,,,,,,,,,,,,{},{},{},{},,,,\n",
+                "{key},,,,,,,,,,,,,{},{},{},{},,,,,,,\n",
                 memory.after_kib, memory.before_kib, memory.processes, memory.lost
             ),
         }
@@ -306,6 +343,10 @@ pub(crate) mod example {
                 pss_kib: 1024,
                 processes: 2,
                 busy: Busy { server: 1.0, generator: 0.8, ..Busy::default() },
+                lost: 0,
+                replaced: 0,
+                late_p99_us: 0,
+                fresh_us: 100,
             }),
         }
     }
@@ -350,6 +391,6 @@ mod tests {
         results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
         let csv = results.to_csv();
         let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(columns, [25, 25, 25], "{csv}");
+        assert_eq!(columns, [28, 28, 28], "{csv}");
     }
 }

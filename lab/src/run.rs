@@ -7,35 +7,39 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bench::{Bench, Trial};
-use crate::cli::HttpOptions;
+use crate::cli::RunOptions;
 use crate::error::{Context as _, Error, Result};
+use crate::experiment::Experiment;
 use crate::host::{self, Host};
 use crate::programs;
 use crate::report;
 use crate::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
-use crate::subject::{self, SUBJECTS, Subject};
+use crate::subject::{self, Subject};
 use crate::summary::title;
-use crate::workload::{Entry, WORKLOADS, Workload};
+use crate::workload::{Entry, Workload};
 use crate::wrk;
 
 /// Always measured where the table of workloads has it.
 const FLOOR: &str = "floor";
 
-/// Runs `tsubame-lab run http`.
-pub(crate) fn http(options: &HttpOptions) -> Result<()> {
+/// Runs `tsubame-lab run ...`.
+pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Result<()> {
     let wrk = programs::find(&[wrk::NAME])
         .ok_or_else(|| Error::new("the load generator wrk is not installed").advise("apt-get install wrk"))?;
-    let selection = Selection::new(options)?;
+    let selection = Selection::new(experiment, options)?;
     if let Some(directory) = &options.out {
         std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
     }
 
-    let host = Host::observe(programs::version_of(&wrk, &["-v"]).unwrap_or_default());
+    let generator = programs::version_of(&wrk, &["-v"]).unwrap_or_default();
+    // The bench moves this process to one core, so the machine is looked at before.
+    let host = Host::observe(generator);
     let bench = Bench::new(wrk)?;
+    let host = Host { descriptors: bench.descriptors(), ..host };
     let mut run = Run {
         results: Results {
             schema: SCHEMA,
-            experiment: "http".to_owned(),
+            experiment: experiment.id.to_owned(),
             started: host::now(),
             rounds: selection.rounds,
             seconds: selection.seconds,
@@ -53,7 +57,7 @@ pub(crate) fn http(options: &HttpOptions) -> Result<()> {
     finish(&run.results, options)
 }
 
-fn finish(results: &Results, options: &HttpOptions) -> Result<()> {
+fn finish(results: &Results, options: &RunOptions) -> Result<()> {
     if options.json {
         println!("{}", results.to_json()?);
     } else {
@@ -78,9 +82,9 @@ struct Selection {
 }
 
 impl Selection {
-    fn new(options: &HttpOptions) -> Result<Self> {
-        let workload_ids: Vec<&str> = WORKLOADS.iter().map(|workload| workload.id).collect();
-        let subject_ids: Vec<&str> = SUBJECTS.iter().map(|subject| subject.id).collect();
+    fn new(experiment: &'static Experiment, options: &RunOptions) -> Result<Self> {
+        let workload_ids: Vec<&str> = experiment.workloads.iter().map(|workload| workload.id).collect();
+        let subject_ids: Vec<&str> = experiment.subjects().map(|subject| subject.id).collect();
         check_names("workload", &options.workloads, &workload_ids)?;
         check_names("subject", &options.subjects, &subject_ids)?;
 
@@ -88,7 +92,7 @@ impl Selection {
         let wanted = |id: &str, chosen: &[String]| chosen.is_empty() || chosen.iter().any(|name| name == id);
         let mut programs = BTreeMap::new();
         let mut records = Vec::new();
-        for subject in &SUBJECTS {
+        for subject in experiment.subjects() {
             if subject.id != FLOOR && !wanted(subject.id, &options.subjects) {
                 continue;
             }
@@ -101,7 +105,7 @@ impl Selection {
         Ok(Self {
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 3 }),
             seconds: options.seconds.unwrap_or(if options.quick { 1 } else { 4 }),
-            workloads: WORKLOADS.iter().filter(|workload| wanted(workload.id, &options.workloads)).collect(),
+            workloads: experiment.workloads.iter().filter(|workload| wanted(workload.id, &options.workloads)).collect(),
             programs,
             records,
         })
@@ -205,6 +209,7 @@ impl Run {
                 workload: step.workload.id.to_owned(),
                 subject: id.to_owned(),
                 profile,
+                connections: step.connections,
                 round: step.round,
                 reason: error.to_string(),
             }),

@@ -1,5 +1,6 @@
 //! A server while it is being measured: started, ready, and gone with all its processes afterwards.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
@@ -23,6 +24,12 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
+
+/// How often to look while others measure: looking takes time of the load generator's core.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A server that leaves less than this share of the memory to everybody else is ended before the machine is.
+const MEMORY_LEFT_MIN: f64 = 0.15;
 
 /// Lines of a log shown when a server does not start.
 const LOG_LINES: usize = 8;
@@ -73,10 +80,13 @@ impl Server {
 
     fn await_ready(&mut self, site: &Site) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
-        while TcpStream::connect_timeout(&site.address, START_LIMIT).is_err() {
+        while TcpStream::connect_timeout(&site.address(), START_LIMIT).is_err() {
+            check_memory()?;
             let trouble = match self.child.try_wait() {
                 Ok(Some(status)) => format!("it ended at once ({status})"),
-                _ if Instant::now() > deadline => format!("nothing listens on {} after {START_LIMIT:?}", site.address),
+                _ if Instant::now() > deadline => {
+                    format!("nothing listens on {} after {START_LIMIT:?}", site.address())
+                }
                 _ => {
                     std::thread::sleep(INTERVAL);
                     continue;
@@ -117,6 +127,14 @@ impl Server {
         Ok(())
     }
 
+    /// An error with the last lines of its logs when nothing of it is left.
+    pub(crate) fn check_alive(&self, site: &Site) -> Result<()> {
+        match self.pids().is_empty() {
+            true => Err(Error::new(format!("it ended by itself{}", last_words(&site.directory)))),
+            false => Ok(()),
+        }
+    }
+
     fn signal_all(&self, signal: Signal) {
         for pid in self.pids() {
             if let Some(pid) = Pid::from_raw(pid as i32) {
@@ -153,6 +171,46 @@ impl Drop for Server {
             self.await_end();
         }
     }
+}
+
+/// What is seen of a server while it is under load.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    server: &'a Server,
+    first: HashSet<u32>,
+    newcomers: HashSet<u32>,
+    next: Instant,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins.
+    pub(crate) fn new(server: &'a Server) -> Self {
+        let first = server.pids().into_iter().collect();
+        Self { server, first, newcomers: HashSet::new(), next: Instant::now() }
+    }
+
+    /// Looks, if it is time; an error says that the server must not go on.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        if Instant::now() < self.next {
+            return Ok(());
+        }
+        self.next = Instant::now() + WATCH_INTERVAL;
+        self.newcomers.extend(self.server.pids().into_iter().filter(|pid| !self.first.contains(pid)));
+        check_memory()
+    }
+
+    /// Processes that were not there in the beginning, whether or not they still are.
+    pub(crate) fn newcomers(&self) -> u64 {
+        self.newcomers.len() as u64
+    }
+}
+
+fn check_memory() -> Result<()> {
+    let left = procfs::memory_left();
+    if left < MEMORY_LEFT_MIN {
+        return Err(Error::new(format!("it left only {:.0} % of the machine's memory and was ended", left * 100.0)));
+    }
+    Ok(())
 }
 
 /// The ends of the logs, indented, for an error message.

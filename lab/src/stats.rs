@@ -1,4 +1,4 @@
-//! The little statistics that alternating rounds need.
+//! The little statistics that alternating rounds and lists of latencies need.
 
 /// The middle value; between two middle values, their mean.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
@@ -20,9 +20,23 @@ pub(crate) fn spread(values: &[f64]) -> Option<f64> {
     Some((highest - lowest) / middle)
 }
 
+/// The smallest value that `share` (0 to 1) of the values do not exceed; 0 of no values.
+pub(crate) fn percentile(sorted: &[u64], share: f64) -> u64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let values: Vec<u64> = (1..=200).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|share| percentile(&values, share)), [100, 198, 200]);
+        assert_eq!([0.5, 0.99, 1.0].map(|share| percentile(&[7], share)), [7; 3]);
+        assert_eq!(percentile(&[], 0.5), 0);
+    }
 
     #[test]
     fn the_median_ignores_order_and_outliers() {

@@ -21,13 +21,20 @@ pub(crate) const KEEP_ALIVE_SECONDS: u32 = 600;
 pub(crate) const BACKLOG: u32 = 4095;
 
 /// The table.
-pub(crate) static SUBJECTS: [Subject; 13] = [
+pub(crate) static SUBJECTS: [Subject; 14] = [
     Subject {
         id: "floor",
         title: "floor (bare epoll loop)",
         program: Program::Lab,
         version: &["--version"],
-        recipe: floor_recipe,
+        recipe: |site| Ok(floor(site, false)),
+    },
+    Subject {
+        id: "floor-threads",
+        title: "floor (bare threads)",
+        program: Program::Lab,
+        version: &["--version"],
+        recipe: |site| Ok(floor(site, true)),
     },
     Subject {
         id: "tsubame-percore",
@@ -173,8 +180,8 @@ pub(crate) struct Site {
     pub(crate) directory: PathBuf,
     /// The documents, the same for everyone.
     pub(crate) documents: PathBuf,
-    /// Where to listen.
-    pub(crate) address: SocketAddr,
+    /// Where to listen: one address, or more where there are not enough ports for all connections.
+    pub(crate) addresses: Vec<SocketAddr>,
     /// Which configuration.
     pub(crate) profile: Profile,
     /// Whether the clients of the floor, which cannot read, want a connection for each request.
@@ -185,6 +192,13 @@ pub(crate) struct Site {
     pub(crate) account: Option<Account>,
     /// Where Apache is configured and has its modules, if it is here.
     pub(crate) apache: Option<apache::Installation>,
+}
+
+impl Site {
+    /// The first address, which is the only one for most workloads.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
 }
 
 /// An unprivileged user and its group.
@@ -252,12 +266,11 @@ pub(crate) fn find(id: &str) -> Option<&'static Subject> {
     SUBJECTS.iter().find(|subject| subject.id == id)
 }
 
-fn floor_recipe(site: &Site) -> Result<Recipe> {
-    let mut arguments = vec!["floor".to_owned(), "--listen".to_owned(), site.address.to_string()];
-    if site.close {
-        arguments.push("--close".to_owned());
-    }
-    Ok(Recipe { arguments, ..Recipe::default() })
+fn floor(site: &Site, threads: bool) -> Recipe {
+    let mut arguments = vec!["floor".to_owned(), "--listen".to_owned(), site.address().to_string()];
+    let options = [("--close", site.close), ("--threads", threads)];
+    arguments.extend(options.iter().filter(|(_, wanted)| *wanted).map(|(name, _)| (*name).to_owned()));
+    Recipe { arguments, ..Recipe::default() }
 }
 
 /// A site for the tests of configurations.
@@ -266,7 +279,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
     Site {
         directory: "/lab/server".into(),
         documents: "/lab/documents".into(),
-        address: SocketAddr::from(([127, 88, 0, 1], 8080)),
+        addresses: vec![SocketAddr::from(([127, 88, 0, 1], 8080))],
         profile,
         close: false,
         descriptors: 20_000,
@@ -305,8 +318,8 @@ mod tests {
     #[test]
     fn the_floor_is_told_when_to_close() {
         let mut site = example_site(Profile::Bare);
-        assert!(!floor_recipe(&site).unwrap().arguments.contains(&"--close".to_owned()));
+        assert!(!floor(&site, false).arguments.contains(&"--close".to_owned()));
         site.close = true;
-        assert!(floor_recipe(&site).unwrap().arguments.contains(&"--close".to_owned()));
+        assert!(floor(&site, true).arguments.ends_with(&["--close".to_owned(), "--threads".to_owned()]));
     }
 }

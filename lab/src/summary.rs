@@ -38,6 +38,11 @@ impl<'a> Cell<'a> {
         stats::median(&self.values(figure))
     }
 
+    /// The highest value of a figure under load.
+    pub(crate) fn worst(&self, figure: Figure) -> Option<f64> {
+        self.values(figure).into_iter().max_by(f64::total_cmp)
+    }
+
     /// The spread of a figure under load.
     pub(crate) fn spread(&self, figure: Figure) -> Option<f64> {
         stats::spread(&self.values(figure))
@@ -52,19 +57,29 @@ impl<'a> Cell<'a> {
         stats::median(&self.memories().map(figure).collect::<Vec<_>>())
     }
 
-    /// Errors of all rounds together; for memory, connections lost.
+    /// Errors of all rounds together, and connections lost.
     pub(crate) fn errors(&self) -> u64 {
-        let failed: u64 = self.loads().map(|(_, load)| load.errors.total()).sum();
+        let failed: u64 = self.loads().map(|(_, load)| load.errors.total() + load.lost).sum();
         failed + self.memories().map(|memory| memory.lost).sum::<u64>()
     }
 
-    /// The median over rounds of this cell's requests per CPU-second over the other's in the same round, which
-    /// cancels what changes slowly on the machine.
+    /// Rounds after which a fresh request was not answered.
+    pub(crate) fn hung(&self) -> u64 {
+        self.loads().filter(|(_, load)| load.hung()).count() as u64
+    }
+
+    /// The ratio of requests per CPU-second.
     pub(crate) fn ratio(&self, other: &Cell<'_>) -> Option<f64> {
+        self.ratio_of(other, Load::per_cpu_second)
+    }
+
+    /// The median over rounds of this cell's figure over the other's in the same round, which cancels what changes
+    /// slowly on the machine.
+    pub(crate) fn ratio_of(&self, other: &Cell<'_>, figure: Figure) -> Option<f64> {
         let theirs: BTreeMap<u32, &Load> = other.loads().collect();
         let ratios: Vec<f64> = self
             .loads()
-            .filter_map(|(round, load)| Some(load.per_cpu_second() / theirs.get(&round)?.per_cpu_second()))
+            .filter_map(|(round, load)| Some(figure(load) / figure(theirs.get(&round)?)))
             .filter(|ratio| ratio.is_finite())
             .collect();
         stats::median(&ratios)
@@ -125,9 +140,17 @@ impl<'a> Summary<'a> {
 /// The name of a subject under a configuration.
 pub(crate) fn title(entry: Entry) -> String {
     let title = subject::find(entry.subject).map_or(entry.subject, |subject| subject.title);
-    match entry.profile {
-        Profile::Bare => title.to_owned(),
-        Profile::Debian => format!("{title}, Debian's configuration"),
+    match entry.profile.names() {
+        (_, "") => title.to_owned(),
+        (_, profile) => format!("{title}, {profile}"),
+    }
+}
+
+/// Where in a run: the workload, with the number of connections if there are several, and the subject.
+pub(crate) fn place(workload: &Workload, entry: Entry, connections: u32) -> String {
+    match workload.connections().len() {
+        1 => format!("{} {}", workload.id, title(entry)),
+        _ => format!("{}/{connections} {}", workload.id, title(entry)),
     }
 }
 

@@ -1,8 +1,11 @@
-//! What was promised: the table of targets, and whether a run meets them.
+//! What was promised, and whether a run keeps it; the tables are below, one for each experiment.
+
+pub(crate) mod http;
+pub(crate) mod mpm;
 
 use crate::results::{Load, Memory};
 use crate::summary::{Summary, title};
-use crate::workload::{self, Entry, FILE_PEERS, bare, debian};
+use crate::workload::{self, Entry, Profile, bare, under};
 
 /// A promise.
 #[derive(Debug)]
@@ -16,12 +19,18 @@ pub(crate) struct Target {
 enum Rule {
     /// Requests per CPU-second at least `factor` times those of the best peer that is here.
     Speed { workload: &'static str, subject: Entry, peers: &'static [Entry], factor: f64 },
-    /// Memory of prefork's children at most `factor` times Apache's.
-    ChildrenMemory { factor: f64, figure: fn(&Memory) -> f64 },
+    /// Memory of children at most `factor` times the peer's.
+    ChildrenMemory { workload: &'static str, subject: Entry, peer: Entry, factor: f64, figure: fn(&Memory) -> f64 },
     /// Memory of an idle connection.
     ConnectionMemory { bytes: f64 },
     /// No errors, and the worst throughput within this share of the best.
     Steadiness { loss: f64 },
+    /// p99 while children are replaced at most `factor` times p99 without, and no more errors.
+    Unnoticed { subject: &'static str, factor: f64 },
+    /// Every fresh request in a crowd is answered within so many milliseconds, and nobody is turned away.
+    Prompt { workload: &'static str, subject: Entry, milliseconds: f64 },
+    /// A fresh request is answered after every load, whichever the settings.
+    Alive { workload: &'static str, subject: &'static str },
 }
 
 /// How a promise stands.
@@ -38,6 +47,7 @@ const PREFORK: Entry = bare("tsubame-prefork");
 const WORKER: Entry = bare("tsubame-worker");
 const EVENT: Entry = bare("tsubame-event");
 const FLOOR: Entry = bare("floor");
+
 const fn speed(
     text: &'static str,
     workload: &'static str,
@@ -48,54 +58,6 @@ const fn speed(
     Target { text, rule: Rule::Speed { workload, subject, peers, factor } }
 }
 
-/// Every promise about HTTP, in the order of the workloads.
-pub(crate) static TARGETS: [Target; 20] = [
-    speed(
-        "keep-alive: percore ≥ 1.0 × the faster of lighttpd and h2o",
-        "keepalive",
-        PERCORE,
-        1.0,
-        &[bare("lighttpd"), bare("h2o")],
-    ),
-    speed("keep-alive: percore ≥ 0.85 × the floor", "keepalive", PERCORE, 0.85, &[FLOOR]),
-    speed("keep-alive: percore ≥ 1.5 × nginx with open_file_cache", "keepalive", PERCORE, 1.5, &[bare("nginx-ofc")]),
-    speed("keep-alive: prefork ≥ 4 × Apache prefork", "keepalive", PREFORK, 4.0, &[bare("apache-prefork")]),
-    speed("keep-alive: prefork ≥ 0.9 × nginx with open_file_cache", "keepalive", PREFORK, 0.9, &[bare("nginx-ofc")]),
-    speed("keep-alive: worker ≥ 4 × Apache worker", "keepalive", WORKER, 4.0, &[bare("apache-worker")]),
-    speed("keep-alive: worker ≥ 1.0 × nginx with open_file_cache", "keepalive", WORKER, 1.0, &[bare("nginx-ofc")]),
-    speed("keep-alive: event ≥ 4 × Apache event", "keepalive", EVENT, 4.0, &[bare("apache-event")]),
-    speed("keep-alive: event ≥ 1.0 × nginx with open_file_cache", "keepalive", EVENT, 1.0, &[bare("nginx-ofc")]),
-    speed("`Connection: close`: percore ≥ 1.0 × h2o", "close", PERCORE, 1.0, &[bare("h2o")]),
-    speed("`Connection: close`: prefork ≥ 2 × Apache prefork", "close", PREFORK, 2.0, &[bare("apache-prefork")]),
-    speed("`Connection: close`: worker ≥ 2 × Apache worker", "close", WORKER, 2.0, &[bare("apache-worker")]),
-    speed("`Connection: close`: event ≥ 2 × Apache event", "close", EVENT, 2.0, &[bare("apache-event")]),
-    speed("16 KB file: percore ≥ 1.0 × the best peer", "file16k", PERCORE, 1.0, FILE_PEERS),
-    speed("1 MB file: percore ≥ 1.0 × the best peer", "file1m", PERCORE, 1.0, FILE_PEERS),
-    speed(
-        "Debian's default configuration: percore ≥ 0.85 × the bare one",
-        "debian",
-        debian("tsubame-percore"),
-        0.85,
-        &[PERCORE],
-    ),
-    Target {
-        text: "prefork, 256 idle children: PSS ≤ half of Apache's",
-        rule: Rule::ChildrenMemory { factor: 0.5, figure: |memory| memory.before_kib as f64 },
-    },
-    Target {
-        text: "prefork, 256 children that have served: PSS ≤ half of Apache's",
-        rule: Rule::ChildrenMemory { factor: 0.5, figure: |memory| memory.after_kib as f64 },
-    },
-    Target {
-        text: "10 000 idle keep-alive connections under percore: ≤ 1 KB of PSS each",
-        rule: Rule::ConnectionMemory { bytes: 1024.0 },
-    },
-    Target {
-        text: "100 to 10 000 connections under percore: no errors, req/s within 25 % of the best point",
-        rule: Rule::Steadiness { loss: 0.25 },
-    },
-];
-
 impl Target {
     /// Judges by a run.
     pub(crate) fn judge(&self, summary: &Summary<'_>) -> Verdict {
@@ -103,9 +65,14 @@ impl Target {
             Rule::Speed { workload, subject, peers, factor } => {
                 judge_speed(summary, workload, *subject, peers, *factor)
             }
-            Rule::ChildrenMemory { factor, figure } => judge_children(summary, *factor, *figure),
+            Rule::ChildrenMemory { workload, subject, peer, factor, figure } => {
+                judge_children(summary, workload, [*subject, *peer], *factor, *figure)
+            }
             Rule::ConnectionMemory { bytes } => judge_connections(summary, *bytes),
             Rule::Steadiness { loss } => judge_steadiness(summary, *loss),
+            Rule::Unnoticed { subject, factor } => judge_recycling(summary, subject, *factor),
+            Rule::Prompt { workload, subject, milliseconds } => judge_crowd(summary, workload, *subject, *milliseconds),
+            Rule::Alive { workload, subject } => judge_life(summary, workload, subject),
         };
         verdict.unwrap_or(Verdict { met: None, measured: "not measured".to_owned() })
     }
@@ -129,11 +96,17 @@ fn judge_speed(summary: &Summary<'_>, workload: &str, subject: Entry, peers: &[E
     Some(Verdict { met: Some(ratio >= factor), measured: format!("{ratio:.2} × {}{without}", title(peer)) })
 }
 
-fn judge_children(summary: &Summary<'_>, factor: f64, figure: fn(&Memory) -> f64) -> Option<Verdict> {
-    let workload = workload::find("prefork-memory")?;
+fn judge_children(
+    summary: &Summary<'_>,
+    workload: &str,
+    entries: [Entry; 2],
+    factor: f64,
+    figure: fn(&Memory) -> f64,
+) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
     let connections = *workload.connections().first()?;
-    let median = |entry| summary.cell(workload, connections, entry)?.median_memory(figure);
-    let (own, theirs) = (median(PREFORK)?, median(bare("apache-prefork"))?);
+    let [own, theirs] = entries.map(|entry| summary.cell(workload, connections, entry)?.median_memory(figure));
+    let (own, theirs) = (own?, theirs?);
     Some(Verdict {
         met: Some(own <= factor * theirs),
         measured: format!("{:.1} MB against {:.1} MB", own / 1024.0, theirs / 1024.0),
@@ -179,30 +152,83 @@ fn steadiness(summary: &Summary<'_>, subject: Entry) -> Option<(f64, u64)> {
     Some((worst / best, errors))
 }
 
+fn judge_recycling(summary: &Summary<'_>, subject: &'static str, factor: f64) -> Option<Verdict> {
+    let workload = workload::find("recycle")?;
+    let connections = *workload.connections().first()?;
+    let cell = |profile| summary.cell(workload, connections, under(profile, subject));
+    let (with, without) = (cell(Profile::Recycling)?, cell(Profile::Steady)?);
+    let ratio = with.ratio_of(without, |load| load.p99_us as f64)?;
+    let replaced = with.median(|load| load.replaced as f64)?;
+    let errors = [with, without].map(|cell| cell.errors());
+    Some(Verdict {
+        // Without a successor nothing was tried.
+        met: (replaced > 0.0).then_some(ratio <= factor && errors[0] <= errors[1]),
+        measured: format!(
+            "{ratio:.2} ×, {replaced:.0} children replaced, {} errors against {} without",
+            errors[0], errors[1]
+        ),
+    })
+}
+
+fn judge_crowd(summary: &Summary<'_>, workload: &str, subject: Entry, milliseconds: f64) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
+    let cell = summary.cell(workload, *workload.connections().first()?, subject)?;
+    let slowest = cell.worst(|load| load.max_us as f64 / 1000.0)?;
+    let errors = cell.errors();
+    Some(Verdict {
+        met: Some(slowest <= milliseconds && errors == 0),
+        measured: format!("at most {slowest:.1} ms, {errors} failed or turned away"),
+    })
+}
+
+fn judge_life(summary: &Summary<'_>, workload: &str, subject: &str) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
+    let rows = summary.rows(workload);
+    let own: Vec<_> = rows.iter().filter(|(entry, ..)| entry.subject == subject).collect();
+    let hung: u64 = own.iter().map(|(.., cell)| cell.hung()).sum();
+    // Where nothing was answered there is no row either.
+    let settings = workload.entries.iter().filter(|entry| entry.subject == subject).count();
+    let wanted = settings * workload.connections().len();
+    (!own.is_empty()).then(|| Verdict {
+        met: Some(hung == 0 && own.len() == wanted),
+        measured: format!("{hung} hangs in {} of {wanted} settings and numbers of connections", own.len()),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Results, example};
+    use crate::experiment::EXPERIMENTS;
+    use crate::results::{Measure, Results, Sample, example};
 
     fn verdict(text: &str, results: &Results) -> Verdict {
-        let target = TARGETS.iter().find(|target| target.text.starts_with(text)).unwrap();
+        let mut targets = EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets);
+        let target = targets.find(|target| target.text.starts_with(text)).unwrap();
         target.judge(&Summary::of(results))
     }
 
     #[test]
     fn every_rule_speaks_of_measured_entries() {
-        for target in &TARGETS {
-            if let Rule::Speed { workload, subject, peers, .. } = &target.rule {
-                let workload = workload::find(workload).unwrap();
-                assert!(workload.entries.contains(subject), "{}", target.text);
-                assert!(peers.iter().all(|peer| workload.entries.contains(peer)), "{}", target.text);
-            }
+        for target in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets) {
+            let (workload, entries) = match &target.rule {
+                Rule::Speed { workload, subject, peers, .. } => (*workload, [&[*subject], *peers].concat()),
+                Rule::ChildrenMemory { workload, subject, peer, .. } => (*workload, vec![*subject, *peer]),
+                Rule::Prompt { workload, subject, .. } => (*workload, vec![*subject]),
+                Rule::Unnoticed { subject, .. } => {
+                    ("recycle", [Profile::Steady, Profile::Recycling].map(|profile| under(profile, subject)).to_vec())
+                }
+                Rule::Alive { workload, subject } => (*workload, vec![under(Profile::EventSmall, subject)]),
+                Rule::ConnectionMemory { .. } => ("idle", vec![PERCORE]),
+                Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
+            };
+            let workload = workload::find(workload).unwrap();
+            assert!(entries.iter().all(|entry| workload.entries.contains(entry)), "{}", target.text);
         }
     }
 
     #[test]
     fn what_was_not_measured_is_not_judged() {
-        for target in &TARGETS {
+        for target in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets) {
             let expected = Verdict { met: None, measured: "not measured".to_owned() };
             assert_eq!(target.judge(&Summary::of(&example::empty())), expected);
         }
@@ -242,5 +268,63 @@ mod tests {
         assert_eq!(verdict("100 to 10 000", &results).met, None);
         results.samples.push(example::load("sweep", "tsubame-percore", 10_000, 1, 740));
         assert_eq!(verdict("100 to 10 000", &results).met, Some(false));
+    }
+
+    fn changed(profile: Profile, mut sample: Sample, change: fn(&mut Load)) -> Sample {
+        sample.profile = profile;
+        if let Measure::Load(load) = &mut sample.measure {
+            change(load);
+        }
+        sample
+    }
+
+    #[test]
+    fn recycling_is_judged_by_p99_and_errors_and_only_if_it_took_place() {
+        let recycling = |change| {
+            let mut results = example::empty();
+            let sample = || example::load("recycle", "tsubame-event", 25, 1, 1000);
+            results.samples.push(changed(Profile::Steady, sample(), |load| load.p99_us = 1000));
+            results.samples.push(changed(Profile::Recycling, sample(), change));
+            verdict("event: p99 while", &results).met
+        };
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1100, 3)), Some(true));
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1300, 3)), Some(false));
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced, load.errors.read) = (1100, 3, 1)), Some(false));
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1100, 0)), None);
+    }
+
+    #[test]
+    fn in_a_crowd_the_slowest_answer_counts_and_nobody_is_turned_away() {
+        let crowd = |change| {
+            let mut results = example::empty();
+            let sample = example::load("crowd", "tsubame-event", 10_000, 1, 200);
+            results.samples.push(changed(Profile::Crowded, sample, change));
+            verdict("crowd: event", &results).met
+        };
+        assert_eq!(crowd(|load| load.max_us = 50_000), Some(true));
+        assert_eq!(crowd(|load| load.max_us = 50_001), Some(false));
+        assert_eq!(crowd(|load| load.lost = 1), Some(false));
+    }
+
+    #[test]
+    fn one_hang_under_any_settings_is_too_many() {
+        let workload = workload::find("sweep002").unwrap();
+        let run = |change: fn(&mut Load), rows: usize| {
+            let mut results = example::empty();
+            for entry in workload.entries.iter().filter(|entry| entry.subject == "tsubame-event") {
+                for connections in workload.connections() {
+                    let sample = example::load("sweep002", "tsubame-event", *connections, 1, 1000);
+                    results.samples.push(changed(entry.profile, sample, |_| ()));
+                }
+            }
+            results.samples.truncate(rows);
+            if let Some(Sample { measure: Measure::Load(load), .. }) = results.samples.last_mut() {
+                change(load);
+            }
+            verdict("event answers", &results).met
+        };
+        assert_eq!(run(|_| (), usize::MAX), Some(true));
+        assert_eq!(run(|load| load.fresh_us = 1_000_000, usize::MAX), Some(false));
+        assert_eq!(run(|_| (), 3), Some(false), "what has no row did not answer at all");
     }
 }

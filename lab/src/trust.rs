@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use crate::crowd::DESCRIPTORS_IN_RESERVE;
 use crate::results::{Load, Measure, Results, Sample};
-use crate::summary::{Summary, title};
-use crate::workload::{self, Entry, WORKLOADS};
+use crate::summary::{Summary, place};
+use crate::workload::{Kind, Workload};
 
 /// Fewer rounds have no median worth the name.
 const ROUNDS_MIN: u32 = 3;
@@ -18,6 +19,8 @@ const SERVER_BUSY_MIN: f64 = 0.90;
 const OTHERS_MAX: f64 = 0.05;
 /// More stolen time than this means that the machine is not ours.
 const STOLEN_MAX: f64 = 0.02;
+/// A generator that is late by more than this, in microseconds, was kept from working.
+const LATE_MAX_US: f64 = 500.0;
 /// Rounds that differ more than this measure something else.
 const SPREAD_MAX: f64 = 0.10;
 
@@ -32,6 +35,8 @@ pub(crate) enum Doubt {
     OneCore,
     /// CPU time was read from the process tree.
     CoarseClock,
+    /// So many files may be opened, too few for some numbers of connections.
+    FewDescriptors(u64),
     /// The load generator was the limit, not the server.
     GeneratorSaturated(Vec<String>),
     /// Somebody else worked on the two cores: in so many measurements, at worst this share.
@@ -40,6 +45,10 @@ pub(crate) enum Doubt {
     Stolen(usize, f64),
     /// Requests failed or connections were lost.
     Errors(Vec<String>),
+    /// A fresh request was not answered after the load.
+    Hung(Vec<String>),
+    /// The generator did not keep its schedule.
+    GeneratorLate(Vec<String>),
     /// Rounds differ.
     Spread(Vec<String>),
 }
@@ -55,6 +64,11 @@ impl fmt::Display for Doubt {
             Self::CoarseClock => {
                 f.write_str("no control group was writable, CPU time was read from the process tree: run as root")
             }
+            Self::FewDescriptors(allowed) => write!(
+                f,
+                "a process may open {allowed} files only, so there were a few connections less than it says: raise the \
+                 limit (ulimit -Hn 50000)"
+            ),
             Self::GeneratorSaturated(who) => write!(
                 f,
                 "the load generator was the limit, so req/s and latencies say little (requests per CPU-second \
@@ -70,6 +84,12 @@ impl fmt::Display for Doubt {
                 write!(f, "the hypervisor took time away during {count} measurement(s), up to {:.0} %", worst * 100.0)
             }
             Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", who.join("; ")),
+            Self::Hung(who) => write!(f, "no fresh request was answered after the load: {}", who.join("; ")),
+            Self::GeneratorLate(who) => write!(
+                f,
+                "the load generator was late, which latencies contain: one of a hundred requests by more than {}",
+                who.join("; ")
+            ),
             Self::Spread(who) => {
                 write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, who.join("; "))
             }
@@ -92,8 +112,13 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
     if results.accounting.contains("coarse") {
         doubts.push(Doubt::CoarseClock);
     }
+    let allowed = results.host.descriptors;
+    let too_few = |sample: &Sample| u64::from(sample.connections) + DESCRIPTORS_IN_RESERVE > allowed;
+    if allowed > 0 && results.samples.iter().any(too_few) {
+        doubts.push(Doubt::FewDescriptors(allowed));
+    }
     doubts.extend(about_machine(&results.samples));
-    doubts.extend(about_cells(summary));
+    doubts.extend(about_cells(summary, results.experiment().workloads));
     doubts
 }
 
@@ -114,37 +139,44 @@ fn about_machine(samples: &[Sample]) -> Vec<Doubt> {
     others.into_iter().chain(stolen).collect()
 }
 
-fn about_cells(summary: &Summary<'_>) -> Vec<Doubt> {
+fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload]) -> Vec<Doubt> {
     let (mut saturated, mut errors, mut spread) = (Vec::new(), Vec::new(), Vec::new());
-    for workload in &WORKLOADS {
+    let (mut hung, mut late) = (Vec::new(), Vec::new());
+    for workload in workloads {
         for (entry, connections, cell) in summary.rows(workload) {
-            let name = name(workload, entry, connections);
+            let name = place(workload, entry, connections);
             let generator = cell.median(|load| load.busy.generator).unwrap_or(0.0);
             let server = cell.median(|load| load.busy.server).unwrap_or(1.0);
-            if generator > GENERATOR_BUSY_MAX && server < SERVER_BUSY_MIN {
+            // At a fixed rate the generator is always busy, looking for events.
+            let is_limited = matches!(workload.kind, Kind::Load { .. });
+            if is_limited && generator > GENERATOR_BUSY_MAX && server < SERVER_BUSY_MIN {
                 saturated.push(format!("{name} (server {:.0} % busy)", server * 100.0));
             }
             if cell.errors() > 0 {
                 errors.push(format!("{name} ({})", cell.errors()));
             }
-            if let Some(share) = cell.spread(Load::per_cpu_second).filter(|share| *share > SPREAD_MAX) {
+            if cell.hung() > 0 {
+                hung.push(format!("{name} ({})", cell.hung()));
+            }
+            if let Some(delay) = cell.median(|load| load.late_p99_us as f64).filter(|delay| *delay > LATE_MAX_US) {
+                late.push(format!("{:.1} ms in {name}", delay / 1000.0));
+            }
+            // What a crowd costs is not what is asked of it.
+            let is_compared = !matches!(workload.kind, Kind::Crowd(_));
+            if let Some(share) = cell.spread(Load::per_cpu_second).filter(|share| is_compared && *share > SPREAD_MAX) {
                 spread.push(format!("{name} ({:.0} %)", share * 100.0));
             }
         }
     }
     let some = |who: Vec<String>, doubt: fn(Vec<String>) -> Doubt| (!who.is_empty()).then(|| doubt(who));
-    [some(errors, Doubt::Errors), some(saturated, Doubt::GeneratorSaturated), some(spread, Doubt::Spread)]
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
-fn name(workload: &workload::Workload, entry: Entry, connections: u32) -> String {
-    if workload.connections().len() > 1 {
-        format!("{}/{connections} {}", workload.id, title(entry))
-    } else {
-        format!("{} {}", workload.id, title(entry))
-    }
+    let all = [
+        some(hung, Doubt::Hung),
+        some(errors, Doubt::Errors),
+        some(saturated, Doubt::GeneratorSaturated),
+        some(late, Doubt::GeneratorLate),
+        some(spread, Doubt::Spread),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -181,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn connections_beyond_the_limit_of_open_files_are_told() {
+        let mut results = with(|_| ());
+        results.host.descriptors = 164;
+        assert_eq!(doubts_of(&results), []);
+        results.host.descriptors = 163;
+        assert_eq!(doubts_of(&results), [Doubt::FewDescriptors(163)]);
+    }
+
+    #[test]
     fn a_saturated_generator_matters_only_when_the_server_waits() {
         let both_busy = with(|load| load.busy.generator = 1.0);
         assert_eq!(doubts_of(&both_busy), []);
@@ -194,6 +235,8 @@ mod tests {
         assert_eq!(errors, [Doubt::Errors(vec!["keepalive nginx (7)".to_owned()])]);
         let neighbours = doubts_of(&with(|load| (load.busy.others, load.busy.stolen) = (0.2, 0.03)));
         assert_eq!(neighbours, [Doubt::OthersBusy(1, 0.2), Doubt::Stolen(1, 0.03)]);
+        let hung = doubts_of(&with(|load| load.fresh_us = 1_000_000));
+        assert_eq!(hung, [Doubt::Hung(vec!["keepalive nginx (1)".to_owned()])]);
     }
 
     #[test]

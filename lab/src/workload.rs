@@ -1,8 +1,11 @@
-//! What is measured: the table of workloads.
+//! What is measured: what a workload is made of; the tables are below, one for each experiment.
+
+pub(crate) mod http;
+pub(crate) mod mpm;
 
 use serde::{Deserialize, Serialize};
 
-use crate::subject::PREFORK_CHILDREN;
+use crate::experiment::EXPERIMENTS;
 
 /// The smallest document: what remains when a file costs nothing is the server.
 pub(crate) const SMALL_FILE: &[u8] = b"The swallow is back: it works.\n";
@@ -23,21 +26,61 @@ impl Document {
     }
 }
 
-const SMALL: Document = Document { name: "small.txt", length: SMALL_FILE.len() };
+/// [`SMALL_FILE`].
+pub(crate) const SMALL: Document = Document { name: "small.txt", length: SMALL_FILE.len() };
 const MEDIUM: Document = Document { name: "16k.txt", length: 16 * 1024 };
-const LARGE: Document = Document { name: "1m.txt", length: 1024 * 1024 };
+/// What a slow client reads.
+pub(crate) const LARGE: Document = Document { name: "1m.txt", length: 1024 * 1024 };
 
 /// Every document, in the order of size.
 pub(crate) static DOCUMENTS: [&Document; 3] = [&SMALL, &MEDIUM, &LARGE];
 
 /// With which configuration a subject runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Profile {
     /// The least that serves the documents, no access log.
     Bare,
     /// Debian's default configuration of Apache: sections, modules, access log.
     Debian,
+    /// Bare, with a fixed number of workers and children that live for ever.
+    Steady,
+    /// The same with children that are replaced every second or two.
+    Recycling,
+    /// Bare, with four workers in all where there are workers, room for thousands of connections, and so little room
+    /// for unsent bytes that a slow client is the server's affair and not the kernel's.
+    Crowded,
+    /// Bare, with 400 workers in 16 children.
+    ManyWorkers,
+    /// Bare, with the settings that event had when Apache 2.4.3 was installed.
+    Event243,
+    /// Bare, with the settings found best for 100 connections in a comparison of Apache 2.4.3 with nginx.
+    EventSmall,
+    /// Bare, with that comparison's first settings for thousands of connections: many small children.
+    EventChildren,
+    /// Bare, with its settings of brute force: a thread for each connection.
+    EventThreads,
+    /// Bare, with its last settings, for 20 000 connections.
+    EventLarge,
+}
+
+impl Profile {
+    /// The name in raw.csv and the words that tell it apart in tables; the bare profile needs none.
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Bare => ("bare", ""),
+            Self::Debian => ("debian", "Debian's configuration"),
+            Self::Steady => ("steady", "without recycling"),
+            Self::Recycling => ("recycling", "recycling"),
+            Self::Crowded => ("crowded", ""),
+            Self::ManyWorkers => ("many-workers", "400 workers"),
+            Self::Event243 => ("event243", "defaults of 2.4.3"),
+            Self::EventSmall => ("event-small", "2 workers"),
+            Self::EventChildren => ("event-children", "children of 2 threads"),
+            Self::EventThreads => ("event-threads", "children of 100 threads"),
+            Self::EventLarge => ("event-large", "children of 256 threads"),
+        }
+    }
 }
 
 /// One subject under one configuration.
@@ -70,7 +113,33 @@ pub(crate) enum Kind {
     Children {
         /// How many.
         count: u32,
+        /// Connections at a time that give work to all of them.
+        clients: u32,
     },
+    /// Requests for the small file at a fixed rate, whether or not those before were answered.
+    Rate {
+        /// How many connections share the rate.
+        connections: u32,
+        /// Requests per second in all.
+        per_second: u32,
+        /// Requests after which a connection is closed and another one opened; 0 keeps it.
+        per_connection: u32,
+    },
+    /// Fresh requests for the small file, one after the other, while thousands of connections stay.
+    Crowd(Gathering),
+}
+
+/// Connections of each kind that a crowd consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gathering {
+    /// Kept alive after one request.
+    pub(crate) idle: u32,
+    /// Reading a file of 1 MB slowly.
+    pub(crate) slow: u32,
+    /// Answered with `Connection: close` and not closed by the client.
+    pub(crate) lingering: u32,
+    /// Requests that come then, each on a connection of its own.
+    pub(crate) fresh: u32,
 }
 
 /// A row of the table.
@@ -94,14 +163,16 @@ impl Workload {
         match &self.kind {
             Kind::Load { connections, .. } => connections,
             Kind::Idle { connections } => std::slice::from_ref(connections),
-            Kind::Children { count } => std::slice::from_ref(count),
+            Kind::Children { count, .. } => std::slice::from_ref(count),
+            Kind::Rate { connections, .. } => std::slice::from_ref(connections),
+            Kind::Crowd(gathering) => std::slice::from_ref(&gathering.idle),
         }
     }
 }
 
 /// The workload of that name.
 pub(crate) fn find(id: &str) -> Option<&'static Workload> {
-    WORKLOADS.iter().find(|workload| workload.id == id)
+    EXPERIMENTS.into_iter().flat_map(|experiment| experiment.workloads).find(|workload| workload.id == id)
 }
 
 /// A subject under the bare configuration.
@@ -109,127 +180,23 @@ pub(crate) const fn bare(subject: &'static str) -> Entry {
     Entry { subject, profile: Profile::Bare }
 }
 
-/// A subject under Debian's configuration.
-pub(crate) const fn debian(subject: &'static str) -> Entry {
-    Entry { subject, profile: Profile::Debian }
+/// A subject under another configuration.
+pub(crate) const fn under(profile: Profile, subject: &'static str) -> Entry {
+    Entry { subject, profile }
 }
 
-/// Everyone who answers small files; the floor first.
-const EVERYONE: &[Entry] = &[
-    bare("floor"),
-    bare("tsubame-percore"),
-    bare("tsubame-prefork"),
-    bare("tsubame-worker"),
-    bare("tsubame-event"),
-    bare("nginx"),
-    bare("nginx-ofc"),
-    bare("lighttpd"),
-    bare("h2o"),
-    bare("caddy"),
-    bare("apache-prefork"),
-    bare("apache-worker"),
-    bare("apache-event"),
-];
-
-/// Everyone who reads files, which the floor does not.
-const FILE_SERVERS: &[Entry] = &[
-    bare("tsubame-percore"),
-    bare("tsubame-prefork"),
-    bare("nginx"),
-    bare("nginx-ofc"),
-    bare("lighttpd"),
-    bare("h2o"),
-    bare("caddy"),
-    bare("apache-event"),
-];
-
-/// The other event-driven servers: what "the best peer" means for files.
-pub(crate) const FILE_PEERS: &[Entry] =
-    &[bare("nginx"), bare("nginx-ofc"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
-
-/// Servers that hold many connections in few processes.
-const EVENT_DRIVEN: &[Entry] =
-    &[bare("tsubame-percore"), bare("nginx"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
-
-/// The same and the floor, which tells what so many connections cost kernel and load generator.
-const FLOOR_AND_EVENT_DRIVEN: &[Entry] = &[
-    bare("floor"),
-    bare("tsubame-percore"),
-    bare("nginx"),
-    bare("lighttpd"),
-    bare("h2o"),
-    bare("caddy"),
-    bare("apache-event"),
-];
-
-/// The workloads, in the order in which they are run and reported.
-pub(crate) static WORKLOADS: [Workload; 8] = [
-    Workload {
-        id: "keepalive",
-        title: "31-byte file, 100 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
-        entries: EVERYONE,
-        peers: &[bare("lighttpd"), bare("h2o")],
-    },
-    Workload {
-        id: "close",
-        title: "31-byte file, a connection for each request, 100 at a time",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true },
-        entries: EVERYONE,
-        peers: &[bare("h2o")],
-    },
-    Workload {
-        id: "file16k",
-        title: "16 KB file, 100 keep-alive connections",
-        kind: Kind::Load { document: &MEDIUM, connections: &[100], close: false },
-        entries: FILE_SERVERS,
-        peers: FILE_PEERS,
-    },
-    Workload {
-        id: "file1m",
-        title: "1 MB file, 32 keep-alive connections",
-        kind: Kind::Load { document: &LARGE, connections: &[32], close: false },
-        entries: FILE_SERVERS,
-        peers: FILE_PEERS,
-    },
-    Workload {
-        id: "debian",
-        title: "31-byte file, 100 keep-alive connections, Debian's configuration of Apache against the bare one",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
-        entries: &[bare("tsubame-percore"), debian("tsubame-percore"), bare("apache-event"), debian("apache-event")],
-        peers: &[bare("tsubame-percore")],
-    },
-    Workload {
-        id: "idle",
-        title: "memory of 10 000 idle keep-alive connections",
-        kind: Kind::Idle { connections: 10_000 },
-        entries: EVENT_DRIVEN,
-        peers: &[],
-    },
-    Workload {
-        id: "prefork-memory",
-        title: "memory of 256 idle prefork children",
-        kind: Kind::Children { count: PREFORK_CHILDREN },
-        entries: &[bare("tsubame-prefork"), bare("apache-prefork")],
-        peers: &[bare("apache-prefork")],
-    },
-    Workload {
-        id: "sweep",
-        title: "31-byte file, 100 to 10 000 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000], close: false },
-        entries: FLOOR_AND_EVENT_DRIVEN,
-        peers: &[],
-    },
-];
+/// A subject under Debian's configuration.
+pub(crate) const fn debian(subject: &'static str) -> Entry {
+    under(Profile::Debian, subject)
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_table_names_existing_subjects_once() {
-        for workload in &WORKLOADS {
-            assert_eq!(find(workload.id).map(|found| found.title), Some(workload.title));
+    fn the_tables_name_existing_subjects_once() {
+        for workload in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.workloads) {
             for (index, entry) in workload.entries.iter().enumerate() {
                 assert!(crate::subject::find(entry.subject).is_some(), "{entry:?}");
                 assert!(!workload.entries[..index].contains(entry), "{entry:?} twice in {}", workload.id);

@@ -1,25 +1,16 @@
-//! Drives `wrk`, the load generator for now.
+//! Drives `wrk`, the generator of as many requests as a server can answer.
 //!
 //! wrk prints for people; a script of ours makes it add one line with exact numbers, and only that line is read.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
-use crate::error::{Context as _, Error, Result, write_file};
+use crate::error::{Error, Result, write_file};
+use crate::generator::{self, Counts, Errors, TIMEOUT_SECONDS};
 use crate::launch;
 
 /// The Debian package is called like the program.
 pub(crate) const NAME: &str = "wrk";
-
-/// A response that takes longer counts as an error; wrk reserves memory in proportion to this.
-const TIMEOUT_SECONDS: u32 = 5;
-
-/// wrk stops by itself; if it has not after this much longer, it hangs.
-const OVERTIME: Duration = Duration::from_secs(20);
 
 /// How the line of the script begins.
 const MARK: &str = "tsubame-lab: ";
@@ -39,8 +30,8 @@ end
 /// A request, repeated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shot<'a> {
-    /// Where to.
-    pub(crate) address: SocketAddr,
+    /// Where to: a thread for each address, because an address has not enough ports for 20 000 connections.
+    pub(crate) addresses: &'a [SocketAddr],
     /// For which document.
     pub(crate) name: &'a str,
     /// Over how many connections.
@@ -49,47 +40,6 @@ pub(crate) struct Shot<'a> {
     pub(crate) close: bool,
     /// For how long.
     pub(crate) seconds: u32,
-}
-
-/// What wrk counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Counts {
-    /// The time in which the requests were completed.
-    pub(crate) seconds: f64,
-    /// Completed requests.
-    pub(crate) requests: u64,
-    /// Bytes received.
-    pub(crate) bytes: u64,
-    /// Median time from request to response.
-    pub(crate) p50_us: u64,
-    /// The time that one of a hundred exceeds.
-    pub(crate) p99_us: u64,
-    /// The longest.
-    pub(crate) max_us: u64,
-    /// What failed.
-    pub(crate) errors: Errors,
-}
-
-/// Failures, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Errors {
-    /// Connections refused or not established.
-    pub(crate) connect: u64,
-    /// Connections broken while reading.
-    pub(crate) read: u64,
-    /// Connections broken while writing.
-    pub(crate) write: u64,
-    /// Responses that took too long.
-    pub(crate) timeout: u64,
-    /// Responses with a status above 399.
-    pub(crate) status: u64,
-}
-
-impl Errors {
-    /// All of them.
-    pub(crate) fn total(&self) -> u64 {
-        self.connect + self.read + self.write + self.timeout + self.status
-    }
 }
 
 /// wrk, found and ready to be started on its core.
@@ -101,29 +51,24 @@ pub(crate) struct Wrk {
 }
 
 impl Wrk {
-    /// Prepares wrk; the script goes into `scratch`.
-    pub(crate) fn new(program: PathBuf, scratch: &Path, core: usize) -> Result<Self> {
-        let script = scratch.join("wrk.lua");
-        write_file(&script, SCRIPT)?;
-        Ok(Self { program, script, core })
+    /// Prepares wrk; its script will be in `scratch`.
+    pub(crate) fn new(program: PathBuf, scratch: &Path, core: usize) -> Self {
+        Self { program, script: scratch.join("wrk.lua"), core }
     }
 
-    /// Fires and waits for the counts.
-    pub(crate) fn fire(&self, shot: Shot<'_>) -> Result<Counts> {
+    /// Fires and waits for the counts; see [`generator::run`] for `watch`.
+    pub(crate) fn fire(&self, shot: Shot<'_>, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
+        write_file(&self.script, script(shot.addresses))?;
         let mut command = launch::command(None, self.core, &self.program)?;
-        command.args(["--threads", "1", "--connections", &shot.connections.to_string()]);
+        command.args(["--threads", &shot.addresses.len().to_string(), "--connections", &shot.connections.to_string()]);
         command.args(["--duration", &format!("{}s", shot.seconds)]);
         command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]);
         command.arg("--script").arg(&self.script);
         if shot.close {
             command.args(["--header", "Connection: close"]);
         }
-        command.arg(format!("http://{}/{}", shot.address, shot.name));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-
-        let mut child = command.spawn().context(|| format!("start {}", self.program.display()))?;
-        wait(&mut child, Duration::from_secs(shot.seconds.into()) + OVERTIME)?;
-        let output = child.wait_with_output().context(|| "read what wrk says".to_owned())?;
+        command.arg(format!("http://{}/{}", shot.addresses[0], shot.name));
+        let output = generator::run(command, shot.seconds, watch)?;
         let text = String::from_utf8_lossy(&output.stdout);
         parse(&text).ok_or_else(|| {
             let complaint = String::from_utf8_lossy(&output.stderr);
@@ -132,18 +77,17 @@ impl Wrk {
     }
 }
 
-/// Waits for the end with a limit; what wrk writes is far smaller than a pipe.
-fn wait(child: &mut Child, limit: Duration) -> Result<()> {
-    let deadline = Instant::now() + limit;
-    while child.try_wait().context(|| "wait for wrk".to_owned())?.is_none() {
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Error::new("wrk did not end in time and was killed"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
+/// The script, with an address for each thread when there is a choice.
+fn script(addresses: &[SocketAddr]) -> String {
+    if addresses.len() == 1 {
+        return SCRIPT.to_owned();
     }
-    Ok(())
+    let list: String = addresses.iter().map(|each| format!("{{\"{}\", \"{}\"}}, ", each.ip(), each.port())).collect();
+    format!(
+        "local addresses = {{ {list}}}\nlocal thread_number = 0\nfunction setup(thread)\n  \
+         thread_number = thread_number + 1\n  \
+         thread.addr = wrk.lookup(addresses[thread_number][1], addresses[thread_number][2])[1]\nend\n{SCRIPT}"
+    )
 }
 
 fn parse(output: &str) -> Option<Counts> {
@@ -168,6 +112,7 @@ fn parse(output: &str) -> Option<Counts> {
             timeout: number("timeout")?,
             status: number("status")?,
         },
+        late_p99_us: 0,
     })
 }
 
@@ -195,6 +140,15 @@ connect=1 read=2 write=3 timeout=4 status=5
     fn output_without_the_line_or_with_half_of_it_is_no_result() {
         assert_eq!(parse("unable to connect to 127.88.0.1:8080 Connection refused\n"), None);
         assert_eq!(parse("tsubame-lab: duration_us=1050000 requests=5\n"), None);
+    }
+
+    #[test]
+    fn each_thread_has_an_address_of_its_own() {
+        let addresses = [1, 2].map(|host| SocketAddr::from(([127, 88, 0, host], 8080)));
+        assert_eq!(script(&addresses[..1]), SCRIPT);
+        let text = script(&addresses);
+        assert!(text.contains(r#"{ {"127.88.0.1", "8080"}, {"127.88.0.2", "8080"}, }"#), "{text}");
+        assert!(text.ends_with(SCRIPT), "{text}");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::config::debian;
+use crate::config::{debian, mpm};
 use crate::error::{Error, Result};
 use crate::programs;
-use crate::subject::{APACHE, BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, PREFORK_CHILDREN, Recipe, Site};
+use crate::subject::{APACHE, BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
 
 /// What the bare configuration loads besides the MPM.
@@ -48,14 +48,14 @@ pub(crate) fn tsubame(site: &Site, mpm: &str) -> Result<Recipe> {
 
 fn recipe(site: &Site, mpm: &str, modules: &str) -> Result<Recipe> {
     let (file, files, environment) = match site.profile {
-        Profile::Bare => {
-            let text = bare(site, mpm, modules)?;
-            let file = "httpd.conf";
-            (file, vec![ConfigFile::composed(file, text)], Vec::new())
-        }
         Profile::Debian => {
             let files = debian::files(site, mpm, &load_mpm(mpm, modules))?;
             (debian::MAIN_FILE, files, debian::environment(site))
+        }
+        _ => {
+            let text = bare(site, mpm, modules)?;
+            let file = "httpd.conf";
+            (file, vec![ConfigFile::composed(file, text)], Vec::new())
         }
     };
     let directory = site.directory.display().to_string();
@@ -75,13 +75,13 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
     };
     let load: String =
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
-    let mpm = load_mpm(mpm, modules) + &mpm_settings(mpm)?;
+    let listen: String = site.addresses.iter().map(|address| format!("Listen {address}\n")).collect();
+    let mpm = load_mpm(mpm, modules) + &mpm::settings(site.profile, mpm)?;
     Ok(format!(
         "\
 ServerRoot {directory}
 ServerName localhost
-{mpm}{load}{account}Listen {address}
-ListenBacklog {BACKLOG}
+{mpm}{load}{account}{listen}ListenBacklog {BACKLOG}
 PidFile {directory}/httpd.pid
 ErrorLog {directory}/error.log
 LogLevel warn
@@ -100,35 +100,12 @@ DocumentRoot {documents}
 <Directory {documents}>
     Require all granted
 </Directory>
-",
-        address = site.address,
+"
     ))
 }
 
 fn load_mpm(mpm: &str, modules: &str) -> String {
     format!("LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n")
-}
-
-/// One process for the threaded models, because there is one core; many connections for a worker of event.
-fn mpm_settings(mpm: &str) -> Result<String> {
-    Ok(match mpm {
-        "percore" => String::new(),
-        "prefork" => format!(
-            "ServerLimit {PREFORK_CHILDREN}\nStartServers {PREFORK_CHILDREN}\nMinSpareServers {PREFORK_CHILDREN}\n\
-             MaxSpareServers {PREFORK_CHILDREN}\nMaxRequestWorkers {PREFORK_CHILDREN}\nMaxConnectionsPerChild 0\n"
-        ),
-        "worker" => one_process(128),
-        "event" => one_process(64) + "AsyncRequestWorkerFactor 400\n",
-        other => return Err(Error::new(format!("the laboratory has no settings for the MPM {other}"))),
-    })
-}
-
-fn one_process(threads: u32) -> String {
-    format!(
-        "ServerLimit 1\nStartServers 1\nThreadLimit {threads}\nThreadsPerChild {threads}\nMinSpareThreads 1\n\
-         MaxSpareThreads {}\nMaxRequestWorkers {threads}\nMaxConnectionsPerChild 0\n",
-        threads + 1
-    )
 }
 
 fn root_of(compile_settings: &str) -> Option<&str> {

@@ -20,7 +20,7 @@ pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
 }
 
 fn configuration(site: &Site) -> String {
-    let (ip, port) = (site.address.ip(), site.address.port());
+    let (ip, port) = (site.address().ip(), site.address().port());
     let documents = site.documents.display();
     format!(
         "\

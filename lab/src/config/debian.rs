@@ -73,7 +73,7 @@ fn names(root: &Path) -> Result<Vec<String>> {
 
 /// Replaces address, port and document root; everything else stays as it is, comments too.
 fn adapt(text: &str, site: &Site) -> String {
-    let (address, documents) = (site.address, site.documents.display());
+    let (address, documents) = (site.address(), site.documents.display());
     text.split_inclusive('\n')
         .map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();

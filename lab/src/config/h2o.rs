@@ -18,7 +18,7 @@ fn configuration(site: &Site) -> String {
         Some(account) => format!("user: {}\n", account.user),
         None => String::new(),
     };
-    let (ip, port) = (site.address.ip(), site.address.port());
+    let (ip, port) = (site.address().ip(), site.address().port());
     let (documents, directory) = (site.documents.display(), site.directory.display());
     format!(
         "\

@@ -24,7 +24,7 @@ fn configuration(site: &Site) -> String {
         Some(account) => format!("server.username = \"{}\"\nserver.groupname = \"{}\"\n", account.user, account.group),
         None => String::new(),
     };
-    let (ip, port) = (site.address.ip(), site.address.port());
+    let (ip, port) = (site.address().ip(), site.address().port());
     let (documents, directory) = (site.documents.display(), site.directory.display());
     let descriptors = site.descriptors.min(DESCRIPTORS_MAX);
     let connections = descriptors / 2;

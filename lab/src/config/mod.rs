@@ -6,4 +6,5 @@ pub(crate) mod caddy;
 pub(crate) mod debian;
 pub(crate) mod h2o;
 pub(crate) mod lighttpd;
+pub(crate) mod mpm;
 pub(crate) mod nginx;

@@ -14,7 +14,8 @@ pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
 }
 
 fn configuration(site: &Site, open_file_cache: bool) -> String {
-    let Site { directory, documents, address, .. } = site;
+    let Site { directory, documents, .. } = site;
+    let address = site.address();
     let directory = directory.display();
     let documents = documents.display();
     let user = match &site.account {

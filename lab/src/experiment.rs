@@ -1,0 +1,105 @@
+//! The experiments: each a table of workloads, a table of targets, and what a reader has to know about both.
+
+use crate::subject::{SUBJECTS, Subject};
+use crate::target::{self, Target};
+use crate::workload::{self, Workload};
+
+/// One `tsubame-lab run ...`.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    /// The name on the command line and in the results.
+    pub(crate) id: &'static str,
+    /// The heading of the report.
+    pub(crate) title: &'static str,
+    /// What is measured, in order.
+    pub(crate) workloads: &'static [Workload],
+    /// What was promised.
+    pub(crate) targets: &'static [Target],
+    /// How the figures come about, for the report.
+    pub(crate) method: &'static str,
+}
+
+/// Every experiment.
+pub(crate) static EXPERIMENTS: [&Experiment; 2] = [&HTTP, &MPM];
+
+/// Static files over HTTP/1.1.
+pub(crate) static HTTP: Experiment = Experiment {
+    id: "http",
+    title: "HTTP benchmarks",
+    workloads: &workload::http::WORKLOADS,
+    targets: &target::http::TARGETS,
+    method: HTTP_METHOD,
+};
+
+/// Multi-processing modules beside Apache's of the same name.
+pub(crate) static MPM: Experiment = Experiment {
+    id: "mpm",
+    title: "Benchmarks of the multi-processing modules",
+    workloads: &workload::mpm::WORKLOADS,
+    targets: &target::mpm::TARGETS,
+    method: MPM_METHOD,
+};
+
+impl Experiment {
+    /// The experiment of that name.
+    pub(crate) fn find(id: &str) -> Option<&'static Experiment> {
+        EXPERIMENTS.into_iter().find(|experiment| experiment.id == id)
+    }
+
+    /// Who takes part in at least one workload.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = &'static Subject> {
+        let takes_part = |subject: &&Subject| {
+            let mut entries = self.workloads.iter().flat_map(|workload| workload.entries);
+            entries.any(|entry| entry.subject == subject.id)
+        };
+        SUBJECTS.iter().filter(takes_part)
+    }
+}
+
+const HTTP_METHOD: &str = "\
+Each server has one core to itself, the load generator (`wrk`, one thread) another; both stay there. The servers take \
+turns: each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the \
+next one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and \
+then their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used in the \
+measured time; it is the figure to compare. req/s, p50 and p99 also depend on the load generator. Latencies are wrk's, \
+in a closed loop. Errors are failed connections, timeouts and statuses above 399, of all rounds together. Memory is \
+the proportional set size of all processes of the server, taken right after the load. The **floor** is an epoll loop \
+that answers one fixed response to every read, without parsing. Measurements over thousands of connections are longer \
+(a second for every 1500), for they include the opening of the connections. Debian's configuration is used as it is, \
+including its `MaxKeepAliveRequests 100`. Idle connections have made one request each and rested for a second.";
+
+const MPM_METHOD: &str = "\
+Each server has one core to itself, the load generator another; both stay there. The servers take turns: each is \
+started, checked, warmed up for a second, measured and stopped before the next one, and only then comes the next \
+round. Figures are medians over the rounds; ratios are taken within a round and then their median. At a fixed rate the \
+laboratory's own generator sends requests on a constant schedule, whether or not those before were answered (an open \
+loop), and a latency counts from the moment at which a request was due, so that a server that stands still is not \
+excused from the requests that would have come meanwhile. **CPU s per s** is the CPU time that all processes of the \
+server used; *× floor* compares it with an epoll loop that answers one fixed response to every read. Errors are \
+connections refused or reset, answers other than 200, and requests without an answer after five seconds, of all rounds \
+together. *Replaced* counts processes that were not there when the measurement began. Over many connections `wrk` \
+works as fast as it is answered; *hung* counts rounds after which a fresh request was not answered within a second. In \
+a crowd, connections of every kind are opened first; then come fresh requests, one after the other, each on a \
+connection of its own. Memory is the proportional set size of all processes of the server.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_experiments_and_their_workloads_are_unique() {
+        for experiment in EXPERIMENTS {
+            assert_eq!(Experiment::find(experiment.id).map(|found| found.title), Some(experiment.title));
+            for workload in experiment.workloads {
+                assert_eq!(workload::find(workload.id).map(|found| found.title), Some(workload.title));
+            }
+        }
+    }
+
+    #[test]
+    fn only_those_who_take_part_are_subjects() {
+        assert_eq!(HTTP.subjects().count(), SUBJECTS.len());
+        let own = ["floor", "tsubame-", "apache-"];
+        assert!(MPM.subjects().all(|subject| own.iter().any(|prefix| subject.id.starts_with(prefix))));
+    }
+}

@@ -1,0 +1,244 @@
+//! One table for each workload: which columns, and how figures are written.
+
+use crate::results::Load;
+use crate::subject;
+use crate::summary::{Cell, Summary, title};
+use crate::table::Table;
+use crate::workload::{Entry, Gathering, Kind, Workload, bare};
+
+/// What stands where there is no figure.
+pub(super) const NOTHING: &str = "–";
+
+/// The subject that is 1 in the column "× floor".
+const FLOOR: Entry = bare("floor");
+
+/// The table of a workload; nothing when nobody was measured.
+pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload) -> Option<Table> {
+    if summary.rows(workload).is_empty() {
+        return None;
+    }
+    Some(match &workload.kind {
+        Kind::Load { connections, .. } if connections.len() > 1 => sweep_table(summary, workload),
+        Kind::Load { .. } => load_table(summary, workload),
+        Kind::Idle { connections } => idle_table(summary, workload, *connections),
+        Kind::Children { .. } => children_table(summary, workload),
+        Kind::Rate { .. } => rate_table(summary, workload),
+        Kind::Crowd(gathering) => crowd_table(summary, workload, gathering),
+    })
+}
+
+fn load_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+    let connections = workload.connections()[0];
+    let floor = summary.cell(workload, connections, FLOOR);
+    let best = summary.best(workload, connections, workload.peers);
+    let peer = match best {
+        Some((peer, _)) => format!("× {}", title(peer)),
+        None => "× peer".to_owned(),
+    };
+    let mut headers = vec!["subject", "req per CPU-s", "spread", "× floor", &peer];
+    headers.extend(["req/s", "p50 ms", "p99 ms", "errors", "PSS MB"]);
+    let mut table = Table::new(1, &headers);
+    for (entry, _, cell) in summary.rows(workload) {
+        let mut row = vec![title(entry)];
+        row.push(count(cell.median(Load::per_cpu_second)));
+        row.push(percent(cell.spread(Load::per_cpu_second)));
+        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        row.push(decimals(best.and_then(|(_, best)| cell.ratio(best)), 2));
+        row.extend(common_columns(cell));
+        table.push(row);
+    }
+    table
+}
+
+/// The columns that every table of load ends with.
+fn common_columns(cell: &Cell<'_>) -> [String; 5] {
+    [
+        count(cell.median(Load::per_second)),
+        milliseconds(cell.median(|load| load.p50_us as f64)),
+        milliseconds(cell.median(|load| load.p99_us as f64)),
+        count(Some(cell.errors() as f64)),
+        decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
+    ]
+}
+
+/// One row for each number of connections, compared with the subject's own best.
+fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+    let headers = ["subject", "connections", "req per CPU-s", "× floor", "of best", "of best req/s"];
+    let rest = ["req/s", "p50 ms", "p99 ms", "errors", "PSS MB", "hung"];
+    let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
+    let rows = summary.rows(workload);
+    for (entry, connections, cell) in &rows {
+        let of_best = |figure: fn(&Load) -> f64| {
+            let own_cells = rows.iter().filter(|(other, ..)| other == entry);
+            let best = own_cells.filter_map(|(.., cell)| cell.median(figure)).fold(0.0, f64::max);
+            Some(cell.median(figure)? / best)
+        };
+        let mut row = vec![title(*entry), count(Some(f64::from(*connections)))];
+        row.push(count(cell.median(Load::per_cpu_second)));
+        let floor = summary.cell(workload, *connections, FLOOR);
+        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        row.push(decimals(of_best(Load::per_cpu_second), 2));
+        row.push(decimals(of_best(Load::per_second), 2));
+        row.extend(common_columns(cell));
+        row.push(count(Some(cell.hung() as f64)));
+        table.push(row);
+    }
+    table
+}
+
+/// At a fixed rate everybody answers as many requests; what differs is at what cost, and how late.
+fn rate_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+    let headers = ["subject", "CPU s per s", "of Apache's", "× floor", "spread"];
+    let rest = ["req/s", "p50 ms", "p99 ms", "max ms", "errors", "replaced", "PSS MB"];
+    let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
+    for (entry, connections, cell) in summary.rows(workload) {
+        let floor = summary.cell(workload, connections, FLOOR);
+        let apache = counterpart(entry).and_then(|peer| summary.cell(workload, connections, peer));
+        table.push(vec![
+            title(entry),
+            decimals(cell.median(Load::cpu_share), 3),
+            decimals(apache.and_then(|apache| cell.ratio_of(apache, Load::cpu_share)), 2),
+            decimals(floor.and_then(|floor| cell.ratio_of(floor, Load::cpu_share)), 2),
+            percent(cell.spread(Load::cpu_share)),
+            count(cell.median(Load::per_second)),
+            milliseconds(cell.median(|load| load.p50_us as f64)),
+            milliseconds(cell.median(|load| load.p99_us as f64)),
+            milliseconds(cell.worst(|load| load.max_us as f64)),
+            count(Some(cell.errors() as f64)),
+            count(cell.median(|load| load.replaced as f64)),
+            decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
+        ]);
+    }
+    table
+}
+
+/// Apache under the module of the same name and the same settings.
+fn counterpart(entry: Entry) -> Option<Entry> {
+    let mpm = entry.subject.strip_prefix("tsubame-")?;
+    Some(Entry { subject: subject::find(&format!("apache-{mpm}"))?.id, ..entry })
+}
+
+fn crowd_table(summary: &Summary<'_>, workload: &'static Workload, gathering: &Gathering) -> Table {
+    let headers =
+        ["subject", "in the crowd", "turned away", "answered", "p50 ms", "p99 ms", "max ms", "failed", "PSS MB"];
+    let mut table = Table::new(1, &headers);
+    let asked = gathering.idle + gathering.slow + gathering.lingering;
+    for (entry, _, cell) in summary.rows(workload) {
+        table.push(vec![
+            title(entry),
+            count(cell.median(|load| load.lost as f64).map(|lost| f64::from(asked) - lost)),
+            count(cell.median(|load| load.lost as f64)),
+            count(cell.median(|load| load.requests as f64)),
+            milliseconds(cell.median(|load| load.p50_us as f64)),
+            milliseconds(cell.median(|load| load.p99_us as f64)),
+            milliseconds(cell.worst(|load| load.max_us as f64)),
+            count(cell.median(|load| load.errors.total() as f64)),
+            decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
+        ]);
+    }
+    table
+}
+
+fn idle_table(summary: &Summary<'_>, workload: &'static Workload, connections: u32) -> Table {
+    let headers = ["subject", "processes", "PSS MB before", "PSS MB with them", "KB each", "lost"];
+    let mut table = Table::new(1, &headers);
+    for (entry, _, cell) in summary.rows(workload) {
+        let each = cell.median_memory(|memory| memory.growth_kib());
+        table.push(vec![
+            title(entry),
+            count(cell.median_memory(|memory| memory.processes as f64)),
+            decimals(cell.median_memory(|memory| memory.before_kib as f64 / 1024.0), 1),
+            decimals(cell.median_memory(|memory| memory.after_kib as f64 / 1024.0), 1),
+            decimals(each.map(|kib| kib / f64::from(connections)), 2),
+            count(Some(cell.errors() as f64)),
+        ]);
+    }
+    table
+}
+
+fn children_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+    let headers = ["subject", "processes", "PSS MB idle", "PSS MB after serving", "errors"];
+    let mut table = Table::new(1, &headers);
+    for (entry, _, cell) in summary.rows(workload) {
+        table.push(vec![
+            title(entry),
+            count(cell.median_memory(|memory| memory.processes as f64)),
+            decimals(cell.median_memory(|memory| memory.before_kib as f64 / 1024.0), 1),
+            decimals(cell.median_memory(|memory| memory.after_kib as f64 / 1024.0), 1),
+            count(Some(cell.errors() as f64)),
+        ]);
+    }
+    table
+}
+
+fn milliseconds(microseconds: Option<f64>) -> String {
+    decimals(microseconds.map(|value| value / 1000.0), 2)
+}
+
+fn decimals(value: Option<f64>, places: usize) -> String {
+    value.map_or(NOTHING.to_owned(), |value| format!("{value:.places$}"))
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or(NOTHING.to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
+
+/// A whole number in groups of three digits.
+fn count(value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return NOTHING.to_owned();
+    };
+    let digits = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::EXPERIMENTS;
+    use crate::results::example;
+    use crate::workload::Profile;
+
+    #[test]
+    fn figures_are_grouped() {
+        assert_eq!(count(Some(1_234_567.4)), "1 234 567");
+        assert_eq!(count(Some(100.0)), "100");
+        assert_eq!(count(None), "–");
+    }
+
+    #[test]
+    fn every_workload_has_a_table_with_as_many_cells_as_headers() {
+        let mut results = example::empty();
+        for workload in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.workloads) {
+            let (entry, connections) = (workload.entries[0], workload.connections()[0]);
+            let mut sample = match &workload.kind {
+                Kind::Idle { .. } | Kind::Children { .. } => {
+                    example::memory(workload.id, entry.subject, connections, 1, 2)
+                }
+                _ => example::load(workload.id, entry.subject, connections, 1, 1000),
+            };
+            sample.profile = entry.profile;
+            results.samples.push(sample);
+        }
+        let summary = Summary::of(&results);
+        for workload in EXPERIMENTS.into_iter().flat_map(|experiment| experiment.workloads) {
+            let text = workload_table(&summary, workload).unwrap().to_markdown();
+            let columns: Vec<usize> = text.lines().map(|line| line.matches('|').count()).collect();
+            assert!(columns.len() == 3 && columns.iter().all(|count| *count == columns[0]), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_counterpart_runs_under_the_same_settings() {
+        let own = Entry { subject: "tsubame-event", profile: Profile::Recycling };
+        assert_eq!(counterpart(own), Some(Entry { subject: "apache-event", ..own }));
+        assert_eq!(counterpart(bare("tsubame-percore")), None);
+    }
+}

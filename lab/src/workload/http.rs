@@ -1,0 +1,113 @@
+//! The workloads of `run http`: static files over HTTP/1.1.
+
+use super::{Entry, Kind, LARGE, MEDIUM, SMALL, Workload, bare, debian};
+use crate::subject::PREFORK_CHILDREN;
+
+/// The workloads, in the order in which they are run and reported.
+pub(crate) static WORKLOADS: [Workload; 8] = [
+    Workload {
+        id: "keepalive",
+        title: "31-byte file, 100 keep-alive connections",
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
+        entries: EVERYONE,
+        peers: &[bare("lighttpd"), bare("h2o")],
+    },
+    Workload {
+        id: "close",
+        title: "31-byte file, a connection for each request, 100 at a time",
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: true },
+        entries: EVERYONE,
+        peers: &[bare("h2o")],
+    },
+    Workload {
+        id: "file16k",
+        title: "16 KB file, 100 keep-alive connections",
+        kind: Kind::Load { document: &MEDIUM, connections: &[100], close: false },
+        entries: FILE_SERVERS,
+        peers: FILE_PEERS,
+    },
+    Workload {
+        id: "file1m",
+        title: "1 MB file, 32 keep-alive connections",
+        kind: Kind::Load { document: &LARGE, connections: &[32], close: false },
+        entries: FILE_SERVERS,
+        peers: FILE_PEERS,
+    },
+    Workload {
+        id: "debian",
+        title: "31-byte file, 100 keep-alive connections, Debian's configuration of Apache against the bare one",
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
+        entries: &[bare("tsubame-percore"), debian("tsubame-percore"), bare("apache-event"), debian("apache-event")],
+        peers: &[bare("tsubame-percore")],
+    },
+    Workload {
+        id: "idle",
+        title: "memory of 10 000 idle keep-alive connections",
+        kind: Kind::Idle { connections: 10_000 },
+        entries: EVENT_DRIVEN,
+        peers: &[],
+    },
+    Workload {
+        id: "prefork-memory",
+        title: "memory of 256 idle prefork children",
+        kind: Kind::Children { count: PREFORK_CHILDREN, clients: PREFORK_CHILDREN },
+        entries: &[bare("tsubame-prefork"), bare("apache-prefork")],
+        peers: &[bare("apache-prefork")],
+    },
+    Workload {
+        id: "sweep",
+        title: "31-byte file, 100 to 10 000 keep-alive connections",
+        kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000], close: false },
+        entries: FLOOR_AND_EVENT_DRIVEN,
+        peers: &[],
+    },
+];
+
+/// Everyone who answers small files; the floor first.
+const EVERYONE: &[Entry] = &[
+    bare("floor"),
+    bare("floor-threads"),
+    bare("tsubame-percore"),
+    bare("tsubame-prefork"),
+    bare("tsubame-worker"),
+    bare("tsubame-event"),
+    bare("nginx"),
+    bare("nginx-ofc"),
+    bare("lighttpd"),
+    bare("h2o"),
+    bare("caddy"),
+    bare("apache-prefork"),
+    bare("apache-worker"),
+    bare("apache-event"),
+];
+
+/// Everyone who reads files, which the floor does not.
+const FILE_SERVERS: &[Entry] = &[
+    bare("tsubame-percore"),
+    bare("tsubame-prefork"),
+    bare("nginx"),
+    bare("nginx-ofc"),
+    bare("lighttpd"),
+    bare("h2o"),
+    bare("caddy"),
+    bare("apache-event"),
+];
+
+/// The other event-driven servers: what "the best peer" means for files.
+pub(crate) const FILE_PEERS: &[Entry] =
+    &[bare("nginx"), bare("nginx-ofc"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
+
+/// Servers that hold many connections in few processes.
+const EVENT_DRIVEN: &[Entry] =
+    &[bare("tsubame-percore"), bare("nginx"), bare("lighttpd"), bare("h2o"), bare("caddy"), bare("apache-event")];
+
+/// The same and the floor, which tells what so many connections cost kernel and load generator.
+const FLOOR_AND_EVENT_DRIVEN: &[Entry] = &[
+    bare("floor"),
+    bare("tsubame-percore"),
+    bare("nginx"),
+    bare("lighttpd"),
+    bare("h2o"),
+    bare("caddy"),
+    bare("apache-event"),
+];
