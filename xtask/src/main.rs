@@ -15,7 +15,9 @@ Usage: cargo xtask TASK
 
   tidy                            check the house rules (CONTRIBUTING.md)
   docs                            write docs/directives.md and docs/man/tsubame.8 from the tables and --help
-  fuzz [--seconds N] [TARGET ...] build the fuzz targets on the stable toolchain and run each for N seconds (15)
+  fuzz [--seconds N | --runs N] [TARGET ...]
+                                  build the fuzz targets on the stable toolchain and run each for N seconds (15), or with N
+                                  inputs that are the same every time
   cold [--release]                measure a build with an empty target directory
 ";
 

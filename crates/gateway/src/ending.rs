@@ -7,12 +7,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use server::ScriptUse;
-use sys::process::{Pid, Reaped, reap};
+use sys::process::{Pid, Reaped, end_of, reap};
 use sys::signal::Signal;
+use sys::watch::{self, Watched};
+use tokio::io::Interest;
 
+use crate::daemon::Remote;
 use crate::gate::Permit;
 
 /// How long a script that has closed its outputs may go on, before it is asked to end.
@@ -23,51 +27,152 @@ const OBEY: Duration = Duration::from_secs(3);
 const EAGER: Duration = Duration::from_millis(1);
 const LAZY: Duration = Duration::from_millis(100);
 
+/// The process of a script, which leads a group of its own.
+#[derive(Debug)]
+pub enum Leader {
+    /// A child of ours.
+    Own(Pid),
+    /// A child of a daemon.
+    Remote(Remote),
+}
+
+impl Leader {
+    fn pid(&self) -> Pid {
+        match self {
+            Leader::Own(pid) => *pid,
+            Leader::Remote(remote) => remote.pid(),
+        }
+    }
+
+    /// Whether it has ended, and how, if that can be known: should somebody else have reaped it, or its daemon be gone,
+    /// nobody must wait for it for ever.
+    fn ended(&self) -> Option<Option<Reaped>> {
+        let (known, gone) = match self {
+            Leader::Own(pid) => (reap(Some(*pid)), true),
+            Leader::Remote(remote) => (remote.ended(), false),
+        };
+        match known {
+            Ok(Some(reaped)) => Some(Some(reaped)),
+            Ok(None) if !gone => None,
+            _ => (!self.pid().exists()).then_some(None),
+        }
+    }
+
+    /// Sends a signal to its group.
+    fn signal(&self, signal: Signal) {
+        match self {
+            // Its leader was not reaped, or it has members: the number is its own.
+            Leader::Own(pid) => drop(pid.kill_group(signal)),
+            Leader::Remote(remote) => remote.signal(signal),
+        }
+    }
+
+    /// What can be read once it has ended.
+    fn watch(&self) -> std::io::Result<Watched> {
+        let end = match self {
+            Leader::Own(pid) => Arc::new(end_of(*pid)?),
+            Leader::Remote(remote) => remote.connection(),
+        };
+        watch::watch(end, Interest::READABLE)
+    }
+
+    /// Whether there is somebody of the group left who is for us to end: of a daemon's, the daemon ends them.
+    fn has_group(&self) -> bool {
+        match self {
+            Leader::Own(pid) => pid.group_exists(),
+            Leader::Remote(_) => false,
+        }
+    }
+}
+
 /// A script that runs: its process, by what right, and what it costs.
 #[derive(Debug)]
 pub struct Run {
-    /// Its process, which leads a group of its own.
-    pub pid: Pid,
+    /// Its process.
+    pub leader: Leader,
     /// Given back when the process has ended: only then is its memory free.
     pub permit: Permit,
     /// For the access log.
     pub cost: Arc<ScriptUse>,
 }
 
-impl Run {
-    fn ended(self, reaped: Reaped) {
-        self.permit.ended(&reaped);
-        self.cost.set_ended(reaped);
-    }
-}
-
 /// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
 #[derive(Debug)]
-pub struct Process(Option<Run>);
+pub struct Process {
+    run: Option<Run>,
+    /// What tells that it has ended, once somebody waits for that.
+    end: Option<Watched>,
+}
 
 impl Process {
     /// Takes a script that was started just now.
     pub fn new(run: Run) -> Process {
-        run.permit.started(run.pid);
-        Process(Some(run))
+        run.permit.started(run.leader.pid());
+        Process { run: Some(run), end: None }
+    }
+
+    /// Waits for its end, after which its cost is known.
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(run) = self.run.take() else { return Poll::Ready(()) };
+        let mut left = Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE));
+        loop {
+            if left.has_ended() {
+                return Poll::Ready(());
+            }
+            let polled = match &mut self.end {
+                Some(end) => end.poll_read_ready(cx),
+                none => match left.leader.watch() {
+                    Ok(end) => none.insert(end).poll_read_ready(cx),
+                    Err(error) => Poll::Ready(Err(error)),
+                },
+            };
+            match polled {
+                Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
+                // Somebody looks at it from time to time.
+                Poll::Ready(Err(_)) => {
+                    keep(left);
+                    return Poll::Ready(());
+                }
+                Poll::Pending => {
+                    self.run = left.into_run();
+                    return Poll::Pending;
+                }
+            }
+        }
     }
 
     /// Its outputs are closed: it has nothing to say any more. Mostly it has ended already.
     pub fn leave(mut self) {
         sweep();
-        let Some(run) = self.0.take() else { return };
-        match reap(Some(run.pid)) {
-            Ok(Some(reaped)) => run.ended(reaped),
-            _ => keep(Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE))),
+        let Some(run) = self.run.take() else { return };
+        let mut left = Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE));
+        if !left.has_ended() {
+            keep(left);
         }
+    }
+
+    /// Sends a signal to its group.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(run) = &self.run {
+            run.leader.signal(signal);
+        }
+    }
+
+    /// How it ended, once it has; then nothing is left to do, but to end what is left of its group if that was `asked` to.
+    pub(crate) fn ended(&mut self, asked: bool) -> Option<Reaped> {
+        let reaped = self.run.as_ref()?.leader.ended()?;
+        let run = self.run.take()?;
+        if asked && run.leader.has_group() {
+            keep(Left { ended: true, ..Left::new(run, Patience::UntilKill(Instant::now() + OBEY)) });
+        }
+        reaped
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(run) = self.0.take() else { return };
-        // The group is still there, because its leader was not reaped.
-        let _ = run.pid.kill_group(Signal::TERM);
+        let Some(run) = self.run.take() else { return };
+        run.leader.signal(Signal::TERM);
         keep(Left::new(run, Patience::UntilKill(Instant::now() + OBEY)));
     }
 }
@@ -75,9 +180,10 @@ impl Drop for Process {
 /// A process that was left alone.
 #[derive(Debug)]
 struct Left {
-    pid: Pid,
-    /// Until it is reaped.
-    run: Option<Run>,
+    leader: Leader,
+    /// By what right it runs and what it costs, until it is reaped.
+    account: Option<(Permit, Arc<ScriptUse>)>,
+    ended: bool,
     patience: Patience,
 }
 
@@ -91,32 +197,48 @@ enum Patience {
 
 impl Left {
     fn new(run: Run, patience: Patience) -> Left {
-        Left { pid: run.pid, run: Some(run), patience }
+        let Run { leader, permit, cost } = run;
+        Left { leader, account: Some((permit, cost)), ended: false, patience }
+    }
+
+    /// What it was made of, if that has not ended.
+    fn into_run(self) -> Option<Run> {
+        let (permit, cost) = self.account?;
+        Some(Run { leader: self.leader, permit, cost })
+    }
+
+    /// Whether the process has ended; then its permit is given back.
+    fn has_ended(&mut self) -> bool {
+        if self.ended {
+            return true;
+        }
+        let Some(reaped) = self.leader.ended() else { return false };
+        self.ended = true;
+        if let Some((permit, cost)) = self.account.take()
+            && let Some(reaped) = reaped
+        {
+            permit.ended(&reaped);
+            cost.set_ended(reaped);
+        }
+        true
     }
 
     /// Whether there is nothing left to do.
     fn is_over(&mut self, now: Instant) -> bool {
-        if let Some(run) = self.run.take() {
-            match reap(Some(self.pid)) {
-                Ok(Some(reaped)) => run.ended(reaped),
-                // Should somebody else have reaped it, nobody must wait for it for ever.
-                _ => self.run = Some(run).filter(|run| run.pid.exists()),
-            }
-        }
-        let reaped = self.run.is_none();
+        let ended = self.has_ended();
         match self.patience {
-            Patience::UntilTerm(_) if reaped => true,
+            Patience::UntilTerm(_) if ended => true,
             Patience::UntilTerm(end) if now >= end => {
-                let _ = self.pid.kill_group(Signal::TERM);
+                self.leader.signal(Signal::TERM);
                 self.patience = Patience::UntilKill(now + OBEY);
                 false
             }
             Patience::UntilTerm(_) => false,
             // A group keeps its number from being used again for as long as it has members.
-            Patience::UntilKill(_) if reaped && !self.pid.group_exists() => true,
+            Patience::UntilKill(_) if ended && !self.leader.has_group() => true,
             Patience::UntilKill(end) if now >= end => {
-                let _ = self.pid.kill_group(Signal::KILL);
-                reaped
+                self.leader.signal(Signal::KILL);
+                ended
             }
             Patience::UntilKill(_) => false,
         }
@@ -144,7 +266,7 @@ fn keep(left: Left) {
     LENGTH.store(list.left.len(), Ordering::Relaxed);
     if !list.watched {
         // Without a thread the next script looks at the list.
-        list.watched = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024).spawn(watch).is_ok();
+        list.watched = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024).spawn(look_on).is_ok();
     }
 }
 
@@ -162,7 +284,7 @@ fn look(list: &mut List) {
 }
 
 /// Looks at the list until it is empty.
-fn watch() {
+fn look_on() {
     let mut pause = EAGER;
     loop {
         let before = LENGTH.load(Ordering::Relaxed);
@@ -198,10 +320,12 @@ mod tests {
             stdio,
             more: &[],
             own_group: true,
+            limits: &[],
+            identity: None,
         };
         let pid = spawn.start().expect("start");
         let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
-        (Process::new(Run { pid, permit: Permit::free(), cost }), pid, reader)
+        (Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost }), pid, reader)
     }
 
     /// The number of a process that the script prints.

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod command;
+pub mod daemon;
 pub mod ending;
 pub mod env;
 pub mod gate;
@@ -19,5 +21,5 @@ mod script;
 pub mod script_log;
 pub mod spawn;
 
-pub use run::{Caller, run};
+pub use run::{Caller, Starter, run};
 pub use script_log::ScriptLog;

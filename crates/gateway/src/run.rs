@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use server::paths::base_name;
 use server::{Answer, Body, Request};
 
 use crate::answer;
+use crate::command::Owner;
 use crate::env;
 use crate::gate::{self, Permit, Refusal, Rules};
 use crate::input::{Input, Stopped};
@@ -37,6 +40,33 @@ pub struct Caller {
     pub log: Option<ScriptLog>,
     /// How scripts are let in.
     pub rules: Rules,
+    /// Who starts scripts.
+    pub starter: Starter,
+    /// Whether the access log is to say what the script has cost: then its answer ends with its process.
+    pub accounts: bool,
+}
+
+/// Who starts a script.
+#[derive(Clone, Debug)]
+pub enum Starter {
+    /// The process that serves the request.
+    Own,
+    /// One of the daemons that are asked there.
+    Daemon {
+        /// The path of their socket.
+        address: Arc<Path>,
+        /// Who the script is to run as, where that is not the server's user.
+        owner: Option<Owner>,
+    },
+}
+
+impl Starter {
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        match self {
+            Starter::Own => None,
+            Starter::Daemon { owner, .. } => *owner,
+        }
+    }
 }
 
 impl Caller {
@@ -90,9 +120,9 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
     {
         return Err(fail(request, caller.module, Event::Body(error)));
     }
-    let started = spawn::start(request, stdin.as_ref().map(AsFd::as_fd), permit, caller.module);
+    let started = spawn::start(request, stdin.as_ref().map(AsFd::as_fd), permit, caller).await;
     let started = started.map_err(|failure| not_started(request, caller, failure))?;
-    Ok(Script::new(started, input, caller.timeout, caller.module, caller.log.clone()))
+    Ok(Script::new(started, input, caller))
 }
 
 fn not_started(request: &Request, caller: &Caller, failure: spawn::Failure) -> u16 {
@@ -111,6 +141,15 @@ fn not_started(request: &Request, caller: &Caller, failure: spawn::Failure) -> u
         spawn::Failure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");
             request.log_os(caller.module, Level::Error, &error, text);
+        }
+        spawn::Failure::Daemon(error) => {
+            let text = format!("AH01257: unable to connect to cgi daemon for script {path}");
+            request.log_os(caller.module, Level::Error, &error, text);
+            return 503;
+        }
+        spawn::Failure::Refused(why) => {
+            let text = format!("suexec policy violation: {why}: {path}");
+            request.log(caller.module, Level::Error, text);
         }
     }
     500

@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use server::{BodyError, Piece, Request, Stream, Timer};
 use crate::ending::Process;
 use crate::input::{Input, Stopped};
 use crate::pipe::Reader;
+use crate::run::Caller;
 use crate::script_log::ScriptLog;
 use crate::spawn::Started;
 
@@ -21,6 +22,8 @@ use crate::spawn::Started;
 const PIECE: usize = 64 * 1024;
 /// The same before the header is known; most scripts write no more than that at all.
 const FIRST_PIECE: usize = 8 * 1024;
+/// How long the end of a script that has closed its outputs is waited for, where its cost is to be known.
+const LAST_MOMENT: Duration = Duration::from_millis(50);
 /// The longest line of standard error that is logged as one, in bytes, as in Apache.
 const ERROR_LINE_MAX: usize = 8191;
 
@@ -59,6 +62,8 @@ pub(crate) struct Script {
     deferred: Option<Event>,
     module: &'static str,
     log: Option<ScriptLog>,
+    /// Whether its cost is to be known when the answer ends.
+    accounts: bool,
 }
 
 /// Standard error on its way into the log.
@@ -69,13 +74,7 @@ struct Errors {
 }
 
 impl Script {
-    pub(crate) fn new(
-        started: Started,
-        input: Option<Input>,
-        timeout: Duration,
-        module: &'static str,
-        log: Option<ScriptLog>,
-    ) -> Script {
+    pub(crate) fn new(started: Started, input: Option<Input>, caller: &Caller) -> Script {
         Script {
             process: Some(started.process),
             input,
@@ -85,11 +84,12 @@ impl Script {
             body_start: Vec::new(),
             piece: FIRST_PIECE,
             timer: Timer::default(),
-            timeout,
+            timeout: caller.timeout,
             active: Instant::now(),
             deferred: None,
-            module,
-            log,
+            module: caller.module,
+            log: caller.log.clone(),
+            accounts: caller.accounts,
         }
     }
 
@@ -106,9 +106,9 @@ impl Script {
         }
     }
 
-    /// Whether it has closed its outputs.
+    /// Whether it has closed its outputs, and nothing about it is waited for any more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.stdout.is_none() && self.stderr.is_none()
+        self.process.is_none()
     }
 
     /// Waits a moment for the whole of a short output. Returns whether it is there.
@@ -156,13 +156,15 @@ impl Script {
                 }
                 Poll::Ready(_) => {
                     self.stdout = None;
+                    self.active = Instant::now();
                     // What it said before its end is logged before its end is.
                     busy = self.poll_errors(cx, request);
                 }
                 Poll::Pending => {}
             }
         }
-        if self.has_ended() {
+        if self.stdout.is_none() && self.stderr.is_none() {
+            ready!(self.poll_cost(cx));
             self.end(request);
             return Poll::Ready(Event::Ended);
         }
@@ -228,6 +230,7 @@ impl Script {
                 Poll::Ready(_) => {
                     let last = std::mem::take(&mut errors.line);
                     self.stderr = None;
+                    self.active = Instant::now();
                     if !last.is_empty() {
                         self.complain(request, &last);
                     }
@@ -240,6 +243,15 @@ impl Script {
     fn complain(&self, request: &Request, line: &[u8]) {
         let text = from_bytes(line);
         complain(request, self.module, "AH01215", self.log.as_ref(), request.status, &text);
+    }
+
+    /// Its outputs are closed. Where the access log is to say what it has cost, its end is waited for, for a moment.
+    fn poll_cost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let process = self.process.as_mut().filter(|_| self.accounts);
+        match process.map(|process| process.poll_end(cx)) {
+            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + LAST_MOMENT),
+            _ => Poll::Ready(()),
+        }
     }
 
     /// It has closed its outputs: its process is about to be gone.

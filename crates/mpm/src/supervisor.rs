@@ -5,6 +5,7 @@
 
 mod backoff;
 mod children;
+mod companions;
 mod ending;
 mod family;
 mod recycling;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use conf::Notice;
+use seam::Companion;
 use seam::scoreboard::{self, Board, Rows};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
@@ -28,6 +30,7 @@ use crate::policy::{Counts, Decision, Policy, Remark};
 use crate::settings::MpmSettings;
 use crate::{About, Generation, Hooks, Listeners, Restart};
 use backoff::Backoff;
+use companions::Companions;
 use family::Family;
 use upgrade::Heir;
 
@@ -60,6 +63,15 @@ enum Graceful {
     No,
 }
 
+/// A generation that is ready to begin.
+struct Next {
+    generation: Generation,
+    plan: Plan,
+    notices: Vec<Notice>,
+    listeners: Listeners,
+    companions: Vec<Companion>,
+}
+
 struct Supervisor<'a> {
     /// This process, also when a child looks.
     pid: Pid,
@@ -75,6 +87,7 @@ struct Supervisor<'a> {
     listeners: Listeners,
     pid_file: Option<PathBuf>,
     family: Family,
+    companions: Companions,
     policy: Policy,
     backoff: Backoff,
     /// Children to start apart from what the policy says: those of a new generation, and replacements.
@@ -114,6 +127,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         plan,
         listeners,
         family: Family::default(),
+        companions: Companions::default(),
         policy: Policy::new().telling_near(tells_near),
         backoff: Backoff::new(),
         owed: plan.start,
@@ -148,13 +162,23 @@ impl Supervisor<'_> {
     }
 
     fn supervise(&mut self) -> ExitCode {
+        match self.generation.service.companions(self.generation.identity.as_ref()) {
+            Ok(companions) => self.companions.add(companions, self.number),
+            Err(message) => {
+                seam::log!("core", Crit, "{message}");
+                self.remove_pid_file();
+                return ExitCode::FAILURE;
+            }
+        }
         self.begin_generation(false);
+        self.accompany();
         self.spawn_owed();
         self.announce();
         loop {
             self.wait(self.until_next());
             if !self.reap() {
                 self.end_children();
+                self.end_companions();
                 self.remove_pid_file();
                 return ExitCode::FAILURE;
             }
@@ -169,9 +193,11 @@ impl Supervisor<'_> {
                 Asked::GracefulStop => return self.stop_gracefully(),
                 Asked::Stop => return self.stop(),
             }
+            self.accompany();
             self.spawn_owed();
             if !self.take_over() {
                 self.end_children();
+                self.end_companions();
                 return ExitCode::FAILURE;
             }
             if monotonic() >= self.next_tick {
@@ -216,8 +242,8 @@ impl Supervisor<'_> {
 
     /// Until the next second, or until a child may be started again.
     fn until_next(&self) -> Duration {
-        let held_back = self.owed > 0 && self.room() > 0;
-        let next = if held_back { self.backoff.until().min(self.next_tick) } else { self.next_tick };
+        let held_back = (self.owed > 0 && self.room() > 0).then(|| self.backoff.until());
+        let next = [held_back, self.companions.next()].into_iter().flatten().fold(self.next_tick, Duration::min);
         next.saturating_sub(monotonic())
     }
 
@@ -329,7 +355,7 @@ impl Supervisor<'_> {
         let now = monotonic().as_micros();
         self.notifier.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=Reading configuration"));
         match self.next_generation(how) {
-            Ok((next, plan, notices, listeners)) => self.begin(how, next, plan, notices, listeners),
+            Ok(next) => self.begin(how, next),
             Err(reason) => {
                 let lines = reason.lines().filter(|line| !line.trim().is_empty());
                 lines.for_each(|line| seam::log!("core", Error, "{line}"));
@@ -341,7 +367,7 @@ impl Supervisor<'_> {
     }
 
     /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
-    fn next_generation(&mut self, how: Restart) -> Result<(Generation, Plan, Vec<Notice>, Listeners), String> {
+    fn next_generation(&mut self, how: Restart) -> Result<Next, String> {
         let next = self.hooks.reload(how)?;
         if !std::ptr::addr_eq(next.mpm.0.face, self.generation.mpm.0.face) {
             let (old, new) = (self.module(), next.mpm.0.face.log_name());
@@ -351,10 +377,13 @@ impl Supervisor<'_> {
         let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
         let notices = next.mpm.check(&next.settings, when);
         let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
-        Ok((next, plan.for_buckets(listeners.buckets()), notices, listeners))
+        let companions = next.service.companions(next.identity.as_ref())?;
+        let plan = plan.for_buckets(listeners.buckets());
+        Ok(Next { generation: next, plan, notices, listeners, companions })
     }
 
-    fn begin(&mut self, how: Restart, next: Generation, plan: Plan, notices: Vec<Notice>, listeners: Listeners) {
+    fn begin(&mut self, how: Restart, next: Next) {
+        let Next { generation: next, plan, notices, listeners, companions } = next;
         let busy =
             self.family.staying(self.number).filter(|m| self.board.idle_workers(m.slot) < self.plan.workers).count();
         if how == Restart::Hard {
@@ -371,6 +400,8 @@ impl Supervisor<'_> {
         self.number += 1;
         self.backoff = Backoff::new();
         self.begin_generation(how == Restart::Hard);
+        self.companions.add(companions, self.number);
+        self.accompany();
         let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {
             // As many as were busy, so that the new generation is not overrun by the clients of the old one.

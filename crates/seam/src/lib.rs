@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod companion;
 mod lifetime;
 pub mod log;
 pub mod scoreboard;
 mod stage;
 
 pub use accept::AcceptFilters;
+pub use companion::{Companion, Life};
 pub use lifetime::BumpyLife;
 pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining};

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use sys::cred::Identity;
+
+use crate::Companion;
 use crate::scoreboard::Workers;
 
 /// What a connection does next. All but [`Stage::Serve`] only wait for the client and need no worker.
@@ -89,6 +92,9 @@ pub trait Service: Send + Sync {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection>;
     /// Called once in a new child, after it dropped its privileges and before it accepts.
     fn child_started(&self);
+    /// Opens what a configuration has beside children, for which `children` is who they become, if that is somebody else.
+    /// Called once, in the parent, when nothing else can fail any more. An error is a message for the log.
+    fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String>;
     /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
     fn before_wait(&self);
 }

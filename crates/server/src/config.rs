@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use conf::error::Phase;
 use conf::{Error, Face, Host, Language, Notice, Origin, Place, Reader, Settings, Slots, World};
+use seam::Companion;
+use sys::cred::Identity;
 
 use crate::core::{CoreServer, HostAddress, Tri};
 use crate::htaccess::HtaccessCache;
@@ -157,6 +159,12 @@ impl Server {
             })?;
         }
         self.hooks.open_logs.iter().try_for_each(|open| open(self))
+    }
+
+    /// Opens what the modules have beside the children, for which `children` is who they become.
+    pub fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String> {
+        let all: Result<Vec<_>, _> = self.hooks.companion.iter().map(|companion| companion(self, children)).collect();
+        Ok(all?.into_iter().flatten().collect())
     }
 
     /// Tells the modules that this process is a new child.

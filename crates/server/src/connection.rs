@@ -19,7 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 use http::framing::Framing;
 use http::{Head, Parse};
 use seam::scoreboard::{Slot, Traffic, Workers};
-use seam::{Accepted, Connection, Service, Stage, Stepping};
+use seam::{Accepted, Companion, Connection, Service, Stage, Stepping};
+use sys::cred::Identity;
 
 use self::describe::describe;
 use self::refuse::{Refusal, Why};
@@ -84,6 +85,10 @@ impl Service for HttpService {
 
     fn child_started(&self) {
         self.server.child_started();
+    }
+
+    fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String> {
+        self.server.companions(children)
     }
 
     fn before_wait(&self) {

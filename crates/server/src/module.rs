@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 
 use conf::{Error, Face, World};
+use seam::Companion;
+use sys::cred::Identity;
 
 use crate::authz::{AuthnProvider, AuthzProvider};
 use crate::filters::{Chain, OutputFilter};
@@ -45,6 +47,8 @@ pub enum Flow {
 pub type CheckHook = fn(&mut Draft, &mut World) -> Result<(), Error>;
 /// Opens what a module logs to.
 pub type LogHook = fn(&Server) -> Result<(), String>;
+/// Opens what a module has beside the children, for which the identity is who they become.
+pub type CompanionHook = fn(&Server, Option<&Identity>) -> Result<Option<Companion>, String>;
 /// A hook of a phase.
 pub type PhaseHook = fn(&mut Request) -> Flow;
 /// An answer that is still being made.
@@ -65,6 +69,9 @@ pub enum Hook {
     Check(CheckHook),
     /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
     OpenLogs(LogHook),
+    /// The processes that the module has beside the children, if any; runs in the parent, before they are forked. `Err`: this
+    /// configuration cannot be used.
+    Companion(CompanionHook),
     /// A new child runs, without privileges.
     ChildInit(fn(&Server)),
     /// The head was read. All hooks run.
@@ -108,6 +115,7 @@ pub enum Hook {
 pub struct Hooks {
     pub(crate) check: Vec<CheckHook>,
     pub(crate) open_logs: Vec<LogHook>,
+    pub(crate) companion: Vec<CompanionHook>,
     pub(crate) child_init: Vec<fn(&Server)>,
     pub(crate) post_read: Vec<PhaseHook>,
     pub(crate) translate: Vec<PhaseHook>,
@@ -155,6 +163,7 @@ impl Hooks {
             match hook {
                 Hook::Check(f) => hooks.check.push(*f),
                 Hook::OpenLogs(f) => hooks.open_logs.push(*f),
+                Hook::Companion(f) => hooks.companion.push(*f),
                 Hook::ChildInit(f) => hooks.child_init.push(*f),
                 Hook::PostRead(_, f) => hooks.post_read.push(*f),
                 Hook::Translate(_, f) => hooks.translate.push(*f),

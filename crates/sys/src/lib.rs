@@ -9,6 +9,7 @@ pub mod affinity;
 pub mod bell;
 pub mod cred;
 pub mod file;
+pub mod local;
 pub mod memory;
 pub mod notify;
 pub mod poll;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -131,6 +131,11 @@ pub fn tree_memory(pid: Pid) -> io::Result<u64> {
         }
     }
     Ok(all)
+}
+
+/// A descriptor that can be read once a child of ours has ended (pidfd_open(2)).
+pub fn end_of(pid: Pid) -> io::Result<OwnedFd> {
+    Ok(rx::pidfd_open(pid.0, rx::PidfdFlags::NONBLOCK)?)
 }
 
 /// How a process ended.

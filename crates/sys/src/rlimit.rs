@@ -31,6 +31,17 @@ impl Limit {
             Limit::Core => Resource::Core,
         }
     }
+
+    /// Its number for the C library.
+    pub(crate) fn number(self) -> libc::__rlimit_resource_t {
+        match self {
+            Limit::Descriptors => libc::RLIMIT_NOFILE,
+            Limit::Processes => libc::RLIMIT_NPROC,
+            Limit::Memory => libc::RLIMIT_AS,
+            Limit::Cpu => libc::RLIMIT_CPU,
+            Limit::Core => libc::RLIMIT_CORE,
+        }
+    }
 }
 
 /// A soft limit and the hard limit above it; `None` is "unlimited".
@@ -53,7 +64,7 @@ pub fn set(limit: Limit, bounds: Bounds) -> io::Result<()> {
     Ok(setrlimit(limit.resource(), Rlimit { current: bounds.soft, maximum: bounds.hard })?)
 }
 
-/// Sets limits of another process, for instance of a script that was just started.
+/// Sets limits of another process.
 pub fn set_of(pid: Pid, limit: Limit, bounds: Bounds) -> io::Result<()> {
     prlimit(Some(pid.into()), limit.resource(), Rlimit { current: bounds.soft, maximum: bounds.hard })?;
     Ok(())

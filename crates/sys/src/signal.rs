@@ -33,6 +33,11 @@ impl Signal {
 }
 
 impl Signal {
+    /// The signal of a number, if there is such a one.
+    pub fn new(number: i32) -> Option<Signal> {
+        (1..=libc::SIGRTMAX()).contains(&number).then_some(Signal(number))
+    }
+
     /// The number, as the system knows it.
     pub const fn number(self) -> i32 {
         self.0

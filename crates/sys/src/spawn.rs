@@ -1,11 +1,19 @@
-//! Starting programs without copying this process: `posix_spawn`, whose child shares our memory until its exec.
+//! Starting programs without copying this process: the child shares our memory until its exec, as after vfork(2).
+//!
+//! `posix_spawn` does the same, but cannot change the user or set limits, and asks for the disposition of every signal each
+//! time. Between clone and exec a child may do next to nothing: no allocation, no lock, no panic, and only system calls
+//! whose C functions keep nothing in memory (signal-safety(7)).
 
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
+use crate::cred::Identity;
 use crate::process::Pid;
+use crate::rlimit::{Bounds, Limit};
 
 /// A program to start. It inherits nothing but what is said here: no descriptor but those, no environment but `env`, no
 /// blocked or ignored signals.
@@ -25,20 +33,19 @@ pub struct Spawn<'a> {
     pub more: &'a [BorrowedFd<'a>],
     /// Whether it leads a process group of its own, so that it can be ended with all its children.
     pub own_group: bool,
+    /// Limits that hold before its first instruction.
+    pub limits: &'a [(Limit, Bounds)],
+    /// Who it becomes, which only root can say.
+    pub identity: Option<&'a Identity>,
 }
 
 impl Spawn<'_> {
-    /// Starts the program. An error is that of the exec (or of entering the directory); then nothing runs.
+    /// Starts the program. An error is that of the first step that failed, mostly the exec; then nothing runs.
     pub fn start(&self) -> io::Result<Pid> {
-        let mut attributes = Attributes::new()?;
-        attributes.reset_signals(self.own_group)?;
-        let mut actions = Actions::new()?;
-        if let Some(directory) = self.directory {
-            actions.chdir(directory)?;
-        }
         let end = 3 + i32::try_from(self.more.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         // A source among the targets could be overwritten before its turn comes; it moves out of the way.
         let mut moved: Vec<OwnedFd> = Vec::new();
+        let mut descriptors = Vec::with_capacity(3 + self.more.len());
         for (target, fd) in (0i32..).zip(self.stdio.iter().chain(self.more)) {
             let mut source = fd.as_raw_fd();
             if source < end && source != target {
@@ -46,26 +53,28 @@ impl Spawn<'_> {
                 source = copy.as_raw_fd();
                 moved.push(copy);
             }
-            actions.dup(source, target)?;
+            descriptors.push((source, target));
         }
-        actions.close_from(end)?;
-        let argv = pointers(self.argv);
-        let env = pointers(self.env);
-        let mut pid = 0;
-        // SAFETY: attributes and actions are initialised; the program is a terminated text and both vectors are arrays of
-        // such texts that end with a null pointer; all of it outlives the call, and posix_spawn changes none of it.
-        let error = unsafe {
-            libc::posix_spawn(
-                &mut pid,
-                self.program.as_ptr(),
-                &actions.0,
-                &attributes.0,
-                argv.as_ptr().cast(),
-                env.as_ptr().cast(),
-            )
+        let limits: Vec<_> = self.limits.iter().map(|(limit, bounds)| (limit.number(), raw(*bounds))).collect();
+        let plan = Plan {
+            spawn: self,
+            argv: &pointers(self.argv),
+            env: &pointers(self.env),
+            descriptors: &descriptors,
+            end,
+            limits: &limits,
+            signals: not_default(),
+            error: AtomicI32::new(0),
         };
-        check(error)?;
-        Pid::new(pid).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let pid = without_signals(|| clone(&plan))?;
+        match plan.error.load(Ordering::Relaxed) {
+            0 => Ok(pid),
+            error => {
+                // SAFETY: it takes the status of one child of ours, which is ending, and keeps no pointer.
+                unsafe { libc::waitpid(pid.number(), std::ptr::null_mut(), 0) };
+                Err(io::Error::from_raw_os_error(error))
+            }
+        }
     }
 }
 
@@ -73,77 +82,143 @@ fn pointers(texts: &[&CStr]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-fn check(error: i32) -> io::Result<()> {
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+fn raw(bounds: Bounds) -> libc::rlimit {
+    let number = |bound: Option<u64>| bound.unwrap_or(libc::RLIM_INFINITY);
+    libc::rlimit { rlim_cur: number(bounds.soft), rlim_max: number(bounds.hard) }
 }
 
-struct Attributes(libc::posix_spawnattr_t);
+/// The signals that are not left to their defaults in this process, asked for once: that is decided when it starts. An exec
+/// keeps those that are ignored, and a handler must not run in a child that shares our memory.
+fn not_default() -> &'static [i32] {
+    static SIGNALS: OnceLock<Vec<i32>> = OnceLock::new();
+    SIGNALS.get_or_init(|| {
+        let differs = |signal: &i32| {
+            // SAFETY: `sigaction` is plain data for which zero is valid; the call fills it and changes nothing.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(*signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction != libc::SIG_DFL
+            }
+        };
+        (1..=libc::SIGRTMAX()).filter(differs).collect()
+    })
+}
 
-impl Attributes {
-    fn new() -> io::Result<Attributes> {
-        let mut raw = MaybeUninit::uninit();
-        // SAFETY: the call initialises what it is given, or fails.
-        check(unsafe { libc::posix_spawnattr_init(raw.as_mut_ptr()) })?;
-        // SAFETY: initialised just now.
-        Ok(Attributes(unsafe { raw.assume_init() }))
+/// Does something while no signal can come to this thread, nor to a child that it starts.
+fn without_signals<T>(act: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets are plain data, and the calls fill them before they are read.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = act();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
     }
+}
 
-    fn reset_signals(&mut self, own_group: bool) -> io::Result<()> {
-        let group = if own_group { libc::POSIX_SPAWN_SETPGROUP } else { 0 };
-        let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF | group;
-        // SAFETY: the attributes are initialised, and so are both sets before they are passed.
+/// The stack of a child until its exec, in pieces of 16 bytes: as much as `posix_spawn` takes.
+const STACK: usize = 32 * 1024 / 16;
+
+fn clone(plan: &Plan<'_>) -> io::Result<Pid> {
+    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack grows down from its end, which is aligned to 16 bytes. This thread stands still until the child has
+    // executed the program or ended, so stack and plan live as long as they are used; until then the child reads memory of
+    // ours and writes only to its stack, to the C library's error number of this thread, and to `Plan::error`.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(STACK);
+        libc::clone(child, top.cast(), flags, std::ptr::from_ref(plan).cast_mut().cast())
+    };
+    Pid::new(pid).map_or_else(crate::last_os_error, Ok)
+}
+
+extern "C" fn child(plan: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `clone` passes a plan that lives until this process has ended or runs another program.
+    let plan = unsafe { &*plan.cast::<Plan<'_>>() };
+    // SAFETY: this is the child that it is for.
+    let error = unsafe { plan.carry_out() };
+    plan.error.store(error, Ordering::Relaxed);
+    // SAFETY: ends this process at once.
+    unsafe { libc::_exit(127) }
+}
+
+/// All that a child does, ready made: it may not allocate.
+struct Plan<'a> {
+    spawn: &'a Spawn<'a>,
+    argv: &'a [*const libc::c_char],
+    env: &'a [*const libc::c_char],
+    /// Which descriptor becomes which.
+    descriptors: &'a [(i32, i32)],
+    /// The first number that it does not have.
+    end: i32,
+    limits: &'a [(libc::__rlimit_resource_t, libc::rlimit)],
+    /// Those to give back to their defaults.
+    signals: &'a [i32],
+    /// What went wrong.
+    error: AtomicI32,
+}
+
+impl Plan<'_> {
+    /// Becomes the program. Returns only if that fails: the error's number.
+    ///
+    /// # Safety
+    /// Only for a child that has memory, but neither descriptors nor signal handlers, in common with its parent.
+    unsafe fn carry_out(&self) -> i32 {
+        // SAFETY: every pointer is to something that the parent made, terminated where it must be, and keeps while it
+        // waits. The numbers of the user are set by system calls, because the C functions would set them for all threads
+        // of the parent too.
         unsafe {
-            let (mut none, mut all) = (std::mem::zeroed(), std::mem::zeroed());
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = libc::SIG_DFL;
+            for signal in self.signals {
+                libc::sigaction(*signal, &action, std::ptr::null_mut());
+            }
+            if self.spawn.own_group && libc::setpgid(0, 0) != 0 {
+                return error();
+            }
+            for (limit, bounds) in self.limits {
+                if libc::setrlimit(*limit, bounds) != 0 {
+                    return error();
+                }
+            }
+            if let Some(Identity { uid, gid, groups }) = self.spawn.identity
+                && (libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) != 0
+                    || libc::syscall(libc::SYS_setgid, *gid) != 0
+                    || libc::syscall(libc::SYS_setuid, *uid) != 0)
+            {
+                return error();
+            }
+            if let Some(directory) = self.spawn.directory
+                && libc::chdir(directory.as_ptr()) != 0
+            {
+                return error();
+            }
+            for (source, target) in self.descriptors {
+                // With equal numbers all that is left to do is to end close-on-exec.
+                let done = match source == target {
+                    true => libc::fcntl(*source, libc::F_SETFD, 0),
+                    false => libc::dup2(*source, *target),
+                };
+                if done < 0 {
+                    return error();
+                }
+            }
+            if libc::syscall(libc::SYS_close_range, self.end, libc::c_uint::MAX, 0) != 0 {
+                return error();
+            }
+            let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut none);
-            libc::sigfillset(&mut all);
-            check(libc::posix_spawnattr_setsigmask(&mut self.0, &none))?;
-            check(libc::posix_spawnattr_setsigdefault(&mut self.0, &all))?;
-            check(libc::posix_spawnattr_setpgroup(&mut self.0, 0))?;
-            check(libc::posix_spawnattr_setflags(&mut self.0, libc::c_short::try_from(flags).unwrap_or(0)))
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            libc::execve(self.spawn.program.as_ptr(), self.argv.as_ptr(), self.env.as_ptr());
+            error()
         }
     }
 }
 
-impl Drop for Attributes {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `new`, destroyed once.
-        unsafe { libc::posix_spawnattr_destroy(&mut self.0) };
-    }
-}
-
-struct Actions(libc::posix_spawn_file_actions_t);
-
-impl Actions {
-    fn new() -> io::Result<Actions> {
-        let mut raw = MaybeUninit::uninit();
-        // SAFETY: the call initialises what it is given, or fails.
-        check(unsafe { libc::posix_spawn_file_actions_init(raw.as_mut_ptr()) })?;
-        // SAFETY: initialised just now.
-        Ok(Actions(unsafe { raw.assume_init() }))
-    }
-
-    fn chdir(&mut self, directory: &CStr) -> io::Result<()> {
-        // SAFETY: the actions are initialised; the path is copied.
-        check(unsafe { libc::posix_spawn_file_actions_addchdir_np(&mut self.0, directory.as_ptr()) })
-    }
-
-    /// With equal numbers it only ends close-on-exec.
-    fn dup(&mut self, source: i32, target: i32) -> io::Result<()> {
-        // SAFETY: the actions are initialised; the descriptors are numbers.
-        check(unsafe { libc::posix_spawn_file_actions_adddup2(&mut self.0, source, target) })
-    }
-
-    fn close_from(&mut self, first: i32) -> io::Result<()> {
-        // SAFETY: the actions are initialised; the descriptor is a number.
-        check(unsafe { libc::posix_spawn_file_actions_addclosefrom_np(&mut self.0, first) })
-    }
-}
-
-impl Drop for Actions {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `new`, destroyed once.
-        unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };
-    }
+/// The error of the call before.
+fn error() -> i32 {
+    // SAFETY: the C library's error number of this thread is always there.
+    unsafe { *libc::__errno_location() }
 }
 
 #[cfg(test)]
@@ -160,7 +235,18 @@ mod tests {
         let (mut reader, writer) = std::io::pipe()?;
         let null = File::open("/dev/null")?;
         let stdio = [null.as_fd(), writer.as_fd(), null.as_fd()];
-        let pid = Spawn { program, argv, env: &[c"A=1"], directory, stdio, more: &[], own_group: true }.start()?;
+        let pid = Spawn {
+            program,
+            argv,
+            env: &[c"A=1"],
+            directory,
+            stdio,
+            more: &[],
+            own_group: true,
+            limits: &[],
+            identity: None,
+        }
+        .start()?;
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text)?;
@@ -206,6 +292,8 @@ mod tests {
             stdio,
             more: &more,
             own_group: false,
+            limits: &[],
+            identity: None,
         };
         spawn.start().expect("sh runs");
         drop(writer);

@@ -99,6 +99,11 @@ impl Merge for Logs {
 #[derive(Clone, Debug, Default)]
 struct Plan(Vec<(Arc<Log>, Arc<Format>)>);
 
+/// Whether the log of a request says what its script has cost in the end.
+pub(crate) fn accounts_for_scripts(request: &Request) -> bool {
+    request.host::<LogConf>().plan.0.iter().any(|(_, format)| format.needs_end_of_script())
+}
+
 impl Merge for Plan {
     /// Servers are merged before there is any plan.
     fn merge(_: &Self, add: &Self) -> Self {

@@ -3,6 +3,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use seam::Companion;
+use sys::cred::Identity;
+
 use super::*;
 
 /// A job of the tests.
@@ -25,6 +28,9 @@ impl Service for Nothing {
         unreachable!("nobody connects")
     }
     fn child_started(&self) {}
+    fn companions(&self, _: Option<&Identity>) -> Result<Vec<Companion>, String> {
+        Ok(Vec::new())
+    }
     fn before_wait(&self) {}
 }
 

@@ -66,6 +66,7 @@ impl Supervisor<'_> {
         self.disinherit();
         self.listeners = Listeners::default();
         self.end_children();
+        self.end_companions();
         self.remove_pid_file();
         seam::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.terminated);
         ExitCode::SUCCESS
@@ -94,11 +95,13 @@ impl Supervisor<'_> {
             let left = end.map_or(super::TICK, |end| end.saturating_sub(monotonic()).min(super::TICK));
             self.wait(left);
             self.reap();
+            self.accompany();
             self.hooks.tick();
             if self.asked == Asked::Stop || end.is_some_and(|end| monotonic() >= end) {
                 self.end_children();
             }
         }
+        self.end_companions();
         ExitCode::SUCCESS
     }
 

@@ -73,6 +73,8 @@ impl Supervisor<'_> {
             stdio: [input.as_fd(), output.as_fd(), error.as_fd()],
             more: &sockets,
             own_group: false,
+            limits: &[],
+            identity: None,
         }
         .start()
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use conf::{Level, Listed, Origin, Setting, Slots, Source};
 use seam::scoreboard::{Slot, Traffic, Workers};
-use seam::{Accepted, Connection, Service, Stage, Stepping};
+use seam::{Accepted, Companion, Connection, Service, Stage, Stepping};
+use sys::cred::Identity;
 use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
 use sys::watch::{Watched, watch};
@@ -136,6 +137,9 @@ impl Service for Lines {
         if number("stillborn").is_some() {
             std::process::exit(1);
         }
+    }
+    fn companions(&self, _: Option<&Identity>) -> Result<Vec<Companion>, String> {
+        Ok(Vec::new())
     }
     fn before_wait(&self) {}
 }

@@ -210,6 +210,8 @@ fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
         stdio: [reads.as_fd(), error.as_fd(), error.as_fd()],
         more: &[],
         own_group: false,
+        limits: &[],
+        identity: None,
     }
     .start()
 }

@@ -25,6 +25,7 @@ mod wire;
 mod admission;
 mod authorization;
 mod cgi;
+mod cgid;
 mod children;
 mod debian;
 mod dialup;

@@ -80,6 +80,16 @@ pub(super) enum What {
     Script(Cost),
 }
 
+impl Format {
+    /// Whether it has items that are known once a script has ended.
+    pub(super) fn needs_end_of_script(&self) -> bool {
+        let needs = |item: &Item| {
+            matches!(item, Item::Field(Field { what: What::Script(Cost::Cpu | Cost::Memory | Cost::Exit), .. }))
+        };
+        self.0.iter().any(needs)
+    }
+}
+
 /// What a script has cost (our own: `%{...}G`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {

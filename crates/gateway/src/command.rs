@@ -1,0 +1,145 @@
+//! A script as a program to start: its file, arguments, environment and limits, free of the request, so that another process
+//! can be told to start it.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
+
+use conf::Setting;
+use http::text::to_bytes;
+use server::Request;
+use server::core::{CoreDir, Rlimit};
+use server::paths::{c_path, dir_name};
+use sys::cred::Identity;
+use sys::process::Pid;
+use sys::rlimit::{Bounds, Limit};
+use sys::spawn::Spawn;
+
+use crate::env;
+
+/// The most arguments that a query makes, as in Apache (`_POSIX_ARG_MAX`).
+const ARGUMENTS_MAX: usize = 4094;
+
+/// Who a script runs as where that is not the server's user: numbers of user and group.
+pub type Owner = (u32, u32);
+
+/// A program to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    pub(crate) program: CString,
+    pub(crate) directory: Option<CString>,
+    /// The arguments behind the program's name.
+    pub(crate) arguments: Vec<CString>,
+    /// `NAME=value`
+    pub(crate) environment: Vec<CString>,
+    pub(crate) limits: Vec<(Limit, Bounds)>,
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Command {
+    /// The script that is the request's file; its variables are in the request's environment already. It works in its own
+    /// directory. `None`: no file has such a name.
+    pub(crate) fn of(request: &Request, owner: Option<Owner>) -> Option<Command> {
+        Some(Command {
+            program: c_path(&request.filename)?,
+            directory: c_path(dir_name(&request.filename)).filter(|directory| !directory.is_empty()),
+            arguments: arguments(request.args.as_deref().unwrap_or_default()),
+            environment: env::environment(&request.env),
+            limits: limits(request),
+            owner,
+        })
+    }
+
+    /// Starts it, as leader of a process group of its own; as `identity`, which only root can say.
+    pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3], identity: Option<&Identity>) -> io::Result<Pid> {
+        let argv: Vec<&CStr> = [&self.program].into_iter().chain(&self.arguments).map(CString::as_c_str).collect();
+        let env: Vec<&CStr> = self.environment.iter().map(CString::as_c_str).collect();
+        let spawn = Spawn {
+            program: &self.program,
+            argv: &argv,
+            env: &env,
+            directory: self.directory.as_deref(),
+            stdio,
+            more: &[],
+            own_group: true,
+            limits: &self.limits,
+            identity,
+        };
+        let pid = spawn.start()?;
+        expose(pid);
+        Ok(pid)
+    }
+}
+
+/// Where memory runs out all the same, the kernel is to end scripts sooner than the server.
+fn expose(pid: Pid) {
+    /// How much more than that of the server a script's `oom_score_adj` is, and the most that it can be (proc(5)).
+    const MORE: i32 = 500;
+    const MOST: i32 = 1000;
+    static OWN: OnceLock<i32> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
+    let own = *OWN.get_or_init(|| read().unwrap_or(0));
+    // A script that has ended already needs none.
+    let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), (own + MORE).min(MOST).to_string());
+}
+
+/// The arguments that a query without `=` stands for (RFC 3875 section 4.4): words between `+`, decoded, and what a shell
+/// would take for its own with a backslash in front, as Apache does.
+fn arguments(query: &str) -> Vec<CString> {
+    if query.is_empty() || query.contains('=') {
+        return Vec::new();
+    }
+    let words = query.split('+').take(ARGUMENTS_MAX);
+    let words = words.map(|word| http::uri::unescape_lenient(&to_bytes(word)).into_owned());
+    words.filter_map(|word| CString::new(escape_for_shell(&word)).ok()).collect()
+}
+
+fn escape_for_shell(word: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(word.len());
+    for byte in word {
+        if b"&;`'\"|*?~<>^()[]{}$\\\n".contains(byte) {
+            escaped.push(b'\\');
+        }
+        escaped.push(*byte);
+    }
+    escaped
+}
+
+/// `RLimitCPU`, `RLimitMEM` and `RLimitNPROC`.
+fn limits(request: &Request) -> Vec<(Limit, Bounds)> {
+    let dir = request.dir::<CoreDir>();
+    let settings =
+        [(Limit::Cpu, &dir.rlimit_cpu), (Limit::Memory, &dir.rlimit_mem), (Limit::Processes, &dir.rlimit_nproc)];
+    settings.into_iter().filter_map(|(limit, setting)| Some((limit, bounds(setting, limit)?))).collect()
+}
+
+fn bounds(setting: &Setting<Rlimit>, limit: Limit) -> Option<Bounds> {
+    let (soft, hard) = *setting.get()?;
+    let hard = hard.unwrap_or_else(|| sys::rlimit::get(limit).hard);
+    Some(Bounds { soft: soft.or(hard), hard })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_as_arguments() {
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[]),
+            ("a=b+c", &[]),
+            ("a+b%20c", &["a", "b c"]),
+            ("a++b", &["a", "", "b"]),
+            ("a%3Db", &["a=b"]),
+            ("a;b+%3e+$x+100%", &["a\\;b", "\\>", "\\$x", "100%"]),
+            ("a%00b+c", &["c"]),
+        ];
+        for (query, want) in cases {
+            let got = arguments(query);
+            let got: Vec<_> = got.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+            assert_eq!(got, *want, "{query}");
+        }
+        assert_eq!(arguments(&"+".repeat(8000)).len(), ARGUMENTS_MAX);
+    }
+}

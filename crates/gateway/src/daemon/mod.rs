@@ -1,0 +1,18 @@
+//! Daemons that start scripts for the children (`mod_cgid`): small processes of their own, which have neither a child's
+//! memory nor its threads, and live on when a child dies.
+//!
+//! A child connects to the socket that all daemons of a generation accept from ([`socket`]), sends the script's command
+//! with the ends of its pipes, and keeps the connection as long as the script runs ([`remote`]): it is told over it that the
+//! script was started and how it ended, and may tell the daemon to end it ([`wire`]). A connection that breaks off means
+//! that nobody wants the script any more. Which of the daemons serves a connection is whoever is idle ([`serve`]).
+
+mod remote;
+mod serve;
+mod socket;
+mod wire;
+
+pub use remote::Remote;
+pub(crate) use remote::start;
+pub use serve::{Users, serve};
+pub use socket::{Socket, address, set_address};
+pub use wire::Refused;

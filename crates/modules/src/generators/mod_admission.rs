@@ -1,0 +1,110 @@
+//! How scripts pass the gate: what those may overrule who know better.
+//!
+//! Not one of Apache's modules: docs/scripts.md.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use conf::directive::Args::Take1;
+use conf::values::{duration, size};
+use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use gateway::gate::{self, Allowance, Rules};
+use seam::scoreboard::{self, Board};
+use server::{Hook, Module, Request, Server};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "admission_module", source: "mod_admission.c", linked: true, directives: DIRECTIVES },
+    hooks: &[Hook::OpenLogs(open_gate)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AdmissionMemory", Allowed::GLOBAL, Take1(set_memory), "auto", "How much memory all scripts together may have: auto, a size, a percentage, or unlimited"),
+    row("AdmissionLimit", Allowed::CONF, Take1(set_limit), "auto", "How many runs of one script there may be at once: auto (as many as there is memory for) or a number"),
+    row("AdmissionQueue", Allowed::GLOBAL, Take1(set_queue), "auto", "How many requests may wait for scripts: auto (three of four workers) or a number"),
+    row("AdmissionTimeout", Allowed::SERVER, Take1(set_patience), "60", "How long a request may wait for a script, in seconds or with a unit"),
+];
+
+settings! {
+    /// The module's settings of a server.
+    pub struct AdmissionServer {
+        memory: Setting<Allowance>,
+        queue: Setting<Option<usize>>,
+        patience: Setting<Duration>,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct AdmissionDir {
+        limit: Setting<Option<u64>>,
+    }
+}
+
+fn set_memory(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let percent = |text: &str| text.parse().ok().filter(|percent| (1..=100).contains(percent));
+    let memory = match (value.to_ascii_lowercase().as_str(), value.strip_suffix('%')) {
+        ("auto", _) => Some(Allowance::Auto),
+        ("unlimited", _) => Some(Allowance::Unlimited),
+        (_, Some(number)) => percent(number).map(Allowance::Percent),
+        (_, None) => size(value).filter(|bytes| *bytes > 0).map(Allowance::Bytes),
+    };
+    let memory = memory.ok_or_else(|| {
+        format!(
+            "AdmissionMemory: '{value}' is neither auto nor unlimited, nor a size such as 512M, nor from 1% to 100%"
+        )
+    })?;
+    cmd.server_set(|s: &mut AdmissionServer| &mut s.memory, memory)
+}
+
+/// A number from 1 on; `None` is `auto`.
+fn number_or_auto<T: FromStr + PartialOrd + From<u8>>(name: &str, value: &str) -> Result<Option<T>, String> {
+    if value.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    let number = value.parse().ok().filter(|number| *number >= T::from(1));
+    number.map(Some).ok_or_else(|| format!("{name}: '{value}' is neither auto nor a number from 1 on"))
+}
+
+fn set_limit(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let limit = number_or_auto("AdmissionLimit", value)?;
+    cmd.set(|d: &mut AdmissionDir| &mut d.limit, limit)
+}
+
+fn set_queue(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let queue = number_or_auto("AdmissionQueue", value)?;
+    cmd.server_set(|s: &mut AdmissionServer| &mut s.queue, queue)
+}
+
+fn set_patience(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let patience = duration(value, Duration::from_secs(1));
+    let patience = patience.ok_or_else(|| format!("AdmissionTimeout: '{value}' is no time, such as 30 or 500ms"))?;
+    cmd.server_set(|s: &mut AdmissionServer| &mut s.patience, patience)
+}
+
+fn open_gate(server: &Server) -> Result<(), String> {
+    let allowance = server.main().settings.get::<AdmissionServer>().memory.get().copied().unwrap_or_default();
+    gate::open(allowance).map_err(|error| format!("{}: no memory for the gate of scripts", sys::describe(&error)))
+}
+
+/// How many may wait, where nobody says so: three of four workers, so that those who ask for files find one; where nobody
+/// who waits holds a worker, very many.
+fn queue_max() -> usize {
+    const MANY: usize = 4000;
+    scoreboard::get().and_then(Board::held).map_or(MANY, |workers| workers * 3 / 4)
+}
+
+/// What the configuration of a request says of the gate.
+pub(super) fn rules(request: &Request) -> Rules {
+    // Those of the whole server stand in the main one.
+    let main = request.server.main().settings.get::<AdmissionServer>();
+    let own = request.host::<AdmissionServer>();
+    Rules {
+        most: request.dir::<AdmissionDir>().limit.or(None),
+        queue: main.queue.or(None).unwrap_or_else(queue_max),
+        timeout: own.patience.or(Duration::from_secs(60)),
+    }
+}

@@ -1,0 +1,124 @@
+//! What mod_cgi and mod_cgid have in common: which requests are scripts, what must be true of them, and the script log.
+
+use std::time::Duration;
+
+use conf::directive::Args::Take1;
+use conf::values::atoi;
+use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings};
+use gateway::{Caller, ScriptLog, Starter};
+use server::core::CoreServer;
+use server::core::options::EXEC_CGI;
+use server::module::Answering;
+use server::paths::base_name;
+use server::{Answer, Request};
+
+use super::mod_admission::rules;
+use crate::loggers::mod_log_config::accounts_for_scripts;
+use crate::mappers::mod_alias::FORCED_TYPE;
+use crate::row;
+
+pub(super) const SCRIPT_LOG: Directive =
+    row("ScriptLog", Allowed::SERVER, Take1(set_log), "", "the name of a log for script debugging info");
+pub(super) const SCRIPT_LOG_LENGTH: Directive = row(
+    "ScriptLogLength",
+    Allowed::SERVER,
+    Take1(set_log_length),
+    "10385760",
+    "the maximum length (in bytes) of the script debug log",
+);
+pub(super) const SCRIPT_LOG_BUFFER: Directive = row(
+    "ScriptLogBuffer",
+    Allowed::SERVER,
+    Take1(set_log_buffer),
+    "1024",
+    "the maximum size (in bytes) to record of a POST request",
+);
+
+settings! {
+    /// The script log of a server.
+    pub struct ScriptServer {
+        log: Setting<String>,
+        log_length: Setting<u64>,
+        log_buffer: Setting<usize>,
+    }
+}
+
+fn set_log(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let path = cmd.world.server_relative(value);
+    cmd.server_set(|s: &mut ScriptServer| &mut s.log, path)
+}
+
+fn set_log_length(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    cmd.server_set(|s: &mut ScriptServer| &mut s.log_length, u64::try_from(atoi(value)).unwrap_or(0))
+}
+
+fn set_log_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    cmd.server_set(|s: &mut ScriptServer| &mut s.log_buffer, usize::try_from(atoi(value)).unwrap_or(0))
+}
+
+/// How a module runs scripts, where the two differ.
+pub(super) struct Way {
+    /// The module's name in log lines.
+    pub(super) module: &'static str,
+    /// Apache's numbers of what is said of a script that is refused: no `ExecCGI`, no file, a directory, path information.
+    pub(super) refusals: [&'static str; 4],
+    /// The time limit of its own, if one is set.
+    pub(super) timeout: fn(&Request) -> Option<Duration>,
+    /// Who starts the script.
+    pub(super) starter: fn(&Request) -> Starter,
+}
+
+/// Answers requests for scripts, and declines all others.
+pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Answering<'a> {
+    // The media type is the name of long ago.
+    if !matches!(request.handler_name(), Some("cgi-script" | "application/x-httpd-cgi")) {
+        return Box::pin(std::future::ready(Answer::Declined));
+    }
+    Box::pin(async move {
+        let caller = caller(request, way);
+        match refusal(request, &caller, way) {
+            Some(answer) => answer,
+            None => gateway::run(request, caller).await,
+        }
+    })
+}
+
+fn caller(request: &Request, way: &Way) -> Caller {
+    let conf = request.host::<ScriptServer>();
+    let log = conf.log.get().map(|path| ScriptLog {
+        path: path.clone(),
+        length_max: conf.log_length.or(10_385_760),
+        body_max: conf.log_buffer.or(1024),
+    });
+    let own = (way.timeout)(request).filter(|own| !own.is_zero());
+    let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout.or(Duration::from_secs(60)));
+    let nph = base_name(&request.filename).starts_with("nph-");
+    Caller {
+        module: way.module,
+        timeout,
+        nph,
+        log,
+        rules: rules(request),
+        starter: (way.starter)(request),
+        accounts: accounts_for_scripts(request),
+    }
+}
+
+/// What must be true of a script before it is started.
+fn refusal(request: &Request, caller: &Caller, way: &Way) -> Option<Answer> {
+    // A directory of scripts that `ScriptAlias` names needs no further permission.
+    let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("cgi-script"));
+    let [forbidden, missing, directory, no_path_info] = way.refusals;
+    let (status, number, text) = match request.stat {
+        _ if request.options() & EXEC_CGI == 0 && !aliased => {
+            (403, forbidden, "Options ExecCGI is off in this directory")
+        }
+        None => (404, missing, "script not found or unable to stat"),
+        Some(meta) if meta.is_dir() => (403, directory, "attempt to invoke directory as script"),
+        Some(_) if request.accept_path_info == Some(false) && !request.path_info.is_empty() => {
+            (404, no_path_info, "AcceptPathInfo off disallows user's path")
+        }
+        Some(_) => return None,
+    };
+    Some(caller.refuse(request, status, number, text))
+}

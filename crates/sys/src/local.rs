@@ -1,0 +1,104 @@
+//! Sockets between the processes of one machine (unix(7)): a stream that carries descriptors beside bytes.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+
+/// How many descriptors one message carries at most.
+pub const DESCRIPTORS_MAX: usize = 4;
+
+fn socket() -> io::Result<OwnedFd> {
+    Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+}
+
+/// Listens, without blocking, at a path that must not exist yet; only this user (and root) can connect. `backlog`
+/// connections may wait to be accepted.
+pub fn listen(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    // The file gets the mode that the socket has when it is bound: there is no moment in which others could connect.
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, backlog)?;
+    Ok(socket)
+}
+
+/// Accepts a connection without waiting: a non-blocking socket.
+pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+}
+
+/// Connects to a path. `WouldBlock`: too many wait there already. The socket does not block.
+pub fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// The user of the process at the other end, when it connected.
+pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// Sends bytes, and with the first of them copies of up to [`DESCRIPTORS_MAX`] descriptors. Returns how many bytes went;
+/// does not wait.
+pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?)
+}
+
+/// Receives bytes, 0 at the end, and adds what came with them to `descriptors` (close-on-exec). Does not wait.
+pub fn receive(socket: impl AsFd, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = net::recvmsg(socket, &mut [IoSliceMut::new(into)], &mut control, flags)?.bytes;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(came) = message {
+            descriptors.extend(came);
+        }
+    }
+    Ok(received)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn descriptors_travel() {
+        let path = std::env::temp_dir().join(format!("local-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = listen(&path, 4).expect("listen");
+        let mode = std::fs::metadata(&path).expect("metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(accept(&listener).expect_err("nobody yet").kind(), io::ErrorKind::WouldBlock);
+        let client = connect(&path).expect("connect");
+        let server = accept(&listener).expect("accept");
+        assert_eq!(peer_user(&server).ok(), Some(crate::cred::uid()));
+        let (mut reader, writer) = io::pipe().expect("pipe");
+        assert_eq!(send(&client, b"hello", &[writer.as_fd()]).ok(), Some(5));
+        drop((writer, client));
+        let (mut buffer, mut came) = ([0; 16], Vec::new());
+        assert_eq!(receive(&server, &mut buffer, &mut came).ok(), Some(5));
+        assert_eq!((came.len(), receive(&server, &mut buffer, &mut came).ok()), (1, Some(0)));
+        std::fs::File::from(came.remove(0)).write_all(b"through").expect("write");
+        let mut text = String::new();
+        io::Read::read_to_string(&mut reader, &mut text).expect("read");
+        assert_eq!(text, "through");
+        assert!(listen(&path, 4).is_err(), "the path is taken");
+        let _ = std::fs::remove_file(&path);
+    }
+}
