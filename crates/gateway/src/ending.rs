@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use server::ScriptUse;
-use sys::process::{Pid, Reaped, end_of, reap};
+use sys::process::{Pid, Reaped, end_of, own_max_rss, reap};
 use sys::signal::Signal;
 use sys::watch::{self, Watched};
 use tokio::io::Interest;
@@ -20,7 +20,7 @@ use crate::daemon::Remote;
 use crate::gate::Permit;
 
 /// How long a script that has closed its outputs may go on, before it is asked to end.
-const LEAVE: Duration = Duration::from_secs(1);
+pub(crate) const LEAVE: Duration = Duration::from_secs(1);
 /// How long a script that was asked to end may take, before it is ended (as in Apache).
 const OBEY: Duration = Duration::from_secs(3);
 /// How often the list is looked at: at first, and when nothing happens for long.
@@ -64,6 +64,15 @@ impl Leader {
             // Its leader was not reaped, or it has members: the number is its own.
             Leader::Own(pid) => drop(pid.kill_group(signal)),
             Leader::Remote(remote) => remote.signal(signal),
+        }
+    }
+
+    /// What the process had that started it, KiB, which is counted into its peak.
+    fn floor(&self) -> u64 {
+        match self {
+            Leader::Own(_) => own_max_rss(),
+            // A daemon has little, and does not grow.
+            Leader::Remote(_) => 0,
         }
     }
 
@@ -217,7 +226,7 @@ impl Left {
         if let Some((permit, cost)) = self.account.take()
             && let Some(reaped) = reaped
         {
-            permit.ended(&reaped);
+            permit.ended(&reaped, self.leader.floor());
             cost.set_ended(reaped);
         }
         true

@@ -80,10 +80,11 @@ impl Caller {
 /// Runs the script that is the request's file, and makes an answer of what it says.
 pub async fn run(request: &mut Request, caller: Caller) -> Answer {
     env::add(request);
-    let permit = match gate::enter(&request.filename, &request.vhost.name, &caller.rules).await {
-        Ok(permit) => permit,
-        Err(refusal) => return turn_away(request, &caller, &refusal),
-    };
+    let permit =
+        match gate::enter(&request.filename, &request.vhost.name, &caller.rules, || request.client.has_left()).await {
+            Ok(permit) => permit,
+            Err(refusal) => return turn_away(request, &caller, &refusal),
+        };
     let script = match start(request, permit, &caller).await {
         Ok(script) => script,
         Err(status) => return Answer::Status(status),
@@ -99,7 +100,9 @@ pub async fn run(request: &mut Request, caller: Caller) -> Answer {
 
 /// There is no memory for the script: the client may come again.
 fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
-    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.filename, refusal.reason));
+    if let Some(reason) = &refusal.reason {
+        request.log(caller.module, Level::Error, format!("{} is not started: {reason}", request.filename));
+    }
     request.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
     Answer::Status(503)
 }

@@ -11,7 +11,7 @@ use conf::Level;
 use http::text::from_bytes;
 use server::{BodyError, Piece, Request, Stream, Timer};
 
-use crate::ending::Process;
+use crate::ending::{self, Process};
 use crate::input::{Input, Stopped};
 use crate::pipe::Reader;
 use crate::run::Caller;
@@ -22,8 +22,6 @@ use crate::spawn::Started;
 const PIECE: usize = 64 * 1024;
 /// The same before the header is known; most scripts write no more than that at all.
 const FIRST_PIECE: usize = 8 * 1024;
-/// How long the end of a script that has closed its outputs is waited for, where its cost is to be known.
-const LAST_MOMENT: Duration = Duration::from_millis(50);
 /// The longest line of standard error that is logged as one, in bytes, as in Apache.
 const ERROR_LINE_MAX: usize = 8191;
 
@@ -249,7 +247,7 @@ impl Script {
     fn poll_cost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let process = self.process.as_mut().filter(|_| self.accounts);
         match process.map(|process| process.poll_end(cx)) {
-            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + LAST_MOMENT),
+            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + ending::LEAVE),
             _ => Poll::Ready(()),
         }
     }

@@ -31,6 +31,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// Whether the client has closed its side, or reset the connection, and nothing that it sent waits to be read.
+    pub fn has_left(&self) -> bool {
+        self.stream.has_ended()
+    }
+
     /// Our address of this connection.
     pub fn local(&self) -> SocketAddr {
         **self

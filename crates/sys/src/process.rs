@@ -109,6 +109,18 @@ pub fn anonymous_memory(pid: Pid) -> io::Result<u64> {
     Ok(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
+/// When a process was started, in clock ticks since the machine was (field 22 of `/proc/PID/stat`); `Ok(None)`: it has ended,
+/// though perhaps nobody has taken notice of it yet.
+pub fn started(pid: Pid) -> io::Result<Option<u64>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+    if matches!(fields.next(), Some("Z" | "X")) {
+        return Ok(None);
+    }
+    // The state is field 3.
+    fields.nth(18).and_then(|field| field.parse().ok()).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// The file that a process runs, under the name it had when it was started. `None`: the process is gone, or not ours to see.
 pub fn program_file(pid: Pid) -> Option<PathBuf> {
     let name = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
@@ -197,6 +209,17 @@ pub fn reap(pid: Option<Pid>) -> io::Result<Option<Reaped>> {
         system: from_timeval(usage.ru_stime),
         max_rss: usage.ru_maxrss.unsigned_abs(),
     }))
+}
+
+/// The most memory this process has had resident, in KiB.
+pub fn own_max_rss() -> u64 {
+    // SAFETY: `rusage` is plain data for which zero is valid; getrusage fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    usage.ru_maxrss.unsigned_abs()
 }
 
 /// Ends this process at once: no destructors, no exit handlers, so that a forked child cannot write out what its parent

@@ -18,8 +18,8 @@ pub(super) struct Memory {
 #[derive(Debug)]
 pub(super) struct Gauges {
     groups: Vec<Group>,
-    /// Pressure stall information, of the machine and of our own group.
-    pressure: Vec<PathBuf>,
+    /// Pressure stall information: of our own group, or else of the machine.
+    pressure: Option<PathBuf>,
 }
 
 /// From how many percent of the last ten seconds on, in which some program waited for memory, nothing more is let in.
@@ -28,6 +28,8 @@ const STALLED_MAX: f64 = 10.0;
 #[derive(Debug)]
 struct Group {
     limit: PathBuf,
+    /// From where on the kernel slows programs down instead of refusing them memory; only in the second version.
+    high: PathBuf,
     usage: PathBuf,
     stat: PathBuf,
 }
@@ -37,9 +39,10 @@ impl Gauges {
     pub(super) fn of_this_process() -> Gauges {
         let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
         let groups = groups(&own, Path::new("/sys/fs/cgroup"));
+        // Where the own group has no file of its own, the one of the machine tells of others too.
         let own = groups.first().map(|group| group.limit.with_file_name("memory.pressure"));
-        let pressure = [Some(PathBuf::from("/proc/pressure/memory")), own].into_iter().flatten();
-        Gauges { groups, pressure: pressure.filter(|file| file.exists()).collect() }
+        let pressure = own.into_iter().chain([PathBuf::from("/proc/pressure/memory")]).find(|file| file.exists());
+        Gauges { groups, pressure }
     }
 
     /// As it is now. `None`: the system does not tell.
@@ -51,8 +54,10 @@ impl Gauges {
             total: all.total.min(group.total),
         });
         // The kernel knows better than any sum whether programs wait for memory.
-        let pressed =
-            self.pressure.iter().any(|file| stalled(&read_to_string(file).unwrap_or_default()) >= STALLED_MAX);
+        let pressed = self
+            .pressure
+            .as_ref()
+            .is_some_and(|file| stalled(&read_to_string(file).unwrap_or_default()) >= STALLED_MAX);
         Some(Memory { available: if pressed { 0 } else { all.available }, ..all })
     }
 }
@@ -77,6 +82,7 @@ fn groups(own: &str, mount: &Path) -> Vec<Group> {
         for directory in own.ancestors().take_while(|directory| directory.starts_with(&root)) {
             found.push(Group {
                 limit: directory.join(limit),
+                high: directory.join("memory.high"),
                 usage: directory.join(usage),
                 stat: directory.join("memory.stat"),
             });
@@ -91,7 +97,8 @@ impl Group {
     fn read(&self) -> Option<Memory> {
         let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
         // "max", and in the first version a number beyond all memory.
-        let total = number(&self.limit).filter(|limit| *limit < 1 << 60)?;
+        let limits = [&self.limit, &self.high].into_iter().filter_map(|file| number(file));
+        let total = limits.filter(|limit| *limit < 1 << 60).min()?;
         let used = number(&self.usage)?;
         let cache = cache(&read_to_string(&self.stat).unwrap_or_default());
         Some(Memory { available: total.saturating_sub(used.saturating_sub(cache)), total })

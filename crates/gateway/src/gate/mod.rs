@@ -14,9 +14,9 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sys::process::{Pid, Reaped, Status, tree_memory};
+use sys::process::{Pid, Reaped, tree_memory};
 
-use memory::Gauges;
+use memory::{Gauges, Memory};
 use policy::{Guest, UNLIMITED};
 use table::{Locked, Run, State, Table};
 use wait::Bell;
@@ -32,7 +32,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
 /// What is left to everybody else: a part of all memory, but not less than this many bytes.
 const RESERVE: (u64, u64) = (16, 48 << 20);
-/// What part of all memory a script gets that is not known.
+/// How long running scripts are weighed at most, each time.
+const WEIGHING: Duration = Duration::from_millis(5);
+/// What part of all that scripts may have a script gets that is not known.
 const UNKNOWN: u64 = 4;
 /// How long is waited before a request that was refused may come again, at least.
 const RETRY: Duration = Duration::from_secs(1);
@@ -58,6 +60,8 @@ pub struct Rules {
     pub most: Option<u64>,
     /// How many requests may wait, over the whole server.
     pub queue: usize,
+    /// How many may wait and run together where somebody has to wait: those hold workers, and plain files need some too.
+    pub places: usize,
     /// How long one may wait.
     pub timeout: Duration,
 }
@@ -90,8 +94,8 @@ pub fn open(allowance: Allowance) -> std::io::Result<()> {
 /// Why a request was not let in.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What to log.
-    pub reason: String,
+    /// What to log, unless whoever asked has left.
+    pub reason: Option<String>,
     /// When it may be tried again.
     pub retry: Duration,
 }
@@ -105,13 +109,13 @@ pub struct Permit {
     pub queued: Duration,
 }
 
-/// Waits until `script` may run on behalf of `host`.
-pub async fn enter(script: &str, host: &str, rules: &Rules) -> Result<Permit, Refusal> {
+/// Waits until `script` may run on behalf of `host`, or until whoever asked for it `has_left`.
+pub async fn enter(script: &str, host: &str, rules: &Rules, has_left: impl Fn() -> bool) -> Result<Permit, Refusal> {
     let Some(gate) = GATE.get() else { return Ok(Permit::free()) };
     let came = Instant::now();
     let seat = gate.queue(script, host, rules)?;
     if !seat.is_let_in() {
-        seat.wait(came + rules.timeout, rules, script).await?;
+        seat.wait(came + rules.timeout, rules, script, has_left).await?;
     }
     let began = Instant::now();
     Ok(Permit { seat: Some(seat), began, queued: began - came })
@@ -119,102 +123,166 @@ pub async fn enter(script: &str, host: &str, rules: &Rules) -> Result<Permit, Re
 
 /// What is known of all scripts; nothing where there is no gate.
 pub fn scripts() -> Vec<Script> {
-    GATE.get().map_or_else(Vec::new, |gate| gate.table.lock().scripts())
+    GATE.get().and_then(|gate| gate.table.lock()).map_or_else(Vec::new, |locked| locked.scripts())
 }
 
 impl Gate {
-    /// Enters the table. Mostly it is let in at once.
+    /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: the last of those who wait for
+    /// the script that most wait for, whoever that is.
     fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<Seat, Refusal> {
-        let locked = self.table.lock();
+        let memory = self.memory(READ_RELAXED);
+        let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
         let script = locked.script(name);
-        let most = rules.most.unwrap_or(u64::MAX);
-        let entry = if locked.waiting() < rules.queue.max(1) { locked.enter(script, host, most) } else { None };
+        let enter = || locked.enter(script, host, rules.most.unwrap_or(u64::MAX));
+        let entry = enter().or_else(|| {
+            locked.sweep();
+            enter()
+        });
         let Some(entry) = entry else {
-            locked.refuse(script);
-            let text = format!("{} requests wait for scripts already", locked.waiting());
-            return Err(self.refusal(&locked, script, text));
+            return Err(self.refusal(&locked, script, "too many scripts run and wait".into(), memory.available));
         };
-        // It need not be told itself.
-        self.let_in(locked, READ_RELAXED, Some(entry));
-        Ok(Seat { gate: self, entry })
+        let seat = Seat { gate: self, entry };
+        let mut told = self.admit(&locked, memory);
+        if !seat.is_let_in() && locked.is_full(rules) {
+            // Some of them may be dead.
+            locked.sweep();
+            told.extend(self.admit(&locked, memory));
+        }
+        let mut refusal = None;
+        if !seat.is_let_in() && locked.is_full(rules) {
+            let (entries, waiting) = locked.guests(State::Waiting);
+            match policy::gives_way(&waiting).map(|index| entries[index]) {
+                Some(other) if other != entry => {
+                    locked.turn_away(other);
+                    told.push(other);
+                }
+                _ => {
+                    let text = format!("{} requests wait for scripts already", locked.waiting() - 1);
+                    refusal = Some(self.refusal(&locked, script, text, memory.available));
+                    locked.leave(entry);
+                }
+            }
+        }
+        drop(locked);
+        self.tell(told.into_iter().filter(|other| *other != entry));
+        match refusal {
+            None => Ok(seat),
+            Some(refusal) => {
+                // Its entry was given back, and may be somebody else's by now.
+                std::mem::forget(seat);
+                Err(refusal)
+            }
+        }
     }
 
-    /// Lets in who may come in now, gives the lock back, and tells all of them but one.
-    fn let_in(&self, locked: Locked<'_>, age: Duration, but: Option<usize>) {
+    /// Lets in who may come in now. Returns them: they are to be told, without the lock.
+    fn admit(&self, locked: &Locked<'_>, memory: Memory) -> Vec<usize> {
+        let mut let_in = Vec::new();
         if locked.waiting() == 0 {
-            return;
+            return let_in;
         }
-        // What the memory is must be known before anybody's share of it.
-        let (available, total) = self.memory(&locked, age);
         let (mut entries, mut waiting) = locked.guests(State::Waiting);
         let (_, mut running) = locked.guests(State::Running);
-        let mut let_in = Vec::new();
-        let free = free(locked.allowance(), available, total, &running);
+        let free = free(locked.allowance(), memory, &running);
+        let all = running.iter().fold(free, |all, guest| all.saturating_add(guest.has));
+        for guest in waiting.iter_mut().chain(&mut running).filter(|guest| !guest.known) {
+            guest.needs = all / UNKNOWN;
+        }
         while let Some(next) = policy::next(&waiting, &running, free, table::now()) {
             let entry = entries.swap_remove(next);
             running.push(waiting.swap_remove(next));
             locked.admit(entry);
             let_in.push(entry);
         }
-        drop(locked);
-        let_in.into_iter().filter(|entry| but != Some(*entry)).for_each(|entry| Bell::ring(&self.name, entry));
+        let_in
     }
 
-    /// The memory: available, and all.
-    fn memory(&self, locked: &Locked<'_>, age: Duration) -> (u64, u64) {
-        if let Some(known) = locked.memory(age) {
-            return known;
+    fn tell(&self, entries: impl IntoIterator<Item = usize>) {
+        entries.into_iter().for_each(|entry| Bell::ring(&self.name, entry));
+    }
+
+    /// The memory, as it was so long ago at most. Without the lock: files are read for it.
+    fn memory(&self, age: Duration) -> Memory {
+        if let Some((available, total)) = self.table.memory(age) {
+            return Memory { available, total };
         }
         // Where the system does not tell, nothing can be decided by it.
-        let (available, total) =
-            self.gauges.read().map_or((u64::MAX / 4, u64::MAX / 4), |memory| (memory.available, memory.total));
-        locked.set_memory(available, total);
-        (available, total)
+        let memory = self.gauges.read().unwrap_or(Memory { available: u64::MAX / 4, total: u64::MAX / 4 });
+        self.table.set_memory(memory.available, memory.total);
+        memory
+    }
+
+    /// Lets in who may come in, since something has ended.
+    fn go_on(&self) {
+        if self.table.waiting() == 0 {
+            return;
+        }
+        let memory = self.memory(READ_EAGER);
+        let told = self.table.lock().map(|locked| self.admit(&locked, memory));
+        self.tell(told.unwrap_or_default());
     }
 
     /// What who waits does from time to time, one of them for all.
     fn look(&self) {
-        let processes = {
-            let locked = self.table.lock();
-            if !locked.is_due(LOOK / 2) {
-                return;
-            }
-            locked.processes()
-        };
-        let weigh = |(entry, pid)| (entry, pid, tree_memory(pid).unwrap_or(0));
-        let weighed: Vec<(usize, Pid, u64)> = processes.into_iter().map(weigh).collect();
-        let locked = self.table.lock();
+        let due = || self.table.lock().filter(|locked| locked.is_due(LOOK / 2)).map(|locked| locked.processes());
+        let Some(mut processes) = due() else { return };
+        // Where there are very many, not all of them at once, and others the next time.
+        if !processes.is_empty() {
+            let start = table::now() as usize % processes.len();
+            processes.rotate_left(start);
+        }
+        let end = Instant::now() + WEIGHING;
+        let weigh = |(entry, pid)| Some((entry, pid, tree_memory(pid).ok()?));
+        let weighed: Vec<(usize, Pid, u64)> =
+            processes.into_iter().take_while(|_| Instant::now() < end).filter_map(weigh).collect();
+        let memory = self.memory(READ_EAGER);
+        let Some(locked) = self.table.lock() else { return };
         for (entry, pid, has) in weighed {
             locked.weigh(entry, pid, has);
         }
         let long = u64::try_from(LONG.as_micros()).unwrap_or(u64::MAX);
         for guest in locked.guests(State::Running).1 {
-            if table::now().saturating_sub(guest.since) >= long {
+            if guest.has > 0 && table::now().saturating_sub(guest.since) >= long {
                 locked.presume(guest.script, guest.has);
             }
         }
         locked.sweep();
-        self.let_in(locked, READ_EAGER, None);
+        let told = self.admit(&locked, memory);
+        drop(locked);
+        self.tell(told);
     }
 
-    fn refusal(&self, locked: &Locked<'_>, script: usize, what: String) -> Refusal {
+    fn refusal(&self, locked: &Locked<'_>, script: usize, what: String, available: u64) -> Refusal {
         let known = locked.described(script, 0, 0);
-        let needs = match known.runs {
+        let retry = known.median.max(RETRY);
+        if !locked.refuse(script) {
+            return Refusal { reason: Some(what), retry };
+        }
+        let needs = match known.expected {
             0 => "what it needs is not known yet".into(),
-            _ => format!("it needs {}", mib(known.expected)),
+            bytes => format!("it needs {}", mib(bytes)),
         };
-        let mut holders: Vec<Script> = locked.scripts().into_iter().filter(|script| script.running > 0).collect();
+        let mut holders = locked.running_scripts();
         holders.sort_by_key(|script| std::cmp::Reverse(script.running * script.expected));
         let holders: Vec<String> = holders.iter().take(5).map(|script| script.to_string()).collect();
-        let (available, _) = self.memory(locked, READ_RELAXED);
         let holders = match holders.is_empty() {
             true => "no script runs".into(),
             false => format!("running: {}", holders.join(", ")),
         };
-        Refusal {
-            reason: format!("{what}: {needs}; {} are available; {holders}", mib(available)),
-            retry: known.median.max(RETRY),
-        }
+        Refusal { reason: Some(format!("{what}: {needs}; {} are available; {holders}", mib(available))), retry }
+    }
+}
+
+impl Refusal {
+    /// The table cannot be had.
+    fn stuck() -> Refusal {
+        let reason = "a process of the server that has the table of scripts does not go on";
+        Refusal { reason: Some(reason.into()), retry: RETRY }
+    }
+
+    /// Nobody wants to know.
+    fn of_nobody() -> Refusal {
+        Refusal { reason: None, retry: RETRY }
     }
 }
 
@@ -228,14 +296,17 @@ fn mib(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
-/// What scripts that do not run yet may have, as if those that run had nothing more to come.
-fn free(allowance: Allowance, available: u64, total: u64, running: &[Guest]) -> u64 {
+/// What scripts that do not run yet may have, as if those that run had nothing more to come. Where programs wait for memory
+/// there is none.
+fn free(allowance: Allowance, memory: Memory, running: &[Guest]) -> u64 {
+    let Memory { available, total } = memory;
     let have: u64 = running.iter().map(|guest| guest.has).sum();
     match allowance {
+        Allowance::Unlimited => UNLIMITED,
+        _ if available == 0 => 0,
         Allowance::Auto => available.saturating_sub((total / RESERVE.0).max(RESERVE.1)),
         Allowance::Bytes(bytes) => bytes.saturating_sub(have),
         Allowance::Percent(percent) => (total / 100 * u64::from(percent)).saturating_sub(have),
-        Allowance::Unlimited => UNLIMITED,
     }
 }
 
@@ -248,9 +319,11 @@ struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let locked = self.gate.table.lock();
-        locked.leave(self.entry);
-        self.gate.let_in(locked, READ_EAGER, None);
+        match self.gate.table.lock() {
+            Some(locked) => locked.leave(self.entry),
+            None => self.gate.table.abandon(self.entry),
+        }
+        self.gate.go_on();
     }
 }
 
@@ -260,28 +333,41 @@ impl Seat {
     }
 
     /// Waits to be let in.
-    async fn wait(&self, deadline: Instant, rules: &Rules, script: &str) -> Result<(), Refusal> {
+    async fn wait(
+        &self,
+        deadline: Instant,
+        rules: &Rules,
+        script: &str,
+        has_left: impl Fn() -> bool,
+    ) -> Result<(), Refusal> {
         // Without a bell it looks from time to time, as all do.
         let mut bell = Bell::of(&self.gate.name, self.entry);
         let mut timer = server::Timer::default();
-        while !self.is_let_in() {
+        loop {
+            // What those that run have taken meanwhile need not be kept for them.
+            self.gate.look();
+            if self.is_let_in() {
+                return Ok(());
+            }
             let now = Instant::now();
-            if now >= deadline {
-                let locked = self.gate.table.lock();
+            let turned_away = self.gate.table.is_turned_away(self.entry);
+            if turned_away || now >= deadline {
+                let memory = self.gate.memory(READ_RELAXED);
+                let locked = self.gate.table.lock().ok_or_else(Refusal::stuck)?;
                 if self.is_let_in() {
-                    break;
+                    return Ok(());
                 }
-                let row = locked.script(script);
-                locked.refuse(row);
-                let text = format!("waited {} s for its turn", rules.timeout.as_secs());
-                return Err(self.gate.refusal(&locked, row, text));
+                let text = match turned_away {
+                    true => "gave way to requests for other scripts, because too many wait".into(),
+                    false => format!("waited {:?} for its turn", rules.timeout),
+                };
+                return Err(self.gate.refusal(&locked, locked.script(script), text, memory.available));
+            }
+            if has_left() {
+                return Err(Refusal::of_nobody());
             }
             timer.until(deadline.min(now + LOOK), bell.rings()).await;
-            if !self.is_let_in() {
-                self.gate.look();
-            }
         }
-        Ok(())
     }
 }
 
@@ -298,17 +384,21 @@ impl Permit {
         }
     }
 
-    /// The script has ended: what it needed is known now.
-    pub fn ended(self, reaped: &Reaped) {
+    /// The script has ended: what it needed is known now. The system counts into its peak what the process had that started
+    /// it, which is `floor` KiB.
+    pub fn ended(self, reaped: &Reaped, floor: u64) {
         let run = Run {
-            failed: reaped.status != Status::Exited(0),
-            peak: reaped.max_rss * 1024,
+            status: reaped.status,
+            peak: (reaped.max_rss > floor).then_some(reaped.max_rss * 1024),
+            floor: floor * 1024,
             cpu: reaped.user + reaped.system,
             took: self.began.elapsed(),
             queued: self.queued,
         };
-        if let Some(seat) = &self.seat {
-            seat.gate.table.lock().learn(seat.entry, run);
+        if let Some(seat) = &self.seat
+            && let Some(locked) = seat.gate.table.lock()
+        {
+            locked.learn(seat.entry, run);
         }
     }
 }

@@ -4,10 +4,13 @@
 //! then the virtual host of which the fewest run, then who has waited longest. One that is smaller may pass one that does not
 //! fit, but not for ever. A script of which nothing is known runs one at a time, until it is.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How long others may pass somebody for whom there is not enough memory.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long they then stand still for it. What runs on for longer must not keep everybody waiting.
+const CHANCE: Duration = Duration::from_secs(4);
 
 /// Somebody who waits, or a script that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ impl Guest {
 /// Which of `waiting` is let in now, by its index. `free`: bytes that nobody uses and that scripts may use; `now` in µs.
 pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) -> Option<usize> {
     let of = |test: &dyn Fn(&Guest) -> bool| running.iter().filter(|guest| test(guest)).count() as u64;
-    let promised: u64 = running.iter().map(Guest::outstanding).sum();
+    let promised = running.iter().map(Guest::outstanding).fold(0, u64::saturating_add);
     let room = free.saturating_sub(promised);
     let mut order: Vec<(u64, u64, u64, usize)> = Vec::with_capacity(waiting.len());
     for (index, guest) in waiting.iter().enumerate() {
@@ -57,11 +60,23 @@ pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) ->
         if waiting[index].needs <= room || running.is_empty() {
             return Some(index);
         }
-        if Duration::from_micros(now.saturating_sub(since)) >= PATIENCE {
+        let waited = Duration::from_micros(now.saturating_sub(since));
+        if (PATIENCE..PATIENCE + CHANCE).contains(&waited) {
             return None;
         }
     }
     None
+}
+
+/// Who of `waiting`, of whom there are too many, goes: the last of those who wait for the script that most wait for. A script
+/// that many ask for must not keep out all others.
+pub(super) fn gives_way(waiting: &[Guest]) -> Option<usize> {
+    let alike = |guest: &Guest| waiting.iter().filter(|other| other.script == guest.script).count();
+    let mut numbers = HashMap::new();
+    for guest in waiting {
+        numbers.entry(guest.script).or_insert_with(|| alike(guest));
+    }
+    (0..waiting.len()).max_by_key(|index| (numbers[&waiting[*index].script], waiting[*index].since, *index))
 }
 
 #[cfg(test)]
@@ -111,6 +126,16 @@ mod tests {
         assert_eq!(next(&waiting, &running, 200 * MB, 30), Some(1));
         let late = 10 + PATIENCE.as_micros() as u64;
         assert_eq!(next(&waiting, &running, 200 * MB, late), None);
+        let later = late + CHANCE.as_micros() as u64;
+        assert_eq!(next(&waiting, &running, 200 * MB, later), Some(1), "what runs does not end");
+    }
+
+    #[test]
+    fn the_last_of_the_most_gives_way() {
+        assert_eq!(gives_way(&[]), None);
+        let waiting = [guest(1, 1, 10, 1), guest(2, 1, 20, 1), guest(1, 1, 15, 1), guest(3, 1, 30, 1)];
+        assert_eq!(gives_way(&waiting), Some(2));
+        assert_eq!(gives_way(&waiting[1..]), Some(2), "all alike: who came last");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What all processes of the server know of scripts: who runs, who waits, and what scripts needed before. In memory that they
 //! share, under one lock that survives whoever held it.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sys::process::Pid;
@@ -10,7 +12,12 @@ use sys::shm::Shared;
 use sys::time::monotonic;
 
 use super::policy::Guest;
-use super::{Allowance, UNKNOWN};
+use super::{Allowance, Rules};
+
+mod record;
+
+pub(super) use record::Run;
+pub use record::Script;
 
 /// How many may run and wait at once, over the whole server.
 const ENTRIES: usize = 4096;
@@ -18,15 +25,16 @@ const ENTRIES: usize = 4096;
 const SCRIPTS: usize = 1024;
 /// The longest name that is kept, in words of eight bytes; of longer ones it is the end.
 const NAME: usize = 16;
-/// Durations are counted in steps of √2 from this many µs on.
-const FIRST_STEP: u64 = 100;
-const STEPS: usize = 44;
-/// How often a lock is tried before it is looked who has it.
+/// How often a lock is tried before it is looked who has it, how long is waited then, and how often: somebody may have
+/// stopped the process that has it.
 const TRIES: u32 = 2000;
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSES: u32 = 100;
 
 const HEADER: usize = 8;
 const ENTRY: usize = 12;
-const SCRIPT: usize = 10 + NAME + STEPS;
+const RECORD: usize = 10;
+const SCRIPT: usize = RECORD + NAME + record::STEPS;
 
 #[derive(Clone, Copy)]
 enum Header {
@@ -61,21 +69,8 @@ enum Field {
     Most,
     /// The process of the script; 0 as long as there is none.
     Process,
-}
-
-#[derive(Clone, Copy)]
-enum Known {
-    Key,
-    Runs,
-    Failures,
-    Refused,
-    /// What the next run is expected to need; 0: it is not known.
-    Expected,
-    /// The most that any run needed.
-    Peak,
-    /// µs, over all runs.
-    Cpu,
-    Queued,
+    /// When the process of the server was started, so that no other one with its number is taken for it.
+    Born,
 }
 
 /// What an entry is.
@@ -84,6 +79,10 @@ pub(super) enum State {
     Free = 0,
     Waiting = 1,
     Running = 2,
+    /// It waited, and had to give way to somebody else.
+    Turned = 3,
+    /// Its script runs no more, though nobody has taken notice of that yet.
+    Ended = 4,
 }
 
 /// The memory itself. Made before the first fork.
@@ -94,46 +93,6 @@ pub(super) struct Table {
     scripts: Shared<[AtomicU64; SCRIPT]>,
 }
 
-/// What a run needed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
-    pub(super) failed: bool,
-    /// Bytes.
-    pub(super) peak: u64,
-    pub(super) cpu: Duration,
-    pub(super) took: Duration,
-    pub(super) queued: Duration,
-}
-
-/// What is known of a script, for a status page.
-#[derive(Clone, Debug, Default)]
-pub struct Script {
-    /// Its file; the end of it where it is long.
-    pub name: String,
-    /// How many runs have ended, how many of those not well, and how many requests were refused a run.
-    pub runs: u64,
-    /// See `runs`.
-    pub failures: u64,
-    /// See `runs`.
-    pub refused: u64,
-    /// Bytes the next run is expected to need; 0 where no run has ended.
-    pub expected: u64,
-    /// The most bytes that a run has needed.
-    pub peak: u64,
-    /// CPU time of all runs.
-    pub cpu: Duration,
-    /// Time that requests have waited to be let in.
-    pub queued: Duration,
-    /// Half of the runs, and 99 of 100, took no longer.
-    pub median: Duration,
-    /// See `median`.
-    pub p99: Duration,
-    /// How many run now.
-    pub running: u64,
-    /// How many wait now.
-    pub waiting: u64,
-}
-
 /// µs on the monotonic clock.
 pub(super) fn now() -> u64 {
     micros(monotonic())
@@ -141,23 +100,6 @@ pub(super) fn now() -> u64 {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// What the next run is expected to need after one that needed `peak`: as much if that is more, otherwise a little less than
-/// before.
-fn expect(before: u64, peak: u64) -> u64 {
-    if peak >= before { peak } else { before - (before - peak) / 8 }
-}
-
-/// The step that a duration belongs to.
-fn step(took: Duration) -> usize {
-    let times = micros(took).max(1) as f64 / FIRST_STEP as f64;
-    ((times.log2() * 2.0).ceil().max(0.0) as usize).min(STEPS - 1)
-}
-
-/// The longest duration of a step.
-fn duration_of(step: usize) -> Duration {
-    Duration::from_micros((FIRST_STEP as f64 * (step as f64 / 2.0).exp2()) as u64)
 }
 
 impl Table {
@@ -187,6 +129,18 @@ impl Table {
         self.set(entry, Field::Process, u64::from(pid.number().unsigned_abs()));
     }
 
+    /// The memory as it was last read, at most so long ago: what is available, and all. Without the lock.
+    pub(super) fn memory(&self, age: Duration) -> Option<(u64, u64)> {
+        let load = |field| self.header(field).load(Relaxed);
+        let fresh = now().saturating_sub(load(Header::Read)) <= micros(age);
+        (fresh && load(Header::Total) > 0).then(|| (load(Header::Available), load(Header::Total)))
+    }
+
+    pub(super) fn set_memory(&self, available: u64, total: u64) {
+        let values = [(Header::Available, available), (Header::Total, total), (Header::Read, now())];
+        values.into_iter().for_each(|(field, value)| self.header(field).store(value, Relaxed));
+    }
+
     /// How much scripts may have. Without the lock: the parent, which says so, must not wait for a child that it has to reap.
     pub(super) fn set_allowance(&self, allowance: Allowance) {
         let (kind, value) = match allowance {
@@ -198,14 +152,29 @@ impl Table {
         self.header(Header::Allowance).store(value << 2 | kind, Relaxed);
     }
 
-    /// Takes the lock.
-    pub(super) fn lock(&self) -> Locked<'_> {
+    /// How many wait, without the lock.
+    pub(super) fn waiting(&self) -> usize {
+        self.header(Header::Waiting).load(Relaxed) as usize
+    }
+
+    /// Whether an entry had to give way. Without the lock.
+    pub(super) fn is_turned_away(&self, entry: usize) -> bool {
+        self.entries[entry][Field::State as usize].load(Acquire) == State::Turned as u64
+    }
+
+    /// Gives an entry back without the lock, because nobody lets go of that.
+    pub(super) fn abandon(&self, entry: usize) {
+        self.entries[entry][Field::State as usize].store(State::Free as u64, Release);
+    }
+
+    /// Takes the lock. `None`: whoever has it does not let go of it.
+    pub(super) fn lock(&self) -> Option<Locked<'_>> {
         let lock = self.header(Header::Lock);
         let own = u64::from(Pid::own().number().unsigned_abs());
-        loop {
+        for pause in 0..PAUSES {
             for attempt in 0..TRIES {
                 if lock.compare_exchange_weak(0, own, Acquire, Relaxed).is_ok() {
-                    return Locked(self);
+                    return Some(Locked(self));
                 }
                 if attempt < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
             }
@@ -214,10 +183,36 @@ impl Table {
             if holder != 0 && !is_alive(holder) && lock.compare_exchange(holder, own, AcqRel, Relaxed).is_ok() {
                 let locked = Locked(self);
                 locked.count_waiting();
-                return locked;
+                return Some(locked);
+            }
+            if pause + 1 < PAUSES {
+                std::thread::sleep(PAUSE);
             }
         }
+        None
     }
+}
+
+/// When a process was started that a number from the table stands for; `None`: it has ended. Where the system does not tell
+/// when, those that there are have all been started at 0.
+fn started(number: u64) -> Option<u64> {
+    let pid = i32::try_from(number).ok().and_then(Pid::new).filter(|pid| pid.exists())?;
+    match sys::process::started(pid) {
+        Ok(started) => started,
+        Err(_) => pid.exists().then_some(0),
+    }
+}
+
+/// When this process was started.
+fn born() -> u64 {
+    static BORN: Mutex<(u32, u64)> = Mutex::new((0, 0));
+    let own = Pid::own().number().unsigned_abs();
+    let mut known = BORN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A child is not who it was forked from.
+    if known.0 != own {
+        *known = (own, started(own.into()).unwrap_or(0));
+    }
+    known.1
 }
 
 /// Whether there is a process with a number from the table.
@@ -249,9 +244,16 @@ impl Locked<'_> {
         self.0.header(Header::Waiting).load(Relaxed) as usize
     }
 
+    /// Whether too many wait.
+    pub(super) fn is_full(&self, rules: &Rules) -> bool {
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == State::Running).count();
+        self.waiting() > rules.queue.max(1) || self.waiting() + running > rules.places.max(1)
+    }
+
     fn state(&self, entry: usize) -> State {
         let state = self.0.get(entry, Field::State);
-        [State::Waiting, State::Running].into_iter().find(|known| *known as u64 == state).unwrap_or(State::Free)
+        let known = [State::Waiting, State::Running, State::Turned, State::Ended];
+        known.into_iter().find(|known| *known as u64 == state).unwrap_or(State::Free)
     }
 
     fn set_state(&self, entry: usize, state: State) {
@@ -262,35 +264,6 @@ impl Locked<'_> {
             waiting.fetch_sub(1, Relaxed);
         }
         self.0.entries[entry][Field::State as usize].store(state as u64, Release);
-    }
-
-    /// The row of a script, by its file. Where there is no room for it, the last row is that of all others.
-    pub(super) fn script(&self, name: &str) -> usize {
-        let key = hash(name);
-        let start = (key % SCRIPTS as u64) as usize;
-        for slot in (start..SCRIPTS - 1).chain(0..start.min(SCRIPTS - 1)) {
-            let row = &self.0.scripts[slot];
-            match row[Known::Key as usize].load(Relaxed) {
-                0 => {
-                    let bytes = &name.as_bytes()[name.len().saturating_sub(NAME * 8)..];
-                    for (index, word) in bytes.chunks(8).enumerate() {
-                        let mut whole = [0; 8];
-                        whole[..word.len()].copy_from_slice(word);
-                        row[10 + index].store(u64::from_ne_bytes(whole), Relaxed);
-                    }
-                    row[Known::Key as usize].store(key, Release);
-                    return slot;
-                }
-                other if other == key => return slot,
-                _ => {}
-            }
-        }
-        SCRIPTS - 1
-    }
-
-    /// What the next run of a script is expected to need; `None`: no run has ended.
-    fn expected(&self, script: usize) -> Option<u64> {
-        Some(self.0.scripts[script][Known::Expected as usize].load(Relaxed)).filter(|bytes| *bytes > 0)
     }
 
     /// Takes an entry for somebody who waits from now on. `None`: there are too many already.
@@ -307,12 +280,18 @@ impl Locked<'_> {
             (Field::Peak, 0),
             (Field::Most, most),
             (Field::Process, 0),
+            (Field::Born, born()),
         ];
         for (field, value) in values {
             self.0.set(entry, field, value);
         }
         self.set_state(entry, State::Waiting);
         Some(entry)
+    }
+
+    /// Lets somebody know that others are to be let in.
+    pub(super) fn turn_away(&self, entry: usize) {
+        self.set_state(entry, State::Turned);
     }
 
     /// Lets somebody in.
@@ -332,28 +311,22 @@ impl Locked<'_> {
         entries.map(|entry| (entry, self.guest(entry))).unzip()
     }
 
+    fn script_of(&self, entry: usize) -> usize {
+        (self.0.get(entry, Field::Script) as usize).min(SCRIPTS - 1)
+    }
+
     fn guest(&self, entry: usize) -> Guest {
         let get = |field| self.0.get(entry, field);
-        let script = (get(Field::Script) as usize).min(SCRIPTS - 1);
+        let script = self.script_of(entry);
         let expected = self.expected(script);
         Guest {
             script,
             host: get(Field::Host),
             since: get(Field::Since),
-            needs: expected.unwrap_or_else(|| self.pool() / UNKNOWN),
+            needs: expected.unwrap_or(0),
             has: get(Field::Has),
             known: expected.is_some(),
             most: get(Field::Most),
-        }
-    }
-
-    /// How much all scripts together could ever have.
-    fn pool(&self) -> u64 {
-        let total = self.0.header(Header::Total).load(Relaxed);
-        match self.allowance() {
-            Allowance::Auto | Allowance::Unlimited => total,
-            Allowance::Bytes(bytes) => bytes,
-            Allowance::Percent(percent) => total / 100 * u64::from(percent),
         }
     }
 
@@ -364,52 +337,31 @@ impl Locked<'_> {
         running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
     }
 
-    /// Notes what a running entry has. One that has more than it was expected to need is expected to keep it.
+    /// Notes what a running entry has; nothing is what a process has that has ended.
     pub(super) fn weigh(&self, entry: usize, pid: Pid, has: u64) {
         let is_the_same = self.0.get(entry, Field::Process) == u64::from(pid.number().unsigned_abs());
-        if self.state(entry) == State::Running && is_the_same {
-            self.0.set(entry, Field::Has, has);
-            self.0.set(entry, Field::Peak, self.0.get(entry, Field::Peak).max(has));
+        if self.state(entry) != State::Running || !is_the_same {
+            return;
+        }
+        self.0.set(entry, Field::Has, has);
+        self.0.set(entry, Field::Peak, self.0.get(entry, Field::Peak).max(has));
+        if has == 0 {
+            self.set_state(entry, State::Ended);
         }
     }
 
     /// Forgets those whose process of the server is gone: who waited at once, who runs when its script is gone too.
     pub(super) fn sweep(&self) {
-        for entry in 0..self.used() {
-            let state = self.state(entry);
-            if state == State::Free || is_alive(self.0.get(entry, Field::Owner)) {
-                continue;
-            }
-            if state == State::Waiting || !is_alive(self.0.get(entry, Field::Process)) {
+        let mut owners = HashMap::new();
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) != State::Free) {
+            let owner = (self.0.get(entry, Field::Owner), self.0.get(entry, Field::Born));
+            let lives = *owners.entry(owner).or_insert_with(|| started(owner.0) == Some(owner.1));
+            let waits = matches!(self.state(entry), State::Waiting | State::Turned);
+            if !lives && (waits || started(self.0.get(entry, Field::Process)).is_none()) {
                 self.leave(entry);
             }
         }
-    }
-
-    /// Learns from a run that has ended.
-    pub(super) fn learn(&self, entry: usize, run: Run) {
-        let script = &self.0.scripts[self.guest(entry).script];
-        let add = |field: Known, value: u64| script[field as usize].fetch_add(value, Relaxed);
-        let peak = run.peak.max(self.0.get(entry, Field::Peak)).max(1);
-        let expected = expect(script[Known::Expected as usize].load(Relaxed), peak);
-        script[Known::Expected as usize].store(expected, Relaxed);
-        script[Known::Peak as usize].fetch_max(peak, Relaxed);
-        add(Known::Runs, 1);
-        add(Known::Failures, u64::from(run.failed));
-        add(Known::Cpu, micros(run.cpu));
-        add(Known::Queued, micros(run.queued));
-        script[10 + NAME + step(run.took)].fetch_add(1, Relaxed);
-    }
-
-    /// A run that has lasted long tells by what it has, before its end, what others may need.
-    pub(super) fn presume(&self, script: usize, has: u64) {
-        let expected = &self.0.scripts[script][Known::Expected as usize];
-        expected.fetch_max(has.max(1), Relaxed);
-    }
-
-    /// Counts a request that was refused a run.
-    pub(super) fn refuse(&self, script: usize) {
-        self.0.scripts[script][Known::Refused as usize].fetch_add(1, Relaxed);
+        self.count_waiting();
     }
 
     /// Whether something is due that everybody who waits would do, so that one of them does it: `Header::Weighed`.
@@ -422,18 +374,6 @@ impl Locked<'_> {
         due
     }
 
-    /// The memory as it was last read, at most so long ago: what is available, and all.
-    pub(super) fn memory(&self, age: Duration) -> Option<(u64, u64)> {
-        let load = |field| self.0.header(field).load(Relaxed);
-        let fresh = now().saturating_sub(load(Header::Read)) <= micros(age);
-        (fresh && load(Header::Total) > 0).then(|| (load(Header::Available), load(Header::Total)))
-    }
-
-    pub(super) fn set_memory(&self, available: u64, total: u64) {
-        let values = [(Header::Available, available), (Header::Total, total), (Header::Read, now())];
-        values.into_iter().for_each(|(field, value)| self.0.header(field).store(value, Relaxed));
-    }
-
     pub(super) fn allowance(&self) -> Allowance {
         let word = self.0.header(Header::Allowance).load(Relaxed);
         match word & 3 {
@@ -441,50 +381,6 @@ impl Locked<'_> {
             2 => Allowance::Percent(u8::try_from(word >> 2).unwrap_or(100)),
             3 => Allowance::Unlimited,
             _ => Allowance::Auto,
-        }
-    }
-
-    /// What is known of all scripts.
-    pub(super) fn scripts(&self) -> Vec<Script> {
-        let (_, running) = self.guests(State::Running);
-        let (_, waiting) = self.guests(State::Waiting);
-        let all = (0..SCRIPTS).filter_map(|index| {
-            let count = |guests: &[Guest]| guests.iter().filter(|guest| guest.script == index).count() as u64;
-            let script = self.described(index, count(&running), count(&waiting));
-            (self.0.scripts[index][Known::Key as usize].load(Relaxed) != 0 || script.runs > 0).then_some(script)
-        });
-        all.collect()
-    }
-
-    /// What is known of one.
-    pub(super) fn described(&self, index: usize, running: u64, waiting: u64) -> Script {
-        let row = &self.0.scripts[index];
-        let get = |field: Known| row[field as usize].load(Relaxed);
-        let bytes: Vec<u8> = row[10..10 + NAME].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let steps: Vec<u64> = row[10 + NAME..].iter().map(|count| count.load(Relaxed)).collect();
-        let quantile = |share: f64| {
-            let all: u64 = steps.iter().sum();
-            let mut left = (all as f64 * share).ceil() as u64;
-            let reached = steps.iter().position(|count| {
-                left = left.saturating_sub(*count);
-                left == 0
-            });
-            reached.filter(|_| all > 0).map_or(Duration::ZERO, duration_of)
-        };
-        Script {
-            name: if end == 0 { "(others)".into() } else { String::from_utf8_lossy(&bytes[..end]).into_owned() },
-            runs: get(Known::Runs),
-            failures: get(Known::Failures),
-            refused: get(Known::Refused),
-            expected: get(Known::Expected),
-            peak: get(Known::Peak),
-            cpu: Duration::from_micros(get(Known::Cpu)),
-            queued: Duration::from_micros(get(Known::Queued)),
-            median: quantile(0.5),
-            p99: quantile(0.99),
-            running,
-            waiting,
         }
     }
 }

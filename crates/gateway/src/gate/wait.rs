@@ -35,8 +35,8 @@ impl Bell {
     pub(super) async fn rings(&mut self) {
         let Some(socket) = &self.0 else { return pending().await };
         if let Ok(mut ready) = socket.readable().await {
-            // One datagram is as good as many.
-            ready.clear_ready();
+            // One datagram is as good as many; what is left would ring again.
+            while ready.try_io(|fd| sys::socket::receive(fd, &mut [0])).is_some_and(|received| received.is_ok()) {}
         }
     }
 

@@ -24,7 +24,7 @@ pub static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("AdmissionMemory", Allowed::GLOBAL, Take1(set_memory), "auto", "How much memory all scripts together may have: auto, a size, a percentage, or unlimited"),
     row("AdmissionLimit", Allowed::CONF, Take1(set_limit), "auto", "How many runs of one script there may be at once: auto (as many as there is memory for) or a number"),
-    row("AdmissionQueue", Allowed::GLOBAL, Take1(set_queue), "auto", "How many requests may wait for scripts: auto (three of four workers) or a number"),
+    row("AdmissionQueue", Allowed::GLOBAL, Take1(set_queue), "auto", "How many requests may wait for scripts: auto (as many as leave one of four workers to plain files) or a number"),
     row("AdmissionTimeout", Allowed::SERVER, Take1(set_patience), "60", "How long a request may wait for a script, in seconds or with a unit"),
 ];
 
@@ -90,21 +90,19 @@ fn open_gate(server: &Server) -> Result<(), String> {
     gate::open(allowance).map_err(|error| format!("{}: no memory for the gate of scripts", sys::describe(&error)))
 }
 
-/// How many may wait, where nobody says so: three of four workers, so that those who ask for files find one; where nobody
-/// who waits holds a worker, very many.
-fn queue_max() -> usize {
-    const MANY: usize = 4000;
-    scoreboard::get().and_then(Board::held).map_or(MANY, |workers| workers * 3 / 4)
-}
-
-/// What the configuration of a request says of the gate.
+/// What the configuration of a request says of the gate. Where those who wait hold workers, three of four workers at most
+/// are for scripts as soon as somebody has to wait, so that those who ask for files find one; elsewhere very many may wait.
 pub(super) fn rules(request: &Request) -> Rules {
+    const MANY: usize = 4000;
     // Those of the whole server stand in the main one.
     let main = request.server.main().settings.get::<AdmissionServer>();
     let own = request.host::<AdmissionServer>();
+    let queue = main.queue.or(None);
+    let held = scoreboard::get().and_then(Board::held).filter(|_| queue.is_none());
     Rules {
         most: request.dir::<AdmissionDir>().limit.or(None),
-        queue: main.queue.or(None).unwrap_or_else(queue_max),
+        queue: queue.unwrap_or(MANY),
+        places: held.map_or(usize::MAX, |workers| workers * 3 / 4),
         timeout: own.patience.or(Duration::from_secs(60)),
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn entries_come_and_go() {
     let table = Table::new().expect("memory");
-    let locked = table.lock();
+    let locked = table.lock().expect("lock");
     let script = locked.script("/srv/a.cgi");
     assert_eq!((locked.script("/srv/a.cgi"), locked.expected(script)), (script, None));
     assert_ne!(locked.script("/srv/b.cgi"), script);
@@ -19,8 +19,10 @@ fn entries_come_and_go() {
     assert_eq!(locked.processes(), [(first, Pid::own())]);
     locked.weigh(first, Pid::own(), 70);
     assert_eq!(locked.guests(State::Running).1[0].has, 70);
-    locked.learn(first, Run { peak: 50, took: Duration::from_millis(3), ..Run::default() });
+    locked.learn(first, Run { took: Duration::from_millis(3), ..run(Some(50)) });
     assert_eq!(locked.expected(script), Some(70), "what was weighed counts too");
+    locked.weigh(first, Pid::own(), 0);
+    assert!(locked.guests(State::Running).0.is_empty(), "it has ended");
     locked.leave(first);
     locked.sweep();
     assert_eq!(locked.guests(State::Waiting).0, [second], "its owner lives");
@@ -32,40 +34,78 @@ fn entries_come_and_go() {
     assert!(known.median >= Duration::from_millis(3) && known.median < Duration::from_millis(5), "{known:?}");
 }
 
+/// A run that ended well.
+fn run(peak: Option<u64>) -> Run {
+    let none = Duration::ZERO;
+    Run { status: sys::process::Status::Exited(0), peak, floor: 40, cpu: none, took: none, queued: none }
+}
+
+#[test]
+fn runs_teach() {
+    use sys::process::Status;
+    use sys::signal::Signal;
+    let killed = |peak| Run { status: Status::Signaled { signal: Signal::KILL, core: false }, ..run(peak) };
+    let cases: &[(&str, &[Run], Option<u64>)] = &[
+        ("it rises at once", &[run(Some(100)), run(Some(300))], Some(300)),
+        ("it falls slowly", &[run(Some(300)), run(Some(100))], Some(275)),
+        ("one that was ended says nothing at first", &[killed(Some(100))], None),
+        ("and later only that it may be more", &[run(Some(100)), killed(Some(50))], Some(100)),
+        ("", &[run(Some(100)), killed(Some(200))], Some(200)),
+        ("what its parent had is the most that it had", &[run(None)], Some(40)),
+        ("a parent that grows says nothing", &[run(Some(30)), Run { floor: 90, ..run(None) }], Some(30)),
+        ("but one that had less does", &[run(Some(120)), run(None)], Some(110)),
+    ];
+    for (what, runs, want) in cases {
+        let table = Table::new().expect("memory");
+        let locked = table.lock().expect("lock");
+        let script = locked.script("a");
+        let entry = locked.enter(script, "a", 9).expect("room");
+        runs.iter().for_each(|run| locked.learn(entry, *run));
+        assert_eq!(locked.expected(script), *want, "{what}");
+    }
+}
+
+#[test]
+fn a_script_of_long_ago_makes_room() {
+    let table = Table::new().expect("memory");
+    let locked = table.lock().expect("lock");
+    let busy = locked.script("busy");
+    let entry = locked.enter(busy, "a", 9).expect("room");
+    for index in 0..SCRIPTS {
+        locked.script(&format!("/srv/{index}"));
+    }
+    assert_eq!(locked.script("busy"), busy);
+    let row = locked.script(&format!("/srv/{}", SCRIPTS - 1));
+    assert_eq!(locked.described(row, 0, 0).name, format!("/srv/{}", SCRIPTS - 1));
+    locked.leave(entry);
+}
+
+#[test]
+fn a_lock_that_nobody_lets_go_of_is_not_waited_for() {
+    let table = Table::new().expect("memory");
+    let held = table.lock().expect("lock");
+    assert!(table.lock().is_none());
+    drop(held);
+    assert!(table.lock().is_some());
+}
+
 #[test]
 fn there_is_an_end_to_it() {
     let table = Table::new().expect("memory");
-    let locked = table.lock();
+    let locked = table.lock().expect("lock");
     assert!((0..ENTRIES).all(|_| locked.enter(0, "a", 9).is_some()));
     assert_eq!(locked.enter(0, "a", 9), None);
-    let rows: std::collections::BTreeSet<usize> =
-        (0..2 * SCRIPTS).map(|index| locked.script(&format!("/srv/{index}"))).collect();
-    assert_eq!(rows.len(), SCRIPTS);
-    assert_eq!(locked.scripts().len(), SCRIPTS - 1, "nobody has run in the last one");
+    assert_eq!(locked.script("/srv/last of all"), locked.script("/srv/last of all"));
 }
 
 #[test]
 fn allowances_are_kept() {
     let table = Table::new().expect("memory");
-    assert_eq!(table.lock().allowance(), Allowance::Auto);
+    assert_eq!(table.lock().expect("lock").allowance(), Allowance::Auto);
     for allowance in [Allowance::Bytes(u64::MAX >> 2), Allowance::Percent(75), Allowance::Unlimited, Allowance::Auto] {
         table.set_allowance(allowance);
-        assert_eq!(table.lock().allowance(), allowance);
+        assert_eq!(table.lock().expect("lock").allowance(), allowance);
     }
-}
-
-#[test]
-fn expectations_rise_at_once_and_fall_slowly() {
-    assert_eq!((expect(0, 100), expect(100, 300), expect(300, 100), expect(300, 300)), (100, 300, 275, 300));
-}
-
-#[test]
-fn steps_of_durations() {
-    let cases = [(0, 0), (100, 0), (101, 1), (141, 1), (142, 2), (200, 2), (3_600_000_000, STEPS - 1)];
-    for (micros, want) in cases {
-        assert_eq!(step(Duration::from_micros(micros)), want, "{micros}");
-    }
-    assert!((0..STEPS).all(|index| step(duration_of(index)) == index));
 }
 
 #[test]
@@ -73,6 +113,6 @@ fn a_lock_of_the_dead_is_taken() {
     let table = Table::new().expect("memory");
     // No process can have this number.
     table.header(Header::Lock).store(0x7fff_ffff, Relaxed);
-    drop(table.lock());
+    drop(table.lock().expect("lock"));
     assert_eq!(table.header(Header::Lock).load(Relaxed), 0);
 }

@@ -1,0 +1,272 @@
+//! What is known of each script: a row of numbers, and its name.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+use sys::process::Status;
+use sys::signal::Signal;
+
+use super::{Field, Locked, NAME, RECORD, SCRIPTS, State, hash, micros, now};
+
+/// Durations are counted in steps of √2 from this many µs on.
+const FIRST_STEP: u64 = 100;
+pub(super) const STEPS: usize = 44;
+/// How often a refusal of a script is explained at length.
+const EXPLAINED: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy)]
+enum Known {
+    Key,
+    Runs,
+    Failures,
+    Refused,
+    /// What the next run is expected to need; 0: it is not known.
+    Expected,
+    /// The most that any run needed.
+    Peak,
+    /// µs, over all runs.
+    Cpu,
+    Queued,
+    /// When a refusal was last explained, and when the script was last asked for, µs.
+    Explained,
+    Asked,
+}
+
+/// What a run needed.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gate) struct Run {
+    pub(in crate::gate) status: Status,
+    /// The most memory it had, in bytes; `None` where the system counted no more than what the server's child had that
+    /// started it: then it needed no more than that, and nobody knows how much less.
+    pub(in crate::gate) peak: Option<u64>,
+    /// What the child had.
+    pub(in crate::gate) floor: u64,
+    pub(in crate::gate) cpu: Duration,
+    pub(in crate::gate) took: Duration,
+    pub(in crate::gate) queued: Duration,
+}
+
+impl Run {
+    /// Whether somebody ended it before it had what it needed.
+    fn was_cut_short(&self) -> bool {
+        let by = [Signal::KILL, Signal::TERM, Signal::XCPU];
+        matches!(self.status, Status::Signaled { signal, .. } if by.contains(&signal))
+    }
+}
+
+/// What is known of a script, for a status page.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// Its file; the end of it where it is long.
+    pub name: String,
+    /// How many runs have ended, how many of those not well, and how many requests were refused a run.
+    pub runs: u64,
+    /// See `runs`.
+    pub failures: u64,
+    /// See `runs`.
+    pub refused: u64,
+    /// Bytes the next run is expected to need; 0 where no run has ended.
+    pub expected: u64,
+    /// The most bytes that a run has needed.
+    pub peak: u64,
+    /// CPU time of all runs.
+    pub cpu: Duration,
+    /// Time that requests have waited to be let in.
+    pub queued: Duration,
+    /// Half of the runs, and 99 of 100, took no longer.
+    pub median: Duration,
+    /// See `median`.
+    pub p99: Duration,
+    /// How many run now.
+    pub running: u64,
+    /// How many wait now.
+    pub waiting: u64,
+}
+
+/// What the next run is expected to need after one that needed `peak`: as much if that is more, otherwise a little less than
+/// before.
+fn expect(before: u64, peak: u64) -> u64 {
+    if peak >= before { peak } else { before - (before - peak) / 8 }
+}
+
+/// The step that a duration belongs to.
+fn step(took: Duration) -> usize {
+    let times = micros(took).max(1) as f64 / FIRST_STEP as f64;
+    ((times.log2() * 2.0).ceil().max(0.0) as usize).min(STEPS - 1)
+}
+
+/// The longest duration of a step.
+fn duration_of(step: usize) -> Duration {
+    Duration::from_micros((FIRST_STEP as f64 * (step as f64 / 2.0).exp2()) as u64)
+}
+
+impl Locked<'_> {
+    /// The row of a script, by its file. Where there is none left, the one that nobody has asked for the longest is taken,
+    /// and its script forgotten; the last row is that of all others, should every one be in use.
+    pub(in crate::gate) fn script(&self, name: &str) -> usize {
+        let key = hash(name);
+        let start = (key % SCRIPTS as u64) as usize;
+        let slots = || (start..SCRIPTS - 1).chain(0..start.min(SCRIPTS - 1));
+        let slot = slots().find(|slot| [0, key].contains(&self.known(*slot, Known::Key)));
+        let slot = match slot.or_else(|| self.forgettable()) {
+            Some(slot) => slot,
+            None => return SCRIPTS - 1,
+        };
+        if self.known(slot, Known::Key) != key {
+            let row = &self.0.scripts[slot];
+            row.iter().for_each(|word| word.store(0, Relaxed));
+            let bytes = &name.as_bytes()[name.len().saturating_sub(NAME * 8)..];
+            for (index, word) in bytes.chunks(8).enumerate() {
+                let mut whole = [0; 8];
+                whole[..word.len()].copy_from_slice(word);
+                row[RECORD + index].store(u64::from_ne_bytes(whole), Relaxed);
+            }
+            row[Known::Key as usize].store(key, Release);
+        }
+        self.note(slot, Known::Asked, now());
+        slot
+    }
+
+    /// The row that was not asked for the longest, of those that nobody waits for or runs.
+    fn forgettable(&self) -> Option<usize> {
+        let mut free = [true; SCRIPTS];
+        free[SCRIPTS - 1] = false;
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) != State::Free) {
+            free[self.script_of(entry)] = false;
+        }
+        (0..SCRIPTS).filter(|slot| free[*slot]).min_by_key(|slot| self.known(*slot, Known::Asked))
+    }
+
+    fn known(&self, script: usize, field: Known) -> u64 {
+        self.0.scripts[script][field as usize].load(Relaxed)
+    }
+
+    fn note(&self, script: usize, field: Known, value: u64) {
+        self.0.scripts[script][field as usize].store(value, Relaxed);
+    }
+
+    /// What the next run of a script is expected to need; `None`: no run has ended.
+    pub(in crate::gate) fn expected(&self, script: usize) -> Option<u64> {
+        Some(self.known(script, Known::Expected)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Learns from a run that has ended. One that was cut short tells no more than that others may need as much; where
+    /// nothing else is known it tells nothing.
+    pub(in crate::gate) fn learn(&self, entry: usize, run: Run) {
+        let index = self.script_of(entry);
+        let script = &self.0.scripts[index];
+        let add = |field: Known, value: u64| script[field as usize].fetch_add(value, Relaxed);
+        let (before, weighed) = (self.known(index, Known::Expected), self.0.get(entry, Field::Peak));
+        let peak = run.peak.max(Some(weighed).filter(|weighed| *weighed > 0));
+        let expected = match peak {
+            _ if run.was_cut_short() && before == 0 => 0,
+            _ if run.was_cut_short() => before.max(peak.unwrap_or(0)),
+            Some(peak) => expect(before, peak),
+            None if before == 0 => run.floor,
+            None => expect(before, before.min(run.floor)),
+        };
+        self.note(index, Known::Expected, expected);
+        script[Known::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
+        add(Known::Runs, 1);
+        add(Known::Failures, u64::from(run.status != Status::Exited(0)));
+        add(Known::Cpu, micros(run.cpu));
+        add(Known::Queued, micros(run.queued));
+        script[RECORD + NAME + step(run.took)].fetch_add(1, Relaxed);
+    }
+
+    /// A run that has lasted long tells by what it has, before its end, what others may need.
+    pub(in crate::gate) fn presume(&self, script: usize, has: u64) {
+        self.0.scripts[script][Known::Expected as usize].fetch_max(has, Relaxed);
+    }
+
+    /// Counts a request that was refused a run. Returns whether it is to be explained at length: that is dear, and those who
+    /// are refused may be many.
+    pub(in crate::gate) fn refuse(&self, script: usize) -> bool {
+        self.0.scripts[script][Known::Refused as usize].fetch_add(1, Relaxed);
+        let explain = now().saturating_sub(self.known(script, Known::Explained)) >= micros(EXPLAINED);
+        if explain {
+            self.note(script, Known::Explained, now());
+        }
+        explain
+    }
+
+    /// What is known of all scripts.
+    pub(in crate::gate) fn scripts(&self) -> Vec<Script> {
+        let (mut running, mut waiting) = ([0; SCRIPTS], [0; SCRIPTS]);
+        for entry in 0..self.used() {
+            match self.state(entry) {
+                State::Running => running[self.script_of(entry)] += 1,
+                State::Waiting => waiting[self.script_of(entry)] += 1,
+                _ => {}
+            }
+        }
+        let is_known = |index: &usize| self.known(*index, Known::Key) != 0 || self.known(*index, Known::Runs) > 0;
+        (0..SCRIPTS).filter(is_known).map(|index| self.described(index, running[index], waiting[index])).collect()
+    }
+
+    /// What is known of those that run.
+    pub(in crate::gate) fn running_scripts(&self) -> Vec<Script> {
+        let mut running = std::collections::BTreeMap::new();
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) == State::Running) {
+            *running.entry(self.script_of(entry)).or_insert(0) += 1;
+        }
+        running.into_iter().map(|(index, count)| self.described(index, count, 0)).collect()
+    }
+
+    /// What is known of one.
+    pub(in crate::gate) fn described(&self, index: usize, running: u64, waiting: u64) -> Script {
+        let row = &self.0.scripts[index];
+        let get = |field: Known| self.known(index, field);
+        let bytes: Vec<u8> =
+            row[RECORD..RECORD + NAME].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let steps: Vec<u64> = row[RECORD + NAME..].iter().map(|count| count.load(Relaxed)).collect();
+        let quantile = |share: f64| {
+            let all: u64 = steps.iter().sum();
+            let mut left = (all as f64 * share).ceil() as u64;
+            let reached = steps.iter().position(|count| {
+                left = left.saturating_sub(*count);
+                left == 0
+            });
+            reached.filter(|_| all > 0).map_or(Duration::ZERO, duration_of)
+        };
+        Script {
+            name: if end == 0 { "(others)".into() } else { shown(&bytes[..end]) },
+            runs: get(Known::Runs),
+            failures: get(Known::Failures),
+            refused: get(Known::Refused),
+            expected: get(Known::Expected),
+            peak: get(Known::Peak),
+            cpu: Duration::from_micros(get(Known::Cpu)),
+            queued: Duration::from_micros(get(Known::Queued)),
+            median: quantile(0.5),
+            p99: quantile(0.99),
+            running,
+            waiting,
+        }
+    }
+}
+
+/// A name for pages and log lines.
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expectations_rise_at_once_and_fall_slowly() {
+        assert_eq!((expect(0, 100), expect(100, 300), expect(300, 100), expect(300, 300)), (100, 300, 275, 300));
+    }
+
+    #[test]
+    fn steps_of_durations() {
+        let cases = [(0, 0), (100, 0), (101, 1), (141, 1), (142, 2), (200, 2), (3_600_000_000, STEPS - 1)];
+        for (micros, want) in cases {
+            assert_eq!(step(Duration::from_micros(micros)), want, "{micros}");
+        }
+        assert!((0..STEPS).all(|index| step(duration_of(index)) == index));
+    }
+}
