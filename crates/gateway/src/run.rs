@@ -151,8 +151,10 @@ fn not_started(request: &Request, caller: &Caller, failure: spawn::Failure) -> u
             return 503;
         }
         spawn::Failure::Refused(why) => {
-            let text = format!("suexec policy violation: {why}: {path}");
-            request.log(caller.module, Level::Error, text);
+            let text = format!("suexec policy violation: {why}: ({path})");
+            complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
+            let name = base_name(path);
+            request.log(caller.module, Level::Error, format!("End of script output before headers: {name}"));
         }
     }
     500

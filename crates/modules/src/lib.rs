@@ -43,6 +43,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_reqtimeout::MODULE,
     &generators::mod_autoindex::MODULE,
     &generators::mod_status::MODULE,
+    &generators::mod_suexec::MODULE,
     &mappers::mod_alias::MODULE,
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,

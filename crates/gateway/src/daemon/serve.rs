@@ -18,8 +18,9 @@ use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
+use super::owner::{Owners, Refused, clean};
 use super::socket::Socket;
-use super::wire::{self, COMMAND_MAX, Refused, Report};
+use super::wire::{self, COMMAND_MAX, Report};
 use crate::command::Command;
 use crate::ending::{Leader, Process, Run};
 use crate::gate::Permit;
@@ -36,6 +37,8 @@ const PIECE: usize = 16 * 1024;
 pub struct Users {
     /// The user of the children, where the daemon is root and they are not: scripts run as this one too.
     pub server: Option<Identity>,
+    /// Who may own scripts, and runs them then.
+    pub owners: Owners,
 }
 
 impl Users {
@@ -44,12 +47,13 @@ impl Users {
         user == self.server.as_ref().map_or_else(sys::cred::uid, |server| server.uid)
     }
 
-    /// Who is to run this command.
-    fn identity(&self, command: &Command) -> Result<Option<&Identity>, Refused> {
-        match command.owner {
-            None => Ok(self.server.as_ref().filter(|_| sys::cred::is_root())),
-            Some(_) => Err(Refused::default()),
-        }
+    /// Who is to run this command; `None`: who we are. What runs as its owner gets an environment for that.
+    fn identity(&self, command: &mut Command) -> Result<Option<&Identity>, Refused> {
+        // A daemon that is not root runs all as who it is, but never what is somebody's.
+        let Some(owner) = command.owner else { return Ok(self.server.as_ref().filter(|_| sys::cred::is_root())) };
+        let identity = self.owners.identity(command, owner)?;
+        command.environment = clean(&command.environment);
+        Ok(Some(identity))
     }
 }
 
@@ -106,8 +110,8 @@ async fn attend(connection: OwnedFd, users: Rc<Users>) {
         return;
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
-    let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
-    let started = match users.identity(&command) {
+    let Ok(Ok((mut command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
+    let started = match users.identity(&mut command) {
         Ok(identity) => command
             .start(stdio.each_ref().map(AsFd::as_fd), identity)
             .map_err(|error| Report::Failed(error.raw_os_error().unwrap_or_default())),

@@ -52,8 +52,8 @@ pub fn address() -> Option<Arc<Path>> {
 }
 
 /// Says where. For the parent, before it forks the children that are to know.
-pub fn set_address(path: Option<Arc<Path>>) {
-    *ADDRESS.lock().unwrap_or_else(PoisonError::into_inner) = path;
+pub fn set_address(path: Arc<Path>) {
+    *ADDRESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
 }
 
 impl Drop for Socket {

@@ -11,6 +11,7 @@ use sys::process::{Pid, Reaped, Status};
 use sys::rlimit::{Bounds, Limit};
 use sys::signal::Signal;
 
+use super::owner::Refused;
 use crate::command::Command;
 
 /// The longest command, in bytes: more than a request can make.
@@ -24,16 +25,6 @@ const REPORT_NUMBERS: usize = 6;
 pub(super) const REPORT: usize = REPORT_NUMBERS * NUMBER;
 
 const LIMITS: [Limit; 3] = [Limit::Cpu, Limit::Memory, Limit::Processes];
-
-/// Why a script may not run as its owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused(u64);
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "error {}", self.0)
-    }
-}
 
 /// What a daemon says of a script.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +114,7 @@ impl Report {
         let numbers = match *self {
             Report::Started(pid) => [0, signed(pid.number()), 0, 0, 0, 0],
             Report::Failed(error) => [1, signed(error), 0, 0, 0, 0],
-            Report::Refused(Refused(code)) => [2, code, 0, 0, 0, 0],
+            Report::Refused(why) => [2, why.code(), 0, 0, 0, 0],
             Report::Ended(Reaped { pid, status, user, system, max_rss }) => {
                 let status = match status {
                     Status::Exited(status) => signed(status),
@@ -147,7 +138,7 @@ impl Report {
         Ok(match number(0) {
             0 => Report::Started(pid()?),
             1 => Report::Failed(small(number(1))?),
-            2 => Report::Refused(Refused(number(1))),
+            2 => Report::Refused(Refused::of_code(number(1))),
             3 => {
                 let status = match number(2) {
                     exited if exited >> 16 == 0 => Status::Exited(small(exited)?),
@@ -213,7 +204,7 @@ mod tests {
         let statuses = [Status::Exited(0), Status::Exited(255), Status::Signaled { signal: Signal::KILL, core: true }];
         let time = Duration::from_micros(1_234_567);
         let ended = statuses.map(|status| Report::Ended(Reaped { pid, status, user: time, system: time, max_rss: 99 }));
-        let others = [Report::Started(pid), Report::Failed(13), Report::Refused(Refused(7))];
+        let others = [Report::Started(pid), Report::Failed(13), Report::Refused(Refused::SetsIds)];
         for report in others.into_iter().chain(ended) {
             let again = Report::decode(&report.encode()).expect("a report");
             assert_eq!(format!("{again:?}"), format!("{report:?}"));

@@ -1,8 +1,10 @@
 //! What makes content itself.
 
+mod daemons;
 pub mod mod_admission;
 pub mod mod_autoindex;
 pub mod mod_cgi;
 pub mod mod_cgid;
 pub mod mod_status;
+pub mod mod_suexec;
 mod script;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use conf::directive::Args::Take1;
 use conf::values::duration;
 use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
-use gateway::Starter;
 use server::{Handler, Hook, Module, Order};
 
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer};
@@ -23,7 +22,7 @@ static WAY: Way = Way {
     module: "cgi",
     refusals: ["AH02809", "AH02811", "AH02812", "AH02813"],
     timeout: |request| request.dir::<CgiDir>().timeout.get().copied(),
-    starter: |_| Starter::Own,
+    daemons: false,
 };
 
 #[rustfmt::skip]

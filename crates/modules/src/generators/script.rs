@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings};
-use gateway::{Caller, ScriptLog, Starter};
+use conf::{Allowed, Cmd, Directive, Level, Outcome, Setting, settings};
+use gateway::{Caller, ScriptLog, Starter, daemon};
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
 use server::module::Answering;
@@ -13,6 +13,7 @@ use server::paths::base_name;
 use server::{Answer, Request};
 
 use super::mod_admission::rules;
+use super::mod_suexec::owner;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::FORCED_TYPE;
 use crate::row;
@@ -64,8 +65,8 @@ pub(super) struct Way {
     pub(super) refusals: [&'static str; 4],
     /// The time limit of its own, if one is set.
     pub(super) timeout: fn(&Request) -> Option<Duration>,
-    /// Who starts the script.
-    pub(super) starter: fn(&Request) -> Starter,
+    /// Whether daemons start scripts.
+    pub(super) daemons: bool,
 }
 
 /// Answers requests for scripts, and declines all others.
@@ -75,7 +76,12 @@ pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Answeri
         return Box::pin(std::future::ready(Answer::Declined));
     }
     Box::pin(async move {
-        let caller = caller(request, way);
+        let Some(starter) = starter(request, way) else {
+            let text = "a script that runs as its owner needs a daemon, and there is none with -X";
+            request.log(way.module, Level::Error, format!("{text}: {}", request.filename));
+            return Answer::Status(500);
+        };
+        let caller = caller(request, way, starter);
         match refusal(request, &caller, way) {
             Some(answer) => answer,
             None => gateway::run(request, caller).await,
@@ -83,7 +89,18 @@ pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Answeri
     })
 }
 
-fn caller(request: &Request, way: &Way) -> Caller {
+/// Who starts the script. `None`: it has an owner, and nobody can become that.
+fn starter(request: &Request, way: &Way) -> Option<Starter> {
+    match (owner(request), daemon::address()) {
+        (Some(_), None) => None,
+        (None, _) if !way.daemons => Some(Starter::Own),
+        (owner, Some(address)) => Some(Starter::Daemon { address, owner }),
+        // Where one process is all there is (`-X`), it does it.
+        (None, None) => Some(Starter::Own),
+    }
+}
+
+fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
     let conf = request.host::<ScriptServer>();
     let log = conf.log.get().map(|path| ScriptLog {
         path: path.clone(),
@@ -99,7 +116,7 @@ fn caller(request: &Request, way: &Way) -> Caller {
         nph,
         log,
         rules: rules(request),
-        starter: (way.starter)(request),
+        starter,
         accounts: accounts_for_scripts(request),
     }
 }

@@ -18,6 +18,7 @@ mod observe;
 mod oracle;
 mod server;
 mod site;
+mod suexec;
 mod tables;
 mod wait;
 mod wire;

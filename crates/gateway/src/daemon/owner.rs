@@ -1,0 +1,276 @@
+//! Scripts that run as their owner (suEXEC): what must be true of one, and what it may know.
+//!
+//! Apache manual: suexec, "suEXEC Security Model". There a program of its own with the setuid bit looks and decides; here it is
+//! a daemon that is root, and becomes the owner only on the way into the script.
+
+use std::ffi::{CString, OsStr};
+use std::fmt;
+use std::fs::{Metadata, canonicalize, metadata, symlink_metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use sys::cred::Identity;
+
+use crate::command::Command;
+
+/// The lowest numbers of users and groups that scripts may run as, as in Debian's suEXEC.
+const UID_MIN: u32 = 100;
+const GID_MIN: u32 = 100;
+/// `PATH` of such scripts.
+const PATH: &str = "PATH=/usr/local/bin:/usr/bin:/bin";
+
+/// Somebody else than the group, or the group, may write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const SETS_IDS: u32 = 0o6000;
+const EXECUTABLE: u32 = 0o111;
+
+/// Who may own scripts, and where those must lie.
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    /// All that the configuration names.
+    pub identities: Vec<Identity>,
+    /// The directory that has all such scripts below it.
+    pub root: PathBuf,
+}
+
+/// Why a script may not run as its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The configuration names no such owner.
+    Unknown,
+    /// It is a number of the system.
+    ForbiddenUser,
+    /// It is a number of the system.
+    ForbiddenGroup,
+    /// The program's path leads upwards.
+    Invalid,
+    /// There is no such directory.
+    NoDirectory,
+    /// It is elsewhere.
+    NotInRoot,
+    /// Others may put programs there.
+    DirectoryWritable,
+    /// There is no such file, or it is a link.
+    NoProgram,
+    /// Others may change it.
+    ProgramWritable,
+    /// It would run as somebody else.
+    SetsIds,
+    /// Somebody else owns it, or its directory.
+    Mismatch,
+    /// Nobody may run it.
+    NotExecutable,
+}
+
+/// In the words of Apache's suEXEC.
+const TEXTS: &[(Refused, &str)] = &[
+    (Refused::Unknown, "the configuration names no such owner"),
+    (Refused::ForbiddenUser, "cannot run as forbidden uid"),
+    (Refused::ForbiddenGroup, "cannot run as forbidden gid"),
+    (Refused::Invalid, "invalid command"),
+    (Refused::NoDirectory, "cannot stat directory"),
+    (Refused::NotInRoot, "command not in docroot"),
+    (Refused::DirectoryWritable, "directory is writable by others"),
+    (Refused::NoProgram, "cannot stat program"),
+    (Refused::ProgramWritable, "file is writable by others"),
+    (Refused::SetsIds, "file is either setuid or setgid"),
+    (Refused::Mismatch, "target uid/gid mismatch with directory or program"),
+    (Refused::NotExecutable, "file has no execute permission"),
+];
+
+impl Refused {
+    /// As a number for the way to a child, and back.
+    pub(super) fn code(self) -> u64 {
+        TEXTS.iter().position(|(known, _)| *known == self).unwrap_or(0) as u64
+    }
+
+    pub(super) fn of_code(code: u64) -> Refused {
+        let known = usize::try_from(code).ok().and_then(|index| TEXTS.get(index));
+        known.map_or(Refused::Unknown, |(refused, _)| *refused)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(TEXTS.iter().find(|(known, _)| known == self).map_or("", |(_, text)| text))
+    }
+}
+
+impl Owners {
+    /// Who is to run `command`, if that owner may.
+    pub(super) fn identity(&self, command: &Command, owner: (u32, u32)) -> Result<&Identity, Refused> {
+        let identity = self.identities.iter().find(|identity| (identity.uid, identity.gid) == owner);
+        let identity = identity.ok_or(Refused::Unknown)?;
+        if identity.uid < UID_MIN {
+            return Err(Refused::ForbiddenUser);
+        }
+        if identity.gid < GID_MIN {
+            return Err(Refused::ForbiddenGroup);
+        }
+        let program = Path::new(OsStr::from_bytes(command.program.to_bytes()));
+        if !program.is_absolute() || program.components().any(|part| part == Component::ParentDir) {
+            return Err(Refused::Invalid);
+        }
+        let directory = canonicalize(program.parent().ok_or(Refused::Invalid)?).map_err(|_| Refused::NoDirectory)?;
+        if !canonicalize(&self.root).is_ok_and(|root| directory.starts_with(root)) {
+            return Err(Refused::NotInRoot);
+        }
+        let around = metadata(&directory).ok().filter(Metadata::is_dir).ok_or(Refused::NoDirectory)?;
+        let itself = symlink_metadata(program).ok().filter(|file| !file.is_symlink()).ok_or(Refused::NoProgram)?;
+        let is_owned = |file: &Metadata| (file.uid(), file.gid()) == owner;
+        let checks = [
+            (around.mode() & WRITABLE_BY_OTHERS == 0, Refused::DirectoryWritable),
+            (itself.mode() & WRITABLE_BY_OTHERS == 0, Refused::ProgramWritable),
+            (itself.mode() & SETS_IDS == 0, Refused::SetsIds),
+            (is_owned(&around) && is_owned(&itself), Refused::Mismatch),
+            (itself.mode() & EXECUTABLE != 0, Refused::NotExecutable),
+        ];
+        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(identity), |(_, refused)| Err(refused))
+    }
+}
+
+/// The variables that a script gets that runs as its owner, besides those of the client's fields and of the connection.
+const KNOWN: &[&str] = &[
+    "AUTH_TYPE",
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "CONTEXT_DOCUMENT_ROOT",
+    "CONTEXT_PREFIX",
+    "DATE_GMT",
+    "DATE_LOCAL",
+    "DOCUMENT_NAME",
+    "DOCUMENT_PATH_INFO",
+    "DOCUMENT_ROOT",
+    "DOCUMENT_URI",
+    "GATEWAY_INTERFACE",
+    "HTTPS",
+    "LAST_MODIFIED",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "QUERY_STRING",
+    "QUERY_STRING_UNESCAPED",
+    "REDIRECT_ERROR_NOTES",
+    "REDIRECT_HANDLER",
+    "REDIRECT_QUERY_STRING",
+    "REDIRECT_REMOTE_USER",
+    "REDIRECT_SCRIPT_FILENAME",
+    "REDIRECT_STATUS",
+    "REDIRECT_URL",
+    "REMOTE_ADDR",
+    "REMOTE_HOST",
+    "REMOTE_IDENT",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "REQUEST_METHOD",
+    "REQUEST_SCHEME",
+    "REQUEST_URI",
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "SCRIPT_URI",
+    "SCRIPT_URL",
+    "SERVER_ADDR",
+    "SERVER_ADMIN",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "SERVER_SIGNATURE",
+    "SERVER_SOFTWARE",
+    "TZ",
+    "UNIQUE_ID",
+    "USER_NAME",
+];
+
+/// The environment without what could lead a program of somebody else astray.
+pub(super) fn clean(environment: &[CString]) -> Vec<CString> {
+    let is_known = |line: &&CString| {
+        let name = line.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.starts_with(b"HTTP_") || name.starts_with(b"SSL_") || KNOWN.iter().any(|known| known.as_bytes() == name)
+    };
+    let path = CString::new(PATH).ok();
+    path.into_iter().chain(environment.iter().filter(is_known).cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
+    }
+
+    /// Numbers that need not be anybody's: only root can give files away.
+    const OWNER: (u32, u32) = (54321, 54322);
+
+    #[test]
+    fn what_must_be_true() {
+        if !sys::cred::is_root() {
+            return;
+        }
+        let root = std::env::temp_dir().join(format!("tsubame-owner-{}", std::process::id()));
+        let (inside, open, outside) = (root.join("www/in"), root.join("www/open"), root.join("out"));
+        for directory in [&inside, &open, &outside] {
+            std::fs::create_dir_all(directory).expect("directory");
+            mode(directory, 0o755);
+            std::os::unix::fs::chown(directory, Some(OWNER.0), Some(OWNER.1)).expect("chown");
+        }
+        let program = |directory: &Path, name: &str, bits: u32, owner: (u32, u32)| {
+            let path = directory.join(name);
+            std::fs::write(&path, "#!/bin/sh\n").expect("write");
+            std::os::unix::fs::chown(&path, Some(owner.0), Some(owner.1)).expect("chown");
+            mode(&path, bits);
+            path
+        };
+        let good = program(&inside, "good", 0o755, OWNER);
+        symlink(&good, inside.join("link")).expect("link");
+        let programs = [
+            (good.clone(), OWNER, None),
+            (good.clone(), (OWNER.0, 1000), Some(Refused::Unknown)),
+            (good.clone(), (99, 1000), Some(Refused::ForbiddenUser)),
+            (good.clone(), (1000, 99), Some(Refused::ForbiddenGroup)),
+            (good, (1000, 1000), Some(Refused::Mismatch)),
+            (inside.join("../in/good"), OWNER, Some(Refused::Invalid)),
+            (PathBuf::from("good"), OWNER, Some(Refused::Invalid)),
+            (inside.join("none/x"), OWNER, Some(Refused::NoDirectory)),
+            (inside.join("none"), OWNER, Some(Refused::NoProgram)),
+            (inside.join("link"), OWNER, Some(Refused::NoProgram)),
+            (program(&outside, "x", 0o755, OWNER), OWNER, Some(Refused::NotInRoot)),
+            (program(&open, "x", 0o755, OWNER), OWNER, Some(Refused::DirectoryWritable)),
+            (program(&inside, "group", 0o775, OWNER), OWNER, Some(Refused::ProgramWritable)),
+            (program(&inside, "all", 0o757, OWNER), OWNER, Some(Refused::ProgramWritable)),
+            (program(&inside, "setuid", 0o4755, OWNER), OWNER, Some(Refused::SetsIds)),
+            (program(&inside, "root", 0o755, (0, 0)), OWNER, Some(Refused::Mismatch)),
+            (program(&inside, "text", 0o644, OWNER), OWNER, Some(Refused::NotExecutable)),
+        ];
+        mode(&open, 0o775);
+        let identity = |(uid, gid)| Identity { uid, gid, groups: vec![gid] };
+        let identities = [OWNER, (99, 1000), (1000, 99), (1000, 1000)].map(identity).to_vec();
+        let owners = Owners { identities, root: root.join("www") };
+        for (path, owner, want) in programs {
+            let program = CString::new(path.as_os_str().as_bytes()).expect("no zero");
+            let (directory, arguments, environment, limits) = (None, Vec::new(), Vec::new(), Vec::new());
+            let command = Command { program, directory, arguments, environment, limits, owner: Some(owner) };
+            assert_eq!(owners.identity(&command, owner).err(), want, "{}", path.display());
+        }
+        std::fs::remove_dir_all(root).expect("clean");
+    }
+
+    #[test]
+    fn codes_stand_for_reasons() {
+        assert!(
+            TEXTS.iter().all(|(refused, text)| {
+                Refused::of_code(refused.code()) == *refused && refused.to_string() == *text
+            })
+        );
+        assert_eq!(Refused::of_code(999), Refused::Unknown);
+    }
+
+    #[test]
+    fn the_environment_is_clean() {
+        let lines = ["HTTP_HOST=x", "LD_PRELOAD=y", "PATH=/evil", "QUERY_STRING=PATH=z", "QUERY_STRINGS=1", "SSL_X=1"];
+        let lines: Vec<CString> = lines.into_iter().map(|line| CString::new(line).expect("no zero")).collect();
+        let clean: Vec<String> = clean(&lines).into_iter().filter_map(|line| line.into_string().ok()).collect();
+        assert_eq!(clean, [PATH, "HTTP_HOST=x", "QUERY_STRING=PATH=z", "SSL_X=1"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! The daemons that start scripts, for the modules that need them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conf::{Error, Merge, Setting, World, settings};
+use gateway::daemon::{self, Socket, Users};
+use seam::Companion;
+use server::{Draft, Server};
+use sys::cred::Identity;
+use sys::process::Pid;
+
+use super::mod_suexec::owners;
+
+settings! {
+    /// How many there are, and where they are asked.
+    pub struct DaemonServer {
+        pub(super) socket: Setting<String>,
+        pub(super) count: Setting<Option<usize>>,
+        path: Known,
+    }
+}
+
+/// Where the socket is, once the whole configuration is known.
+#[derive(Clone, Debug, Default)]
+struct Known(String);
+
+impl Merge for Known {
+    /// It is the main server's, and known only after servers were merged.
+    fn merge(base: &Self, _: &Self) -> Self {
+        base.clone()
+    }
+}
+
+/// Finds out where the socket is, also where nobody says so.
+pub(super) fn resolve(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
+    let conf = draft.main.edit::<DaemonServer>();
+    conf.path = Known(world.runtime_relative(conf.socket.get().map_or("cgisock", String::as_str)));
+    Ok(())
+}
+
+/// Whether scripts are for daemons, and not for mod_cgi: that decides who was loaded first.
+pub(super) fn start_all_scripts(server: &Server) -> bool {
+    let faces = server.faces();
+    let place = |id: &str| faces.iter().position(|face| face.id == id);
+    match (place("cgi_module"), place("cgid_module")) {
+        (Some(cgi), Some(cgid)) => cgid < cgi,
+        (_, cgid) => cgid.is_some(),
+    }
+}
+
+/// Opens their socket, with the parent's number behind its name as in Apache, and a further one after each restart: the
+/// children of each configuration have daemons of their own. Where scripts run as their owners the daemons are root.
+pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Companion, String> {
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+    let conf = server.main().settings.get::<DaemonServer>();
+    let path = match OPENED.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("{}.{}", conf.path.0, Pid::own()),
+        restarts => format!("{}.{}.{restarts}", conf.path.0, Pid::own()),
+    };
+    let socket = Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)));
+    let socket = socket
+        .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
+    daemon::set_address(socket.path());
+    let users = Users { server: children.cloned(), owners: owners(server) };
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from).max(2);
+    Ok(Companion {
+        name: "cgid",
+        count: conf.count.or(None).unwrap_or_else(processors),
+        privileged: !users.owners.identities.is_empty(),
+        life: Box::new(move |orders| daemon::serve(&socket, users.clone(), orders)),
+    })
+}

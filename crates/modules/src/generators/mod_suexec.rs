@@ -1,0 +1,88 @@
+//! Scripts of a virtual host that run as somebody else.
+//!
+//! Apache manual: mod_suexec, suexec. No setuid program is needed: the daemons that start scripts are root where a virtual host
+//! has a `SuexecUserGroup`, look at what Apache's suEXEC looks at, and become the owner before they execute the script.
+
+use conf::directive::Args::{Take1, Take2};
+use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use gateway::daemon::Owners;
+use seam::Companion;
+use server::{Hook, Module, Request, Server};
+use sys::cred::{Identity, User, user_by_id};
+
+use super::daemons;
+use crate::arch::mod_unixd::UnixConf;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Check(daemons::resolve), Hook::Companion(companion)],
+};
+
+/// Where scripts with owners lie, as in Debian's suEXEC.
+const ROOT: &str = "/var/www";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("SuexecUserGroup", Allowed::SERVER, Take2(set_owner), "", "User and group for spawned processes"),
+    row("SuexecDocumentRoot", Allowed::GLOBAL, Take1(set_root), ROOT, "The directory below which all scripts lie that run as their owners"),
+];
+
+settings! {
+    /// The module's settings of a server.
+    pub struct SuexecServer {
+        /// Numbers of user and group.
+        owner: Setting<(u32, u32)>,
+        root: Setting<String>,
+    }
+}
+
+fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
+    if cmd.server.get::<UnixConf>().suexec.get() == Some(&false) {
+        return Err("SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off".into());
+    }
+    let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
+    let host = cmd.world.host.clone();
+    let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
+    let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}"))?;
+    let gid = number(group).or_else(|| host.group(group));
+    let gid = gid.ok_or_else(|| format!("AH00544: bad group name {group}"))?;
+    cmd.server_set(|s: &mut SuexecServer| &mut s.owner, (uid, gid))
+}
+
+fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let path = cmd.world.server_relative(value);
+    cmd.server_set(|s: &mut SuexecServer| &mut s.root, path)
+}
+
+/// Who the scripts of a request run as, where that is not the server's user.
+pub(super) fn owner(request: &Request) -> Option<(u32, u32)> {
+    request.host::<SuexecServer>().owner.get().copied()
+}
+
+/// All owners of scripts.
+pub(super) fn owners(server: &Server) -> Owners {
+    let mut identities: Vec<Identity> = Vec::new();
+    for (uid, gid) in server.hosts.iter().filter_map(|host| host.settings.get::<SuexecServer>().owner.get().copied()) {
+        if !identities.iter().any(|known| (known.uid, known.gid) == (uid, gid)) {
+            let unnamed = User { uid, gid, name: String::new(), home: String::new() };
+            identities.push(Identity::new(&user_by_id(uid).ok().flatten().unwrap_or(unnamed), gid));
+        }
+    }
+    let root = server.main().settings.get::<SuexecServer>().root.get();
+    Owners { identities, root: root.map_or(ROOT, String::as_str).into() }
+}
+
+/// Daemons for scripts with owners, unless there are some for all scripts.
+fn companion(server: &Server, children: Option<&Identity>) -> Result<Option<Companion>, String> {
+    if owners(server).identities.is_empty() {
+        return Ok(None);
+    }
+    if !sys::cred::is_root() {
+        let text = "SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root";
+        return Err(text.into());
+    }
+    seam::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
+    if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children).map(Some) }
+}

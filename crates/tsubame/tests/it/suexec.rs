@@ -1,0 +1,95 @@
+//! Scripts that run as their owners: who they are, what they know, and which of them are refused.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::{Server, Start};
+use crate::site::{Site, load_lines};
+
+/// Need not be anybody's.
+const OWNER: u32 = 54321;
+
+const CONFIGURATION: &str = "SuexecDocumentRoot ${ROOT}/cgi-bin\nScriptAlias /cgi/ ${ROOT}/cgi-bin/\n\
+    ScriptAlias /elsewhere/ ${ROOT}/elsewhere/\n<Directory ${ROOT}>\nRequire all granted\n</Directory>\n\
+    SetEnv EVIL yes\nSetEnv PATH /evil\n";
+
+const SHOW: &str = "#!/bin/sh\nprintf '\\n'; id -u; id -g; id -G; echo \"$PATH $EVIL $QUERY_STRING $HTTP_HOST\"\n";
+
+/// A place where most belongs to somebody else. `None` where nothing can be given away.
+fn site() -> Option<Site> {
+    if !sys::cred::is_root() {
+        return None;
+    }
+    let site = Site::with([("a.txt", "0123456789")]);
+    let scripts = [
+        ("ok", 0o755, OWNER),
+        ("open", 0o775, OWNER),
+        ("other", 0o755, 0),
+        ("setuid", 0o4755, OWNER),
+        ("text", 0o644, OWNER),
+    ];
+    for (name, mode, owner) in scripts {
+        site.script(name, SHOW);
+        let path = site.root.join("cgi-bin").join(name);
+        chown(&path, Some(owner), Some(owner)).expect("chown");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
+    }
+    chown(site.root.join("cgi-bin"), Some(OWNER), Some(OWNER)).expect("chown");
+    std::fs::create_dir_all(site.root.join("elsewhere")).expect("directory");
+    std::fs::copy(site.root.join("cgi-bin/ok"), site.root.join("elsewhere/ok")).expect("copy");
+    Some(site)
+}
+
+/// With one of the two modules only.
+fn start<'a>(mpm: Mpm, site: &'a Site, module: &str, text: &str) -> Server<'a> {
+    let other = if module == "cgi" { " cgid_module " } else { " cgi_module " };
+    let modules = load_lines(mpm);
+    let modules =
+        modules.lines().filter(|line| !line.contains(other)).fold(String::new(), |all, line| all + line + "\n");
+    site.configure_with(&modules, &format!("{CONFIGURATION}{text}"));
+    let server = Start::new(site, mpm).run();
+    if text.contains("SuexecUserGroup") {
+        server.announce("[suexec:notice]");
+    }
+    server
+}
+
+under_every_mpm! {
+    /// A virtual host's scripts are its owner's, the others are the server's, whoever starts scripts.
+    fn scripts_run_as_their_owners(mpm: Mpm) {
+        for module in ["cgi", "cgid"] {
+            let Some(site) = site() else { return };
+            let host = format!("<VirtualHost *>\nServerName hers\nSuexecUserGroup #{OWNER} #{OWNER}\n</VirtualHost>\n");
+            let server = start(mpm, &site, module, &format!("<VirtualHost *>\nServerName his\n</VirtualHost>\n{host}"));
+            let get = |host: &str, path: &str| {
+                server.client().request(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+            };
+            let hers = get("hers", "/cgi/ok?q").text();
+            assert_eq!(hers, format!("{OWNER}\n{OWNER}\n{OWNER}\n/usr/local/bin:/usr/bin:/bin  q hers\n"));
+            assert_eq!(get("his", "/elsewhere/ok?q").text().lines().next(), Some("33"), "www-data");
+            let path = site.path();
+            let cases = [
+                ("/cgi/open", "file is writable by others", "cgi-bin/open"),
+                ("/cgi/other", "target uid/gid mismatch with directory or program", "cgi-bin/other"),
+                ("/cgi/setuid", "file is either setuid or setgid", "cgi-bin/setuid"),
+                ("/cgi/text", "file has no execute permission", "cgi-bin/text"),
+                ("/elsewhere/ok", "command not in docroot", "elsewhere/ok"),
+            ];
+            server.allow("End of script output before headers: ");
+            for (uri, reason, file) in cases {
+                server.announce(format!("suexec policy violation: {reason}: ({path}/{file})"));
+                assert_eq!(get("hers", uri).status, 500, "{uri}");
+            }
+        }
+    }
+}
+
+/// Nobody's scripts run as the server's user because nobody can become their owner.
+#[test]
+fn without_daemons_nothing_runs_as_an_owner() {
+    let Some(site) = site() else { return };
+    site.configure(Mpm::Prefork, &format!("{CONFIGURATION}SuexecUserGroup #{OWNER} #{OWNER}\n"));
+    let server = Start::new(&site, Mpm::Prefork).arguments(&["-X"]).run();
+    server.announce("a script that runs as its owner needs a daemon, and there is none with -X");
+    assert_eq!((server.get("/cgi/ok").status, server.get("/a.txt").status), (500, 200));
+}
