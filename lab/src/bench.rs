@@ -1,5 +1,7 @@
 //! One measurement: start a server, see that it answers correctly, warm it up, measure, stop it.
 
+mod probe;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use crate::accounting::Accounting;
 use crate::cli::PaceOptions;
-use crate::client::Dial;
 use crate::config::apache::Installation;
 use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fresh};
 use crate::error::{Context as _, Error, Result, write_file};
@@ -21,8 +22,9 @@ use crate::scratch::Scratch;
 use crate::server::{Server, Watch};
 use crate::stats::percentile;
 use crate::subject::{Account, Recipe, Site, Subject};
-use crate::workload::{DOCUMENTS, Document, Gathering, Kind, Profile, SMALL};
+use crate::workload::{DOCUMENTS, Gathering, Kind, Profile, SMALL};
 use crate::wrk::{Shot, Wrk};
+use probe::{probe, probe_script};
 
 /// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; those
 /// for whom one is not enough have another one in 127.88.1.0/24, and so on.
@@ -32,8 +34,8 @@ const NETWORK: [u8; 2] = [127, 88];
 /// of the warm-up are not free yet.
 const CONNECTIONS_PER_ADDRESS: u32 = 10_000;
 
-/// A server that starts 60 000 threads accepts connections long before it answers.
-const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The directory of scripts in the scratch directory.
+const SCRIPTS: &str = "scripts";
 
 /// Enough for caches and branch predictors; threads and children are there already.
 const WARM_UP_SECONDS: u32 = 1;
@@ -43,6 +45,10 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Opening so many connections takes about a second, which a measurement must not consist of.
 const CONNECTIONS_PER_SECOND: u32 = 1500;
+
+/// With a thousand clients a request waits for a second or more; what takes five is a failure, which must have the time to
+/// become one.
+const CLIENTS_PER_SECOND: u32 = 100;
 
 /// Fresh requests without an answer after which nobody asks any more.
 const SILENCES_MAX: u64 = 10;
@@ -85,7 +91,8 @@ impl Bench {
             write_file(documents.join(document.name), document.content())?;
         }
         let cores = Cores::choose()?;
-        launch::pin(cores.generator)?;
+        scratch.create(SCRIPTS)?;
+        launch::pin(&[cores.generator])?;
         Ok(Self {
             wrk: Wrk::new(wrk, scratch.path(), cores.generator),
             scratch,
@@ -112,7 +119,11 @@ impl Bench {
         let site = self.site(trial)?;
         let recipe = (trial.subject.recipe)(&site)?;
         let configuration = describe(trial, &recipe);
-        let server = Server::start(&self.accounting, self.cores.server, trial.program, &recipe, &site)?;
+        let cores = match trial.kind {
+            Kind::Script { .. } => self.cores.both(),
+            _ => vec![self.cores.server],
+        };
+        let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?;
         let measure = self.take(&server, &site, trial);
         // Whatever else is said of a server that is not there any more, this is the reason.
         server.check_alive(&site)?;
@@ -123,11 +134,13 @@ impl Bench {
         match trial.kind {
             Kind::Load { document, close, .. } => {
                 probe(site, document, *close)?;
-                let shot = shot(site, document, trial.connections, trial.seconds);
-                let fire = |seconds: Option<u32>, watch: &mut dyn FnMut() -> Result<()>| {
-                    self.wrk.fire(Shot { seconds: seconds.unwrap_or(shot.seconds), ..shot }, watch)
-                };
-                self.load(server, site, &fire).map(Measure::Load)
+                self.shoot(server, site, shot(site, document.name, trial.connections, trial.seconds))
+            }
+            Kind::Script { script, .. } => {
+                let name = format!("cgi-bin/{}", script.name);
+                let seconds = trial.seconds.max(trial.connections / CLIENTS_PER_SECOND);
+                probe_script(site, &name, script)?;
+                self.shoot(server, site, shot(site, &name, trial.connections, seconds))
             }
             Kind::Rate { per_second, per_connection, .. } => {
                 probe(site, &SMALL, false)?;
@@ -148,7 +161,7 @@ impl Bench {
             Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::Load),
             Kind::Idle { connections } => self.idle(server, site, *connections).map(Measure::Memory),
             Kind::Children { count, clients } => {
-                let shot = shot(site, &SMALL, *clients, trial.seconds);
+                let shot = shot(site, SMALL.name, *clients, trial.seconds);
                 self.children(server, *count, shot).map(Measure::Memory)
             }
         }
@@ -161,11 +174,20 @@ impl Bench {
             documents: self.scratch.path().join("documents"),
             addresses: free_addresses(number as u8 + 1, trial.connections)?,
             profile: trial.profile,
-            close: matches!(trial.kind, Kind::Load { close: true, .. }),
+            close: matches!(trial.kind, Kind::Load { close: true, .. } | Kind::Script { .. }),
+            script: self.script(trial.kind)?,
             descriptors: self.descriptors,
             account: self.account.clone(),
             apache: self.apache.clone(),
         })
+    }
+
+    /// The script that a measurement is about, made when it is asked for.
+    fn script(&self, kind: &Kind) -> Result<Option<PathBuf>> {
+        match kind {
+            Kind::Script { script, .. } => script.prepare(&self.scratch.path().join(SCRIPTS)).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// A fresh directory, which belongs to whom the server turns into: some open their logs only then.
@@ -178,15 +200,24 @@ impl Bench {
         Ok(directory)
     }
 
+    fn shoot(&self, server: &Server, site: &Site, shot: Shot<'_>) -> Result<Measure> {
+        let fire = |seconds: Option<u32>, watch: &mut dyn FnMut() -> Result<()>| {
+            self.wrk.fire(Shot { seconds: seconds.unwrap_or(shot.seconds), ..shot }, watch)
+        };
+        self.load(server, site, &fire).map(Measure::Load)
+    }
+
     /// Warms up, then fires; `fire` takes the length that it has by itself when it is told none.
     fn load(&self, server: &Server, site: &Site, fire: &Fire<'_>) -> Result<Load> {
         let mut watch = Watch::new(server);
         fire(Some(WARM_UP_SECONDS), &mut || watch.look())?;
+        server.await_quiet()?;
 
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
         let counts = fire(None, &mut || watch.look())?;
         let after = Reading::take(server, self.cores)?;
+        let busiest = watch.busiest();
         let fresh = fresh(site.address(), FRESH_LIMIT);
         if counts.requests == 0 {
             return Err(Error::new("not one request was answered under load"));
@@ -194,6 +225,7 @@ impl Bench {
         Ok(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
             replaced: watch.newcomers(),
+            busiest,
             ..self.figures(server, counts, &before, &after)?
         })
     }
@@ -215,6 +247,7 @@ impl Bench {
             lost: 0,
             replaced: 0,
             fresh_us: 0,
+            busiest: 0.0,
         })
     }
 
@@ -267,10 +300,10 @@ impl Bench {
 /// Fires for so many seconds, or for as long as was asked for.
 type Fire<'a> = dyn Fn(Option<u32>, &mut dyn FnMut() -> Result<()>) -> Result<Counts> + 'a;
 
-fn shot<'a>(site: &'a Site, document: &Document, connections: u32, seconds: u32) -> Shot<'a> {
+fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Shot<'a> {
     Shot {
         addresses: &site.addresses,
-        name: document.name,
+        name,
         // A few less than asked for are as good; the report says so.
         connections: u64::from(connections).min(site.descriptors - DESCRIPTORS_IN_RESERVE) as u32,
         close: site.close,
@@ -305,25 +338,6 @@ fn ask(address: SocketAddr, times: u32) -> Counts {
         errors,
         ..Counts::default()
     }
-}
-
-/// A server that answers wrongly must not be fast: the bytes are compared before anything is counted.
-fn probe(site: &Site, document: &Document, close: bool) -> Result<()> {
-    let mut connection = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() }.open(site.address())?;
-    let requests = if close { 1 } else { 2 };
-    for _ in 0..requests {
-        let response = connection.get(document.name, close)?;
-        if response.status != 200 || response.body != document.content() {
-            return Err(Error::new(format!(
-                "/{} came back with status {} and {} bytes instead of 200 and {}",
-                document.name,
-                response.status,
-                response.body.len(),
-                document.length
-            )));
-        }
-    }
-    if close { connection.await_end() } else { Ok(()) }
 }
 
 fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {

@@ -23,6 +23,7 @@ First steps:
   tsubame-lab run http --quick             one short round of everything: a look, not a result
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
   tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
+  tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
   tsubame-lab list                         the subjects and workloads by name";
 
 /// What the laboratory does.
@@ -63,6 +64,12 @@ pub(crate) enum Choice {
     /// latencies count from the moment at which a request was due.
     #[command(after_help = MPM_EXAMPLES)]
     Mpm(RunOptions),
+    /// CGI scripts: what it costs to run one, in C and Perl, beside Apache, lighttpd and a bare spawn loop
+    ///
+    /// Server and scripts have all cores, and their CPU time counts together: that of every script too, however
+    /// short its life. Each request has a connection of its own.
+    #[command(after_help = CGI_EXAMPLES)]
+    Cgi(RunOptions),
 }
 
 const HTTP_EXAMPLES: &str = "\
@@ -81,6 +88,14 @@ Examples:
 
 Everything takes about three quarters of an hour, --quick about ten minutes, most of it for sweep002.
 Let nothing else run meanwhile.";
+
+const CGI_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run cgi --workloads cgi-static --subjects tsubame-percore,apache-prefork,lighttpd
+  tsubame-lab run cgi --rounds 3 --seconds 8 --out DIR
+
+Everything takes about a quarter of an hour, --quick about three minutes. Let nothing else run meanwhile.
+The C scripts are compiled here (gcc); what cannot be made is told under \"Not measured\".";
 
 /// Choices for `run`.
 #[derive(Args)]
@@ -151,6 +166,14 @@ pub(crate) struct FloorOptions {
     /// A thread for each connection instead of one loop for all
     #[arg(long)]
     pub(crate) threads: bool,
+
+    /// Start this script for each connection and answer with what it says, in one process for each core
+    #[arg(long, value_name = "PATH")]
+    pub(crate) spawn: Option<PathBuf>,
+
+    /// Start no other process for the other cores
+    #[arg(long)]
+    pub(crate) alone: bool,
 }
 
 /// Choices for the hidden `pace`.
@@ -188,9 +211,9 @@ pub(crate) struct LaunchOptions {
     #[arg(long)]
     pub(crate) group: Option<PathBuf>,
 
-    /// The only core to run on
-    #[arg(long)]
-    pub(crate) core: usize,
+    /// The only cores to run on
+    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true)]
+    pub(crate) cores: Vec<usize>,
 
     /// Program and arguments
     #[arg(trailing_var_arg = true, required = true)]
@@ -208,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn both_experiments_take_the_same_choices() {
-        for name in ["http", "mpm"] {
+    fn all_experiments_take_the_same_choices() {
+        for name in ["http", "mpm", "cgi"] {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
             assert!(Cli::try_parse_from(asked).is_ok(), "{name}");
         }

@@ -1,6 +1,8 @@
 //! A small HTTP client of our own: to see whether a server answers correctly before it is measured, and to hold
 //! connections that stay. It never shares code with the server, so a framing mistake there is noticed here.
 
+mod whole;
+
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -66,7 +68,7 @@ pub(crate) struct Connection {
 pub(crate) struct Response {
     /// The status code.
     pub(crate) status: u16,
-    /// The body, as long as Content-Length said.
+    /// The body, without framing.
     pub(crate) body: Vec<u8>,
 }
 
@@ -75,6 +77,15 @@ impl Connection {
     pub(crate) fn get(&mut self, name: &str, close: bool) -> Result<Response> {
         let request = self.request(name, close);
         self.exchange(request.as_bytes()).context(|| format!("get /{name} from {}", self.address))
+    }
+
+    /// Requests `/name` as the last one, and reads until the server closes: for answers whose length it does not know.
+    pub(crate) fn fetch(&mut self, name: &str) -> Result<Response> {
+        let request = self.request(name, true);
+        let mut received = Vec::new();
+        let exchanged = self.stream.write_all(request.as_bytes()).and_then(|()| self.stream.read_to_end(&mut received));
+        let response = exchanged.context(|| "read the response".to_owned()).and_then(|_| whole::parse(&received));
+        response.context(|| format!("get /{name} from {}", self.address))
     }
 
     fn request(&self, name: &str, close: bool) -> String {
@@ -178,11 +189,7 @@ pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>> {
     };
     let text = String::from_utf8_lossy(&received[..end]);
     let mut lines = text.split("\r\n");
-    let status_line = lines.next().unwrap_or_default();
-    let status = status_line
-        .strip_prefix("HTTP/1.1 ")
-        .and_then(|rest| rest.get(..3)?.parse().ok())
-        .ok_or_else(|| Error::new(format!("not an HTTP/1.1 status line: {status_line:?}")))?;
+    let status = parse_status(lines.next().unwrap_or_default())?;
     let (mut content_length, mut close) = (None, false);
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("content-length") {
@@ -193,6 +200,12 @@ pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>> {
     }
     let content_length = content_length.ok_or_else(|| Error::new("the response has no Content-Length"))?;
     Ok(Some(Head { status, length: end + 4, content_length, close }))
+}
+
+fn parse_status(line: &str) -> Result<u16> {
+    line.strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3)?.parse().ok())
+        .ok_or_else(|| Error::new(format!("not an HTTP/1.1 status line: {line:?}")))
 }
 
 #[cfg(test)]

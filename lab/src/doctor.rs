@@ -14,6 +14,7 @@ use crate::host::Cores;
 use crate::launch;
 use crate::procfs;
 use crate::programs;
+use crate::script::{COMPILER, PERL};
 use crate::style;
 use crate::subject::{Program, SUBJECTS};
 use crate::table::Table;
@@ -73,6 +74,10 @@ fn find_programs(options: &DoctorOptions) -> Result<Vec<Finding>> {
     let tsubame = programs::find_tsubame(options.tsubame.as_deref())?;
     let generator = Program::System { names: &[wrk::NAME], package: wrk::NAME };
     let mut findings = vec![about_program("wrk (load generator)", &generator.locate(None), &["-v"])];
+    for (what, name) in [("gcc (for scripts in C)", COMPILER), ("perl (for scripts in Perl)", PERL)] {
+        let located = programs::find(&[name]).ok_or_else(|| format!("apt-get install {name}"));
+        findings.push(about_program(what, &located, &["--version"]));
+    }
     for subject in SUBJECTS.iter().filter(|subject| !matches!(subject.program, Program::Lab)) {
         let located = subject.program.locate(tsubame.as_deref());
         findings.push(about_program(subject.title, &located, subject.version));

@@ -20,7 +20,7 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 2] = [&HTTP, &MPM];
+pub(crate) static EXPERIMENTS: [&Experiment; 3] = [&HTTP, &MPM, &CGI];
 
 /// Static files over HTTP/1.1.
 pub(crate) static HTTP: Experiment = Experiment {
@@ -38,6 +38,15 @@ pub(crate) static MPM: Experiment = Experiment {
     workloads: &workload::mpm::WORKLOADS,
     targets: &target::mpm::TARGETS,
     method: MPM_METHOD,
+};
+
+/// Scripts.
+pub(crate) static CGI: Experiment = Experiment {
+    id: "cgi",
+    title: "Benchmarks of CGI scripts",
+    workloads: &workload::cgi::WORKLOADS,
+    targets: &target::cgi::TARGETS,
+    method: CGI_METHOD,
 };
 
 impl Experiment {
@@ -82,6 +91,18 @@ works as fast as it is answered; *hung* counts rounds after which a fresh reques
 a crowd, connections of every kind are opened first; then come fresh requests, one after the other, each on a \
 connection of its own. Memory is the proportional set size of all processes of the server.";
 
+const CGI_METHOD: &str = "\
+Server and scripts have both cores; the load generator (`wrk`, one thread) shares one of them. The servers take turns: \
+each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next one, \
+and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then their \
+median. **req per CPU-s** is requests per second of CPU time that all processes of the server and all scripts used, \
+however short their lives; it is the figure to compare. Each request has a connection of its own. The **floor** has a \
+process for each core that does nothing but accept, read, start the script with posix_spawn, read what it says, wait for \
+it, answer and close. Errors are failed connections, timeouts (five seconds) and statuses above 399, of all rounds \
+together. *Busiest* is the share of a core that the server's busiest thread used, of those that lived through the \
+measurement; *idle* is the share of both cores that nobody used: a thread near 1 while there is something idle is the \
+bottleneck. Everybody has 256 workers, where there are workers; percore and lighttpd have none.";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,7 +119,8 @@ mod tests {
 
     #[test]
     fn only_those_who_take_part_are_subjects() {
-        assert_eq!(HTTP.subjects().count(), SUBJECTS.len());
+        assert_eq!(HTTP.subjects().count(), SUBJECTS.len() - 1);
+        assert!(HTTP.subjects().all(|subject| subject.id != "floor-spawn"));
         let own = ["floor", "tsubame-", "apache-"];
         assert!(MPM.subjects().all(|subject| own.iter().any(|prefix| subject.id.starts_with(prefix))));
     }

@@ -4,7 +4,9 @@
 //! (keeping connections differently, fewer calls), the table shows it as more than 1.
 //!
 //! A server with a thread for each connection pays for a switch with every request, whatever else it does: its floor is the
-//! same with such threads.
+//! same with such threads. A server that runs scripts pays for those: its floor is in [`spawn`].
+
+mod spawn;
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
@@ -30,13 +32,22 @@ const LISTENER: u64 = u64::MAX;
 
 /// Serves until killed.
 pub(crate) fn serve(options: &FloorOptions) -> Result<()> {
+    if let Some(script) = &options.spawn {
+        return spawn::serve(options, script);
+    }
     let serve = if options.threads { run_threads } else { run };
     serve(options).context(|| format!("serve the floor on {}", options.listen))
 }
 
-fn listener(options: &FloorOptions, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+/// A listener; `prepare` sets what else it wants before it gets its address.
+fn listener(
+    options: &FloorOptions,
+    flags: SocketFlags,
+    prepare: fn(&OwnedFd) -> rustix::io::Result<()>,
+) -> rustix::io::Result<OwnedFd> {
     let listener = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
     set_socket_reuseaddr(&listener, true)?;
+    prepare(&listener)?;
     bind(&listener, &options.listen)?;
     listen(&listener, BACKLOG)?;
     Ok(listener)
@@ -44,7 +55,7 @@ fn listener(options: &FloorOptions, flags: SocketFlags) -> rustix::io::Result<Ow
 
 /// A thread for each connection; every call waits.
 fn run_threads(options: &FloorOptions) -> rustix::io::Result<()> {
-    let listener = listener(options, SocketFlags::CLOEXEC)?;
+    let listener = listener(options, SocketFlags::CLOEXEC, |_| Ok(()))?;
     let (response, close) = (Arc::new(response(options.close)), options.close);
     loop {
         let connection = match accept_with(&listener, SocketFlags::CLOEXEC) {
@@ -60,7 +71,7 @@ fn run_threads(options: &FloorOptions) -> rustix::io::Result<()> {
 }
 
 fn run(options: &FloorOptions) -> rustix::io::Result<()> {
-    let listener = listener(options, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    let listener = listener(options, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, |_| Ok(()))?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
 
@@ -133,7 +144,7 @@ mod tests {
     /// Starts a floor that lives as long as the test program.
     fn start(close: bool, threads: bool) -> SocketAddr {
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
-        std::thread::spawn(move || serve(&FloorOptions { listen, close, threads }));
+        std::thread::spawn(move || serve(&FloorOptions { listen, close, threads, spawn: None, alone: true }));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
         while Dial::default().open(listen).is_err() {
             assert!(std::time::Instant::now() < deadline, "the floor does not listen");

@@ -78,7 +78,8 @@ impl Cores {
     }
 }
 
-fn allowed_cores() -> Result<Vec<usize>> {
+/// The cores that this process may use.
+pub(crate) fn allowed_cores() -> Result<Vec<usize>> {
     let set = sched_getaffinity(None).context(|| "ask which cores may be used".to_owned())?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }

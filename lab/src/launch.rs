@@ -13,11 +13,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::cli::LaunchOptions;
 use crate::error::{Context as _, Error, Result, write_file};
 
-/// The command line that starts `program` on `core`, in `group` when there is one.
-pub(crate) fn command(group: Option<&Path>, core: usize, program: &Path) -> Result<Command> {
+/// The command line that starts `program` on `cores`, in `group` when there is one.
+pub(crate) fn command(group: Option<&Path>, cores: &[usize], program: &Path) -> Result<Command> {
     let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
     let mut command = Command::new(lab);
-    command.arg("launch").args(["--core", &core.to_string()]);
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    command.arg("launch").args(["--cores", &cores.join(",")]);
     if let Some(group) = group {
         command.arg("--group").arg(group);
     }
@@ -33,7 +34,7 @@ pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
     if let Some(group) = &options.group {
         write_file(group, std::process::id().to_string())?;
     }
-    pin(options.core)?;
+    pin(&options.cores)?;
     raise_descriptor_limit()?;
 
     let program = &options.command[0];
@@ -41,11 +42,11 @@ pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
     Err(Error::new(format!("cannot execute {}: {error}", program.display())))
 }
 
-/// Keeps the calling process, and whatever it starts, on one core.
-pub(crate) fn pin(core: usize) -> Result<()> {
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    sched_setaffinity(None, &cores).context(|| format!("stay on core {core}"))
+/// Keeps the calling process, and whatever it starts, on these cores.
+pub(crate) fn pin(cores: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    cores.iter().for_each(|core| set.set(*core));
+    sched_setaffinity(None, &set).context(|| format!("stay on cores {cores:?}"))
 }
 
 /// Enough for 20 000 connections in one process. Beyond the hard limit only root may have it.

@@ -29,6 +29,7 @@ mod report;
 mod results;
 mod run;
 mod scratch;
+mod script;
 mod server;
 mod stats;
 mod style;
@@ -45,12 +46,13 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use cli::{Choice, Cli, Command};
-use experiment::{HTTP, MPM};
+use experiment::{CGI, HTTP, MPM};
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(Choice::Http(options)) => run::run(&HTTP, &options),
         Command::Run(Choice::Mpm(options)) => run::run(&MPM, &options),
+        Command::Run(Choice::Cgi(options)) => run::run(&CGI, &options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),

@@ -30,12 +30,21 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 /// taken where they are more: they know living threads only.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = stat(pid)?;
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let scheduled = threads
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
-        .filter_map(|text| parse_schedstat(&text))
-        .sum();
+    let scheduled = thread_times(&[pid]).into_values().sum();
     Some(stat.own.max(scheduled) + stat.reaped)
+}
+
+/// CPU time of each living thread, by the numbers of its process and its own.
+pub(crate) fn thread_times(pids: &[u32]) -> BTreeMap<(u32, u32), Duration> {
+    let threads_of = |pid: &u32| {
+        let pid = *pid;
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.filter_map(move |thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            Some(((pid, thread.file_name().to_str()?.parse().ok()?), parse_schedstat(&text)?))
+        })
+    };
+    pids.iter().flat_map(threads_of).collect()
 }
 
 fn parse_schedstat(text: &str) -> Option<Duration> {
@@ -214,6 +223,7 @@ mod tests {
     fn this_process_can_be_read() {
         let own = std::process::id();
         assert!(tree(own).contains(&own));
+        assert!(thread_times(&[own]).contains_key(&(own, own)));
         assert!(pss_kib(&[own]).unwrap() > 0);
     }
 }

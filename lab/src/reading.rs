@@ -46,6 +46,7 @@ impl Reading {
             generator: generator / elapsed,
             others: (others / all).max(0.0),
             stolen: (self.stolen - before.stolen) / all,
+            idle: (1.0 - (self.busy - before.busy + self.stolen - before.stolen) / all).max(0.0),
         }
     }
 }
@@ -68,6 +69,6 @@ mod tests {
         };
         let cores = Cores { server: 1, generator: 0 };
         let busy = reading(2.0, 1.0, 1.5, 3.0).busy_since(&reading(0.0, 0.0, 0.0, 0.0), cores);
-        assert_eq!((busy.server, busy.generator, busy.others), (0.5, 0.75, 0.125));
+        assert_eq!((busy.server, busy.generator, busy.others, busy.idle), (0.5, 0.75, 0.125, 0.25));
     }
 }

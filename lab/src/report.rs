@@ -78,19 +78,21 @@ fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<String> {
     trust::doubts(results, summary).iter().map(ToString::to_string).collect()
 }
 
-/// Who is not here, and what did not work: the first reason, and in how many rounds.
+/// Who is not here, and what did not work: where first, how often for that reason, and the reason.
 fn absences(results: &Results) -> Vec<String> {
     let absent =
         results.subjects.iter().filter_map(|subject| Some(format!("{}: {}", subject.title, subject.absent.as_ref()?)));
     let mut items: Vec<String> = absent.collect();
-    let mut told: Vec<String> = Vec::new();
-    for failure in &results.failures {
-        let Some(place) = place_of(failure).filter(|place| !told.contains(place)) else {
+    let is_alike = |one: &Failure, other: &Failure| {
+        (&one.subject, one.profile, &one.reason) == (&other.subject, other.profile, &other.reason)
+    };
+    for (index, failure) in results.failures.iter().enumerate() {
+        let told = results.failures[..index].iter().any(|earlier| is_alike(earlier, failure));
+        let Some(place) = place_of(failure).filter(|_| !told) else {
             continue;
         };
-        let times = results.failures.iter().filter(|other| place_of(other).as_ref() == Some(&place)).count();
-        items.push(format!("{place}, {times} time(s): {}", failure.reason));
-        told.push(place);
+        let times = results.failures.iter().filter(|other| is_alike(other, failure)).count();
+        items.push(format!("{place}, {times} time(s) in all: {}", failure.reason));
     }
     items
 }
@@ -237,6 +239,26 @@ mod tests {
             assert!(text.contains(expected), "{expected}\nis not in\n{text}");
         }
         assert!(!text.contains("`file16k`:"), "{text}");
+    }
+
+    #[test]
+    fn what_fails_for_one_reason_is_told_once() {
+        let mut results = example::empty();
+        for (connections, reason) in [(100, "no such module"), (300, "no such module"), (300, "it ended")] {
+            results.failures.push(Failure {
+                workload: "cgi-static".to_owned(),
+                subject: "apache-event".to_owned(),
+                profile: workload::Profile::Cgid,
+                connections,
+                round: 1,
+                reason: reason.to_owned(),
+            });
+        }
+        let expected = [
+            "cgi-static/100 Apache event, mod_cgid, 2 time(s) in all: no such module",
+            "cgi-static/300 Apache event, mod_cgid, 1 time(s) in all: it ended",
+        ];
+        assert_eq!(absences(&results), expected);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The results as they are kept: one versioned schema, written as JSON and as CSV.
 
+mod csv;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -139,6 +141,9 @@ pub(crate) struct Load {
     /// How long a fresh request took right after the load, in microseconds; [`FRESH_LIMIT`] when it was not answered.
     #[serde(default)]
     pub(crate) fresh_us: u64,
+    /// CPU seconds per second of the server's thread that worked most.
+    #[serde(default)]
+    pub(crate) busiest: f64,
 }
 
 impl Load {
@@ -174,6 +179,9 @@ pub(crate) struct Busy {
     pub(crate) others: f64,
     /// Taken by the hypervisor, on the two cores.
     pub(crate) stolen: f64,
+    /// Nobody had anything to do, on the two cores.
+    #[serde(default)]
+    pub(crate) idle: f64,
 }
 
 /// Figures at rest.
@@ -246,60 +254,6 @@ impl Results {
         write_file(directory.join(FILE), self.to_json()? + "\n")?;
         write_file(directory.join("raw.csv"), self.to_csv())
     }
-
-    /// One line for a measurement; columns that do not apply stay empty.
-    fn to_csv(&self) -> String {
-        let mut csv = "workload,subject,profile,connections,round,seconds,requests,bytes,server_cpu_seconds,\
-                       p50_us,p99_us,max_us,connect_errors,read_errors,write_errors,timeouts,status_errors,\
-                       pss_kib,pss_before_kib,processes,lost,server_busy,generator_busy,others_busy,stolen,\
-                       replaced,late_p99_us,fresh_us\n"
-            .to_owned();
-        for sample in &self.samples {
-            csv += &sample.to_csv_line();
-        }
-        csv
-    }
-}
-
-impl Sample {
-    fn to_csv_line(&self) -> String {
-        let (profile, _) = self.profile.names();
-        let key = format!("{},{},{profile},{},{}", self.workload, self.subject, self.connections, self.round);
-        match &self.measure {
-            Measure::Load(load) => {
-                let Load { errors, busy, .. } = load;
-                format!(
-                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},{},{:.3},{:.3},{:.3},{:.3},{},{},{}\n",
-                    load.seconds,
-                    load.requests,
-                    load.bytes,
-                    load.server_cpu_seconds,
-                    load.p50_us,
-                    load.p99_us,
-                    load.max_us,
-                    errors.connect,
-                    errors.read,
-                    errors.write,
-                    errors.timeout,
-                    errors.status,
-                    load.pss_kib,
-                    load.processes,
-                    load.lost,
-                    busy.server,
-                    busy.generator,
-                    busy.others,
-                    busy.stolen,
-                    load.replaced,
-                    load.late_p99_us,
-                    load.fresh_us,
-                )
-            }
-            Measure::Memory(memory) => format!(
-                "{key},,,,,,,,,,,,,{},{},{},{},,,,,,,\n",
-                memory.after_kib, memory.before_kib, memory.processes, memory.lost
-            ),
-        }
-    }
 }
 
 /// Results for the tests of everything that reads them.
@@ -347,6 +301,7 @@ pub(crate) mod example {
                 replaced: 0,
                 late_p99_us: 0,
                 fresh_us: 100,
+                busiest: 0.5,
             }),
         }
     }
@@ -382,15 +337,5 @@ mod tests {
         let json = example::empty().to_json().unwrap().replace("\"schema\": 1", "\"schema\": 9");
         let error = Results::from_json(&json).unwrap_err().to_string();
         assert!(error.contains("its schema is 9"), "{error}");
-    }
-
-    #[test]
-    fn every_line_of_the_csv_has_every_column() {
-        let mut results = example::empty();
-        results.samples.push(example::load("keepalive", "nginx", 100, 1, 50_000));
-        results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
-        let csv = results.to_csv();
-        let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(columns, [28, 28, 28], "{csv}");
     }
 }

@@ -19,8 +19,8 @@ use crate::summary::title;
 use crate::workload::{Entry, Workload};
 use crate::wrk;
 
-/// Always measured where the table of workloads has it.
-const FLOOR: &str = "floor";
+/// Always measured where the table of workloads has them.
+const FLOORS: [&str; 2] = ["floor", "floor-spawn"];
 
 /// Runs `tsubame-lab run ...`.
 pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Result<()> {
@@ -93,7 +93,7 @@ impl Selection {
         let mut programs = BTreeMap::new();
         let mut records = Vec::new();
         for subject in experiment.subjects() {
-            if subject.id != FLOOR && !wanted(subject.id, &options.subjects) {
+            if !FLOORS.contains(&subject.id) && !wanted(subject.id, &options.subjects) {
                 continue;
             }
             let located = subject.program.locate(tsubame.as_deref());

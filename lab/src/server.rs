@@ -1,6 +1,6 @@
 //! A server while it is being measured: started, ready, and gone with all its processes afterwards.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
@@ -22,6 +22,12 @@ const START_LIMIT: Duration = Duration::from_secs(15);
 /// How long a server may take to end after it was asked to.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long what a load left behind may take; a server that works for ever by itself is measured like that.
+const QUIET_LIMIT: Duration = Duration::from_secs(10);
+
+/// A server that uses less than this share of a core has nothing to do.
+const QUIET_MAX: f64 = 0.05;
+
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
 
@@ -42,10 +48,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Writes the configuration, starts `program` on `core` and waits until it accepts connections.
+    /// Writes the configuration, starts `program` on `cores` and waits until it accepts connections.
     pub(crate) fn start(
         accounting: &Accounting,
-        core: usize,
+        cores: &[usize],
         program: &Path,
         recipe: &Recipe,
         site: &Site,
@@ -62,7 +68,7 @@ impl Server {
         let errors = output.try_clone().context(|| "share a log file".to_owned())?;
 
         let group = accounting.group("server")?;
-        let mut command = launch::command(group.entrance().as_deref(), core, program)?;
+        let mut command = launch::command(group.entrance().as_deref(), cores, program)?;
         command
             .args(&recipe.arguments)
             .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
@@ -127,6 +133,21 @@ impl Server {
         Ok(())
     }
 
+    /// Waits until hardly anything is done any more, for what a load left behind must not be charged to the next one:
+    /// a thousand connections that nobody waits for are a second of work where each starts a script.
+    pub(crate) fn await_quiet(&self) -> Result<()> {
+        let deadline = Instant::now() + QUIET_LIMIT;
+        let mut before = self.cpu()?;
+        loop {
+            std::thread::sleep(WATCH_INTERVAL);
+            let now = self.cpu()?;
+            if now.saturating_sub(before) < WATCH_INTERVAL.mul_f64(QUIET_MAX) || Instant::now() > deadline {
+                return Ok(());
+            }
+            before = now;
+        }
+    }
+
     /// An error with the last lines of its logs when nothing of it is left.
     pub(crate) fn check_alive(&self, site: &Site) -> Result<()> {
         match self.pids().is_empty() {
@@ -179,14 +200,19 @@ pub(crate) struct Watch<'a> {
     server: &'a Server,
     first: HashSet<u32>,
     newcomers: HashSet<u32>,
+    began: Instant,
+    /// CPU time of each thread in the beginning.
+    threads: BTreeMap<(u32, u32), Duration>,
     next: Instant,
 }
 
 impl<'a> Watch<'a> {
     /// Begins.
     pub(crate) fn new(server: &'a Server) -> Self {
-        let first = server.pids().into_iter().collect();
-        Self { server, first, newcomers: HashSet::new(), next: Instant::now() }
+        let pids = server.pids();
+        let threads = procfs::thread_times(&pids);
+        let began = Instant::now();
+        Self { server, first: pids.into_iter().collect(), newcomers: HashSet::new(), began, threads, next: began }
     }
 
     /// Looks, if it is time; an error says that the server must not go on.
@@ -202,6 +228,15 @@ impl<'a> Watch<'a> {
     /// Processes that were not there in the beginning, whether or not they still are.
     pub(crate) fn newcomers(&self) -> u64 {
         self.newcomers.len() as u64
+    }
+
+    /// CPU seconds per second of the thread that worked most, of those that were there all the time: a process with one
+    /// thread, or one thread of a process, cannot use more than one core, however many there are.
+    pub(crate) fn busiest(&self) -> f64 {
+        let elapsed = self.began.elapsed().as_secs_f64();
+        let now = procfs::thread_times(&self.server.pids());
+        let spent = now.iter().filter_map(|(thread, time)| time.checked_sub(*self.threads.get(thread)?));
+        spent.max().unwrap_or_default().as_secs_f64() / elapsed
     }
 }
 

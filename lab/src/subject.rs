@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::config::{apache, caddy, h2o, lighttpd, nginx};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::programs;
 use crate::workload::Profile;
 
@@ -21,7 +21,7 @@ pub(crate) const KEEP_ALIVE_SECONDS: u32 = 600;
 pub(crate) const BACKLOG: u32 = 4095;
 
 /// The table.
-pub(crate) static SUBJECTS: [Subject; 14] = [
+pub(crate) static SUBJECTS: [Subject; 15] = [
     Subject {
         id: "floor",
         title: "floor (bare epoll loop)",
@@ -35,6 +35,13 @@ pub(crate) static SUBJECTS: [Subject; 14] = [
         program: Program::Lab,
         version: &["--version"],
         recipe: |site| Ok(floor(site, true)),
+    },
+    Subject {
+        id: "floor-spawn",
+        title: "floor (bare spawn loop)",
+        program: Program::Lab,
+        version: &["--version"],
+        recipe: floor_spawn,
     },
     Subject {
         id: "tsubame-percore",
@@ -186,6 +193,8 @@ pub(crate) struct Site {
     pub(crate) profile: Profile,
     /// Whether the clients of the floor, which cannot read, want a connection for each request.
     pub(crate) close: bool,
+    /// The script that is asked for, in a directory with the others; `None` where scripts are not run.
+    pub(crate) script: Option<PathBuf>,
     /// How many files a process may open.
     pub(crate) descriptors: u64,
     /// Whom a server that root started turns into.
@@ -198,6 +207,11 @@ impl Site {
     /// The first address, which is the only one for most workloads.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
+    }
+
+    /// The directory of the scripts.
+    pub(crate) fn scripts(&self) -> Option<&Path> {
+        self.script.as_deref().and_then(Path::parent)
     }
 }
 
@@ -273,6 +287,13 @@ fn floor(site: &Site, threads: bool) -> Recipe {
     Recipe { arguments, ..Recipe::default() }
 }
 
+fn floor_spawn(site: &Site) -> Result<Recipe> {
+    let script = site.script.as_ref().ok_or_else(|| Error::new("this floor does nothing but run a script"))?;
+    let mut recipe = floor(site, false);
+    recipe.arguments.extend(["--spawn".to_owned(), script.display().to_string()]);
+    Ok(recipe)
+}
+
 /// A site for the tests of configurations.
 #[cfg(test)]
 pub(crate) fn example_site(profile: Profile) -> Site {
@@ -282,6 +303,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
         addresses: vec![SocketAddr::from(([127, 88, 0, 1], 8080))],
         profile,
         close: false,
+        script: None,
         descriptors: 20_000,
         account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
         apache: None,

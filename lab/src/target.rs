@@ -1,7 +1,9 @@
 //! What was promised, and whether a run keeps it; the tables are below, one for each experiment.
 
+pub(crate) mod cgi;
 pub(crate) mod http;
 pub(crate) mod mpm;
+mod scripts;
 
 use crate::results::{Load, Memory};
 use crate::summary::{Summary, title};
@@ -31,6 +33,12 @@ enum Rule {
     Prompt { workload: &'static str, subject: Entry, milliseconds: f64 },
     /// A fresh request is answered after every load, whichever the settings.
     Alive { workload: &'static str, subject: &'static str },
+    /// In each pair, requests per CPU-second of the first at least `factor` times those of the second.
+    Each { workload: &'static str, pairs: &'static [(Entry, Entry)], factor: f64 },
+    /// No failures with any of these numbers of connections.
+    Faultless { workload: &'static str, subjects: &'static [Entry], connections: &'static [u32] },
+    /// No thread has more than this share of a core to itself while more than that share of the cores is idle.
+    Spread { workload: &'static str, subjects: &'static [Entry], busiest: f64, idle: f64 },
 }
 
 /// How a promise stands.
@@ -73,6 +81,13 @@ impl Target {
             Rule::Unnoticed { subject, factor } => judge_recycling(summary, subject, *factor),
             Rule::Prompt { workload, subject, milliseconds } => judge_crowd(summary, workload, *subject, *milliseconds),
             Rule::Alive { workload, subject } => judge_life(summary, workload, subject),
+            Rule::Each { workload, pairs, factor } => scripts::judge_each(summary, workload, pairs, *factor),
+            Rule::Faultless { workload, subjects, connections } => {
+                scripts::judge_faults(summary, workload, subjects, connections)
+            }
+            Rule::Spread { workload, subjects, busiest, idle } => {
+                scripts::judge_spread(summary, workload, subjects, *busiest, *idle)
+            }
         };
         verdict.unwrap_or(Verdict { met: None, measured: "not measured".to_owned() })
     }
@@ -218,6 +233,12 @@ mod tests {
                     ("recycle", [Profile::Steady, Profile::Recycling].map(|profile| under(profile, subject)).to_vec())
                 }
                 Rule::Alive { workload, subject } => (*workload, vec![under(Profile::EventSmall, subject)]),
+                Rule::Each { workload, pairs, .. } => {
+                    (*workload, pairs.iter().flat_map(|(subject, peer)| [*subject, *peer]).collect())
+                }
+                Rule::Faultless { workload, subjects, .. } | Rule::Spread { workload, subjects, .. } => {
+                    (*workload, subjects.to_vec())
+                }
                 Rule::ConnectionMemory { .. } => ("idle", vec![PERCORE]),
                 Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
             };

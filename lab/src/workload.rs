@@ -1,11 +1,13 @@
 //! What is measured: what a workload is made of; the tables are below, one for each experiment.
 
+pub(crate) mod cgi;
 pub(crate) mod http;
 pub(crate) mod mpm;
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::EXPERIMENTS;
+use crate::script::Script;
 
 /// The smallest document: what remains when a file costs nothing is the server.
 pub(crate) const SMALL_FILE: &[u8] = b"The swallow is back: it works.\n";
@@ -62,6 +64,10 @@ pub(crate) enum Profile {
     EventThreads,
     /// Bare, with its last settings, for 20 000 connections.
     EventLarge,
+    /// Bare, with 256 workers where there are workers, and scripts started by who serves the request.
+    Cgi,
+    /// The same with scripts started by a daemon.
+    Cgid,
 }
 
 impl Profile {
@@ -79,6 +85,8 @@ impl Profile {
             Self::EventChildren => ("event-children", "children of 2 threads"),
             Self::EventThreads => ("event-threads", "children of 100 threads"),
             Self::EventLarge => ("event-large", "children of 256 threads"),
+            Self::Cgi => ("cgi", "mod_cgi"),
+            Self::Cgid => ("cgid", "mod_cgid"),
         }
     }
 }
@@ -127,6 +135,13 @@ pub(crate) enum Kind {
     },
     /// Fresh requests for the small file, one after the other, while thousands of connections stay.
     Crowd(Gathering),
+    /// Requests for a script as fast as they are answered, a connection for each, with all cores for server and scripts.
+    Script {
+        /// What is run.
+        script: &'static Script,
+        /// Numbers of clients, each measured.
+        connections: &'static [u32],
+    },
 }
 
 /// Connections of each kind that a crowd consists of.
@@ -161,7 +176,7 @@ impl Workload {
     /// The numbers of connections that are measured one after the other.
     pub(crate) fn connections(&self) -> &[u32] {
         match &self.kind {
-            Kind::Load { connections, .. } => connections,
+            Kind::Load { connections, .. } | Kind::Script { connections, .. } => connections,
             Kind::Idle { connections } => std::slice::from_ref(connections),
             Kind::Children { count, .. } => std::slice::from_ref(count),
             Kind::Rate { connections, .. } => std::slice::from_ref(connections),

@@ -1,6 +1,6 @@
 //! Apache httpd and Tsubame, which read the same language.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::{debian, mpm};
 use crate::error::{Error, Result};
@@ -75,6 +75,7 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
     };
     let load: String =
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
+    let scripts = scripts(site, modules);
     let listen: String = site.addresses.iter().map(|address| format!("Listen {address}\n")).collect();
     let mpm = load_mpm(mpm, modules) + &mpm::settings(site.profile, mpm)?;
     Ok(format!(
@@ -100,8 +101,29 @@ DocumentRoot {documents}
 <Directory {documents}>
     Require all granted
 </Directory>
-"
+{scripts}"
     ))
+}
+
+/// Where there are scripts: started by who serves the request, or by a daemon.
+fn scripts(site: &Site, modules: &str) -> String {
+    let Some(scripts) = site.scripts().map(Path::display) else {
+        return String::new();
+    };
+    let (name, socket) = match site.profile {
+        Profile::Cgid => ("cgid", format!("ScriptSock {}/cgid.sock\n", site.directory.display())),
+        _ => ("cgi", String::new()),
+    };
+    format!(
+        "\
+LoadModule alias_module {modules}/mod_alias.so
+LoadModule {name}_module {modules}/mod_{name}.so
+{socket}ScriptAlias /cgi-bin/ {scripts}/
+<Directory {scripts}>
+    Require all granted
+</Directory>
+"
+    )
 }
 
 fn load_mpm(mpm: &str, modules: &str) -> String {
@@ -139,5 +161,19 @@ mod tests {
             assert!(text.contains("Listen 127.88.0.1:8080") && !text.contains("CustomLog"), "{text}");
         }
         assert!(bare(&site, "winnt", "modules").is_err());
+    }
+
+    #[test]
+    fn who_starts_scripts_is_the_only_difference() {
+        let text = |profile| {
+            let mut site = example_site(profile);
+            site.script = Some("/lab/scripts/hello".into());
+            bare(&site, "event", "modules").unwrap()
+        };
+        let (cgi, cgid) = (text(Profile::Cgi), text(Profile::Cgid));
+        let added: Vec<&str> = cgid.lines().filter(|line| !cgi.contains(line)).collect();
+        let expected = ["LoadModule cgid_module modules/mod_cgid.so", "ScriptSock /lab/server/cgid.sock"];
+        assert_eq!(added, expected);
+        assert!(cgi.contains("ScriptAlias /cgi-bin/ /lab/scripts/\n"), "{cgi}");
     }
 }

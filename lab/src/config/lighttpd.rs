@@ -9,7 +9,7 @@ const KEEP_ALIVE_REQUESTS_MAX: u32 = 65_535;
 /// lighttpd reserves memory in proportion to its descriptors, and allows half as many connections.
 const DESCRIPTORS_MAX: u64 = 30_000;
 
-/// lighttpd without modules.
+/// lighttpd without modules, but for those that scripts need where there are some.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     let path = site.directory.join("lighttpd.conf").display().to_string();
     Ok(Recipe {
@@ -26,11 +26,22 @@ fn configuration(site: &Site) -> String {
     };
     let (ip, port) = (site.address().ip(), site.address().port());
     let (documents, directory) = (site.documents.display(), site.directory.display());
+    let (modules, scripts) = match site.scripts() {
+        None => ("", String::new()),
+        Some(scripts) => (
+            " \"mod_alias\", \"mod_cgi\" ",
+            format!(
+                "alias.url = ( \"/cgi-bin/\" => \"{}/\" )\n\
+                 $HTTP[\"url\"] =~ \"^/cgi-bin/\" {{ cgi.assign = ( \"\" => \"\" ) }}\n",
+                scripts.display()
+            ),
+        ),
+    };
     let descriptors = site.descriptors.min(DESCRIPTORS_MAX);
     let connections = descriptors / 2;
     format!(
         "\
-{account}server.modules = ()
+{account}server.modules = ({modules})
 server.document-root = \"{documents}\"
 server.bind = \"{ip}\"
 server.port = {port}
@@ -42,6 +53,6 @@ server.max-keep-alive-idle = {KEEP_ALIVE_SECONDS}
 server.errorlog = \"{directory}/error.log\"
 server.pid-file = \"{directory}/lighttpd.pid\"
 mimetype.assign = ( \".txt\" => \"text/plain\" )
-"
+{scripts}"
     )
 }

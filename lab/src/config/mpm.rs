@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
-    self, Bare, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers, Recycling, Steady,
+    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers,
+    Recycling, Steady,
 };
 
 /// The settings of `mpm` under `profile`.
@@ -18,20 +19,9 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as it is often advised. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 18] = [
+static TABLE: [(Profile, &[&str], Settings); 24] = [
     (Bare, &["percore"], &[]),
-    (
-        Bare,
-        &["prefork"],
-        &[
-            ("ServerLimit", 256),
-            ("StartServers", 256),
-            ("MinSpareServers", 256),
-            ("MaxSpareServers", 256),
-            ("MaxRequestWorkers", 256),
-            ("MaxConnectionsPerChild", 0),
-        ],
-    ),
+    (Bare, &["prefork"], CHILDREN_256),
     (
         Bare,
         &["worker"],
@@ -212,6 +202,33 @@ static TABLE: [(Profile, &[&str], Settings); 18] = [
             ("MaxConnectionsPerChild", 0),
         ],
     ),
+    (Cgi, &["percore"], &[]),
+    (Cgid, &["percore"], &[]),
+    (Cgi, &["prefork"], CHILDREN_256),
+    (Cgid, &["prefork"], CHILDREN_256),
+    (Cgi, &["worker", "event"], THREADS_256),
+    (Cgid, &["worker", "event"], THREADS_256),
+];
+
+const CHILDREN_256: Settings = &[
+    ("ServerLimit", 256),
+    ("StartServers", 256),
+    ("MinSpareServers", 256),
+    ("MaxSpareServers", 256),
+    ("MaxRequestWorkers", 256),
+    ("MaxConnectionsPerChild", 0),
+];
+
+/// As many workers, in a child for each of two cores.
+const THREADS_256: Settings = &[
+    ("ServerLimit", 2),
+    ("StartServers", 2),
+    ("ThreadLimit", 128),
+    ("ThreadsPerChild", 128),
+    ("MinSpareThreads", 1),
+    ("MaxSpareThreads", 256),
+    ("MaxRequestWorkers", 256),
+    ("MaxConnectionsPerChild", 0),
 ];
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(super) const NOTHING: &str = "–";
 
 /// The subject that is 1 in the column "× floor".
 const FLOOR: Entry = bare("floor");
+/// The same for scripts.
+const FLOOR_OF_SCRIPTS: Entry = bare("floor-spawn");
 
 /// The table of a workload; nothing when nobody was measured.
 pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload) -> Option<Table> {
@@ -22,6 +24,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
         Kind::Load { .. } => load_table(summary, workload),
         Kind::Idle { connections } => idle_table(summary, workload, *connections),
         Kind::Children { .. } => children_table(summary, workload),
+        Kind::Script { .. } => script_table(summary, workload),
         Kind::Rate { .. } => rate_table(summary, workload),
         Kind::Crowd(gathering) => crowd_table(summary, workload, gathering),
     })
@@ -81,6 +84,28 @@ fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(decimals(of_best(Load::per_second), 2));
         row.extend(common_columns(cell));
         row.push(count(Some(cell.hung() as f64)));
+        table.push(row);
+    }
+    table
+}
+
+/// One row for each number of clients, and whether somebody was the bottleneck.
+fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+    let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
+    let headers = ["subject", "clients", "req per CPU-s", "spread", "× floor", &peer];
+    let rest = ["req/s", "p50 ms", "p99 ms", "errors", "PSS MB", "busiest", "idle"];
+    let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
+    for (entry, connections, cell) in summary.rows(workload) {
+        let floor = summary.cell(workload, connections, FLOOR_OF_SCRIPTS);
+        let best = summary.best(workload, connections, workload.peers);
+        let mut row = vec![title(entry), count(Some(f64::from(connections)))];
+        row.push(count(cell.median(Load::per_cpu_second)));
+        row.push(percent(cell.spread(Load::per_cpu_second)));
+        row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        row.push(decimals(best.and_then(|(_, best)| cell.ratio(best)), 2));
+        row.extend(common_columns(cell));
+        row.push(decimals(cell.median(|load| load.busiest), 2));
+        row.push(percent(cell.median(|load| load.busy.idle)));
         table.push(row);
     }
     table

@@ -1,0 +1,44 @@
+//! Whether a server answers correctly, before it is measured.
+
+use std::time::Duration;
+
+use crate::client::Dial;
+use crate::error::{Error, Result};
+use crate::script::Script;
+use crate::subject::Site;
+use crate::workload::Document;
+
+/// A server that starts 60 000 threads accepts connections long before it answers.
+const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// A server that answers wrongly must not be fast: the bytes are compared before anything is counted.
+pub(super) fn probe(site: &Site, document: &Document, close: bool) -> Result<()> {
+    let mut connection = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() }.open(site.address())?;
+    let requests = if close { 1 } else { 2 };
+    for _ in 0..requests {
+        let response = connection.get(document.name, close)?;
+        if response.status != 200 || response.body != document.content() {
+            return Err(Error::new(format!(
+                "/{} came back with status {} and {} bytes instead of 200 and {}",
+                document.name,
+                response.status,
+                response.body.len(),
+                document.length
+            )));
+        }
+    }
+    if close { connection.await_end() } else { Ok(()) }
+}
+
+/// The same for a script, of which only the end may tell how long its answer is.
+pub(super) fn probe_script(site: &Site, name: &str, script: &Script) -> Result<()> {
+    for _ in 0..2 {
+        let mut connection = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() }.open(site.address())?;
+        let response = connection.fetch(name)?;
+        if response.status != 200 || response.body != script.answer.as_bytes() {
+            let body = String::from_utf8_lossy(&response.body);
+            return Err(Error::new(format!("/{name} came back with status {}: {}", response.status, body.trim())));
+        }
+    }
+    Ok(())
+}

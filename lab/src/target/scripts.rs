@@ -1,0 +1,144 @@
+//! The rules about scripts, which hold for several subjects at once: the worst of them counts.
+
+use super::Verdict;
+use crate::summary::{Cell, Summary, title};
+use crate::workload::{self, Entry};
+
+/// Requests per CPU-second of the first of each pair beside the second's.
+pub(super) fn judge_each(
+    summary: &Summary<'_>,
+    workload: &str,
+    pairs: &[(Entry, Entry)],
+    factor: f64,
+) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
+    let connections = *workload.connections().first()?;
+    let cell = |entry| summary.cell(workload, connections, entry);
+    let ratio = |(subject, peer): &(Entry, Entry)| Some((*subject, cell(*subject)?.ratio(cell(*peer)?)?));
+    let ratios: Vec<(Entry, f64)> = pairs.iter().filter_map(ratio).collect();
+    let text: Vec<String> = ratios.iter().map(|(subject, ratio)| format!("{ratio:.2} {}", title(*subject))).collect();
+    (!ratios.is_empty()).then(|| Verdict {
+        // Half of the pairs are no answer, but one that fails is.
+        met: match ratios.iter().all(|(_, ratio)| *ratio >= factor) {
+            true => (ratios.len() == pairs.len()).then_some(true),
+            false => Some(false),
+        },
+        measured: text.join(", "),
+    })
+}
+
+/// Failures of all together.
+pub(super) fn judge_faults(
+    summary: &Summary<'_>,
+    workload: &str,
+    subjects: &[Entry],
+    connections: &[u32],
+) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
+    let cell = |subject: Entry, connections: u32| summary.cell(workload, connections, subject);
+    let of = |subject: &Entry| -> Option<(Entry, u64)> {
+        let cells: Vec<&Cell<'_>> = connections.iter().filter_map(|number| cell(*subject, *number)).collect();
+        (!cells.is_empty()).then(|| (*subject, cells.iter().map(|cell| cell.errors()).sum()))
+    };
+    let counted: Vec<(Entry, u64)> = subjects.iter().filter_map(of).collect();
+    let failed: Vec<String> = counted
+        .iter()
+        .filter(|(_, errors)| *errors > 0)
+        .map(|(subject, errors)| format!("{errors} {}", title(*subject)))
+        .collect();
+    (!counted.is_empty()).then(|| Verdict {
+        met: Some(failed.is_empty()),
+        measured: match failed.is_empty() {
+            true => format!("none with {} of {} subjects", counted.len(), subjects.len()),
+            false => failed.join(", "),
+        },
+    })
+}
+
+/// The worst thread of all, with what was idle beside it.
+pub(super) fn judge_spread(
+    summary: &Summary<'_>,
+    workload: &str,
+    subjects: &[Entry],
+    busiest: f64,
+    idle: f64,
+) -> Option<Verdict> {
+    let rows = summary.rows(workload::find(workload)?);
+    let own = rows.iter().filter(|(entry, ..)| subjects.contains(entry));
+    let figures = own.filter_map(|(entry, connections, cell)| {
+        Some((cell.median(|load| load.busiest)?, cell.median(|load| load.busy.idle)?, *entry, *connections))
+    });
+    let figures: Vec<(f64, f64, Entry, u32)> = figures.collect();
+    let (share, unused, entry, connections) = *figures.iter().max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    Some(Verdict {
+        met: Some(figures.iter().all(|(share, unused, ..)| *share <= busiest || *unused <= idle)),
+        measured: format!(
+            "at most {:.0} % (idle {:.0} %), {} with {connections} clients",
+            share * 100.0,
+            unused * 100.0,
+            title(entry)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Load, Measure, Results, Sample, example};
+    use crate::workload::Profile::{Cgi, Cgid};
+    use crate::workload::{bare, under};
+
+    const OURS: Entry = under(Cgi, "tsubame-percore");
+    const OTHER: Entry = under(Cgid, "tsubame-percore");
+    const FLOOR: Entry = bare("floor-spawn");
+
+    fn add(results: &mut Results, entry: Entry, connections: u32, requests: u64, change: fn(&mut Load)) {
+        let mut sample = example::load("cgi-static", entry.subject, connections, 1, requests);
+        sample.profile = entry.profile;
+        if let Sample { measure: Measure::Load(load), .. } = &mut sample {
+            change(load);
+        }
+        results.samples.push(sample);
+    }
+
+    #[test]
+    fn one_that_is_too_slow_decides_and_one_that_is_missing_leaves_it_open() {
+        let judge = |ours: u64, other: Option<u64>| {
+            let mut results = example::empty();
+            add(&mut results, FLOOR, 100, 1000, |_| ());
+            add(&mut results, OURS, 100, ours, |_| ());
+            if let Some(requests) = other {
+                add(&mut results, OTHER, 100, requests, |_| ());
+            }
+            judge_each(&Summary::of(&results), "cgi-static", &[(OURS, FLOOR), (OTHER, FLOOR)], 0.9).unwrap().met
+        };
+        assert_eq!(judge(900, Some(950)), Some(true));
+        assert_eq!(judge(900, Some(890)), Some(false));
+        assert_eq!(judge(900, None), None);
+        assert_eq!(judge(890, None), Some(false));
+    }
+
+    #[test]
+    fn failures_are_told_with_whose_they_are() {
+        let mut results = example::empty();
+        add(&mut results, OURS, 300, 1000, |_| ());
+        add(&mut results, OTHER, 1000, 1000, |load| load.errors.timeout = 3);
+        let judge = |subjects: &[Entry]| judge_faults(&Summary::of(&results), "cgi-static", subjects, &[300, 1000]);
+        assert_eq!(judge(&[OURS]).unwrap().met, Some(true));
+        let verdict = judge(&[OURS, OTHER]).unwrap();
+        assert_eq!((verdict.met, verdict.measured.as_str()), (Some(false), "3 Tsubame percore, mod_cgid"));
+        assert_eq!(judge(&[FLOOR]), None);
+    }
+
+    #[test]
+    fn a_full_thread_matters_only_beside_an_idle_core() {
+        let judge = |change: fn(&mut Load)| {
+            let mut results = example::empty();
+            add(&mut results, OURS, 100, 1000, change);
+            judge_spread(&Summary::of(&results), "cgi-static", &[OURS], 0.95, 0.15).unwrap().met
+        };
+        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.10)), Some(true));
+        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.90, 0.40)), Some(true));
+        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.40)), Some(false));
+    }
+}
