@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::cage::{Cage, Marks};
 use crate::error::{Context as _, Error, Result, read_text};
 use crate::procfs;
 
@@ -15,7 +16,7 @@ use crate::procfs;
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Groups of the laboratory are recognised by this, so that those of an interrupted run can be cleared away.
-const PREFIX: &str = "tsubame-lab.";
+pub(crate) const PREFIX: &str = "tsubame-lab.";
 
 /// How CPU time is accounted on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +32,7 @@ pub(crate) enum Accounting {
 impl Accounting {
     /// The best method that works here: tried out, not guessed.
     pub(crate) fn detect() -> Self {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let own_groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let (mounts, own_groups) = mounts_and_groups();
         candidates(&mounts, &own_groups).into_iter().find(Accounting::works).unwrap_or(Self::ProcessTree)
     }
 
@@ -50,7 +50,7 @@ impl Accounting {
         if let Some(directory) = &directory {
             std::fs::create_dir(directory).context(|| format!("create control group {}", directory.display()))?;
         }
-        Ok(Group { accounting: self.clone(), directory })
+        Ok(Group { accounting: self.clone(), directory, cage: None })
     }
 
     fn parent(&self) -> Option<&Path> {
@@ -91,25 +91,34 @@ impl fmt::Display for Accounting {
 
 /// Groups are made below our own group where that is allowed, else below the root of the hierarchy.
 fn candidates(mounts: &str, own_groups: &str) -> Vec<Accounting> {
-    let mut v1 = Vec::new();
-    let mut v2 = Vec::new();
-    for line in mounts.lines() {
+    let first = directories(mounts, own_groups, "cgroup", "cpuacct").into_iter().map(Accounting::Cpuacct);
+    let second = directories(mounts, own_groups, "cgroup2", "").into_iter().map(Accounting::Unified);
+    first.chain(second).collect()
+}
+
+/// Where groups that have a controller can be made here, the best place first; the second version has all of them in one
+/// place, and is asked for with an empty name.
+pub(crate) fn mounted(kind: &str, controller: &str) -> Vec<PathBuf> {
+    let (mounts, own_groups) = mounts_and_groups();
+    directories(&mounts, &own_groups, kind, controller)
+}
+
+fn mounts_and_groups() -> (String, String) {
+    let read = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
+    (read("/proc/self/mounts"), read("/proc/self/cgroup"))
+}
+
+fn directories(mounts: &str, own_groups: &str, kind: &str, controller: &str) -> Vec<PathBuf> {
+    let own = own_group(own_groups, controller).trim_start_matches('/');
+    let mount_of = |line: &str| {
         let fields: Vec<&str> = line.split(' ').collect();
-        let [_, mount, kind, options, ..] = fields[..] else {
-            continue;
+        let [_, mount, kind_of_mount, options, ..] = fields[..] else {
+            return None;
         };
-        let below = |controller: &str| {
-            let own = own_group(own_groups, controller).trim_start_matches('/');
-            [Path::new(mount).join(own), PathBuf::from(mount)]
-        };
-        if kind == "cgroup" && options.split(',').any(|option| option == "cpuacct") {
-            v1.extend(below("cpuacct").map(Accounting::Cpuacct));
-        } else if kind == "cgroup2" {
-            v2.extend(below("").map(Accounting::Unified));
-        }
-    }
-    v1.append(&mut v2);
-    v1
+        let has_it = controller.is_empty() || options.split(',').any(|option| option == controller);
+        (kind_of_mount == kind && has_it).then(|| PathBuf::from(mount))
+    };
+    mounts.lines().filter_map(mount_of).flat_map(|mount| [mount.join(own), mount]).collect()
 }
 
 /// The path after `ID:controllers:` in /proc/self/cgroup; cgroup v2 is the line without controllers.
@@ -126,11 +135,30 @@ fn own_group<'a>(own_groups: &'a str, controller: &str) -> &'a str {
 pub(crate) struct Group {
     accounting: Accounting,
     directory: Option<PathBuf>,
+    cage: Option<Cage>,
 }
 
 impl Group {
-    /// The file that a process writes its number to in order to enter.
-    pub(crate) fn entrance(&self) -> Option<PathBuf> {
+    /// Leaves so many bytes of memory to the group.
+    pub(crate) fn limit_memory(&mut self, name: &str, bytes: u64) -> Result<()> {
+        self.cage = Some(match (&self.accounting, &self.directory) {
+            (Accounting::Unified(_), Some(directory)) => Cage::of(directory, bytes)?,
+            _ => Cage::make(name, bytes)?,
+        });
+        Ok(())
+    }
+
+    /// What happened in the memory that was left.
+    pub(crate) fn marks(&self) -> Result<Marks> {
+        self.cage.as_ref().map_or_else(|| Ok(Marks::default()), Cage::marks)
+    }
+
+    /// The files that a process writes its number to in order to enter.
+    pub(crate) fn entrances(&self) -> Vec<PathBuf> {
+        self.procs().into_iter().chain(self.cage.as_ref().and_then(Cage::entrance)).collect()
+    }
+
+    fn procs(&self) -> Option<PathBuf> {
         self.directory.as_ref().map(|directory| directory.join("cgroup.procs"))
     }
 
@@ -150,7 +178,7 @@ impl Group {
 
     /// The living processes.
     pub(crate) fn pids(&self, root: u32) -> Vec<u32> {
-        match self.entrance() {
+        match self.procs() {
             Some(procs) => parse_pids(&std::fs::read_to_string(procs).unwrap_or_default()),
             None => procfs::tree(root),
         }
@@ -212,6 +240,13 @@ cgroup2 /cg/unified cgroup2 rw,relatime 0 0
         let text = "usage_usec 1500000\nuser_usec 1\nsystem_usec 2\n";
         assert_eq!(parse_cpu_stat(text), Some(Duration::from_millis(1500)));
         assert_eq!(parse_cpu_stat("user_usec 1\n"), None);
+    }
+
+    #[test]
+    fn a_controller_is_looked_for_where_it_is() {
+        assert_eq!(directories(MOUNTS, "2:cpu,cpuacct:/a\n", "cgroup", "memory"), Vec::<PathBuf>::new());
+        let own = "9:memory:/b\n2:cpu,cpuacct:/a\n";
+        assert_eq!(directories("m /cg/m cgroup rw,memory 0 0\n", own, "cgroup", "memory")[0], Path::new("/cg/m/b"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One measurement: start a server, see that it answers correctly, warm it up, measure, stop it.
 
 mod probe;
+mod squeeze;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -159,6 +160,7 @@ impl Bench {
                 self.load(server, site, &fire).map(Measure::Load)
             }
             Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::Load),
+            Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::Load),
             Kind::Idle { connections } => self.idle(server, site, *connections).map(Measure::Memory),
             Kind::Children { count, clients } => {
                 let shot = shot(site, SMALL.name, *clients, trial.seconds);
@@ -176,18 +178,29 @@ impl Bench {
             profile: trial.profile,
             close: matches!(trial.kind, Kind::Load { close: true, .. } | Kind::Script { .. }),
             script: self.script(trial.kind)?,
+            memory: match trial.kind {
+                Kind::Squeeze(squeeze) => Some(squeeze.memory),
+                _ => None,
+            },
             descriptors: self.descriptors,
             account: self.account.clone(),
             apache: self.apache.clone(),
         })
     }
 
-    /// The script that a measurement is about, made when it is asked for.
+    /// The script that a measurement is about, or the first of them, all made when they are asked for.
     fn script(&self, kind: &Kind) -> Result<Option<PathBuf>> {
-        match kind {
-            Kind::Script { script, .. } => script.prepare(&self.scratch.path().join(SCRIPTS)).map(Some),
-            _ => Ok(None),
-        }
+        let scripts = match kind {
+            Kind::Script { script, .. } => std::slice::from_ref(script),
+            Kind::Squeeze(squeeze) => squeeze.scripts,
+            _ => &[],
+        };
+        let made = scripts.iter().map(|script| script.prepare(&self.scripts_directory()));
+        made.collect::<Result<Vec<PathBuf>>>().map(|paths| paths.into_iter().next())
+    }
+
+    fn scripts_directory(&self) -> PathBuf {
+        self.scratch.path().join(SCRIPTS)
     }
 
     /// A fresh directory, which belongs to whom the server turns into: some open their logs only then.
@@ -248,6 +261,7 @@ impl Bench {
             replaced: 0,
             fresh_us: 0,
             busiest: 0.0,
+            squeezed: None,
         })
     }
 

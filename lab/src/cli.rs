@@ -24,6 +24,7 @@ First steps:
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
   tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
+  tsubame-lab run memory --out bench-mem   scripts that need more memory than there is (as root)
   tsubame-lab list                         the subjects and workloads by name";
 
 /// What the laboratory does.
@@ -70,6 +71,12 @@ pub(crate) enum Choice {
     /// short its life. Each request has a connection of its own.
     #[command(after_help = CGI_EXAMPLES)]
     Cgi(RunOptions),
+    /// Scripts that need more memory than there is, and the files that people want meanwhile
+    ///
+    /// Server and scripts live in a memory control group of 1 GB, on one core; clients have the other. Nobody's
+    /// configuration says how many scripts may run, but for one Apache that is tuned by hand.
+    #[command(after_help = MEMORY_EXAMPLES)]
+    Memory(RunOptions),
 }
 
 const HTTP_EXAMPLES: &str = "\
@@ -96,6 +103,15 @@ Examples:
 
 Everything takes about a quarter of an hour, --quick about three minutes. Let nothing else run meanwhile.
 The C scripts are compiled here (gcc); what cannot be made is told under \"Not measured\".";
+
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run memory --workloads memory-10,memory-100
+  tsubame-lab run memory --rounds 3 --seconds 10 --subjects tsubame-event,apache-prefork --out DIR
+
+Everything takes about an hour, --quick about ten minutes. It has to be root, and needs gcc.
+Swap is used as it is there. To have some as on a small server:
+  fallocate -l 4G FILE && chmod 600 FILE && mkswap FILE && swapon FILE       (and swapoff FILE afterwards)";
 
 /// Choices for `run`.
 #[derive(Args)]
@@ -207,9 +223,9 @@ pub(crate) struct PaceOptions {
 /// Choices for the hidden `launch`.
 #[derive(Args)]
 pub(crate) struct LaunchOptions {
-    /// A cgroup.procs file to enter
-    #[arg(long)]
-    pub(crate) group: Option<PathBuf>,
+    /// A cgroup.procs file to enter; may be given more than once
+    #[arg(long = "group", value_name = "FILE")]
+    pub(crate) groups: Vec<PathBuf>,
 
     /// The only cores to run on
     #[arg(long, value_name = "A,B", value_delimiter = ',', required = true)]
@@ -232,7 +248,7 @@ mod tests {
 
     #[test]
     fn all_experiments_take_the_same_choices() {
-        for name in ["http", "mpm", "cgi"] {
+        for name in ["http", "mpm", "cgi", "memory"] {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
             assert!(Cli::try_parse_from(asked).is_ok(), "{name}");
         }

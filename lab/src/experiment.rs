@@ -20,7 +20,7 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 3] = [&HTTP, &MPM, &CGI];
+pub(crate) static EXPERIMENTS: [&Experiment; 4] = [&HTTP, &MPM, &CGI, &MEMORY];
 
 /// Static files over HTTP/1.1.
 pub(crate) static HTTP: Experiment = Experiment {
@@ -47,6 +47,15 @@ pub(crate) static CGI: Experiment = Experiment {
     workloads: &workload::cgi::WORKLOADS,
     targets: &target::cgi::TARGETS,
     method: CGI_METHOD,
+};
+
+/// Scripts in too little memory.
+pub(crate) static MEMORY: Experiment = Experiment {
+    id: "memory",
+    title: "Benchmarks of scripts that need more memory than there is",
+    workloads: &workload::memory::WORKLOADS,
+    targets: &target::memory::TARGETS,
+    method: MEMORY_METHOD,
 };
 
 impl Experiment {
@@ -102,6 +111,20 @@ it, answer and close. Errors are failed connections, timeouts (five seconds) and
 together. *Busiest* is the share of a core that the server's busiest thread used, of those that lived through the \
 measurement; *idle* is the share of both cores that nobody used: a thread near 1 while there is something idle is the \
 bottleneck. Everybody has 256 workers, where there are workers; percore and lighttpd have none.";
+
+const MEMORY_METHOD: &str = "\
+Server and scripts live in a memory control group of 1 GB and have one core to themselves; clients have another. The \
+servers take turns: each is started, checked, measured for three times the given seconds and stopped before the next one, \
+and only then comes the next round. Figures are medians over the rounds, ratios are taken within a round and then their \
+median. Each client asks for a script, waits for the whole answer and asks again, on a connection of its own each time; \
+when time is up the last answers are waited for, and **req/s** is good answers by the time until the last of them. One \
+that fails waits for a tenth of a second, so that failing fast is no advantage. Failures are connections not \
+established or broken, other answers than the right one, and answers that take longer than two minutes. Meanwhile 50 \
+requests per second for a file of 31 bytes come on a constant schedule, each on a connection of its own; latencies count \
+from the moment at which a request was due, and five seconds without an answer are a failure. *At the limit* counts \
+how often the group wanted more memory than it had, *killed* processes that the kernel ended for that, *faults* pages that \
+had to be read from disk, *swapped* pages that the machine swapped out meanwhile; *peak* is the most memory that the \
+group had in use, with what it has read of files.";
 
 #[cfg(test)]
 mod tests {

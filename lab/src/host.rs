@@ -23,6 +23,9 @@ pub(crate) struct Host {
     pub(crate) governor: Option<String>,
     /// Memory in MiB.
     pub(crate) memory_mib: u64,
+    /// Swap in MiB.
+    #[serde(default)]
+    pub(crate) swap_mib: u64,
     /// Load average over one minute when the run began.
     pub(crate) load_average: String,
     /// The load generator's version.
@@ -38,14 +41,18 @@ impl Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let first_word = |text: String| text.split_whitespace().next().unwrap_or_default().to_owned();
         let governor = first_word(read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
-        let memory = value_of(&read("/proc/meminfo"), "MemTotal", ':');
+        let mib = |name: &str| {
+            let value = value_of(&read("/proc/meminfo"), name, ':');
+            value.trim_end_matches(" kB").parse::<u64>().unwrap_or(0) / 1024
+        };
         Self {
             system: value_of(&read("/etc/os-release"), "PRETTY_NAME", '='),
             kernel: first_word(read("/proc/sys/kernel/osrelease")),
             cpu: value_of(&read("/proc/cpuinfo"), "model name", ':'),
             cores: allowed_cores().map_or(0, |cores| cores.len()),
             governor: Some(governor).filter(|governor| !governor.is_empty()),
-            memory_mib: memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0) / 1024,
+            memory_mib: mib("MemTotal"),
+            swap_mib: mib("SwapTotal"),
             load_average: first_word(read("/proc/loadavg")),
             generator,
             descriptors: 0,

@@ -4,7 +4,7 @@
 //! everything it starts later inherits group, core and limits. It also needs no `unsafe` hook between fork and exec.
 
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
@@ -13,13 +13,13 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::cli::LaunchOptions;
 use crate::error::{Context as _, Error, Result, write_file};
 
-/// The command line that starts `program` on `cores`, in `group` when there is one.
-pub(crate) fn command(group: Option<&Path>, cores: &[usize], program: &Path) -> Result<Command> {
+/// The command line that starts `program` on `cores`, in `groups`.
+pub(crate) fn command(groups: &[PathBuf], cores: &[usize], program: &Path) -> Result<Command> {
     let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
     let mut command = Command::new(lab);
     let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
     command.arg("launch").args(["--cores", &cores.join(",")]);
-    if let Some(group) = group {
+    for group in groups {
         command.arg("--group").arg(group);
     }
     command.arg("--").arg(program);
@@ -31,7 +31,7 @@ pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
     // A server must not outlive a laboratory that was interrupted.
     set_parent_process_death_signal(Some(Signal::TERM))
         .context(|| "ask for a signal when the laboratory ends".to_owned())?;
-    if let Some(group) = &options.group {
+    for group in &options.groups {
         write_file(group, std::process::id().to_string())?;
     }
     pin(&options.cores)?;

@@ -9,6 +9,8 @@
 
 mod accounting;
 mod bench;
+mod cage;
+mod callers;
 mod cli;
 mod client;
 mod config;
@@ -46,13 +48,14 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use cli::{Choice, Cli, Command};
-use experiment::{CGI, HTTP, MPM};
+use experiment::{CGI, HTTP, MEMORY, MPM};
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(Choice::Http(options)) => run::run(&HTTP, &options),
         Command::Run(Choice::Mpm(options)) => run::run(&MPM, &options),
         Command::Run(Choice::Cgi(options)) => run::run(&CGI, &options),
+        Command::Run(Choice::Memory(options)) => run::run(&MEMORY, &options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),

@@ -34,7 +34,7 @@ const INSPECTION: Duration = Duration::from_millis(100);
 /// Runs the generator on `core` and waits for its counts; see [`generator::run`] for `watch`.
 pub(crate) fn fire(options: &PaceOptions, core: usize, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
     let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
-    let mut command = launch::command(None, &[core], &lab)?;
+    let mut command = launch::command(&[], &[core], &lab)?;
     arguments(&mut command, options);
     let output = generator::run(command, options.seconds + TIMEOUT_SECONDS, watch)?;
     serde_json::from_slice(&output.stdout).map_err(|_| {

@@ -137,6 +137,13 @@ fn parse_memory(text: &str) -> Option<f64> {
     Some(available / all)
 }
 
+/// Pages that the machine has swapped out since it started.
+pub(crate) fn swapped_out() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let pages = text.lines().find_map(|line| line.strip_prefix("pswpout "));
+    pages.and_then(|pages| pages.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Time that cores have spent since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreTime {

@@ -168,7 +168,7 @@ fn setup(results: &Results) -> String {
     let host = &results.host;
     let mut text = format!(
         "Measured {}, {} round(s) of {} s\n\nsystem     {}\nkernel     {}\nprocessor  {}, {} core(s), governor {}\n\
-         memory     {} MiB\nload       {} when it began\ngenerator  {}\nCPU time   {}\n",
+         memory     {} MiB, swap {} MiB\nload       {} when it began\ngenerator  {}\nCPU time   {}\n",
         results.started,
         results.rounds,
         results.seconds,
@@ -178,6 +178,7 @@ fn setup(results: &Results) -> String {
         host.cores,
         host.governor.as_deref().unwrap_or("unknown"),
         host.memory_mib,
+        host.swap_mib,
         host.load_average,
         host.generator,
         results.accounting,

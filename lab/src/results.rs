@@ -144,6 +144,9 @@ pub(crate) struct Load {
     /// CPU seconds per second of the server's thread that worked most.
     #[serde(default)]
     pub(crate) busiest: f64,
+    /// What happened where there was too little memory.
+    #[serde(default)]
+    pub(crate) squeezed: Option<Box<Squeezed>>,
 }
 
 impl Load {
@@ -165,6 +168,38 @@ impl Load {
     /// Whether the server did not answer after the load.
     pub(crate) fn hung(&self) -> bool {
         self.fresh_us >= FRESH_LIMIT.as_micros() as u64
+    }
+}
+
+/// In too little memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Squeezed {
+    /// How often processes wanted more memory than there was.
+    pub(crate) at_limit: u64,
+    /// Processes that the kernel ended for want of memory.
+    pub(crate) oom_kills: u64,
+    /// Pages that had to be read from disk.
+    pub(crate) major_faults: u64,
+    /// The most memory that was in use.
+    pub(crate) peak_kib: u64,
+    /// Pages that the machine swapped out meanwhile.
+    pub(crate) swapped_pages: u64,
+    /// Files that were answered, of those that were asked for at a fixed rate.
+    pub(crate) file_answers: u64,
+    /// Their latencies, in microseconds.
+    pub(crate) file_p50_us: u64,
+    /// See `file_p50_us`.
+    pub(crate) file_p99_us: u64,
+    /// See `file_p50_us`.
+    pub(crate) file_max_us: u64,
+    /// Files that were not answered.
+    pub(crate) file_errors: u64,
+}
+
+impl Squeezed {
+    /// A latency of files, in milliseconds: for ever, where none was answered.
+    pub(crate) fn file_milliseconds(&self, figure: fn(&Self) -> u64) -> f64 {
+        if self.file_answers > 0 { figure(self) as f64 / 1000.0 } else { f64::INFINITY }
     }
 }
 
@@ -302,6 +337,7 @@ pub(crate) mod example {
                 late_p99_us: 0,
                 fresh_us: 100,
                 busiest: 0.5,
+                squeezed: None,
             }),
         }
     }

@@ -26,6 +26,14 @@ impl Scratch {
         Ok(Self(path))
     }
 
+    /// One for a test, which shares its process with others.
+    #[cfg(test)]
+    pub(crate) fn for_test(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("{SCRATCH_PREFIX}{}.{name}", std::process::id()));
+        std::fs::create_dir(&path).expect("a directory for a test");
+        Self(path)
+    }
+
     fn clear_leftovers() {
         for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
             let name = entry.file_name();

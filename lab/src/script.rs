@@ -42,6 +42,30 @@ pub(crate) static HELLO_DYNAMIC: Script = hello_in_c("hello-dynamic", &[]);
 pub(crate) static HELLO_PERL: Script =
     Script { name: "hello-perl", source: include_str!("../scripts/hello.pl"), made: Made::Interpreted, answer: HELLO };
 
+/// Takes 200 MB.
+pub(crate) static LOAD_200: Script = load("load-200", &["-DMEGABYTES=200"]);
+/// Takes more in every run.
+pub(crate) static GROWING: Script = load("load-growing", &["-DGROWING"]);
+/// Another process takes 200 MB for it.
+pub(crate) static CHILD: Script = load("load-child", &["-DCHILD", "-DMEGABYTES=200"]);
+/// Take 20 to 200 MB.
+pub(crate) static LOADS: [&Script; 10] = [
+    &load("load-20", &["-DMEGABYTES=20"]),
+    &load("load-40", &["-DMEGABYTES=40"]),
+    &load("load-60", &["-DMEGABYTES=60"]),
+    &load("load-80", &["-DMEGABYTES=80"]),
+    &load("load-100", &["-DMEGABYTES=100"]),
+    &load("load-120", &["-DMEGABYTES=120"]),
+    &load("load-140", &["-DMEGABYTES=140"]),
+    &load("load-160", &["-DMEGABYTES=160"]),
+    &load("load-180", &["-DMEGABYTES=180"]),
+    &LOAD_200,
+];
+
+const fn load(name: &'static str, options: &'static [&'static str]) -> Script {
+    Script { name, source: include_str!("../scripts/load.c"), made: Made::Compiled(options), answer: "OK\n" }
+}
+
 const fn hello_in_c(name: &'static str, options: &'static [&'static str]) -> Script {
     Script { name, source: include_str!("../scripts/hello.c"), made: Made::Compiled(options), answer: HELLO }
 }
@@ -94,12 +118,28 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
+    fn the_compiler_does_not_save_the_memory() {
+        let scratch = Scratch::for_test("memory");
+        let Ok(path) = LOADS[0].prepare(scratch.path()) else {
+            return;
+        };
+        let limited = |kib: u32| {
+            let line = format!("ulimit -v {kib} && exec {}", path.display());
+            Command::new("sh").args(["-c", &line]).output().unwrap().status
+        };
+        assert!(limited(100_000).success());
+        assert_eq!(limited(15_000).code(), Some(3));
+    }
+
+    #[test]
     fn every_script_can_be_made_and_says_its_answer() {
-        let scratch = Scratch::new().unwrap();
-        for script in [&HELLO_STATIC, &HELLO_DYNAMIC, &HELLO_PERL] {
+        let scratch = Scratch::for_test("script");
+        write_file(scratch.path().join("runs"), "0\n").unwrap();
+        let all = [&HELLO_STATIC, &HELLO_DYNAMIC, &HELLO_PERL, LOADS[0], &GROWING, &CHILD];
+        for script in all {
             match script.prepare(scratch.path()) {
                 Ok(path) => {
-                    let output = Command::new(path).output().unwrap();
+                    let output = Command::new(path).current_dir(scratch.path()).output().unwrap();
                     let text = String::from_utf8(output.stdout).unwrap();
                     assert_eq!(text.split_once("\n\n").map(|(_, body)| body), Some(script.answer), "{}", script.name);
                 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::accounting::{Accounting, Group};
+use crate::cage::Marks;
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::launch;
 use crate::procfs;
@@ -67,8 +68,11 @@ impl Server {
         let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
         let errors = output.try_clone().context(|| "share a log file".to_owned())?;
 
-        let group = accounting.group("server")?;
-        let mut command = launch::command(group.entrance().as_deref(), cores, program)?;
+        let mut group = accounting.group("server")?;
+        if let Some(bytes) = site.memory {
+            group.limit_memory("memory", bytes)?;
+        }
+        let mut command = launch::command(&group.entrances(), cores, program)?;
         command
             .args(&recipe.arguments)
             .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
@@ -111,6 +115,11 @@ impl Server {
     /// The living processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.group.pids(self.child.id())
+    }
+
+    /// What happened in the memory that the site leaves to it.
+    pub(crate) fn marks(&self) -> Result<Marks> {
+        self.group.marks()
     }
 
     /// Memory of all processes, in KiB.

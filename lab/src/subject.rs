@@ -195,6 +195,8 @@ pub(crate) struct Site {
     pub(crate) close: bool,
     /// The script that is asked for, in a directory with the others; `None` where scripts are not run.
     pub(crate) script: Option<PathBuf>,
+    /// How many bytes of memory server and scripts have; `None` leaves them what the machine has.
+    pub(crate) memory: Option<u64>,
     /// How many files a process may open.
     pub(crate) descriptors: u64,
     /// Whom a server that root started turns into.
@@ -304,6 +306,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
         profile,
         close: false,
         script: None,
+        memory: None,
         descriptors: 20_000,
         account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
         apache: None,

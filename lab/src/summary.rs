@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::results::{Load, Measure, Memory, Results, Sample};
+use crate::results::{Load, Measure, Memory, Results, Sample, Squeezed};
 use crate::stats;
 use crate::subject;
 use crate::workload::{Entry, Profile, Workload};
@@ -50,6 +50,11 @@ impl<'a> Cell<'a> {
 
     fn values(&self, figure: Figure) -> Vec<f64> {
         self.loads().map(|(_, load)| figure(load)).collect()
+    }
+
+    /// What happened in too little memory, in each round.
+    pub(crate) fn squeezed(&self) -> impl Iterator<Item = (&'a Squeezed, &'a Load)> {
+        self.loads().filter_map(|(_, load)| Some((load.squeezed.as_deref()?, load)))
     }
 
     /// The median of a figure at rest.

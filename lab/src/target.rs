@@ -2,11 +2,12 @@
 
 pub(crate) mod cgi;
 pub(crate) mod http;
+pub(crate) mod memory;
 pub(crate) mod mpm;
 mod scripts;
 
-use crate::results::{Load, Memory};
-use crate::summary::{Summary, title};
+use crate::results::{Load, Memory, Squeezed};
+use crate::summary::{Figure, Summary, title};
 use crate::workload::{self, Entry, Profile, bare, under};
 
 /// A promise.
@@ -33,12 +34,14 @@ enum Rule {
     Prompt { workload: &'static str, subject: Entry, milliseconds: f64 },
     /// A fresh request is answered after every load, whichever the settings.
     Alive { workload: &'static str, subject: &'static str },
-    /// In each pair, requests per CPU-second of the first at least `factor` times those of the second.
-    Each { workload: &'static str, pairs: &'static [(Entry, Entry)], factor: f64 },
+    /// In each pair, the figure of the first at least `factor` times that of the second.
+    Each { workload: &'static str, pairs: &'static [(Entry, Entry)], figure: Figure, factor: f64 },
     /// No failures with any of these numbers of connections.
     Faultless { workload: &'static str, subjects: &'static [Entry], connections: &'static [u32] },
     /// No thread has more than this share of a core to itself while more than that share of the cores is idle.
     Spread { workload: &'static str, subjects: &'static [Entry], busiest: f64, idle: f64 },
+    /// In too little memory a figure is at most this, in every round of every workload.
+    Squeezed { subjects: &'static [Entry], figure: fn(&Squeezed, &Load) -> f64, limit: f64 },
 }
 
 /// How a promise stands.
@@ -81,7 +84,10 @@ impl Target {
             Rule::Unnoticed { subject, factor } => judge_recycling(summary, subject, *factor),
             Rule::Prompt { workload, subject, milliseconds } => judge_crowd(summary, workload, *subject, *milliseconds),
             Rule::Alive { workload, subject } => judge_life(summary, workload, subject),
-            Rule::Each { workload, pairs, factor } => scripts::judge_each(summary, workload, pairs, *factor),
+            Rule::Each { workload, pairs, figure, factor } => {
+                scripts::judge_each(summary, workload, pairs, *figure, *factor)
+            }
+            Rule::Squeezed { subjects, figure, limit } => scripts::judge_squeezed(summary, subjects, *figure, *limit),
             Rule::Faultless { workload, subjects, connections } => {
                 scripts::judge_faults(summary, workload, subjects, connections)
             }
@@ -239,6 +245,7 @@ mod tests {
                 Rule::Faultless { workload, subjects, .. } | Rule::Spread { workload, subjects, .. } => {
                     (*workload, subjects.to_vec())
                 }
+                Rule::Squeezed { subjects, .. } => ("memory-10", subjects.to_vec()),
                 Rule::ConnectionMemory { .. } => ("idle", vec![PERCORE]),
                 Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
             };

@@ -37,6 +37,8 @@ pub(crate) enum Doubt {
     CoarseClock,
     /// So many files may be opened, too few for some numbers of connections.
     FewDescriptors(u64),
+    /// There is no swap, which would have been used.
+    NoSwap,
     /// The load generator was the limit, not the server.
     GeneratorSaturated(Vec<String>),
     /// Somebody else worked on the two cores: in so many measurements, at worst this share.
@@ -68,6 +70,9 @@ impl fmt::Display for Doubt {
                 f,
                 "a process may open {allowed} files only, so there were a few connections less than it says: raise the \
                  limit (ulimit -Hn 50000)"
+            ),
+            Self::NoSwap => f.write_str(
+                "the machine has no swap: where a server with swap would stand still, the kernel ends processes here",
             ),
             Self::GeneratorSaturated(who) => write!(
                 f,
@@ -116,6 +121,10 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
     let too_few = |sample: &Sample| u64::from(sample.connections) + DESCRIPTORS_IN_RESERVE > allowed;
     if allowed > 0 && results.samples.iter().any(too_few) {
         doubts.push(Doubt::FewDescriptors(allowed));
+    }
+    let is_squeezed = |sample: &Sample| matches!(&sample.measure, Measure::Load(load) if load.squeezed.is_some());
+    if results.host.swap_mib == 0 && results.samples.iter().any(is_squeezed) {
+        doubts.push(Doubt::NoSwap);
     }
     doubts.extend(about_machine(&results.samples));
     doubts.extend(about_cells(summary, results.experiment().workloads));
@@ -237,6 +246,14 @@ mod tests {
         assert_eq!(neighbours, [Doubt::OthersBusy(1, 0.2), Doubt::Stolen(1, 0.03)]);
         let hung = doubts_of(&with(|load| load.fresh_us = 1_000_000));
         assert_eq!(hung, [Doubt::Hung(vec!["keepalive nginx (1)".to_owned()])]);
+    }
+
+    #[test]
+    fn too_little_memory_without_swap_is_told() {
+        let mut results = with(|load| load.squeezed = Some(Box::default()));
+        assert_eq!(doubts_of(&results), [Doubt::NoSwap]);
+        results.host.swap_mib = 4096;
+        assert_eq!(doubts_of(&results), []);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod cgi;
 pub(crate) mod http;
+pub(crate) mod memory;
 pub(crate) mod mpm;
 
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,10 @@ pub(crate) enum Profile {
     Cgi,
     /// The same with scripts started by a daemon.
     Cgid,
+    /// Bare, with the number of workers that fits to scripts of 200 MB in 1 GB.
+    FourWorkers,
+    /// Bare, without any number of workers.
+    Unconfigured,
 }
 
 impl Profile {
@@ -87,6 +92,8 @@ impl Profile {
             Self::EventLarge => ("event-large", "children of 256 threads"),
             Self::Cgi => ("cgi", "mod_cgi"),
             Self::Cgid => ("cgid", "mod_cgid"),
+            Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
+            Self::Unconfigured => ("unconfigured", ""),
         }
     }
 }
@@ -142,6 +149,23 @@ pub(crate) enum Kind {
         /// Numbers of clients, each measured.
         connections: &'static [u32],
     },
+    /// Requests for scripts that need much memory, and at the same time for the small file at a fixed rate.
+    Squeeze(Squeeze),
+}
+
+/// Scripts in too little memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Squeeze {
+    /// What is run, in turn.
+    pub(crate) scripts: &'static [&'static Script],
+    /// What stands behind their names.
+    pub(crate) path_info: &'static str,
+    /// How many ask for them at a time.
+    pub(crate) clients: u32,
+    /// The memory of server and scripts together, in bytes.
+    pub(crate) memory: u64,
+    /// Requests for the small file.
+    pub(crate) files_per_second: u32,
 }
 
 /// Connections of each kind that a crowd consists of.
@@ -181,6 +205,7 @@ impl Workload {
             Kind::Children { count, .. } => std::slice::from_ref(count),
             Kind::Rate { connections, .. } => std::slice::from_ref(connections),
             Kind::Crowd(gathering) => std::slice::from_ref(&gathering.idle),
+            Kind::Squeeze(squeeze) => std::slice::from_ref(&squeeze.clients),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Wrk {
     /// Fires and waits for the counts; see [`generator::run`] for `watch`.
     pub(crate) fn fire(&self, shot: Shot<'_>, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
         write_file(&self.script, script(shot.addresses))?;
-        let mut command = launch::command(None, &[self.core], &self.program)?;
+        let mut command = launch::command(&[], &[self.core], &self.program)?;
         command.args(["--threads", &shot.addresses.len().to_string(), "--connections", &shot.connections.to_string()]);
         command.args(["--duration", &format!("{}s", shot.seconds)]);
         command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]);

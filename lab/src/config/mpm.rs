@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
-    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers,
-    Recycling, Steady,
+    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, FourWorkers,
+    ManyWorkers, Recycling, Steady, Unconfigured,
 };
 
 /// The settings of `mpm` under `profile`.
@@ -19,7 +19,7 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as it is often advised. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 24] = [
+static TABLE: [(Profile, &[&str], Settings); 26] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
     (
@@ -208,6 +208,8 @@ static TABLE: [(Profile, &[&str], Settings); 24] = [
     (Cgid, &["prefork"], CHILDREN_256),
     (Cgi, &["worker", "event"], THREADS_256),
     (Cgid, &["worker", "event"], THREADS_256),
+    (FourWorkers, &["prefork"], &[("MaxRequestWorkers", 4)]),
+    (Unconfigured, &["percore", "prefork", "worker", "event"], &[]),
 ];
 
 const CHILDREN_256: Settings = &[

@@ -27,7 +27,7 @@ pub(super) fn serve(options: &FloorOptions, script: &Path) -> Result<()> {
         false => cores.len().saturating_sub(1),
     };
     for _ in 0..others {
-        let mut command = launch::command(None, &cores, &own)?;
+        let mut command = launch::command(&[], &cores, &own)?;
         command.args(["floor", "--alone", "--listen", &options.listen.to_string(), "--spawn"]).arg(script);
         command.spawn().context(|| "start another process of the floor".to_owned())?;
     }

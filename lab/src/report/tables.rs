@@ -1,6 +1,7 @@
 //! One table for each workload: which columns, and how figures are written.
 
-use crate::results::Load;
+use crate::results::{Load, Squeezed};
+use crate::stats::median;
 use crate::subject;
 use crate::summary::{Cell, Summary, title};
 use crate::table::Table;
@@ -25,6 +26,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
         Kind::Idle { connections } => idle_table(summary, workload, *connections),
         Kind::Children { .. } => children_table(summary, workload),
         Kind::Script { .. } => script_table(summary, workload),
+        Kind::Squeeze(_) => squeeze_table(summary, workload),
         Kind::Rate { .. } => rate_table(summary, workload),
         Kind::Crowd(gathering) => crowd_table(summary, workload, gathering),
     })
@@ -107,6 +109,44 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(decimals(cell.median(|load| load.busiest), 2));
         row.push(percent(cell.median(|load| load.busy.idle)));
         table.push(row);
+    }
+    table
+}
+
+/// Scripts, then files, then the memory.
+fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+    let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
+    let headers = ["subject", "req/s", "spread", &peer, "p50 ms", "p99 ms", "failed"];
+    let files = ["files p50 ms", "files p99 ms", "files failed"];
+    let memory = ["at the limit", "killed", "faults", "swapped", "peak MB"];
+    let mut table = Table::new(1, &[&headers[..], &files[..], &memory[..]].concat());
+    for (entry, connections, cell) in summary.rows(workload) {
+        let tuned = workload.peers.first().and_then(|peer| summary.cell(workload, connections, *peer));
+        let squeezed = |figure: fn(&Squeezed) -> u64| {
+            median(&cell.squeezed().map(|(squeezed, _)| figure(squeezed) as f64).collect::<Vec<_>>())
+        };
+        let files = |figure: fn(&Squeezed) -> u64| {
+            let latencies = cell.squeezed().map(|(squeezed, _)| squeezed.file_milliseconds(figure));
+            decimals(median(&latencies.collect::<Vec<_>>()).filter(|latency| latency.is_finite()), 2)
+        };
+        let all = |figure: fn(&Squeezed) -> u64| cell.squeezed().map(|(squeezed, _)| figure(squeezed)).sum::<u64>();
+        table.push(vec![
+            title(entry),
+            decimals(cell.median(Load::per_second), 2),
+            percent(cell.spread(Load::per_second)),
+            decimals(tuned.and_then(|tuned| cell.ratio_of(tuned, Load::per_second)), 2),
+            milliseconds(cell.median(|load| load.p50_us as f64)),
+            milliseconds(cell.median(|load| load.p99_us as f64)),
+            count(Some(cell.errors() as f64)),
+            files(|squeezed| squeezed.file_p50_us),
+            files(|squeezed| squeezed.file_p99_us),
+            count(Some(all(|squeezed| squeezed.file_errors) as f64)),
+            count(squeezed(|squeezed| squeezed.at_limit)),
+            count(Some(all(|squeezed| squeezed.oom_kills) as f64)),
+            count(squeezed(|squeezed| squeezed.major_faults)),
+            count(squeezed(|squeezed| squeezed.swapped_pages)),
+            count(squeezed(|squeezed| squeezed.peak_kib / 1024)),
+        ]);
     }
     table
 }

@@ -1,6 +1,6 @@
 //! The results as a table for other programs.
 
-use super::{Load, Measure, Results, Sample};
+use super::{Load, Measure, Results, Sample, Squeezed};
 
 impl Results {
     /// One line for a measurement; columns that do not apply stay empty.
@@ -8,7 +8,8 @@ impl Results {
         let mut csv = "workload,subject,profile,connections,round,seconds,requests,bytes,server_cpu_seconds,\
                        p50_us,p99_us,max_us,connect_errors,read_errors,write_errors,timeouts,status_errors,\
                        pss_kib,pss_before_kib,processes,lost,server_busy,generator_busy,others_busy,stolen,\
-                       replaced,late_p99_us,fresh_us,busiest,idle\n"
+                       replaced,late_p99_us,fresh_us,busiest,idle,at_limit,oom_kills,major_faults,peak_kib,\
+                       swapped_pages,file_answers,file_p50_us,file_p99_us,file_max_us,file_errors\n"
             .to_owned();
         for sample in &self.samples {
             csv += &sample.to_csv_line();
@@ -25,7 +26,7 @@ impl Sample {
             Measure::Load(load) => {
                 let Load { errors, busy, .. } = load;
                 format!(
-                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},{},{:.3},{:.3},{:.3},{:.3},{},{},{},{:.3},{:.3}\n",
+                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},{},{:.3},{:.3},{:.3},{:.3},{},{},{},{:.3},{:.3},{}\n",
                     load.seconds,
                     load.requests,
                     load.bytes,
@@ -50,14 +51,34 @@ impl Sample {
                     load.fresh_us,
                     load.busiest,
                     busy.idle,
+                    squeezed_columns(load.squeezed.as_deref()),
                 )
             }
             Measure::Memory(memory) => format!(
-                "{key},,,,,,,,,,,,,{},{},{},{},,,,,,,,,\n",
+                "{key},,,,,,,,,,,,,{},{},{},{},,,,,,,,,,,,,,,,,,,\n",
                 memory.after_kib, memory.before_kib, memory.processes, memory.lost
             ),
         }
     }
+}
+
+fn squeezed_columns(squeezed: Option<&Squeezed>) -> String {
+    let Some(squeezed) = squeezed else {
+        return ",".repeat(9);
+    };
+    let columns = [
+        squeezed.at_limit,
+        squeezed.oom_kills,
+        squeezed.major_faults,
+        squeezed.peak_kib,
+        squeezed.swapped_pages,
+        squeezed.file_answers,
+        squeezed.file_p50_us,
+        squeezed.file_p99_us,
+        squeezed.file_max_us,
+        squeezed.file_errors,
+    ];
+    columns.map(|column| column.to_string()).join(",")
 }
 
 #[cfg(test)]
@@ -71,6 +92,6 @@ mod tests {
         results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
         let csv = results.to_csv();
         let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(columns, [30, 30, 30], "{csv}");
+        assert_eq!(columns, [40, 40, 40], "{csv}");
     }
 }

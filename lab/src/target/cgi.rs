@@ -1,6 +1,7 @@
 //! What was promised of CGI scripts: of each multi-processing module.
 
 use super::{Rule, Target};
+use crate::results::Load;
 use crate::workload::Profile::{Cgi, Cgid};
 use crate::workload::{Entry, bare, under};
 
@@ -56,5 +57,5 @@ const fn to_each(peer: Entry) -> [(Entry, Entry); 4] {
 }
 
 const fn each(text: &'static str, pairs: &'static [(Entry, Entry)], factor: f64) -> Target {
-    Target { text, rule: Rule::Each { workload: "cgi-static", pairs, factor } }
+    Target { text, rule: Rule::Each { workload: "cgi-static", pairs, figure: Load::per_cpu_second, factor } }
 }

@@ -1,20 +1,23 @@
 //! The rules about scripts, which hold for several subjects at once: the worst of them counts.
 
 use super::Verdict;
-use crate::summary::{Cell, Summary, title};
+use crate::experiment::MEMORY;
+use crate::results::{Load, Squeezed};
+use crate::summary::{Cell, Figure, Summary, place, title};
 use crate::workload::{self, Entry};
 
-/// Requests per CPU-second of the first of each pair beside the second's.
+/// A figure of the first of each pair beside the second's.
 pub(super) fn judge_each(
     summary: &Summary<'_>,
     workload: &str,
     pairs: &[(Entry, Entry)],
+    figure: Figure,
     factor: f64,
 ) -> Option<Verdict> {
     let workload = workload::find(workload)?;
     let connections = *workload.connections().first()?;
     let cell = |entry| summary.cell(workload, connections, entry);
-    let ratio = |(subject, peer): &(Entry, Entry)| Some((*subject, cell(*subject)?.ratio(cell(*peer)?)?));
+    let ratio = |(subject, peer): &(Entry, Entry)| Some((*subject, cell(*subject)?.ratio_of(cell(*peer)?, figure)?));
     let ratios: Vec<(Entry, f64)> = pairs.iter().filter_map(ratio).collect();
     let text: Vec<String> = ratios.iter().map(|(subject, ratio)| format!("{ratio:.2} {}", title(*subject))).collect();
     (!ratios.is_empty()).then(|| Verdict {
@@ -81,11 +84,45 @@ pub(super) fn judge_spread(
     })
 }
 
+/// The worst round of all workloads with too little memory.
+pub(super) fn judge_squeezed(
+    summary: &Summary<'_>,
+    subjects: &[Entry],
+    figure: fn(&Squeezed, &Load) -> f64,
+    limit: f64,
+) -> Option<Verdict> {
+    let mut worst: Option<(f64, String)> = None;
+    let mut beyond = Vec::new();
+    for workload in MEMORY.workloads {
+        for (entry, connections, cell) in summary.rows(workload) {
+            let figures = cell.squeezed().map(|(squeezed, load)| figure(squeezed, load));
+            let Some(most) = figures.max_by(f64::total_cmp).filter(|_| subjects.contains(&entry)) else {
+                continue;
+            };
+            let place = place(workload, entry, connections);
+            if most > limit {
+                beyond.push(format!("{place} ({most:.0})"));
+            }
+            if worst.as_ref().is_none_or(|(value, _)| most > *value) {
+                worst = Some((most, place));
+            }
+        }
+    }
+    let (most, place) = worst?;
+    Some(Verdict {
+        met: Some(beyond.is_empty()),
+        measured: match beyond.is_empty() {
+            true => format!("at most {most:.1}, in {place}"),
+            false => beyond.join(", "),
+        },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Load, Measure, Results, Sample, example};
-    use crate::workload::Profile::{Cgi, Cgid};
+    use crate::results::{Measure, Results, Sample, example};
+    use crate::workload::Profile::{Cgi, Cgid, Unconfigured};
     use crate::workload::{bare, under};
 
     const OURS: Entry = under(Cgi, "tsubame-percore");
@@ -110,7 +147,15 @@ mod tests {
             if let Some(requests) = other {
                 add(&mut results, OTHER, 100, requests, |_| ());
             }
-            judge_each(&Summary::of(&results), "cgi-static", &[(OURS, FLOOR), (OTHER, FLOOR)], 0.9).unwrap().met
+            judge_each(
+                &Summary::of(&results),
+                "cgi-static",
+                &[(OURS, FLOOR), (OTHER, FLOOR)],
+                Load::per_cpu_second,
+                0.9,
+            )
+            .unwrap()
+            .met
         };
         assert_eq!(judge(900, Some(950)), Some(true));
         assert_eq!(judge(900, Some(890)), Some(false));
@@ -140,5 +185,25 @@ mod tests {
         assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.10)), Some(true));
         assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.90, 0.40)), Some(true));
         assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.40)), Some(false));
+    }
+
+    #[test]
+    fn in_too_little_memory_the_worst_round_counts() {
+        const SQUEEZED: Entry = under(Unconfigured, "tsubame-event");
+        let judge = |kills: [u64; 2]| {
+            let mut results = example::empty();
+            for (round, oom_kills) in (1..).zip(kills) {
+                let mut sample = example::load("memory-10", SQUEEZED.subject, 10, round, 100);
+                sample.profile = SQUEEZED.profile;
+                if let Sample { measure: Measure::Load(load), .. } = &mut sample {
+                    load.squeezed = Some(Box::new(Squeezed { oom_kills, ..Squeezed::default() }));
+                }
+                results.samples.push(sample);
+            }
+            judge_squeezed(&Summary::of(&results), &[SQUEEZED], |squeezed, _| squeezed.oom_kills as f64, 0.0).unwrap()
+        };
+        assert_eq!(judge([0, 0]).met, Some(true));
+        let verdict = judge([0, 2]);
+        assert_eq!((verdict.met, verdict.measured.as_str()), (Some(false), "memory-10 Tsubame event (2)"));
     }
 }

@@ -1,0 +1,92 @@
+//! Scripts that need more memory than there is, and files that are asked for at the same time.
+
+use std::time::Duration;
+
+use super::Bench;
+use super::probe::{probe, probe_script};
+use crate::callers::Call;
+use crate::cli::PaceOptions;
+use crate::error::{Context as _, Error, Result, write_file};
+use crate::pace;
+use crate::procfs;
+use crate::reading::Reading;
+use crate::results::{Load, Squeezed};
+use crate::server::{Server, Watch};
+use crate::subject::Site;
+use crate::workload::{SMALL, Squeeze};
+
+/// A script takes a tenth of a second or more, and there are ten clients or more: shorter measurements consist of their end.
+const LONGER: u32 = 3;
+
+/// More than any server that admits scripts by turns lets one wait, and less than a person would believe it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Enough connections for files that take two seconds each.
+const FILE_CONNECTIONS: u32 = 100;
+
+impl Bench {
+    /// Both at once, for three times as long as other measurements; then the last scripts are waited for.
+    pub(super) fn squeeze(&self, server: &Server, site: &Site, squeeze: &Squeeze, seconds: u32) -> Result<Load> {
+        let seconds = seconds * LONGER;
+        let first = squeeze.scripts.first().ok_or_else(|| Error::new("no script is named"))?;
+        let names: Vec<String> =
+            squeeze.scripts.iter().map(|script| format!("cgi-bin/{}{}", script.name, squeeze.path_info)).collect();
+        probe(site, &SMALL, false)?;
+        probe_script(site, &names[0], first)?;
+        self.forget_runs()?;
+
+        let call = Call {
+            address: site.address(),
+            names: &names,
+            answer: first.answer,
+            clients: squeeze.clients,
+            seconds,
+            patience: PATIENCE,
+        };
+        let files = PaceOptions {
+            address: site.address(),
+            name: SMALL.name.to_owned(),
+            connections: FILE_CONNECTIONS,
+            per_second: squeeze.files_per_second,
+            per_connection: 1,
+            seconds,
+        };
+        let swapped = procfs::swapped_out();
+        let mut watch = Watch::new(server);
+        let before = Reading::take(server, self.cores)?;
+        let (scripts, files) = std::thread::scope(|scope| {
+            let scripts = scope.spawn(|| call.make());
+            let files = pace::fire(&files, self.cores.generator, &mut || watch.look());
+            (scripts.join(), files)
+        });
+        let after = Reading::take(server, self.cores)?;
+        let (scripts, files) = (scripts.map_err(|_| Error::new("a client of the scripts failed"))?, files?);
+        let marks = server.marks()?;
+        Ok(Load {
+            busiest: watch.busiest(),
+            late_p99_us: files.late_p99_us,
+            squeezed: Some(Box::new(Squeezed {
+                at_limit: marks.at_limit,
+                oom_kills: marks.oom_kills,
+                major_faults: marks.major_faults,
+                peak_kib: marks.peak_kib,
+                swapped_pages: procfs::swapped_out().saturating_sub(swapped),
+                file_answers: files.requests,
+                file_p50_us: files.p50_us,
+                file_p99_us: files.p99_us,
+                file_max_us: files.max_us,
+                file_errors: files.errors.total(),
+            })),
+            ..self.figures(server, scripts, &before, &after)?
+        })
+    }
+
+    /// Scripts that remember how often they ran begin anew; whoever the server turns them into may write it down.
+    fn forget_runs(&self) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.scripts_directory().join("runs");
+        write_file(&path, "0\n")?;
+        let everybody = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(&path, everybody).context(|| format!("give {} to everybody", path.display()))
+    }
+}

@@ -1,0 +1,124 @@
+//! Clients of scripts that take long: each asks, waits for the whole answer, and asks again, until time is up; then they
+//! all wait for their last answers. Nothing that a script did goes uncounted, however few requests there are.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::client::Dial;
+use crate::generator::{Counts, Errors};
+use crate::stats::percentile;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    /// The server.
+    pub(crate) address: SocketAddr,
+    /// Names without the leading slash, which take turns.
+    pub(crate) names: &'a [String],
+    /// The body of a good answer.
+    pub(crate) answer: &'static str,
+    /// How many ask at a time.
+    pub(crate) clients: u32,
+    /// For how long they ask again.
+    pub(crate) seconds: u32,
+    /// How long one waits for an answer.
+    pub(crate) patience: Duration,
+}
+
+/// What one client met.
+#[derive(Default)]
+struct Met {
+    latencies_us: Vec<u64>,
+    errors: Errors,
+    last: Option<Instant>,
+}
+
+impl Call<'_> {
+    /// Asks; returns after the last answer. The time that is counted ends with the last good one.
+    pub(crate) fn make(self) -> Counts {
+        let (began, turn) = (Instant::now(), AtomicUsize::new(0));
+        let met: Vec<Met> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..self.clients).map(|_| scope.spawn(|| self.ask(began, &turn))).collect();
+            clients.into_iter().filter_map(|client| client.join().ok()).collect()
+        });
+        let mut latencies_us: Vec<u64> = met.iter().flat_map(|met| met.latencies_us.iter().copied()).collect();
+        latencies_us.sort_unstable();
+        let ended = met.iter().filter_map(|met| met.last).max().unwrap_or_else(Instant::now);
+        let sum = |figure: fn(&Errors) -> u64| met.iter().map(|met| figure(&met.errors)).sum();
+        Counts {
+            seconds: (ended - began).as_secs_f64(),
+            requests: latencies_us.len() as u64,
+            p50_us: percentile(&latencies_us, 0.5),
+            p99_us: percentile(&latencies_us, 0.99),
+            max_us: percentile(&latencies_us, 1.0),
+            errors: Errors {
+                connect: sum(|errors| errors.connect),
+                read: sum(|errors| errors.read),
+                timeout: sum(|errors| errors.timeout),
+                status: sum(|errors| errors.status),
+                write: 0,
+            },
+            ..Counts::default()
+        }
+    }
+
+    /// A client. One that fails asks again after a moment, for failing costs nothing and would fill the figures.
+    fn ask(self, began: Instant, turn: &AtomicUsize) -> Met {
+        const MOMENT: Duration = Duration::from_millis(100);
+        let mut met = Met::default();
+        let end = began + Duration::from_secs(self.seconds.into());
+        while Instant::now() < end {
+            let name = &self.names[turn.fetch_add(1, Relaxed) % self.names.len()];
+            if !self.once(name, &mut met) {
+                std::thread::sleep(MOMENT);
+            }
+        }
+        met
+    }
+
+    fn once(&self, name: &str, met: &mut Met) -> bool {
+        let asked = Instant::now();
+        let Ok(mut connection) = (Dial { patience: self.patience, ..Dial::default() }).open(self.address) else {
+            met.errors.connect += 1;
+            return false;
+        };
+        match connection.fetch(name) {
+            Ok(response) if response.status == 200 && response.body == self.answer.as_bytes() => {
+                met.latencies_us.push(asked.elapsed().as_micros() as u64);
+                met.last = Some(Instant::now());
+                return true;
+            }
+            Ok(_) => met.errors.status += 1,
+            Err(_) if asked.elapsed() >= self.patience => met.errors.timeout += 1,
+            Err(_) => met.errors.read += 1,
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    #[test]
+    fn good_answers_and_others_are_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 1024]).unwrap();
+                let (status, body) = [("200 OK", "OK\n"), ("500 Error", "OK\n"), ("200 OK", "no")][number % 3];
+                write!(stream, "HTTP/1.1 {status}\r\n\r\n{body}").unwrap();
+            }
+        });
+        let names = ["a".to_owned()];
+        let patience = Duration::from_secs(5);
+        let counts = Call { address, names: &names, answer: "OK\n", clients: 1, seconds: 1, patience }.make();
+        assert!(counts.requests > 1 && counts.errors.status.abs_diff(2 * counts.requests) <= 2, "{counts:?}");
+        assert_eq!(counts.errors.total(), counts.errors.status);
+    }
+}
