@@ -20,7 +20,7 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
         status(request, text.trim_end(), module, name);
     }
     if let Some(text) = &reply.content_type {
-        request.set_content_type(media_type(text));
+        request.set_script_type(media_type(text));
     }
     let known = [("Location", reply.location), ("ETag", reply.etag), ("Content-Range", reply.content_range)];
     for (name, value) in known {

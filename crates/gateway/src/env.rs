@@ -103,6 +103,20 @@ fn common(request: &Request) -> Variables {
     if let Some(kind) = &request.auth_type {
         add("AUTH_TYPE", kind.clone());
     }
+    if let Some(previous) = request.previous() {
+        let args = previous.args.as_ref();
+        add(
+            "REDIRECT_URL",
+            match request.dir::<CoreDir>().qualify_redirect_url.or(false) {
+                // As Apache makes it: with the query, and not escaped.
+                true => {
+                    request.url(&args.map_or_else(|| previous.uri.clone(), |args| format!("{}?{args}", previous.uri)))
+                }
+                false => previous.uri.clone(),
+            },
+        );
+        args.into_iter().for_each(|args| add("REDIRECT_QUERY_STRING", args.clone()));
+    }
     all
 }
 

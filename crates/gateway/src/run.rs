@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use conf::Level;
 use server::paths::base_name;
-use server::{Answer, Body, Request};
+use server::{Answer, Body, Keep, Request};
 
 use crate::answer;
 use crate::command::Owner;
@@ -285,5 +285,5 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     }
     // The script has had the body; whoever answers now gets none.
     request.headers_mut().remove("Content-Length");
-    Answer::Redirect { uri: location, keep_method: false }
+    Answer::Redirect { uri: location, keep: Keep { method: false, media_type: true } }
 }

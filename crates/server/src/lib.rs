@@ -46,7 +46,7 @@ pub use input::{BodyError, ReadTimeout, RequestBody};
 pub use merge::Layer;
 pub use module::{Flow, Handler, Hook, Module, Order};
 pub use request::{Client, Kind, Previous, Request, Sent};
-pub use response::{Answer, Body, FilePart, Piece, Stream};
+pub use response::{Answer, Body, FilePart, Keep, Piece, Stream};
 pub use script_use::ScriptUse;
 pub use subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use timer::Timer;

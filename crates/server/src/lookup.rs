@@ -132,6 +132,7 @@ impl Request {
         self.dir = found.dir;
         self.handler = found.handler;
         self.content_type = found.content_type;
+        self.type_by_script = found.type_by_script;
         self.content_encoding = found.content_encoding;
         self.content_languages = found.content_languages;
         self.accept_path_info = found.accept_path_info;

@@ -11,7 +11,7 @@ use crate::fields::Fields;
 use crate::filters::Chain;
 use crate::module::{Answering, Flow, Handler};
 use crate::request::{Kind, Previous, Request};
-use crate::response::{Answer, Body};
+use crate::response::{Answer, Body, Keep};
 use crate::walk;
 
 /// What goes to the client.
@@ -65,24 +65,24 @@ fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u3
             Handled::Answer(answer) => answer,
             Handled::Later(handler, place) => return Work::Later(Waiting { handler, place, redirects }),
         };
-        let (uri, status, keep_method) = match answer {
+        let (uri, status, keep) = match answer {
             Answer::Body(body) => return deliver(request, body),
             Answer::Raw(body) => return Work::Done(Response { body, raw: true }),
             Answer::Declined => match error_document::find(request, 500) {
                 error_document::Page::Body(body) => return Work::Done(finish(request, body)),
-                error_document::Page::Redirect(uri) => (uri, 500, false),
+                error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
             },
             Answer::Status(status) => match error_document::find(request, status) {
                 error_document::Page::Body(body) => return Work::Done(finish(request, body)),
-                error_document::Page::Redirect(uri) => (uri, status, false),
+                error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
             },
-            Answer::Redirect { uri, keep_method } => (uri, 200, keep_method),
+            Answer::Redirect { uri, keep } => (uri, 200, keep),
         };
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
             return Work::Done(Response { body: too_many(request), raw: false });
         }
-        redirect(request, &uri, status, keep_method);
+        redirect(request, &uri, status, keep);
         // Who names the place may have had it from a client: its path is no better than that of a request line.
         let raw = http::text::to_bytes(&request.uri).into_owned();
         let cleaned = decode(request, &raw, Some(&uri));
@@ -303,10 +303,12 @@ pub(crate) fn finish(request: &mut Request, mut body: Body) -> Response {
 }
 
 /// Turns the request into one for another path of this server, which is not decoded yet.
-fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
+fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     let before = request.previous().cloned();
+    // What goes on from an error document is still the answer to the error.
+    let reached = if status == 200 { request.status } else { status };
     let previous = Previous {
-        status: if status == 200 { request.status } else { status },
+        status: reached,
         handler: request.handler.clone(),
         uri: request.uri.clone(),
         args: request.args.clone(),
@@ -322,19 +324,16 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
         env.set(format!("REDIRECT_{name}"), value);
     }
     env.set("REDIRECT_STATUS", previous.status.to_string());
-    let path = http::uri::escape_path(&previous.uri).into_owned();
-    let qualify = request.dir::<CoreDir>().qualify_redirect_url.or(false);
-    env.set("REDIRECT_URL", if qualify { request.url(&path) } else { previous.uri.clone() });
-    if let Some(args) = previous.args.as_ref().filter(|args| !args.is_empty()) {
-        env.set("REDIRECT_QUERY_STRING", args);
-    }
     if status != 200 {
         env.set("REDIRECT_REQUEST_METHOD", &*previous.method);
     }
     request.env = env;
     request.kind = Kind::Redirected(Arc::new(previous));
-    if !keep_method {
+    if !keep.method {
         request.method = "GET".into();
+    }
+    if !keep.media_type {
+        request.content_type = None;
     }
     let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
     let (path, args) = match uri.split_once('?') {
@@ -344,7 +343,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep_method: bool) {
     request.uri = path.to_string();
     request.args = args;
     request.no_local_copy |= status >= 400;
-    request.reset_mapping(status);
+    request.reset_mapping(reached);
     // Variables of the request's own are made again for the new path.
     let _ = all(request, |hooks| &hooks.post_read);
 }

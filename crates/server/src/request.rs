@@ -161,6 +161,8 @@ pub struct Request {
     pub handler: Option<Cow<'static, str>>,
     /// The media type.
     pub content_type: Option<Cow<'static, str>>,
+    /// That type is a script's own word, not the configuration's: it names no handler.
+    pub type_by_script: bool,
     /// The encodings, innermost first.
     pub content_encoding: Option<String>,
     /// The languages.
@@ -265,6 +267,7 @@ impl Request {
             dir: vhost.base.clone(),
             handler: None,
             content_type: None,
+            type_by_script: false,
             content_encoding: None,
             content_languages: Vec::new(),
             status: 200,
@@ -400,6 +403,13 @@ impl Request {
     /// Sets the type, as handlers and type checkers do.
     pub fn set_content_type(&mut self, text: impl Into<Cow<'static, str>>) {
         self.content_type = Some(text.into());
+        self.type_by_script = false;
+    }
+
+    /// Sets the type that a script gave its answer.
+    pub fn set_script_type(&mut self, text: impl Into<Cow<'static, str>>) {
+        self.content_type = Some(text.into());
+        self.type_by_script = true;
     }
 
     /// Whether a message of that module and level would be written.
@@ -458,7 +468,6 @@ impl Request {
         self.kept = None;
         self.context = None;
         self.handler = None;
-        self.content_type = None;
         self.content_encoding = None;
         self.content_languages.clear();
         self.status = status;

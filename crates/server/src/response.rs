@@ -16,16 +16,24 @@ pub enum Answer {
     Status(u16),
     /// This body; status and fields are in the request.
     Body(Body),
-    /// Start again with this URL path (and query), escaped as in a request line, as a `GET` unless the method is to be
-    /// kept.
+    /// Start again with this URL path (and query), escaped as in a request line.
     Redirect {
         /// Path with query.
         uri: String,
-        /// Keep the method and the body.
-        keep_method: bool,
+        /// What stays of the request.
+        keep: Keep,
     },
     /// The script speaks to the client itself: the body is the whole answer, head included.
     Raw(Body),
+}
+
+/// What an internal redirect leaves as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// The method, which is `GET` otherwise, and the body.
+    pub method: bool,
+    /// The media type, where the new path has none of its own.
+    pub media_type: bool,
 }
 
 /// A piece of a stream being fetched; `None` at its end.

@@ -88,7 +88,7 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
     }
     if !request.path_info.is_empty() && !request.accept_path_info.unwrap_or(false) {
         let path = format!("{}{}", request.filename, request.path_info);
-        request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
+        request.log("core", Level::Info, format!("AH00130: File does not exist: {path}"));
         return Answer::Status(404);
     }
     if !meta.is_file() {

@@ -51,8 +51,8 @@ impl Request {
         let media_type = |text: &'_ str| memchr::memchr(b';', text.as_bytes()).unwrap_or(text.len());
         match (&self.handler, &self.content_type) {
             (Some(handler), _) => Some(handler),
-            (None, Some(text)) => Some(&text[..media_type(text)]),
-            (None, None) => None,
+            (None, Some(text)) if !self.type_by_script => Some(&text[..media_type(text)]),
+            (None, _) => None,
         }
     }
 

@@ -17,7 +17,7 @@ use conf::directive::Args::{Flag, Iterate};
 use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
 use http::Version;
 use server::paths::{dir_name, os_path};
-use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
+use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, Request};
 
 use self::accept::{Terms, Wishes};
 use self::map::Map;
@@ -269,7 +269,10 @@ fn go_on(request: &Request, name: &str) -> Answer {
     match http::decode_path(&http::text::to_bytes(&target), &http::uri::PathOptions::default()) {
         Ok(path) => {
             let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-            Answer::Redirect { uri: format!("{}{args}", http::uri::escape_path(&path)), keep_method: true }
+            Answer::Redirect {
+                uri: format!("{}{args}", http::uri::escape_path(&path)),
+                keep: Keep { method: true, media_type: false },
+            }
         }
         Err(error) => Answer::Status(error.status()),
     }
