@@ -44,6 +44,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_autoindex::MODULE,
     &generators::mod_status::MODULE,
     &generators::mod_suexec::MODULE,
+    &mappers::mod_actions::MODULE,
     &mappers::mod_alias::MODULE,
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,

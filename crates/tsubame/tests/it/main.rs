@@ -23,6 +23,7 @@ mod tables;
 mod wait;
 mod wire;
 
+mod actions;
 mod admission;
 mod authorization;
 mod cgi;

@@ -1,0 +1,115 @@
+//! Scripts that answer for other paths: by handler or media type (`Action`), or by method (`Script`).
+//!
+//! Apache manual: mod_actions. Doubtful cases were measured on 2.4.71.
+
+use conf::directive::Args::{Take2, Take23};
+use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Outcome, settings};
+use http::uri::escape_path;
+use server::core::CoreServer;
+use server::{Answer, Handler, Hook, Keep, Module, Order, Request};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "actions_module", source: "mod_actions.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Handler(Order::Last, Handler::Now(handler))],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("Action", Allowed::FILEINFO, Take23(add_action), "", "a media type followed by a script name"),
+    row("Script", Allowed::CONF, Take2(set_script), "", "a method followed by a script name"),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct ActionsDir {
+        /// By handler or media type, in lower case.
+        actions: Keyed<String, Action>,
+        /// By method; that of `GET` is for `HEAD` too.
+        scripts: Keyed<String, String>,
+    }
+}
+
+/// Who answers for a handler or media type.
+#[derive(Clone, Debug)]
+struct Action {
+    /// The URL path of the script, and perhaps the beginning of its query.
+    script: String,
+    /// The file that was asked for need not be there.
+    is_virtual: bool,
+}
+
+fn add_action(cmd: &mut Cmd<'_>, kind: &str, script: &str, option: Option<&str>) -> Outcome {
+    if let Some(option) = option.filter(|option| !option.eq_ignore_ascii_case("virtual")) {
+        return Err(format!("unrecognized option '{option}'"));
+    }
+    let action = Action { script: script.to_string(), is_virtual: option.is_some() };
+    cmd.put(|d: &mut ActionsDir| &mut d.actions, kind.to_ascii_lowercase(), action)
+}
+
+fn set_script(cmd: &mut Cmd<'_>, method: &str, script: &str) -> Outcome {
+    if method == "TRACE" {
+        return Err("TRACE not allowed for Script".into());
+    }
+    // A method that has a script is a known one.
+    cmd.server_push(|s: &mut CoreServer| &mut s.methods, method.to_string())?;
+    cmd.put(|d: &mut ActionsDir| &mut d.scripts, numbered(method).to_string(), script.to_string())
+}
+
+/// `HEAD` has no number of its own in Apache: it is a `GET`.
+fn numbered(method: &str) -> &str {
+    if method == "HEAD" { "GET" } else { method }
+}
+
+/// Whoever is to make the answer, a script may be named for it: this handler looks at all of them.
+fn handler(request: &mut Request) -> Answer {
+    let dir = request.dir.slots.clone();
+    let conf = dir.get::<ActionsDir>();
+    let method = numbered(&request.method);
+    // A `GET` without a query is for the file.
+    let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.args.is_some());
+    // The script may be no script, but a file with this very method.
+    if by_method.is_some() && request.previous().is_some_and(|previous| previous.before.is_some()) {
+        return Answer::Declined;
+    }
+    let kind = request.handler_name().map(str::to_string);
+    let action = kind.and_then(|kind| conf.actions.get(&kind.to_ascii_lowercase()).map(|action| (kind, action)));
+    let script = match action {
+        Some((_, action)) if !action.is_virtual && request.stat.is_none() => {
+            request.log("actions", Level::Info, format!("AH00652: File does not exist: {}", request.filename));
+            return Answer::Status(404);
+        }
+        Some((kind, action)) => {
+            // The script finds it as `REDIRECT_HANDLER`.
+            request.env.set("HANDLER", kind);
+            &action.script
+        }
+        None => match by_method {
+            Some(script) => script,
+            None => return Answer::Declined,
+        },
+    };
+    let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let uri = format!("{script}{}{args}", escape_path(&request.uri));
+    Answer::Redirect { uri, keep: Keep { method: true, media_type: true } }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn lines_as_apache_takes_them() {
+        check(&[
+            ("Action x", "Action takes two or three arguments, a media type followed by a script name"),
+            ("Action a b c", "unrecognized option 'c'"),
+            ("Action a b VIRTUAL", ""),
+            ("Script GET", "Script takes two arguments, a method followed by a script name"),
+            ("Script TRACE /x", "TRACE not allowed for Script"),
+            ("Script trace /x", ""),
+            ("<Files x>\nScript FOO /x\nAction x /y\n</Files>", ""),
+        ]);
+    }
+}
