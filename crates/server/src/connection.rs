@@ -270,7 +270,8 @@ impl HttpConnection {
             match work {
                 Work::Done(response) => break response,
                 Work::Later(waiting) => {
-                    let answer = (waiting.handler)(&mut request).await;
+                    let answer = self.client.stream.unless_reset((waiting.handler)(&mut request)).await;
+                    let Some(answer) = answer else { return self.give_up(request, slot) };
                     work = process::go_on(&mut request, &waiting, answer);
                 }
                 Work::Filter(chain, body) => return self.serve_filtered(filter(request, chain, body), slot).await,

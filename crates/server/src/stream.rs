@@ -3,10 +3,11 @@
 //! A connection whose request is there when it is accepted, and which is closed after the answer, never enters the
 //! reactor at all. All methods take `&self`, so that a body can be read while an answer is written.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -95,6 +96,36 @@ impl Stream {
         sys::socket::shutdown_write(&self.socket)
     }
 
+    /// The result of `task`; `None` once the client has reset the connection, when nobody is there to be answered. A client
+    /// that only sends nothing more waits for its answer.
+    pub async fn unless_reset<T>(&self, task: impl Future<Output = T>) -> Option<T> {
+        let (mut task, mut reset) = (pin!(task), pin!(self.reset()));
+        poll_fn(|cx| match task.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => reset.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    async fn reset(&self) {
+        if let Ok(registered) = self.register()
+            && registered.failed().await.is_ok()
+        {
+            return;
+        }
+        // What cannot be watched may still be there; whoever writes to it will see.
+        std::future::pending().await
+    }
+
+    fn register(&self) -> io::Result<&Watched> {
+        if let Some(registered) = self.registered.get() {
+            return Ok(registered);
+        }
+        let registered = watch(self.socket.clone(), Interest::READABLE | Interest::WRITABLE)?;
+        // Only one task uses a stream; losing the race would only mean that it is registered already.
+        Ok(self.registered.get_or_init(|| registered))
+    }
+
     /// Tries `act` until it does not say that it would block. `act` returns its result and whether the socket is known
     /// to be exhausted in that direction.
     fn poll_ready<T>(
@@ -106,9 +137,7 @@ impl Stream {
         if self.registered.get().is_none() {
             match act(&self.socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let registered = watch(self.socket.clone(), Interest::READABLE | Interest::WRITABLE)?;
-                    // Only one task uses a stream; losing the race would only mean that it is registered already.
-                    let _ = self.registered.set(registered);
+                    self.register()?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return Poll::Ready(result.map(|(value, _)| value)),

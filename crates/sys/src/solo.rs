@@ -21,6 +21,8 @@ pub enum Direction {
     Read,
     /// Until it can be written to.
     Write,
+    /// Until it fails: what the kernel says without being asked.
+    Failure,
 }
 
 impl Direction {
@@ -28,6 +30,7 @@ impl Direction {
         match self {
             Direction::Read => libc::POLLIN | libc::POLLRDHUP,
             Direction::Write => libc::POLLOUT,
+            Direction::Failure => 0,
         }
     }
 }

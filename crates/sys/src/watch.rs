@@ -58,6 +58,15 @@ impl Watched {
         }
     }
 
+    /// Waits until the descriptor fails: of a connection, until it is reset. That the other side sends nothing more is no
+    /// failure.
+    pub async fn failed(&self) -> io::Result<()> {
+        match &self.0 {
+            Inner::Many(fd) => fd.ready(Interest::ERROR).await.map(drop),
+            Inner::One(fd) => poll_fn(|_| poll_one(fd, Direction::Failure)).await.map(drop),
+        }
+    }
+
     /// Waits until the descriptor can perhaps be read.
     pub async fn readable(&self) -> io::Result<Ready<'_>> {
         poll_fn(|cx| self.poll_read_ready(cx)).await

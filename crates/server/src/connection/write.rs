@@ -59,6 +59,13 @@ impl HttpConnection {
         self.finish(exchange, ended.is_ok(), head_len)
     }
 
+    /// Ends an exchange of which the client wants to know no more.
+    pub(super) fn give_up(&mut self, request: Box<Request>, slot: Slot) -> Stage {
+        let nothing = Response { body: Body::Empty, raw: true };
+        let composed = self.compose(request, nothing, slot, true);
+        self.finish(composed.exchange, false, 0)
+    }
+
     /// Decides how the answer is framed and whether the connection stays, and writes the head. `unread`: a part of the
     /// request's body will not be read.
     pub(super) fn compose(&self, mut request: Box<Request>, response: Response, slot: Slot, unread: bool) -> Composed {
@@ -145,7 +152,8 @@ impl HttpConnection {
                     Poll::Pending => {
                         // The client need not wait for the head until there is a body.
                         self.write_all(&mut exchange.outgoing, timeout).await?;
-                        next.await
+                        let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+                        self.client.stream.unless_reset(next).await.ok_or_else(reset)?
                     }
                 }
             };

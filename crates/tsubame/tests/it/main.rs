@@ -28,6 +28,7 @@ mod admission;
 mod authorization;
 mod cgi;
 mod cgid;
+mod cgi_clients;
 mod children;
 mod debian;
 mod dialup;

@@ -109,6 +109,11 @@ impl Client {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
+    /// Resets the connection: what a client does that has gone for good.
+    pub fn reset(self) {
+        sys::socket::set_linger(&self.stream, Some(Duration::ZERO)).expect("linger");
+    }
+
     /// How long the next read waits.
     pub fn patience(&self, time: Duration) {
         self.stream.set_read_timeout(Some(time)).expect("timeout");
@@ -143,6 +148,12 @@ impl Client {
 
     /// The next answer, or why there is none. An answer that breaks the rules is a failure of the test all the same.
     pub fn try_response_to(&mut self, method: &str) -> Result<Response, String> {
+        let (response, whole) = self.beginning_to(method)?;
+        whole.map(|()| response)
+    }
+
+    /// The next answer, as much as there is of it, and whether that is all.
+    pub fn beginning_to(&mut self, method: &str) -> Result<(Response, Result<(), String>), String> {
         let mut interim = Vec::new();
         loop {
             let head = self.take_head()?;
@@ -164,8 +175,8 @@ impl Client {
                 framing: Framing::None,
             };
             assert!(response.field("Date").is_some_and(is_date), "no good Date: {head:?}");
-            self.read_body(&mut response, method == "HEAD")?;
-            return Ok(response);
+            let whole = self.read_body(&mut response, method == "HEAD");
+            return Ok((response, whole));
         }
     }
 
@@ -259,10 +270,12 @@ impl Client {
     }
 
     fn take_until(&mut self, end: &[u8]) -> Result<String, String> {
+        let mut looked_at = 0;
         loop {
-            if let Some(at) = self.buffer.windows(end.len()).position(|window| window == end) {
-                return Ok(self.buffer.drain(..at + end.len()).map(char::from).collect());
+            if let Some(at) = self.buffer[looked_at..].windows(end.len()).position(|window| window == end) {
+                return Ok(self.buffer.drain(..looked_at + at + end.len()).map(char::from).collect());
             }
+            looked_at = (self.buffer.len() + 1).saturating_sub(end.len());
             self.fill()?;
         }
     }
