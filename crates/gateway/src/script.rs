@@ -174,7 +174,15 @@ impl Script {
             self.active = Instant::now();
             return Poll::Pending;
         }
-        self.timer.poll_passed(cx, self.active + self.timeout).map(|()| Event::TimedOut)
+        self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {
+            Some(_) => Event::TimedOut,
+            // It has said everything, and something that it started holds its standard error open.
+            None => {
+                self.stderr = None;
+                self.end(request);
+                Event::Ended
+            }
+        })
     }
 
     /// Moves the body on.

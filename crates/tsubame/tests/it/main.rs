@@ -29,6 +29,7 @@ mod authorization;
 mod cgi;
 mod cgid;
 mod cgi_clients;
+mod cgi_faults;
 mod children;
 mod debian;
 mod dialup;
