@@ -244,10 +244,8 @@ fn expectation(expect: Option<&str>) -> String {
     complaint + "</p><p>Only the 100-continue expectation is supported.</p>\n"
 }
 
+/// What exactly went wrong is nobody's business but the administrator's: without the note.
 fn internal_error(page: &ErrorPage<'_>) -> String {
-    if !page.note.is_empty() {
-        return page.note.to_owned();
-    }
     let admin = if page.admin.is_empty() { NO_ADMIN.into() } else { escape_html(page.admin) };
     format!(
         "<p>The server encountered an internal error or\nmisconfiguration and was unable to complete\nyour \

@@ -332,6 +332,7 @@ impl HttpConnection {
         request.unparsed_uri = unparsed_uri;
         request.args = args;
         request.hostname = hostname;
+        reset_host(&mut request);
         request.shares_turn = self.announced.take().inspect(|turn| crate::turn::resume(turn.get())).is_some();
         request.body = body;
         request.sent.received = received;
@@ -348,6 +349,19 @@ impl HttpConnection {
         }
         Some(host)
     }
+}
+
+/// The host of an absolute target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
+fn reset_host(request: &mut Request) {
+    let (head, bytes) = (&request.incoming.head, &request.incoming.bytes);
+    let (Some(authority), Some(field)) = (head.host(bytes), head.field(bytes, http::Known::Host)) else { return };
+    if authority == field {
+        return;
+    }
+    let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
+    let port = http::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
+    let host = request.hostname.clone().unwrap_or_default();
+    request.headers_mut().set("Host", format!("{host}{port}"));
 }
 
 /// Sends an answer through its filters, to its end.

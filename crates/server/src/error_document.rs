@@ -28,6 +28,8 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
         return Page::Body(page(request, original, Some(status)));
     }
     request.status = status;
+    // What a script called its own answer.
+    request.status_line = None;
     if status >= 400 {
         let dir = request.dir.slots.clone();
         let force = request.vhost.base.slots.clone();
@@ -73,7 +75,7 @@ fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String>
 
 /// Takes away what described the body that is not sent.
 fn clear_entity(request: &mut Request) {
-    let location = request.headers_out.get("Location").map(str::to_string);
+    let location = request.headers_out.get("Location").filter(|location| !location.is_empty()).map(str::to_string);
     request.headers_out.clear();
     if let Some(location) = location {
         request.headers_out.set("Location", location);

@@ -326,8 +326,13 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     env.set("REDIRECT_STATUS", previous.status.to_string());
     if status != 200 {
         env.set("REDIRECT_REQUEST_METHOD", &*previous.method);
+        if let Some(notes) = previous.notes.get("error-notes") {
+            env.set("REDIRECT_ERROR_NOTES", notes);
+        }
     }
     request.env = env;
+    // Who asks is found out anew.
+    request.auth_type = None;
     request.kind = Kind::Redirected(Arc::new(previous));
     if !keep.method {
         request.method = "GET".into();

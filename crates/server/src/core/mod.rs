@@ -243,7 +243,10 @@ pub(crate) fn server_port(request: &Request) -> u16 {
     let dir = request.dir::<CoreDir>();
     let physical = dir.canonical_physical_port.or(false).then(|| request.client.local().port());
     let configured = request.vhost.port;
-    let asked = || request.asked_port();
-    let port = if canonical_name(request) { configured.or(physical) } else { asked().or(configured).or(physical) };
+    let port = match dir.canonical_name.or(Tri::Off) {
+        Tri::On => configured.or(physical),
+        // `DNS` is about the name.
+        Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),
+    };
     port.filter(|port| *port != 0).unwrap_or(HTTP_PORT)
 }

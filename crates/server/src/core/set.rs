@@ -485,10 +485,10 @@ pub(super) fn internal_recursion(cmd: &mut Cmd<'_>, redirects: &str, lookups: Op
 
 pub(super) fn cgi_var(cmd: &mut Cmd<'_>, name: &str, rule: &str) -> Outcome {
     if name != "REQUEST_URI" {
-        return Err(format!("CGIVar: unrecognized variable \"{name}\""));
+        return Err(format!("Unrecognized CGI variable: \"{name}\""));
     }
     if !matches!(rule, "current-uri" | "original-uri") {
-        return Err(format!("CGIVar: unrecognized rule \"{rule}\" for REQUEST_URI"));
+        return Err("Valid rules for REQUEST_URI are 'current-uri' and 'original-uri'".into());
     }
     cmd.put(|d: &mut CoreDir| &mut d.cgi_vars, name.to_string(), rule.to_string())
 }
