@@ -21,6 +21,8 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
     }
     if let Some(text) = &reply.content_type {
         request.set_script_type(media_type(text));
+        // As good as none.
+        request.content_type = request.content_type.take().filter(|text| !text.is_empty());
     }
     let known = [("Location", reply.location), ("ETag", reply.etag), ("Content-Range", reply.content_range)];
     for (name, value) in known {
@@ -99,11 +101,13 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
     request.status_line = None;
     let digits = text.as_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     request.status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
-        (Ok(status @ 100..=999), Some(reason)) if !reason.is_empty() => {
+        (Ok(status @ 100..=999), Some(reason)) if digits == 3 && !reason.is_empty() => {
             request.status_line = Some(text.to_string());
             status
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
+        // No status line, but a number that has a reason of its own.
+        (Ok(status), _) if !http::status::reason(status).is_empty() => status,
         _ => 500,
     };
 }
@@ -115,6 +119,12 @@ fn media_type(text: &str) -> String {
         Some((kind, parameters)) => format!("{};{parameters}", kind.to_ascii_lowercase()),
         None => text.to_ascii_lowercase(),
     }
+}
+
+/// Logs what is wrong with a script, and tells whoever makes the page of the error (`REDIRECT_ERROR_NOTES`).
+pub(crate) fn complain_to_client(request: &mut Request, module: &'static str, text: &str) {
+    request.log(module, Level::Error, text);
+    request.notes.set("error-notes", http::uri::escape_html(text).into_owned());
 }
 
 /// The beginning of a bad line, for messages.

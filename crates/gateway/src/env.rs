@@ -73,7 +73,8 @@ fn common(request: &Request) -> Variables {
     let mut all = headers(request);
     let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
     let inherited = inherited();
-    add("PATH", inherited.path.clone());
+    // The one variable of ours that `SetEnv` may set.
+    add("PATH", request.env.get("PATH").unwrap_or(&inherited.path).to_string());
     if let Some(path) = &inherited.library_path {
         add("LD_LIBRARY_PATH", path.clone());
     }

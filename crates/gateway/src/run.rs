@@ -128,15 +128,16 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
     Ok(Script::new(started, input, caller))
 }
 
-fn not_started(request: &Request, caller: &Caller, failure: spawn::Failure) -> u16 {
-    let path = &request.filename;
+fn not_started(request: &mut Request, caller: &Caller, failure: spawn::Failure) -> u16 {
+    let path = request.filename.clone();
     match failure {
         // To the reader of the log it is as if the script had said so itself.
         spawn::Failure::Exec(error) => {
             let text = format!("{}exec of '{path}' failed", server::log::os_prefix(&error));
             complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
-            let name = base_name(path);
-            request.log(caller.module, Level::Error, format!("End of script output before headers: {name}"));
+            let name = base_name(&path);
+            let text = format!("End of script output before headers: {name}");
+            answer::complain_to_client(request, caller.module, &text);
             if let Some(log) = &caller.log {
                 log.failure(request, &Failure { status: 500, body: &[], line: "", output: &[] });
             }
@@ -182,7 +183,7 @@ async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> R
             }
             event => return Err(fail(request, caller.module, event)),
         };
-        request.log(caller.module, Level::Error, text);
+        answer::complain_to_client(request, caller.module, &text);
         log_failure(request, caller, status, &script, "", &[]);
         return Err(status);
     }
@@ -203,7 +204,7 @@ async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, 
         }
         Fault::TooLong => (too_early(parser, &name), String::new()),
     };
-    request.log(caller.module, Level::Error, text);
+    answer::complain_to_client(request, caller.module, &text);
     script.output.drain(..parser.read());
     refuse_output(request, script, caller, 500, &line).await;
     500

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use http::text::to_bytes;
-use server::Request;
 use server::paths::c_path;
+use server::{Fields, Request};
 
 /// Where and how much is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +42,16 @@ impl ScriptLog {
     pub(crate) fn failure(&self, request: &Request, failure: &Failure<'_>) {
         let mut entry = heading(request, failure.status);
         entry.extend_from_slice(b"%request\n");
-        fields(&mut entry, request.headers().iter().map(|(name, value)| (name.as_ref(), value.as_ref())));
+        let mut asked = Fields::default();
+        request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
+        fields(&mut entry, &asked);
         if matches!(&*request.method, "POST" | "PUT") && !failure.body.is_empty() {
             entry.push(b'\n');
             entry.extend_from_slice(failure.body);
             entry.push(b'\n');
         }
         entry.extend_from_slice(b"%response\n");
-        fields(&mut entry, request.err_headers_out.iter());
+        fields(&mut entry, &request.err_headers_out);
         if !failure.line.is_empty() {
             entry.extend_from_slice(&to_bytes(failure.line));
             entry.push(b'\n');
@@ -95,8 +97,8 @@ fn clock(seconds: i64) -> String {
     format!("{} {} {} {} {}", part(0..3), part(8..11), part(5..7), part(17..25), part(12..16))
 }
 
-fn fields<'a>(entry: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str, &'a str)>) {
-    for (name, value) in fields {
+fn fields(entry: &mut Vec<u8>, fields: &Fields) {
+    for (name, value) in fields.iter() {
         entry.extend_from_slice(&to_bytes(&format!("{name}: {value}\n")));
     }
 }

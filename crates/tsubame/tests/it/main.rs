@@ -30,6 +30,7 @@ mod cgi;
 mod cgid;
 mod cgi_clients;
 mod cgi_faults;
+mod cgi_same_as_apache;
 mod children;
 mod debian;
 mod dialup;

@@ -1,0 +1,332 @@
+//! What scripts are told, how they answer, and what the script log says of them, beside Apache's.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::mpm::Mpm;
+use crate::oracle::{self, Allowed, Apache, Case, compare};
+use crate::server::Server;
+use crate::site::Site;
+use crate::wire::Client;
+
+const SECTIONS: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n\
+    <Directory ${DOCS}>\nOptions ExecCGI FollowSymLinks\nAddHandler cgi-script .cgi\n</Directory>";
+
+/// Everything that a script is told, as a body, but for the port, which always differs.
+const TELL: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; for a; do printf '[%s]' \"$a\"; done; pwd\n\
+    env | grep -vE '^(REDIRECT_)*REMOTE_PORT=' | sort; cat\n";
+/// The same as fields.
+const TELL_HEAD: &str =
+    "#!/bin/sh\nenv | grep = | grep -vE '^(REDIRECT_)*REMOTE_PORT=' | sed 's/^/X-Env-/; s/=/: /'; echo; echo\n";
+
+/// How the end of a body is told depends on the moment, in Apache too.
+fn allowed() -> Vec<Allowed> {
+    let framing = ["content-length", "transfer-encoding"].map(|what| Allowed {
+        case: "*",
+        what,
+        entry: "The length of a short CGI answer",
+    });
+    let fields = [Allowed { case: "*", what: "keep-alive", entry: "Keep-Alive, Date and Server" }];
+    framing.into_iter().chain(fields).collect()
+}
+
+/// A request of its own connection: a line without version, fields, and what comes behind them.
+fn case(line: &str, fields: &str, body: &str) -> Case {
+    Case {
+        name: format!("{line} {fields}{body}").trim().replace("\r\n", " "),
+        bytes: format!("{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n{body}").into_bytes(),
+    }
+}
+
+fn gets(paths: &[&str]) -> Vec<Case> {
+    paths.iter().map(|path| case(&format!("GET {path}"), "", "")).collect()
+}
+
+fn build(site: &Site) {
+    site.script("tell", TELL);
+    site.script("head", TELL_HEAD);
+    site.script("nothing", "#!/bin/sh\n");
+    for name in ["a.cgi", "index.cgi", "d/x.cgi", "d/index.cgi", "s p/ä.cgi", "own/b.cgi"] {
+        let path = site.page(name, TELL);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    }
+    site.page("own/.htaccess", "SetEnv OWN htaccess\nCGIPassAuth On\nCGIVar REQUEST_URI current-uri\n");
+    site.page("secret/x", "x");
+    site.file("users", "me:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+}
+
+#[test]
+fn what_scripts_are_told() {
+    let mut cases = gets(&[
+        "/cgi/tell",
+        "/cgi/tell?",
+        "/cgi/tell?a=b&c",
+        "/cgi/tell?a+b%20c;d++%3e",
+        "/cgi/tell?%3d+%26",
+        "/cgi/tell/",
+        "/cgi/tell/p%20i%3f/../x//y?q",
+        "//cgi//tell/a",
+        "/cgi/tell/%c3%a4",
+        "/a.cgi",
+        "/a.cgi/info",
+        "/",
+        "/?q=1",
+        "/d/",
+        "/d/x.cgi/y/z",
+        "/d",
+        "/s%20p/%c3%a4.cgi/x",
+        "/own/b.cgi/x?y",
+        "/none?a=b",
+        "/cgi/nothing?a=b",
+        "/secret/x",
+        "http://Other.example.:81/cgi/tell/x?y",
+        "http://[::1]:81/cgi/tell",
+        "http://other/cgi/tell",
+        "/cgi/head/x?y",
+    ]);
+    let auth = "Authorization: Basic bWU6cGFzc3dvcmQ=\r\nProxy-Authorization: Basic eDp5\r\n";
+    cases.extend([
+        case("HEAD /cgi/head/x?y", "", ""),
+        case("GET /cgi/tell", &format!("{auth}X-Y: z\r\nX_Y: no\r\nX-Y: w\r\nx-y: v\r\nProxy: no\r\nCookie: a=1\r\nCookie: b=2\r\nX.Z: no\r\nX-Empty:\r\n"), ""),
+        case("GET /own/b.cgi", auth, ""),
+        case("GET /secret/x", auth, ""),
+        case("GET /cgi/tell", "Content-Type: text/x\r\nContent-Length: 0\r\n", ""),
+        case("POST /cgi/tell?a=b", "Content-Type: a/b; c=d\r\nContent-Length: 4\r\n", "x=1&"),
+        case("POST /cgi/tell", "Transfer-Encoding: chunked\r\n", "4\r\nx=1&\r\n0\r\n\r\n"),
+        case("POST /none", "Content-Type: a/b\r\nContent-Length: 4\r\n", "x=1&"),
+        case("POST /cgi/nothing", "Content-Type: a/b\r\nContent-Length: 4\r\n", "x=1&"),
+        case("PUT /cgi/tell/x", "Content-Length: 4\r\n", "x=1&"),
+        case("DELETE /none", "", ""),
+        case("FOO /cgi/tell", "", ""),
+        case("OPTIONS /cgi/tell", "", ""),
+    ]);
+    for (name, line) in [
+        ("without Host", "GET /cgi/tell/x?y HTTP/1.0\r\n\r\n"),
+        ("another host", "GET /cgi/tell HTTP/1.1\r\nHost: WWW.Example.com.:8081\r\nConnection: close\r\n\r\n"),
+        ("an address", "GET /cgi/tell HTTP/1.1\r\nHost: [::1]:99\r\nConnection: close\r\n\r\n"),
+    ] {
+        cases.push(Case { name: name.into(), bytes: line.into() });
+    }
+    let documents = "ErrorDocument 404 /cgi/tell/missing?e\nErrorDocument 500 /cgi/tell\nErrorDocument 401 /cgi/head\n\
+        ErrorDocument 405 /a.cgi\nDirectoryIndex index.cgi";
+    let secret =
+        "<Location /secret>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\n</Location>";
+    let configurations = [
+        "",
+        "UseCanonicalName On\nServerName canon.example:99\nServerAdmin me@x.example\nServerSignature EMail",
+        "ServerSignature On\nUseCanonicalName DNS\nUseCanonicalPhysicalPort On",
+        "UseCanonicalPhysicalPort On\nServerName canon.example:99",
+        "<Location />\nCGIPassAuth On\n</Location>\nCGIVar REQUEST_URI current-uri\nQualifyRedirectURL On",
+        "SetEnv A 1\nSetEnv MY-ODD.NAME 2\nSetEnv 1X 3\nSetEnv EMPTY\nSetEnv SCRIPT_NAME mine\nSetEnv PATH /usr/bin:/bin\nSetEnv HTTP_X_Y mine\n\
+         SetEnv TZ Europe/Berlin\nPassEnv HOME\nSetEnvIf Request_URI . IF=1 A=2 !B\nUnsetEnv GATEWAY_INTERFACE\nSetEnv REMOTE_USER x",
+        "<LocationMatch \"^/cgi/(?<Name>[a-z]+)\">\nSetEnv M %{env:MATCH_NAME}\n</LocationMatch>\nAcceptPathInfo Off",
+        "SetEnvIf Authorization \"(.+)\" HTTP_AUTHORIZATION=$1\nAcceptPathInfo On\nServerAdmin you\nKeepAlive Off",
+    ];
+    for configuration in configurations {
+        println!("with {configuration}");
+        let configuration = format!(
+            "{SECTIONS}\n{documents}\n{secret}\n<Directory ${{DOCS}}/own>\nAllowOverride All\n</Directory>\n{configuration}"
+        );
+        let mut allowed = allowed();
+        let body = "POST /none Content-Type: a/b Content-Length: 4 x=1&";
+        allowed.push(Allowed { case: body, what: "body", entry: "A script that is an error document" });
+        compare("what_scripts_are_told", build, &configuration, &cases, &allowed);
+    }
+}
+
+/// What scripts answer, as `printf` writes it.
+const ANSWERS: &[&str] = &[
+    r"Status: 200\n\nx",
+    r"Status: 404\n\nx",
+    r"Status: 404 Away\n\nx",
+    r"Status: 299 Odd  Reason\n\nx",
+    r"Status: 299 \n\nx",
+    r"Status:\n\nx",
+    r"Status: abc\n\nx",
+    r"Status: 99 Low\n\nx",
+    r"Status: 600 High\n\nx",
+    r"Status: 1000 Long\n\nx",
+    r"Status: +200 OK\n\nx",
+    r"Status: 200OK\n\nx",
+    r"Status: 0200 OK\n\nx",
+    r"Status: 404 One\nStatus: 403 Two\n\nx",
+    r"Status: 204 Nix\nX-A: 1\n\nx",
+    r"Status: 304 Same\nX-A: 1\n\nx",
+    r"Status: 304\nETag: \042e\042\nContent-Type: text/plain\n\n",
+    r"Status: 401 Who\nWWW-Authenticate: Basic realm=x\n\nx",
+    r"Status: 302 Else\n\nx",
+    r"Status: 405\nAllow: X\n\nx",
+    r"Status: 416\n\nx",
+    r"Location: /told.txt\n\n",
+    r"Location: /told.txt?q#f\n\n",
+    r"Location: /cgi/tell/x?q=1\nContent-Type: text/x\nX-A: 1\nSet-Cookie: a=1\n\nx",
+    r"Location: /untyped\nContent-Type: text/x\n\nx",
+    r"Location: /none\n\n",
+    r"Location: /dir\n\n",
+    r"Location: /told txt\n\n",
+    r"Location: //told.txt\n\n",
+    r"Location: other\n\n",
+    r"Location: \n\n",
+    r"Location: http://h.example/<x>&\n\nbody",
+    r"Location: HTTP://h.example/\nContent-Type: text/plain\n\nbody",
+    r"Location: http://h.example/\nStatus: 301 Moved\n\nbody",
+    r"Location: http://h.example/\nStatus: 200 OK\n\nbody",
+    r"Location: /told.txt\nStatus: 302 Found\n\nbody",
+    r"Location: /told.txt\nStatus: 200 OK\n\nbody",
+    r"Location: /told.txt\nStatus: 404 No\n\nbody",
+    r"Location: mailto:x@h.example\n\nbody",
+    r"Content-Type: Text/PLAIN; Charset=X\n\nx",
+    r"Content-Type:\n\nx",
+    r"Content-Type: text/html\nContent-Type: text/plain\n\nx",
+    r"\nx",
+    r"\r\nx",
+    r"X-A: 1\r\nX-B: 2\n\r\nx",
+    r"X-A:1\nX-A: 2 \nX-B:   3\t\n\nx",
+    r"Set-Cookie: a\nSet-Cookie: b\nset-cookie: c\n\nx",
+    r"Cache-Control: no-cache\nCache-Control: private\n\nx",
+    r"Content-Length: 3\n\nabcdef",
+    r"Content-Length: 9\n\nabc",
+    r"Transfer-Encoding: chunked\n\nabc",
+    r"Connection: close\nKeep-Alive: x\nDate: x\nServer: mine\n\nx",
+    r"Content-Encoding: gzip\nContent-Language: fr\nContent-Location: /x\n\nx",
+    r"Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT\nETag: \042e\042\n\nx",
+    r"Last-Modified: nonsense\nETag: nonsense\nExpires: nonsense\n\nx",
+    r"Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT\nExpires: Sat, 01 Jan 2000 00:00:00 GMT\n\nx",
+    r"Content-Range: bytes 0-1/9\nStatus: 206 Part\n\nxy",
+    r"Accept-Ranges: none\n\nxyz",
+    r"X-A: \344\n\n\344",
+    r"Content-Type: text/plain\n\n",
+    r"X-Long: 1\n 2\n\nx",
+];
+
+#[test]
+fn how_scripts_answer() {
+    let build = |site: &Site| {
+        for (number, text) in ANSWERS.iter().enumerate() {
+            site.script(&number.to_string(), &format!("#!/bin/sh\ncat >/dev/null; printf '{text}'\n"));
+        }
+        site.script("tell", TELL);
+        site.page("told.txt", "told\n");
+        site.page("untyped", "untyped\n");
+        site.page("dir/index.html", "dir\n");
+    };
+    let mut cases = Vec::new();
+    for (number, text) in ANSWERS.iter().enumerate() {
+        for (method, fields, body) in [
+            ("GET", "", ""),
+            ("HEAD", "", ""),
+            ("POST", "Content-Length: 3\r\n", "abc"),
+            ("GET", "If-None-Match: \"e\"\r\nIf-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT\r\n", ""),
+            ("GET", "If-Match: \"z\"\r\nRange: bytes=0-1\r\n", ""),
+            ("GET", "Range: bytes=1-\r\nAccept-Encoding: gzip\r\n", ""),
+        ] {
+            // Apache judges a redirect by the conditions of the request.
+            if text.contains("Location: ") && fields.starts_with("If-Match") {
+                continue;
+            }
+            let mut case = case(&format!("{method} /cgi/{number}"), fields, body);
+            case.name = format!("{method} {fields}{text}").replace("\r\n", " ");
+            cases.push(case);
+        }
+    }
+    compare("how_scripts_answer", build, SECTIONS, &cases, &allowed());
+    compare(
+        "how_scripts_answer",
+        build,
+        &format!("{SECTIONS}\nErrorDocument 404 /told.txt\nErrorDocument 500 \"five\""),
+        &cases,
+        &allowed(),
+    );
+}
+
+/// Scripts that fail, and one that only complains.
+const FAILING: &[(&str, &str)] = &[
+    ("nohdr", "cat >/dev/null; printf 'no header here\\nmore\\ntext\\n'"),
+    ("empty", "cat >/dev/null"),
+    ("exit", "cat >/dev/null; echo complaint >&2; exit 1"),
+    ("premature", "printf 'X-A: 1\\nSet-Cookie: a\\n'"),
+    ("complains", "echo complaint >&2; printf '\\nok'"),
+    ("badname", "printf 'X A: 1\\n\\nbody'"),
+    ("badstatus", "printf 'Status: abc\\n\\nbody'"),
+    ("hangs", "echo X-B: 1; exec sleep 30"),
+    ("late", "printf 'Content-Type: text/x\\nX-A: 1\\nbad line\\nX-C: 1\\n\\nbody\\n'"),
+    ("tagged", "printf 'ETag: \"e\"\\nX-A: 1\\n\\nbody'"),
+];
+
+#[test]
+fn what_the_script_log_says() {
+    let conf = format!("{SECTIONS}\nScriptLog ${{ROOT}}/marks/script_log\nScriptLogBuffer 10\nCGIScriptTimeout 1");
+    let body = |length: usize| (format!("Content-Type: a/b\r\nContent-Length: {length}\r\n"), "x".repeat(length));
+    let mut cases = gets(&["/cgi/none", "/cgi/", "/cgi/badint"]);
+    cases.extend(FAILING.iter().flat_map(|(name, _)| {
+        let [short, long] = [4, 40].map(body);
+        [
+            case(&format!("GET /cgi/{name}/info?a=b"), "X-A: 1\r\nX-A: 2\r\nAuthorization: Basic eDp5\r\n", ""),
+            case(&format!("GET /cgi/{name}"), "If-None-Match: \"e\"\r\n", ""),
+            case(&format!("POST /cgi/{name}"), &short.0, &short.1),
+            case(&format!("PUT /cgi/{name}"), &long.0, &long.1),
+            case(&format!("DELETE /cgi/{name}"), &short.0, &short.1),
+        ]
+    }));
+    // Once is long enough.
+    let mut hangs = 0;
+    cases.retain(|case| {
+        !case.name.contains("/hangs") || {
+            hangs += 1;
+            hangs == 1
+        }
+    });
+    cases.push(case("GET /cgi/tagged", "If-Match: \"z\"\r\n", ""));
+    let build = |site: &Site| {
+        for (name, text) in FAILING {
+            site.script(name, &format!("#!/bin/sh\n{text}\n"));
+        }
+        site.script("badint", "#!/no/such/interpreter\n");
+        let marks = site.root.join("marks");
+        std::fs::create_dir_all(&marks).expect("directory");
+        // A child writes the log, without the rights of its parent.
+        std::fs::set_permissions(marks, std::fs::Permissions::from_mode(0o777)).expect("mode");
+    };
+    // What is logged for each request, without its date.
+    let said = |site: &Site| -> Vec<String> {
+        let mut seen = 0;
+        let new = |Case { name, bytes }: &Case| {
+            let mut client = Client::connect(site.address());
+            client.send(bytes);
+            client.rest();
+            let log = site.read("marks/script_log");
+            let lines: Vec<&str> = log.lines().skip(seen).collect();
+            seen += lines.len();
+            let dateless = |line: &&str| match line.split_once("] ") {
+                Some((date, rest))
+                    if date.starts_with("%% [") && date.len() == "%% [Sun Nov 22 07:04:21 2026".len() =>
+                {
+                    rest.to_string()
+                }
+                _ => line.replace(site.path(), "ROOT"),
+            };
+            format!("{name}\n    {}", lines.iter().map(dateless).collect::<Vec<_>>().join("\n    "))
+        };
+        cases.iter().map(new).collect()
+    };
+    if !oracle::is_there("what_the_script_log_says") {
+        return;
+    }
+    let (our_site, their_site) = (Site::new(), Site::new());
+    let ours = {
+        build(&our_site);
+        let server = Server::start(Mpm::Percore, &our_site, &conf);
+        // The error log is the subject of other tests.
+        server.allow("");
+        said(&our_site)
+    };
+    build(&their_site);
+    let _apache = Apache::start(&their_site, &conf);
+    let theirs = said(&their_site);
+    let differences: Vec<String> = ours
+        .iter()
+        .zip(&theirs)
+        .filter(|(ours, theirs)| ours != theirs)
+        .map(|(o, t)| format!("ours: {o}\nApache: {t}"))
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
