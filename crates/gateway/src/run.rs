@@ -130,33 +130,26 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
 
 fn not_started(request: &mut Request, caller: &Caller, failure: spawn::Failure) -> u16 {
     let path = request.filename.clone();
-    match failure {
-        // To the reader of the log it is as if the script had said so itself.
-        spawn::Failure::Exec(error) => {
-            let text = format!("{}exec of '{path}' failed", server::log::os_prefix(&error));
-            complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
-            let name = base_name(&path);
-            let text = format!("End of script output before headers: {name}");
-            answer::complain_to_client(request, caller.module, &text);
-            if let Some(log) = &caller.log {
-                log.failure(request, &Failure { status: 500, body: &[], line: "", output: &[] });
-            }
-        }
+    let said = match failure {
+        spawn::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
+        spawn::Failure::Refused(why) => format!("suexec policy violation: {why}: ({path})"),
         spawn::Failure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");
             request.log_os(caller.module, Level::Error, &error, text);
+            return 500;
         }
         spawn::Failure::Daemon(error) => {
             let text = format!("AH01257: unable to connect to cgi daemon for script {path}");
             request.log_os(caller.module, Level::Error, &error, text);
             return 503;
         }
-        spawn::Failure::Refused(why) => {
-            let text = format!("suexec policy violation: {why}: ({path})");
-            complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &text);
-            let name = base_name(path);
-            request.log(caller.module, Level::Error, format!("End of script output before headers: {name}"));
-        }
+    };
+    // To the reader of the log it is as if the script had said so itself.
+    complain(request, caller.module, "AH01215", caller.log.as_ref(), 200, &said);
+    let text = format!("End of script output before headers: {}", base_name(&path));
+    answer::complain_to_client(request, caller.module, &text);
+    if let Some(log) = &caller.log {
+        log.failure(request, &Failure { status: 500, body: &[], line: "", output: &[] });
     }
     500
 }
