@@ -38,7 +38,7 @@ enum Ask {
 /// What becomes of a request.
 #[derive(Clone, Copy)]
 struct Outcome {
-    /// `STATUS` with a page of the server's own, or `STATUS BODY`; with `, cut` where its end is missing.
+    /// `nothing`, `STATUS` with a page of the server's own, or `STATUS BODY`; with `, cut` where its end is missing.
     answer: &'static str,
     /// Module, level and text of each line; `DIR` is where the scripts are.
     log: &'static [&'static str],
@@ -61,6 +61,19 @@ const FAULTS: &[Fault] = &[
         "[cgi:error] AH01215: stderr from DIR/badint: (2)No such file or directory: exec of 'DIR/badint' failed",
         "[cgi:error] End of script output before headers: badint",
     ]),
+    Fault {
+        apache: Some((
+            Outcome {
+                answer: "nothing",
+                log: &["[cgi:error] AH01215: stderr from DIR/nph-badint: (2)No such file or directory: exec of 'DIR/nph-badint' failed"],
+            },
+            "An nph- script that cannot be started",
+        )),
+        ..fault("nph-badint", "", "500", &[
+            "[cgi:error] AH01215: stderr from DIR/nph-badint: (2)No such file or directory: exec of 'DIR/nph-badint' failed",
+            "[cgi:error] End of script output before headers: nph-badint",
+        ])
+    },
     fault("text", "", "500", &[
         "[cgi:error] AH01215: stderr from DIR/text: (8)Exec format error: exec of 'DIR/text' failed",
         "[cgi:error] End of script output before headers: text",
@@ -125,7 +138,9 @@ fn site() -> Site {
         site.script(name, &format!("#!/bin/sh\n{script}\n"));
     }
     site.script("empty", "#!/bin/sh\n");
-    site.script("badint", "#!/no/such/interpreter\n");
+    for name in ["badint", "nph-badint"] {
+        site.script(name, "#!/no/such/interpreter\n");
+    }
     site.script("text", "Content-Type: text/plain\n\ntext\n");
     let noexec = site.root.join("cgi-bin/noexec");
     std::fs::set_permissions(noexec, std::fs::Permissions::from_mode(0o644)).expect("mode");
@@ -147,7 +162,7 @@ fn answer(site: &Site, fault: &Fault) -> String {
     std::thread::scope(|scope| {
         // Who answers early may read no further.
         scope.spawn(move || sender.send(request));
-        let (response, whole) = client.beginning_to("GET").unwrap_or_else(|why| panic!("{}: {why}", fault.name));
+        let Ok((response, whole)) = client.beginning_to("GET") else { return "nothing".into() };
         let text = response.text();
         let body = if text.starts_with("<!DOCTYPE") { String::new() } else { format!(" {text}") };
         format!("{}{body}{}", response.status, if whole.is_ok() { "" } else { ", cut" })

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::mpm::Mpm;
-use crate::oracle::{self, Allowed, Apache, Case, compare};
+use crate::oracle::{self, Allowed, Apache, Case, both, compare};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wire::Client;
@@ -329,4 +329,36 @@ fn what_the_script_log_says() {
         .map(|(o, t)| format!("ours: {o}\nApache: {t}"))
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Scripts that speak to the client themselves, how they are asked, and every byte of what comes.
+const NPH: &[(&str, &str, &str, &str)] = &[
+    ("nph-empty", "GET", "", ""),
+    ("nph-text", "GET", "printf 'just text'", "just text"),
+    ("nph-stderr", "GET", "echo complaint >&2; printf 'HTTP/1.0 200 OK\\n\\nx'", "HTTP/1.0 200 OK\n\nx"),
+    ("nph-location", "GET", "printf 'Location: /a.txt\\n\\n'", "Location: /a.txt\n\n"),
+    ("nph-status", "GET", "printf 'Status: 404\\n\\nx'", "Status: 404\n\nx"),
+    ("nph-head", "HEAD", "printf 'HTTP/1.1 200 OK\\n\\nbody'", "HTTP/1.1 200 OK\n\nbody"),
+    ("nph-echo", "POST", "printf \"$REQUEST_METHOD $CONTENT_LENGTH $SERVER_PROTOCOL \"; cat", "POST 3 HTTP/1.1 abc"),
+    ("nph-killed", "GET", "printf 'HTTP/1.1 200 OK\\n\\nhalf'; kill -9 $$", "HTTP/1.1 200 OK\n\nhalf"),
+    ("nph-hangs", "GET", "printf 'HTTP/1.1 200 OK\\n\\nhalf'; exec sleep 30", "HTTP/1.1 200 OK\n\nhalf"),
+];
+
+#[test]
+fn scripts_that_speak_themselves() {
+    let build = |site: &Site| {
+        for (name, _, script, _) in NPH {
+            site.script(name, &format!("#!/bin/sh\n{script}\n"));
+        }
+    };
+    let check = |site: &Site| {
+        for (name, method, _, want) in NPH {
+            let mut client = Client::connect(site.address());
+            let fields = if *method == "POST" { "Content-Length: 3\r\n\r\nabc" } else { "\r\n" };
+            client.send(format!("{method} /cgi/{name} HTTP/1.1\r\nHost: localhost\r\n{fields}"));
+            let (bytes, _) = client.rest();
+            assert_eq!(String::from_utf8_lossy(&bytes), *want, "{name}");
+        }
+    };
+    both("scripts_that_speak_themselves", build, &format!("{SECTIONS}\nCGIScriptTimeout 1"), check);
 }
