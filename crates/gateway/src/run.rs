@@ -81,7 +81,7 @@ impl Caller {
 pub async fn run(request: &mut Request, caller: Caller) -> Answer {
     env::add(request);
     let permit =
-        match gate::enter(&request.filename, &request.vhost.name, &caller.rules, || request.client.has_left()).await {
+        match gate::enter(&request.filename, &request.vhost.name, &caller.rules, || request.client.has_ended()).await {
             Ok(permit) => permit,
             Err(refusal) => return turn_away(request, &caller, &refusal),
         };
@@ -100,9 +100,7 @@ pub async fn run(request: &mut Request, caller: Caller) -> Answer {
 
 /// There is no memory for the script: the client may come again.
 fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
-    if let Some(reason) = &refusal.reason {
-        request.log(caller.module, Level::Error, format!("{} is not started: {reason}", request.filename));
-    }
+    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.filename, refusal.reason));
     request.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
     Answer::Status(503)
 }

@@ -1,7 +1,8 @@
 //! event: threads serve requests; connections that only wait for their clients are parked with the listener.
 //!
 //! A request whose head is there is a worker's until its answer is written. Everything that depends on the client alone costs
-//! none: the rest of a head, the rest of an answer, the next request, the end of the connection.
+//! none: the rest of a head, the rest of an answer, the next request, the end of the connection. Nor does a request that
+//! waits until its script may run.
 
 use std::future::poll_fn;
 use std::io;
@@ -55,6 +56,7 @@ pub(crate) static EVENT: Mpm = Mpm {
     },
     plan: |settings, when| threaded(&limits::EVENT, tables::EVENT.log_name(), settings, when),
     rows: Rows::OfThreads,
+    waiting_holds: false,
     serve,
 };
 
@@ -124,10 +126,11 @@ impl Requests {
         }
     }
 
-    /// Connections that count: those that are only closing do not.
+    /// Connections that count: not those that are only closing, or whose requests wait for their turn outside.
     fn connections(&self) -> usize {
         let closing = self.workers.count_of(Gauge::Closing);
-        usize::try_from(self.workers.connections().saturating_sub(closing)).unwrap_or(usize::MAX)
+        let open = usize::try_from(self.workers.connections().saturating_sub(closing)).unwrap_or(usize::MAX);
+        open.saturating_sub(self.yard.outside())
     }
 
     /// How many connections there may be.

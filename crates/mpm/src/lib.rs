@@ -61,6 +61,8 @@ pub(crate) struct Mpm {
     plan: fn(&Slots, When) -> (Plan, Vec<Notice>),
     /// What has a row of the scoreboard to itself.
     rows: Rows,
+    /// Whether a request that waits for its turn holds a worker.
+    waiting_holds: bool,
     /// The life of a child from its first connection to its last.
     serve: fn(Child) -> io::Result<()>,
 }

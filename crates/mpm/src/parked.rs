@@ -11,7 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -87,6 +87,8 @@ pub(crate) struct Task {
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     standing: Arc<Standing>,
     signal: AtomicU8,
+    /// It is being served, and no worker waits with it.
+    outside: AtomicBool,
     number: u64,
     yard: Arc<Yard>,
 }
@@ -109,10 +111,31 @@ pub(crate) enum Became {
 }
 
 impl Task {
-    /// Polls it as a worker: to the end of [`Stage::Serve`]. `Pending`: something has to be waited for, and `waker` tells.
+    /// Polls it as a worker: to the end of [`Stage::Serve`]. `Pending`: something has to be waited for, and `waker` tells. What
+    /// waits [outside](seam::outside) needs no worker meanwhile: a wake-up lets the listener pass it to one again.
     pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
+        if self.outside.swap(false, Ordering::AcqRel) {
+            self.yard.outside.fetch_sub(1, Ordering::Relaxed);
+        }
+        seam::waits_outside();
         if self.poll(waker) {
             return Poll::Ready(Became::Closed);
+        }
+        if self.standing.is(Where::Serving) && seam::waits_outside() {
+            self.signal.store(signal::HELD, Ordering::Release);
+            if self.poll(&Waker::from(self.clone())) {
+                return Poll::Ready(Became::Closed);
+            }
+            if self.standing.is(Where::Serving) {
+                self.outside.store(true, Ordering::Release);
+                self.yard.outside.fetch_add(1, Ordering::Relaxed);
+                // What it waits for now may be something else; then a worker looks what that is.
+                match seam::waits_outside() {
+                    true => self.rest(),
+                    false => self.call(),
+                }
+                return Poll::Ready(Became::Parked);
+            }
         }
         if self.standing.is(Where::Serving) {
             return Poll::Pending;
@@ -130,12 +153,22 @@ impl Task {
         if self.standing.is(Where::Serving) {
             return Became::Serving;
         }
+        self.rest();
+        Became::Parked
+    }
+
+    /// Leaves it until it is woken, if it was not already.
+    fn rest(self: &Arc<Self>) {
         let asleep = (signal::HELD, signal::ASLEEP);
         if self.signal.compare_exchange(asleep.0, asleep.1, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            self.signal.store(signal::READY, Ordering::Release);
-            self.yard.push(self.clone());
+            self.call();
         }
-        Became::Parked
+    }
+
+    /// Lets the listener see to it.
+    fn call(self: &Arc<Self>) {
+        self.signal.store(signal::READY, Ordering::Release);
+        self.yard.push(self.clone());
     }
 
     /// Whether it is over. A panic is the end of the connection alone.
@@ -181,6 +214,8 @@ impl Wake for Task {
 /// The connections of a child, and those of them that the listener has to poll.
 #[derive(Debug, Default)]
 pub(crate) struct Yard {
+    /// How many are served without a worker now.
+    outside: AtomicUsize,
     ready: Mutex<Ready>,
     all: Mutex<All>,
 }
@@ -216,11 +251,17 @@ impl Yard {
             let number = all.next;
             all.next += 1;
             let signal = AtomicU8::new(signal::READY);
-            let task = Arc::new(Task { life, standing, signal, number, yard: self.clone() });
+            let task =
+                Arc::new(Task { life, standing, signal, outside: AtomicBool::new(false), number, yard: self.clone() });
             all.tasks.insert(number, Arc::downgrade(&task));
             task
         };
         self.push(task);
+    }
+
+    /// How many connections are being served that no worker waits with.
+    pub(crate) fn outside(&self) -> usize {
+        self.outside.load(Ordering::Relaxed)
     }
 
     fn push(&self, task: Arc<Task>) {
@@ -249,7 +290,7 @@ impl Yard {
         let tasks = std::mem::take(&mut self.ready().tasks);
         let needs_worker = |task: &Arc<Task>| {
             task.signal.store(signal::HELD, Ordering::Release);
-            task.park() == Became::Serving
+            task.outside.load(Ordering::Acquire) || task.park() == Became::Serving
         };
         tasks.into_iter().filter(needs_worker).collect()
     }

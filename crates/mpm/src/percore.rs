@@ -33,6 +33,7 @@ pub(crate) static PERCORE: Mpm = Mpm {
     },
     plan: |settings, _| (percore(settings, sys::affinity::cpus(), ROWS), Vec::new()),
     rows: Rows::OfRequests,
+    waiting_holds: false,
     serve,
 };
 

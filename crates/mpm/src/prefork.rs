@@ -48,6 +48,7 @@ pub(crate) static PREFORK: Mpm = Mpm {
     },
     plan: |settings, when| prefork(tables::PREFORK.log_name(), settings, when),
     rows: Rows::OfOne,
+    waiting_holds: true,
     serve,
 };
 

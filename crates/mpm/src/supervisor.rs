@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use conf::Notice;
 use seam::Companion;
-use seam::scoreboard::{self, Board, Rows};
+use seam::scoreboard::{self, Board};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
 use sys::process::Pid;
@@ -157,7 +157,7 @@ impl Supervisor<'_> {
 
     fn begin_generation(&self, reset: bool) {
         self.board.begin_generation(self.number, self.shown(), reset);
-        let holds = self.generation.mpm.0.rows != Rows::OfRequests;
+        let holds = self.generation.mpm.0.waiting_holds;
         self.board.set_held(holds.then(|| self.shown()));
     }
 

@@ -46,6 +46,7 @@ pub(crate) static WORKER: Mpm = Mpm {
     },
     plan: |settings, when| threaded(&limits::WORKER, tables::WORKER.log_name(), settings, when),
     rows: Rows::OfThreads,
+    waiting_holds: true,
     serve,
 };
 

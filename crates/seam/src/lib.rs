@@ -15,4 +15,4 @@ mod stage;
 pub use accept::AcceptFilters;
 pub use companion::{Companion, Life};
 pub use lifetime::BumpyLife;
-pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining};
+pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining, outside, waits_outside};

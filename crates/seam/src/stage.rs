@@ -1,9 +1,10 @@
 //! The stages of a connection's life, and who may poll them.
 
-use std::future::Future;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -97,6 +98,27 @@ pub trait Service: Send + Sync {
     fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String>;
     /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
     fn before_wait(&self);
+}
+
+thread_local! {
+    static OUTSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits for a future that nothing but a wake-up can bring on, as for a turn in a queue. Where an MPM can poll one request in
+/// turns with others, no worker has to wait with it: polled in vain, it says so to whoever polls.
+pub async fn outside<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        OUTSIDE.set(polled.is_pending());
+        polled
+    })
+    .await
+}
+
+/// Whether what was polled in this thread waits [`outside`]. For the MPM; it asks after each poll.
+pub fn waits_outside() -> bool {
+    OUTSIDE.take()
 }
 
 static DRAINING: AtomicBool = AtomicBool::new(false);

@@ -31,8 +31,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Whether the client has closed its side, or reset the connection, and nothing that it sent waits to be read.
-    pub fn has_left(&self) -> bool {
+    /// Whether the client sends nothing more. It may be gone, or wait for the answer.
+    pub fn has_ended(&self) -> bool {
         self.stream.has_ended()
     }
 

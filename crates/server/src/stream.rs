@@ -78,12 +78,9 @@ impl Stream {
         })
     }
 
-    /// Whether the client has closed its side or reset the connection, and nothing is left to receive.
+    /// Whether the client has said that it sends nothing more, and all that it sent was received.
     pub fn has_ended(&self) -> bool {
-        match sys::socket::peek(&self.socket, &mut [0]) {
-            Ok(bytes) => bytes == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-        }
+        sys::socket::peek(&self.socket, &mut [0]).is_ok_and(|bytes| bytes == 0)
     }
 
     /// Whether bytes have come that nobody has received, also those that the reactor has not seen yet.

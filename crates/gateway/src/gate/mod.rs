@@ -94,8 +94,8 @@ pub fn open(allowance: Allowance) -> std::io::Result<()> {
 /// Why a request was not let in.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What to log, unless whoever asked has left.
-    pub reason: Option<String>,
+    /// What to log.
+    pub reason: String,
     /// When it may be tried again.
     pub retry: Duration,
 }
@@ -109,13 +109,14 @@ pub struct Permit {
     pub queued: Duration,
 }
 
-/// Waits until `script` may run on behalf of `host`, or until whoever asked for it `has_left`.
-pub async fn enter(script: &str, host: &str, rules: &Rules, has_left: impl Fn() -> bool) -> Result<Permit, Refusal> {
+/// Waits until `script` may run on behalf of `host`, at the request of somebody who may be gone if that is
+/// `doubtful`.
+pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() -> bool) -> Result<Permit, Refusal> {
     let Some(gate) = GATE.get() else { return Ok(Permit::free()) };
     let came = Instant::now();
     let seat = gate.queue(script, host, rules)?;
     if !seat.is_let_in() {
-        seat.wait(came + rules.timeout, rules, script, has_left).await?;
+        seat.wait(came + rules.timeout, rules, script, doubtful).await?;
     }
     let began = Instant::now();
     Ok(Permit { seat: Some(seat), began, queued: began - came })
@@ -127,8 +128,8 @@ pub fn scripts() -> Vec<Script> {
 }
 
 impl Gate {
-    /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: the last of those who wait for
-    /// the script that most wait for, whoever that is.
+    /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: whoever may be gone, or the
+    /// last of those who wait for the script that most wait for.
     fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<Seat, Refusal> {
         let memory = self.memory(READ_RELAXED);
         let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
@@ -256,7 +257,7 @@ impl Gate {
         let known = locked.described(script, 0, 0);
         let retry = known.median.max(RETRY);
         if !locked.refuse(script) {
-            return Refusal { reason: Some(what), retry };
+            return Refusal { reason: what, retry };
         }
         let needs = match known.expected {
             0 => "what it needs is not known yet".into(),
@@ -269,7 +270,7 @@ impl Gate {
             true => "no script runs".into(),
             false => format!("running: {}", holders.join(", ")),
         };
-        Refusal { reason: Some(format!("{what}: {needs}; {} are available; {holders}", mib(available))), retry }
+        Refusal { reason: format!("{what}: {needs}; {} are available; {holders}", mib(available)), retry }
     }
 }
 
@@ -277,12 +278,7 @@ impl Refusal {
     /// The table cannot be had.
     fn stuck() -> Refusal {
         let reason = "a process of the server that has the table of scripts does not go on";
-        Refusal { reason: Some(reason.into()), retry: RETRY }
-    }
-
-    /// Nobody wants to know.
-    fn of_nobody() -> Refusal {
-        Refusal { reason: None, retry: RETRY }
+        Refusal { reason: reason.into(), retry: RETRY }
     }
 }
 
@@ -338,7 +334,7 @@ impl Seat {
         deadline: Instant,
         rules: &Rules,
         script: &str,
-        has_left: impl Fn() -> bool,
+        doubtful: impl Fn() -> bool,
     ) -> Result<(), Refusal> {
         // Without a bell it looks from time to time, as all do.
         let mut bell = Bell::of(&self.gate.name, self.entry);
@@ -363,10 +359,10 @@ impl Seat {
                 };
                 return Err(self.gate.refusal(&locked, locked.script(script), text, memory.available));
             }
-            if has_left() {
-                return Err(Refusal::of_nobody());
+            if doubtful() {
+                self.gate.table.doubt(self.entry);
             }
-            timer.until(deadline.min(now + LOOK), bell.rings()).await;
+            seam::outside(timer.until(deadline.min(now + LOOK), bell.rings())).await;
         }
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Guest {
     pub(super) known: bool,
     /// How many of its script may run at once.
     pub(super) most: u64,
+    /// Whether whoever asked may be gone.
+    pub(super) doubtful: bool,
 }
 
 /// Memory that has no end: nobody has to be known.
@@ -68,15 +70,18 @@ pub(super) fn next(waiting: &[Guest], running: &[Guest], free: u64, now: u64) ->
     None
 }
 
-/// Who of `waiting`, of whom there are too many, goes: the last of those who wait for the script that most wait for. A script
-/// that many ask for must not keep out all others.
+/// Who of `waiting`, of whom there are too many, goes: one whose client may be gone, or else the last of those who wait for the
+/// script that most wait for. A script that many ask for must not keep out all others.
 pub(super) fn gives_way(waiting: &[Guest]) -> Option<usize> {
     let alike = |guest: &Guest| waiting.iter().filter(|other| other.script == guest.script).count();
     let mut numbers = HashMap::new();
     for guest in waiting {
         numbers.entry(guest.script).or_insert_with(|| alike(guest));
     }
-    (0..waiting.len()).max_by_key(|index| (numbers[&waiting[*index].script], waiting[*index].since, *index))
+    (0..waiting.len()).max_by_key(|index| {
+        let Guest { script, since, doubtful, .. } = waiting[*index];
+        (doubtful, numbers[&script], since, *index)
+    })
 }
 
 #[cfg(test)]
@@ -86,7 +91,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn guest(script: usize, host: u64, since: u64, needs: u64) -> Guest {
-        Guest { script, host, since, needs: needs * MB, has: 0, known: true, most: u64::MAX }
+        Guest { script, host, since, needs: needs * MB, has: 0, known: true, most: u64::MAX, doubtful: false }
     }
 
     #[test]
@@ -136,6 +141,8 @@ mod tests {
         let waiting = [guest(1, 1, 10, 1), guest(2, 1, 20, 1), guest(1, 1, 15, 1), guest(3, 1, 30, 1)];
         assert_eq!(gives_way(&waiting), Some(2));
         assert_eq!(gives_way(&waiting[1..]), Some(2), "all alike: who came last");
+        let doubtful = [Guest { doubtful: true, ..waiting[1] }, waiting[2], waiting[0]];
+        assert_eq!(gives_way(&doubtful), Some(0));
     }
 
     #[test]

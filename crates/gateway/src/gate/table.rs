@@ -71,6 +71,8 @@ enum Field {
     Process,
     /// When the process of the server was started, so that no other one with its number is taken for it.
     Born,
+    /// Whether whoever asked may be gone.
+    Doubtful,
 }
 
 /// What an entry is.
@@ -160,6 +162,11 @@ impl Table {
     /// Whether an entry had to give way. Without the lock.
     pub(super) fn is_turned_away(&self, entry: usize) -> bool {
         self.entries[entry][Field::State as usize].load(Acquire) == State::Turned as u64
+    }
+
+    /// Notes that whoever asked may be gone.
+    pub(super) fn doubt(&self, entry: usize) {
+        self.set(entry, Field::Doubtful, 1);
     }
 
     /// Gives an entry back without the lock, because nobody lets go of that.
@@ -281,6 +288,7 @@ impl Locked<'_> {
             (Field::Most, most),
             (Field::Process, 0),
             (Field::Born, born()),
+            (Field::Doubtful, 0),
         ];
         for (field, value) in values {
             self.0.set(entry, field, value);
@@ -327,6 +335,7 @@ impl Locked<'_> {
             has: get(Field::Has),
             known: expected.is_some(),
             most: get(Field::Most),
+            doubtful: get(Field::Doubtful) != 0,
         }
     }
 

@@ -12,6 +12,7 @@ fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Yard>, Arc<Task
         life: Mutex::new(Some(Box::pin(life))),
         standing: Arc::default(),
         signal: AtomicU8::new(signal::HELD),
+        outside: AtomicBool::new(false),
         number: 0,
         yard: yard.clone(),
     });

@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::{Mpm, under_every_mpm};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
@@ -225,7 +225,7 @@ under_every_mpm! {
         until("one that runs", || (running(&site) == 1).then_some(()));
         let waits = ask(&server, "small");
         until("one that waits", || (told(&server, "ScriptsWaiting") == 1).then_some(()));
-        drop(waits);
+        waits.reset();
         until("nobody who waits", || (told(&server, "ScriptsWaiting") == 0).then_some(()));
         let_go(&site);
         assert_eq!(runs.response().status, 200);
@@ -264,6 +264,26 @@ under_every_mpm! {
         let_go(&site);
         let served = clients.iter_mut().filter_map(|client| Some(client.response().status).filter(|status| *status == 200));
         assert!(served.count() >= 6);
+    }
+
+    /// Where requests that wait for their turn need no worker, any number of them leaves all workers to others.
+    fn those_who_wait_hold_no_worker(mpm: Mpm) {
+        if matches!(mpm, Mpm::Prefork | Mpm::Worker) {
+            return;
+        }
+        let site = site();
+        let workers = "<IfModule event.c>\nStartServers 1\nServerLimit 1\nThreadsPerChild 2\nMaxRequestWorkers 2\n\
+            MinSpareThreads 1\nMaxSpareThreads 4\n</IfModule>\n<Files small>\nAdmissionLimit 1\n</Files>";
+        let server = start(mpm, &site, workers);
+        server.allow("server reached MaxRequestWorkers");
+        server.allow("server is within MinSpareThreads of MaxRequestWorkers");
+        hold(&site);
+        let mut clients: Vec<Client> = (0..20).map(|_| ask(&server, "small")).collect();
+        until("one that runs", || (running(&site) == 1).then_some(()));
+        until("all others wait", || (told(&server, "ScriptsWaiting") == 19).then_some(()));
+        assert_eq!(server.get("/a.txt").status, 200);
+        let_go(&site);
+        assert_eq!(most(clients.iter_mut().map(Client::response)), 1);
     }
 
     /// What a script has cost is in the access log, and on the status page.

@@ -13,7 +13,7 @@ const CONFIGURATION: &str = "SuexecDocumentRoot ${ROOT}/cgi-bin\nScriptAlias /cg
     ScriptAlias /elsewhere/ ${ROOT}/elsewhere/\n<Directory ${ROOT}>\nRequire all granted\n</Directory>\n\
     SetEnv EVIL yes\nSetEnv PATH /evil\n";
 
-const SHOW: &str = "#!/bin/sh\nprintf '\\n'; id -u; id -g; id -G; echo \"$PATH $EVIL $QUERY_STRING $HTTP_HOST\"\n";
+const SHOW: &str = "#!/bin/sh\nprintf '\\n'; /usr/bin/id -u; /usr/bin/id -g; /usr/bin/id -G; echo \"$PATH $EVIL $QUERY_STRING $HTTP_HOST\"\n";
 
 /// A place where most belongs to somebody else. `None` where nothing can be given away.
 fn site() -> Option<Site> {
