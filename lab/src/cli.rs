@@ -101,7 +101,7 @@ Examples:
   tsubame-lab run cgi --workloads cgi-static --subjects tsubame-percore,apache-prefork,lighttpd
   tsubame-lab run cgi --rounds 3 --seconds 8 --out DIR
 
-Everything takes about a quarter of an hour, --quick about three minutes. Let nothing else run meanwhile.
+Everything takes about 25 minutes, --quick about six. Let nothing else run meanwhile.
 The C scripts are compiled here (gcc); what cannot be made is told under \"Not measured\".";
 
 const MEMORY_EXAMPLES: &str = "\
@@ -109,7 +109,7 @@ Examples:
   tsubame-lab run memory --workloads memory-10,memory-100
   tsubame-lab run memory --rounds 3 --seconds 10 --subjects tsubame-event,apache-prefork --out DIR
 
-Everything takes about an hour, --quick about ten minutes. It has to be root, and needs gcc.
+Everything takes about three quarters of an hour, --quick about five minutes. It has to be root, and needs gcc.
 Swap is used as it is there. To have some as on a small server:
   fallocate -l 4G FILE && chmod 600 FILE && mkswap FILE && swapon FILE       (and swapoff FILE afterwards)";
 

@@ -101,7 +101,7 @@ pub(super) fn judge_squeezed(
             };
             let place = place(workload, entry, connections);
             if most > limit {
-                beyond.push(format!("{place} ({most:.0})"));
+                beyond.push(format!("{place} ({})", short(most)));
             }
             if worst.as_ref().is_none_or(|(value, _)| most > *value) {
                 worst = Some((most, place));
@@ -112,10 +112,16 @@ pub(super) fn judge_squeezed(
     Some(Verdict {
         met: Some(beyond.is_empty()),
         measured: match beyond.is_empty() {
-            true => format!("at most {most:.1}, in {place}"),
+            true => format!("at most {}, in {place}", short(most)),
             false => beyond.join(", "),
         },
     })
+}
+
+/// Counts are whole, latencies are not.
+fn short(value: f64) -> String {
+    let places = usize::from(value.fract() != 0.0);
+    format!("{value:.places$}")
 }
 
 #[cfg(test)]
