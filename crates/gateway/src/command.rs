@@ -14,7 +14,7 @@ use server::paths::{c_path, dir_name};
 use sys::cred::Identity;
 use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
-use sys::spawn::Spawn;
+use sys::spawn::{Directory, Spawn, Starting};
 
 use crate::env;
 
@@ -51,24 +51,45 @@ impl Command {
         })
     }
 
-    /// Starts it, as leader of a process group of its own; as `identity`, which only root can say.
-    pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3], identity: Option<&Identity>) -> io::Result<Pid> {
+    /// Starts it, as leader of a process group of its own.
+    pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3]) -> io::Result<Pid> {
+        let pid = self.spawn(stdio, None, |spawn| spawn.start())?;
+        expose(pid);
+        Ok(pid)
+    }
+
+    /// The same as another user, which only root can do; where `place` is given, the program of that name in that directory,
+    /// which then works there.
+    pub(crate) fn start_as(
+        &self,
+        stdio: [BorrowedFd<'_>; 3],
+        identity: &Identity,
+        place: Option<(BorrowedFd<'_>, &CStr)>,
+    ) -> io::Result<Starting> {
+        let starting = self.spawn(stdio, place, |spawn| spawn.start_as(identity))?;
+        expose(starting.pid);
+        Ok(starting)
+    }
+
+    fn spawn<T>(
+        &self,
+        stdio: [BorrowedFd<'_>; 3],
+        place: Option<(BorrowedFd<'_>, &CStr)>,
+        start: impl FnOnce(&Spawn<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
         let argv: Vec<&CStr> = [&self.program].into_iter().chain(&self.arguments).map(CString::as_c_str).collect();
         let env: Vec<&CStr> = self.environment.iter().map(CString::as_c_str).collect();
-        let spawn = Spawn {
-            program: &self.program,
+        let directory = self.directory.as_deref().map(Directory::Named);
+        start(&Spawn {
+            program: place.map_or(&self.program, |(_, name)| name),
             argv: &argv,
             env: &env,
-            directory: self.directory.as_deref(),
+            directory: place.map(|(directory, _)| Directory::Open(directory)).or(directory),
             stdio,
             more: &[],
             own_group: true,
             limits: &self.limits,
-            identity,
-        };
-        let pid = spawn.start()?;
-        expose(pid);
-        Ok(pid)
+        })
     }
 }
 

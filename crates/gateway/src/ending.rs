@@ -1,19 +1,21 @@
 //! The end of a script's process: no zombie stays, and no script runs on for nobody.
 //!
 //! Where a script has closed its outputs it is about to exit, and mostly it has: then it is reaped on the spot. The others
-//! wait in a list that every start and end of a script looks at, and so does a thread that is there only as long as the
-//! list is not empty. It needs no signal, which would be a matter of the whole process, and no reactor: a request that is
-//! given up may leave nobody who would poll anything for it.
+//! are left to a thread, which waits for all of them at once and is there only when it was needed of late. It needs no signal,
+//! which would be a matter of the whole process, and no reactor: a request that is given up may leave nobody who would poll
+//! anything for it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use server::ScriptUse;
+use sys::poll::Poller;
 use sys::process::{Pid, Reaped, end_of, own_max_rss, reap};
 use sys::signal::Signal;
-use sys::watch::{self, Watched};
+use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
 use crate::daemon::Remote;
@@ -23,9 +25,10 @@ use crate::gate::Permit;
 pub(crate) const LEAVE: Duration = Duration::from_secs(1);
 /// How long a script that was asked to end may take, before it is ended (as in Apache).
 const OBEY: Duration = Duration::from_secs(3);
-/// How often the list is looked at: at first, and when nothing happens for long.
-const EAGER: Duration = Duration::from_millis(1);
-const LAZY: Duration = Duration::from_millis(100);
+/// How often those are looked at of which nothing can be waited for: groups that outlive their leaders.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the thread stays when nothing is left to it.
+const STAY: Duration = Duration::from_secs(10);
 
 /// The process of a script, which leads a group of its own.
 #[derive(Debug)]
@@ -44,25 +47,35 @@ impl Leader {
         }
     }
 
-    /// Whether it has ended, and how, if that can be known: should somebody else have reaped it, or its daemon be gone,
-    /// nobody must wait for it for ever.
-    fn ended(&self) -> Option<Option<Reaped>> {
-        let (known, gone) = match self {
-            Leader::Own(pid) => (reap(Some(*pid)), true),
-            Leader::Remote(remote) => (remote.ended(), false),
-        };
-        match known {
-            Ok(Some(reaped)) => Some(Some(reaped)),
-            Ok(None) if !gone => None,
-            _ => (!self.pid().exists()).then_some(None),
+    /// How far it is.
+    fn state(&self) -> State {
+        match self {
+            Leader::Own(pid) => match reap(Some(*pid)) {
+                Ok(Some(reaped)) => State::Ended(Some(reaped)),
+                // Should somebody else have reaped it, nobody must wait for it for ever.
+                _ if pid.exists() => State::Runs,
+                _ => State::Ended(None),
+            },
+            Leader::Remote(remote) => match remote.ended() {
+                Ok(Some(reaped)) => State::Ended(Some(reaped)),
+                Ok(None) => State::Runs,
+                // Its daemon is gone.
+                Err(_) if remote.pid().exists() => State::Lost,
+                Err(_) => State::Ended(None),
+            },
         }
     }
 
-    /// Sends a signal to its group.
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to its group, and to itself, should it have left that, as long as it `lives`.
+    fn signal(&self, signal: Signal, lives: bool) {
         match self {
             // Its leader was not reaped, or it has members: the number is its own.
-            Leader::Own(pid) => drop(pid.kill_group(signal)),
+            Leader::Own(pid) => {
+                let _ = pid.kill_group(signal);
+                if lives {
+                    let _ = pid.kill(signal);
+                }
+            }
             Leader::Remote(remote) => remote.signal(signal),
         }
     }
@@ -77,12 +90,11 @@ impl Leader {
     }
 
     /// What can be read once it has ended.
-    fn watch(&self) -> std::io::Result<Watched> {
-        let end = match self {
-            Leader::Own(pid) => Arc::new(end_of(*pid)?),
-            Leader::Remote(remote) => remote.connection(),
-        };
-        watch::watch(end, Interest::READABLE)
+    fn end(&self) -> std::io::Result<Arc<OwnedFd>> {
+        match self {
+            Leader::Own(pid) => Ok(Arc::new(end_of(*pid)?)),
+            Leader::Remote(remote) => Ok(remote.connection()),
+        }
     }
 
     /// Whether there is somebody of the group left who is for us to end: of a daemon's, the daemon ends them.
@@ -92,6 +104,15 @@ impl Leader {
             Leader::Remote(_) => false,
         }
     }
+}
+
+/// How far a script's process is.
+enum State {
+    Runs,
+    /// It runs, but nobody will tell when it ends.
+    Lost,
+    /// It has ended, and how, if that can be known.
+    Ended(Option<Reaped>),
 }
 
 /// A script that runs: its process, by what right, and what it costs.
@@ -120,7 +141,7 @@ impl Process {
         Process { run: Some(run), end: None }
     }
 
-    /// Waits for its end, after which its cost is known.
+    /// Waits for its end, after which its cost is known; not where nobody would tell.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(run) = self.run.take() else { return Poll::Ready(()) };
         let mut left = Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE));
@@ -129,30 +150,28 @@ impl Process {
                 return Poll::Ready(());
             }
             let polled = match &mut self.end {
+                _ if left.lost => break,
                 Some(end) => end.poll_read_ready(cx),
-                none => match left.leader.watch() {
+                none => match left.leader.end().and_then(|end| watch(end, Interest::READABLE)) {
                     Ok(end) => none.insert(end).poll_read_ready(cx),
                     Err(error) => Poll::Ready(Err(error)),
                 },
             };
             match polled {
                 Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
-                // Somebody looks at it from time to time.
-                Poll::Ready(Err(_)) => {
-                    keep(left);
-                    return Poll::Ready(());
-                }
+                Poll::Ready(Err(_)) => break,
                 Poll::Pending => {
                     self.run = left.into_run();
                     return Poll::Pending;
                 }
             }
         }
+        keep(left);
+        Poll::Ready(())
     }
 
     /// Its outputs are closed: it has nothing to say any more. Mostly it has ended already.
     pub fn leave(mut self) {
-        sweep();
         let Some(run) = self.run.take() else { return };
         let mut left = Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE));
         if !left.has_ended() {
@@ -163,13 +182,13 @@ impl Process {
     /// Sends a signal to its group.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(run) = &self.run {
-            run.leader.signal(signal);
+            run.leader.signal(signal, true);
         }
     }
 
     /// How it ended, once it has; then nothing is left to do, but to end what is left of its group if that was `asked` to.
     pub(crate) fn ended(&mut self, asked: bool) -> Option<Reaped> {
-        let reaped = self.run.as_ref()?.leader.ended()?;
+        let State::Ended(reaped) = self.run.as_ref()?.leader.state() else { return None };
         let run = self.run.take()?;
         if asked && run.leader.has_group() {
             keep(Left { ended: true, ..Left::new(run, Patience::UntilKill(Instant::now() + OBEY)) });
@@ -181,7 +200,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let Some(run) = self.run.take() else { return };
-        run.leader.signal(Signal::TERM);
+        run.leader.signal(Signal::TERM, true);
         keep(Left::new(run, Patience::UntilKill(Instant::now() + OBEY)));
     }
 }
@@ -193,6 +212,10 @@ struct Left {
     /// By what right it runs and what it costs, until it is reaped.
     account: Option<(Permit, Arc<ScriptUse>)>,
     ended: bool,
+    /// Nobody will tell when it ends.
+    lost: bool,
+    /// What tells, where somebody will.
+    end: Option<Arc<OwnedFd>>,
     patience: Patience,
 }
 
@@ -207,7 +230,7 @@ enum Patience {
 impl Left {
     fn new(run: Run, patience: Patience) -> Left {
         let Run { leader, permit, cost } = run;
-        Left { leader, account: Some((permit, cost)), ended: false, patience }
+        Left { leader, account: Some((permit, cost)), ended: false, lost: false, end: None, patience }
     }
 
     /// What it was made of, if that has not ended.
@@ -221,7 +244,14 @@ impl Left {
         if self.ended {
             return true;
         }
-        let Some(reaped) = self.leader.ended() else { return false };
+        let reaped = match self.leader.state() {
+            State::Runs => return false,
+            State::Lost => {
+                self.lost = true;
+                return false;
+            }
+            State::Ended(reaped) => reaped,
+        };
         self.ended = true;
         if let Some((permit, cost)) = self.account.take()
             && let Some(reaped) = reaped
@@ -238,7 +268,7 @@ impl Left {
         match self.patience {
             Patience::UntilTerm(_) if ended => true,
             Patience::UntilTerm(end) if now >= end => {
-                self.leader.signal(Signal::TERM);
+                self.leader.signal(Signal::TERM, true);
                 self.patience = Patience::UntilKill(now + OBEY);
                 false
             }
@@ -246,7 +276,7 @@ impl Left {
             // A group keeps its number from being used again for as long as it has members.
             Patience::UntilKill(_) if ended && !self.leader.has_group() => true,
             Patience::UntilKill(end) if now >= end => {
-                self.leader.signal(Signal::KILL);
+                self.leader.signal(Signal::KILL, !ended);
                 ended
             }
             Patience::UntilKill(_) => false,
@@ -254,58 +284,95 @@ impl Left {
     }
 }
 
+/// Those that are left to the thread.
 #[derive(Debug)]
 struct List {
-    left: Vec<Left>,
-    /// A thread looks after it.
-    watched: bool,
+    left: BTreeMap<u64, Left>,
+    next: u64,
+    /// What the thread waits for, while it is there.
+    poller: Option<Arc<Poller>>,
 }
 
-static LIST: Mutex<List> = Mutex::new(List { left: Vec::new(), watched: false });
-/// The length of the list: mostly 0, and then nobody needs the lock.
-static LENGTH: AtomicUsize = AtomicUsize::new(0);
+static LIST: Mutex<List> = Mutex::new(List { left: BTreeMap::new(), next: 0, poller: None });
 
 fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn keep(left: Left) {
+/// Leaves a process to the thread, and starts that where it is not there.
+fn keep(mut left: Left) {
     let mut list = list();
-    list.left.push(left);
-    LENGTH.store(list.left.len(), Ordering::Relaxed);
-    if !list.watched {
-        // Without a thread the next script looks at the list.
-        list.watched = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024).spawn(look_on).is_ok();
+    if list.poller.is_none() {
+        let start = |poller: Arc<Poller>| {
+            let poller_of_thread = poller.clone();
+            let thread = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024);
+            thread.spawn(move || look_on(&poller_of_thread)).map(|_| poller)
+        };
+        // Without one, the next script tries it again.
+        list.poller = Poller::new().map(Arc::new).and_then(start).ok();
     }
+    let number = list.next;
+    list.next += 1;
+    // What cannot be waited for is looked at from time to time.
+    left.end = left
+        .leader
+        .end()
+        .ok()
+        .filter(|end| list.poller.as_ref().is_some_and(|poller| !left.ended && poller.add(end, number).is_ok()));
+    list.left.insert(number, left);
 }
 
-/// Reaps what has ended. Cheap where nothing was left alone.
-pub fn sweep() {
-    if LENGTH.load(Ordering::Relaxed) > 0 {
-        look(&mut list());
-    }
-}
-
-fn look(list: &mut List) {
-    let now = Instant::now();
-    list.left.retain_mut(|left| !left.is_over(now));
-    LENGTH.store(list.left.len(), Ordering::Relaxed);
-}
-
-/// Looks at the list until it is empty.
-fn look_on() {
-    let mut pause = EAGER;
+/// The life of the thread.
+fn look_on(poller: &Poller) {
+    let mut ready = Vec::new();
+    let (mut used, mut looked) = (Instant::now(), Instant::now());
     loop {
-        let before = LENGTH.load(Ordering::Relaxed);
-        std::thread::sleep(pause);
+        // An error would come back at once for ever.
+        if poller.wait(Some(LOOK), &mut ready).is_err() {
+            std::thread::sleep(LOOK);
+        }
         let mut list = list();
-        look(&mut list);
-        if list.left.is_empty() {
-            list.watched = false;
+        let now = Instant::now();
+        for number in &ready {
+            if list.left.get_mut(number).is_some_and(|left| !left.goes_on(poller, now)) {
+                list.left.remove(number);
+            }
+        }
+        // Somebody's patience may have ended.
+        if now >= looked + LOOK {
+            looked = now;
+            list.left.retain(|_, left| left.goes_on(poller, now));
+        }
+        if !list.left.is_empty() || !ready.is_empty() {
+            used = now;
+        } else if now >= used + STAY {
+            list.poller = None;
             return;
         }
-        pause = if list.left.len() == before { (pause * 2).min(LAZY) } else { EAGER };
     }
+}
+
+impl Left {
+    /// Whether something is still to be done. What has told all that it will is not listened to any more.
+    fn goes_on(&mut self, poller: &Poller, now: Instant) -> bool {
+        let over = self.is_over(now);
+        if (over || self.ended || self.lost)
+            && let Some(end) = self.end.take()
+        {
+            let _ = poller.remove(end);
+        }
+        !over
+    }
+}
+
+/// Whether any script that was left alone has not ended.
+pub(crate) fn is_anybody_left() -> bool {
+    !list().left.is_empty()
+}
+
+/// Ends, at once, whatever was left alone and has not ended; for a process that ends.
+pub(crate) fn kill_all() {
+    list().left.values().for_each(|left| left.leader.signal(Signal::KILL, !left.ended));
 }
 
 #[cfg(test)]
@@ -330,7 +397,6 @@ mod tests {
             more: &[],
             own_group: true,
             limits: &[],
-            identity: None,
         };
         let pid = spawn.start().expect("start");
         let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));

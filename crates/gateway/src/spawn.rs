@@ -10,7 +10,7 @@ use server::{Request, ScriptUse};
 
 use crate::command::Command;
 use crate::daemon::{self, Refused};
-use crate::ending::{self, Leader, Process, Run};
+use crate::ending::{Leader, Process, Run};
 use crate::gate::Permit;
 use crate::pipe::Reader;
 use crate::run::{Caller, Starter};
@@ -54,7 +54,6 @@ pub(crate) async fn start(
     caller: &Caller,
 ) -> Result<Started, Failure> {
     let began = Instant::now();
-    ending::sweep();
     let owner = caller.starter.owner();
     let command = Command::of(request, owner).ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
     let (stdout, its_stdout) = io::pipe().map_err(Failure::System)?;
@@ -65,7 +64,7 @@ pub(crate) async fn start(
     };
     let stdio = [its_stdin, its_stdout.as_fd(), its_stderr.as_fd()];
     let leader = match &caller.starter {
-        Starter::Own => Leader::Own(command.start(stdio, None).map_err(Failure::of_start)?),
+        Starter::Own => Leader::Own(command.start(stdio).map_err(Failure::of_start)?),
         Starter::Daemon { address, .. } => {
             Leader::Remote(daemon::start(address, &command, stdio, caller.timeout).await?)
         }

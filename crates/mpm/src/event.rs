@@ -67,7 +67,7 @@ fn serve(child: Child) -> io::Result<()> {
         workers: child.workers.clone(),
         // A request is mostly computed, not waited for.
         crew: Crew::new(child.plan.workers, sys::affinity::cpus()),
-        yard: Arc::default(),
+        yard: Arc::new(Yard::of(child.workers.clone())),
         handle: runtime.handle().clone(),
         threads: child.plan.workers,
         async_factor: child.plan.async_factor,
@@ -128,9 +128,8 @@ impl Requests {
 
     /// Connections that count: not those that are only closing, or whose requests wait for their turn outside.
     fn connections(&self) -> usize {
-        let closing = self.workers.count_of(Gauge::Closing);
-        let open = usize::try_from(self.workers.connections().saturating_sub(closing)).unwrap_or(usize::MAX);
-        open.saturating_sub(self.yard.outside())
+        let others = self.workers.count_of(Gauge::Closing) + self.workers.count_of(Gauge::Outside);
+        usize::try_from(self.workers.connections().saturating_sub(others)).unwrap_or(usize::MAX)
     }
 
     /// How many connections there may be.

@@ -11,10 +11,11 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+use seam::scoreboard::{Gauge, Workers};
 use seam::{Connection, Stage};
 
 use crate::stages::{self, Open};
@@ -115,7 +116,7 @@ impl Task {
     /// waits [outside](seam::outside) needs no worker meanwhile: a wake-up lets the listener pass it to one again.
     pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
         if self.outside.swap(false, Ordering::AcqRel) {
-            self.yard.outside.fetch_sub(1, Ordering::Relaxed);
+            self.yard.count_outside(false);
         }
         seam::waits_outside();
         if self.poll(waker) {
@@ -128,7 +129,7 @@ impl Task {
             }
             if self.standing.is(Where::Serving) {
                 self.outside.store(true, Ordering::Release);
-                self.yard.outside.fetch_add(1, Ordering::Relaxed);
+                self.yard.count_outside(true);
                 // What it waits for now may be something else; then a worker looks what that is.
                 match seam::waits_outside() {
                     true => self.rest(),
@@ -214,8 +215,8 @@ impl Wake for Task {
 /// The connections of a child, and those of them that the listener has to poll.
 #[derive(Debug, Default)]
 pub(crate) struct Yard {
-    /// How many are served without a worker now.
-    outside: AtomicUsize,
+    /// Where those are counted that are served without a worker now.
+    workers: Option<Arc<Workers>>,
     ready: Mutex<Ready>,
     all: Mutex<All>,
 }
@@ -259,9 +260,18 @@ impl Yard {
         self.push(task);
     }
 
-    /// How many connections are being served that no worker waits with.
-    pub(crate) fn outside(&self) -> usize {
-        self.outside.load(Ordering::Relaxed)
+    /// Of a child with these rows.
+    pub(crate) fn of(workers: Arc<Workers>) -> Yard {
+        Yard { workers: Some(workers), ..Yard::default() }
+    }
+
+    /// A connection more, or less, is being served that no worker waits with.
+    fn count_outside(&self, more: bool) {
+        match &self.workers {
+            Some(workers) if more => workers.enter(Gauge::Outside),
+            Some(workers) => workers.leave(Gauge::Outside),
+            None => {}
+        }
     }
 
     fn push(&self, task: Arc<Task>) {

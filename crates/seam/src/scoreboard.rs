@@ -113,6 +113,10 @@ pub enum Gauge {
     Closing,
     /// Those of which a part of a head has come, where they hold no worker.
     Reading,
+    /// Those whose request waits for its turn, where it holds no worker, though it has a row.
+    Outside,
+    /// Those whose request found no row.
+    Unlisted,
 }
 
 impl Gauge {
@@ -123,6 +127,8 @@ impl Gauge {
             Gauge::KeepAlive => Field::KeepAlive,
             Gauge::Closing => Field::Closing,
             Gauge::Reading => Field::Reading,
+            Gauge::Outside => Field::Outside,
+            Gauge::Unlisted => Field::Unlisted,
         }
     }
 }
@@ -283,12 +289,14 @@ impl Board {
     }
 
     /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
-    /// whose head has begun to come: it will be needed in a moment.
+    /// whose head has begun to come: it will be needed in a moment. Who waits outside needs none.
     pub fn idle_workers(&self, slot: usize) -> usize {
         let process = self.process(slot);
         let workers = process.workers(self.per_process);
-        let idle = (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count();
-        idle.saturating_sub(usize::try_from(process.load(Field::Reading)).unwrap_or(usize::MAX))
+        let free = (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count();
+        let gauge = |field| usize::try_from(process.load(field)).unwrap_or(usize::MAX);
+        let idle = free.saturating_add(gauge(Field::Outside)).saturating_sub(gauge(Field::Unlisted));
+        idle.min(workers).saturating_sub(gauge(Field::Reading))
     }
 
     /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written

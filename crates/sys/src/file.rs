@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{self, Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 
@@ -127,6 +127,59 @@ pub fn write(file: impl AsFd, from: &[u8]) -> io::Result<usize> {
 pub fn may_access(path: &CStr, execute: bool) -> io::Result<()> {
     let access = if execute { Access::EXEC_OK } else { Access::READ_OK };
     Ok(fs::accessat(CWD, path, access, AtFlags::EACCESS)?)
+}
+
+/// A directory that was opened to look into it, whatever its name is by now.
+#[derive(Debug)]
+pub struct OpenDirectory(OwnedFd);
+
+/// Whose a file is, and who may do what with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Permissions with the setuid, setgid and sticky bits.
+    pub mode: u32,
+    /// Not a link, a directory or a device.
+    pub regular: bool,
+}
+
+impl Ownership {
+    fn of(stat: &rustix::fs::Stat) -> Ownership {
+        let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
+        Ownership { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & 0o7777, regular }
+    }
+}
+
+impl OpenDirectory {
+    /// Follows links.
+    pub fn open(path: &std::path::Path) -> io::Result<OpenDirectory> {
+        use rustix::fs::{Mode, OFlags};
+        Ok(OpenDirectory(rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// Its name now, without links.
+    pub fn name(&self) -> io::Result<std::path::PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    /// Whose it is.
+    pub fn ownership(&self) -> io::Result<Ownership> {
+        Ok(Ownership::of(&rustix::fs::fstat(&self.0)?))
+    }
+
+    /// Whose a file in it is; of a link, the link's.
+    pub fn ownership_of(&self, name: &std::ffi::CStr) -> io::Result<Ownership> {
+        Ok(Ownership::of(&rustix::fs::statat(&self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+}
+
+impl AsFd for OpenDirectory {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 #[cfg(test)]

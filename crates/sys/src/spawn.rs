@@ -1,7 +1,9 @@
 //! Starting programs without copying this process: the child shares our memory until its exec, as after vfork(2).
 //!
-//! `posix_spawn` does the same, but cannot change the user or set limits, and asks for the disposition of every signal each
-//! time. Between clone and exec a child may do next to nothing: no allocation, no lock, no panic, and only system calls
+//! `posix_spawn` does the same, but cannot set limits, and asks for the disposition of every signal each time. A child that
+//! becomes another user gets a copy of the memory instead: whoever that user is could stop it before its exec, and us with it.
+//!
+//! Linux 5.9 or later, 64 bits. Between clone and exec a child may do next to nothing: no allocation, no lock, no panic, and only system calls
 //! whose C functions keep nothing in memory (signal-safety(7)).
 
 use std::ffi::CStr;
@@ -26,7 +28,7 @@ pub struct Spawn<'a> {
     /// `NAME=value`.
     pub env: &'a [&'a CStr],
     /// The working directory; ours if not given. A relative `program` is looked for there.
-    pub directory: Option<&'a CStr>,
+    pub directory: Option<Directory<'a>>,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
     /// Descriptors that it gets as 3, 4 and so on.
@@ -35,25 +37,83 @@ pub struct Spawn<'a> {
     pub own_group: bool,
     /// Limits that hold before its first instruction.
     pub limits: &'a [(Limit, Bounds)],
-    /// Who it becomes, which only root can say.
-    pub identity: Option<&'a Identity>,
+}
+
+/// A directory to work in.
+#[derive(Clone, Copy, Debug)]
+pub enum Directory<'a> {
+    /// By its name.
+    Named(&'a CStr),
+    /// One that was opened, whatever its name is by now.
+    Open(BorrowedFd<'a>),
+}
+
+/// A program that is being started as another user: whoever that is may delay it.
+#[derive(Debug)]
+pub struct Starting {
+    /// Its process.
+    pub pid: Pid,
+    /// Can be read once it is known whether it could be started; does not block.
+    pub outcome: OwnedFd,
+}
+
+impl Starting {
+    /// Whether it was started, or why not; then its process is ending. Once `outcome` can be read.
+    pub fn result(&self) -> io::Result<()> {
+        let mut error = [0; size_of::<i32>()];
+        match rustix::io::read(&self.outcome, &mut error)? {
+            0 => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error))),
+        }
+    }
 }
 
 impl Spawn<'_> {
     /// Starts the program. An error is that of the first step that failed, mostly the exec; then nothing runs.
     pub fn start(&self) -> io::Result<Pid> {
-        let end = 3 + i32::try_from(self.more.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let (pid, error) = self.clone_with(libc::CLONE_VM | libc::CLONE_VFORK, None, None)?;
+        if error == 0 {
+            return Ok(pid);
+        }
+        // SAFETY: it takes the status of one child of ours, which is ending, and keeps no pointer.
+        unsafe { libc::waitpid(pid.number(), std::ptr::null_mut(), 0) };
+        Err(io::Error::from_raw_os_error(error))
+    }
+
+    /// Starts the program as another user, which only root can do. Does not wait for its exec.
+    pub fn start_as(&self, identity: &Identity) -> io::Result<Starting> {
+        let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+        let (outcome, report) = rustix::pipe::pipe_with(flags)?;
+        let (pid, _) = self.clone_with(0, Some(identity), Some(report))?;
+        Ok(Starting { pid, outcome })
+    }
+
+    /// Starts the child; returns what it has told of itself, where the memory is the same.
+    fn clone_with(
+        &self,
+        flags: libc::c_int,
+        identity: Option<&Identity>,
+        report: Option<OwnedFd>,
+    ) -> io::Result<(Pid, i32)> {
+        let mut end = 3 + i32::try_from(self.more.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         // A source among the targets could be overwritten before its turn comes; it moves out of the way.
         let mut moved: Vec<OwnedFd> = Vec::new();
         let mut descriptors = Vec::with_capacity(3 + self.more.len());
         for (target, fd) in (0i32..).zip(self.stdio.iter().chain(self.more)) {
             let mut source = fd.as_raw_fd();
-            if source < end && source != target {
-                let copy = rustix::io::fcntl_dupfd_cloexec(fd, end)?;
+            if source <= end && source != target {
+                let copy = rustix::io::fcntl_dupfd_cloexec(fd, end + 1)?;
                 source = copy.as_raw_fd();
                 moved.push(copy);
             }
             descriptors.push((source, target));
+        }
+        let report = report.map(|report| (report.as_raw_fd(), report));
+        let mut report_to = None;
+        if let Some((source, _)) = &report {
+            // It keeps that one, until its exec, behind those that it gets.
+            report_to = Some((*source, end));
+            end += 1;
         }
         let limits: Vec<_> = self.limits.iter().map(|(limit, bounds)| (limit.number(), raw(*bounds))).collect();
         let plan = Plan {
@@ -61,20 +121,15 @@ impl Spawn<'_> {
             argv: &pointers(self.argv),
             env: &pointers(self.env),
             descriptors: &descriptors,
+            report: report_to,
             end,
             limits: &limits,
             signals: not_default(),
+            identity,
             error: AtomicI32::new(0),
         };
-        let pid = without_signals(|| clone(&plan))?;
-        match plan.error.load(Ordering::Relaxed) {
-            0 => Ok(pid),
-            error => {
-                // SAFETY: it takes the status of one child of ours, which is ending, and keeps no pointer.
-                unsafe { libc::waitpid(pid.number(), std::ptr::null_mut(), 0) };
-                Err(io::Error::from_raw_os_error(error))
-            }
-        }
+        let pid = without_signals(|| clone(&plan, flags))?;
+        Ok((pid, plan.error.load(Ordering::Relaxed)))
     }
 }
 
@@ -119,15 +174,15 @@ fn without_signals<T>(act: impl FnOnce() -> T) -> T {
 /// The stack of a child until its exec, in pieces of 16 bytes: as much as `posix_spawn` takes.
 const STACK: usize = 32 * 1024 / 16;
 
-fn clone(plan: &Plan<'_>) -> io::Result<Pid> {
+fn clone(plan: &Plan<'_>, flags: libc::c_int) -> io::Result<Pid> {
     let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK);
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the stack grows down from its end, which is aligned to 16 bytes. This thread stands still until the child has
-    // executed the program or ended, so stack and plan live as long as they are used; until then the child reads memory of
-    // ours and writes only to its stack, to the C library's error number of this thread, and to `Plan::error`.
+    // SAFETY: the stack grows down from its end, which is aligned to 16 bytes. Where memory is shared this thread stands still
+    // until the child has executed the program or ended, so stack and plan live as long as they are used; until then the
+    // child reads memory of ours and writes only to its stack, to the C library's error number of this thread, and to
+    // `Plan::error`. Where it is not the child has copies of them.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(STACK);
-        libc::clone(child, top.cast(), flags, std::ptr::from_ref(plan).cast_mut().cast())
+        libc::clone(child, top.cast(), flags | libc::SIGCHLD, std::ptr::from_ref(plan).cast_mut().cast())
     };
     Pid::new(pid).map_or_else(crate::last_os_error, Ok)
 }
@@ -138,9 +193,17 @@ extern "C" fn child(plan: *mut libc::c_void) -> libc::c_int {
     // SAFETY: this is the child that it is for.
     let error = unsafe { plan.carry_out() };
     plan.error.store(error, Ordering::Relaxed);
+    if let Some((_, report)) = plan.report {
+        let bytes = error.to_ne_bytes();
+        // SAFETY: the pointer and the length are those of the array. Where the write fails the exit status tells.
+        unsafe { libc::write(report, bytes.as_ptr().cast(), bytes.len()) };
+    }
     // SAFETY: ends this process at once.
     unsafe { libc::_exit(127) }
 }
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("the calls that set users and groups take numbers of 16 bits on some machines of 32 bits");
 
 /// All that a child does, ready made: it may not allocate.
 struct Plan<'a> {
@@ -149,11 +212,15 @@ struct Plan<'a> {
     env: &'a [*const libc::c_char],
     /// Which descriptor becomes which.
     descriptors: &'a [(i32, i32)],
+    /// Where it reports an error: which descriptor that is now, and which one it will be until the exec.
+    report: Option<(i32, i32)>,
     /// The first number that it does not have.
     end: i32,
     limits: &'a [(libc::__rlimit_resource_t, libc::rlimit)],
     /// Those to give back to their defaults.
     signals: &'a [i32],
+    /// Who it becomes.
+    identity: Option<&'a Identity>,
     /// What went wrong.
     error: AtomicI32,
 }
@@ -173,6 +240,13 @@ impl Plan<'_> {
             for signal in self.signals {
                 libc::sigaction(*signal, &action, std::ptr::null_mut());
             }
+            // First of all, so that every error can be told.
+            if let Some((source, target)) = self.report
+                && source != target
+                && libc::dup3(source, target, libc::O_CLOEXEC) < 0
+            {
+                return error();
+            }
             if self.spawn.own_group && libc::setpgid(0, 0) != 0 {
                 return error();
             }
@@ -181,16 +255,19 @@ impl Plan<'_> {
                     return error();
                 }
             }
-            if let Some(Identity { uid, gid, groups }) = self.spawn.identity
+            if let Some(Identity { uid, gid, groups }) = self.identity
                 && (libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) != 0
                     || libc::syscall(libc::SYS_setgid, *gid) != 0
                     || libc::syscall(libc::SYS_setuid, *uid) != 0)
             {
                 return error();
             }
-            if let Some(directory) = self.spawn.directory
-                && libc::chdir(directory.as_ptr()) != 0
-            {
+            let entered = match self.spawn.directory {
+                None => 0,
+                Some(Directory::Named(name)) => libc::chdir(name.as_ptr()),
+                Some(Directory::Open(directory)) => libc::fchdir(directory.as_raw_fd()),
+            };
+            if entered != 0 {
                 return error();
             }
             for (source, target) in self.descriptors {
@@ -239,12 +316,11 @@ mod tests {
             program,
             argv,
             env: &[c"A=1"],
-            directory,
+            directory: directory.map(Directory::Named),
             stdio,
             more: &[],
             own_group: true,
             limits: &[],
-            identity: None,
         }
         .start()?;
         drop(writer);
@@ -293,13 +369,44 @@ mod tests {
             more: &more,
             own_group: false,
             limits: &[],
-            identity: None,
         };
         spawn.start().expect("sh runs");
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["threetwoone7"]);
+    }
+
+    #[test]
+    fn another_user() {
+        if !crate::cred::is_root() {
+            return;
+        }
+        let identity = Identity { uid: 54321, gid: 54322, groups: vec![54322, 54323] };
+        let (mut reader, writer) = std::io::pipe().expect("pipe");
+        let (null, etc) = (File::open("/dev/null").expect("null"), File::open("/etc").expect("directory"));
+        let start = |program: &CStr, writer: &std::io::PipeWriter| {
+            let argv = [c"sh", c"-c", c"/usr/bin/id -u; /usr/bin/id -G; pwd; ls /proc/self/fd | tr '\\n' ' '"];
+            let spawn = Spawn {
+                program,
+                argv: &argv,
+                env: &[c"PATH=/bin:/usr/bin"],
+                directory: Some(Directory::Open(etc.as_fd())),
+                stdio: [null.as_fd(), writer.as_fd(), null.as_fd()],
+                more: &[],
+                own_group: true,
+                limits: &[],
+            };
+            let starting = spawn.start_as(&identity).expect("a process");
+            assert!(crate::poll::readable(&starting.outcome, None).expect("poll"));
+            starting.result().map_err(|error| error.raw_os_error())
+        };
+        assert_eq!(start(c"/bin/sh", &writer), Ok(()));
+        assert_eq!(start(c"passwd", &writer), Err(Some(libc::EACCES)), "a name in the directory");
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "54321\n54322 54323\n/etc\n0 1 2 3 ");
     }
 
     #[test]

@@ -5,12 +5,12 @@
 
 use std::ffi::{CString, OsStr};
 use std::fmt;
-use std::fs::{Metadata, canonicalize, metadata, symlink_metadata};
+use std::fs::canonicalize;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use sys::cred::Identity;
+use sys::file::{OpenDirectory, Ownership};
 
 use crate::command::Command;
 
@@ -51,7 +51,7 @@ pub enum Refused {
     NotInRoot,
     /// Others may put programs there.
     DirectoryWritable,
-    /// There is no such file, or it is a link.
+    /// There is no such file, or it is a link or a directory.
     NoProgram,
     /// Others may change it.
     ProgramWritable,
@@ -97,9 +97,18 @@ impl fmt::Display for Refused {
     }
 }
 
+/// A script that may run as its owner: who that is, and what was looked at.
+#[derive(Debug)]
+pub(super) struct Owned<'a> {
+    pub(super) identity: &'a Identity,
+    pub(super) directory: OpenDirectory,
+    /// In that directory.
+    pub(super) name: CString,
+}
+
 impl Owners {
-    /// Who is to run `command`, if that owner may.
-    pub(super) fn identity(&self, command: &Command, owner: (u32, u32)) -> Result<&Identity, Refused> {
+    /// Looks whether `command` may run as that owner.
+    pub(super) fn check(&self, command: &Command, owner: (u32, u32)) -> Result<Owned<'_>, Refused> {
         let identity = self.identities.iter().find(|identity| (identity.uid, identity.gid) == owner);
         let identity = identity.ok_or(Refused::Unknown)?;
         if identity.uid < UID_MIN {
@@ -112,21 +121,28 @@ impl Owners {
         if !program.is_absolute() || program.components().any(|part| part == Component::ParentDir) {
             return Err(Refused::Invalid);
         }
-        let directory = canonicalize(program.parent().ok_or(Refused::Invalid)?).map_err(|_| Refused::NoDirectory)?;
-        if !canonicalize(&self.root).is_ok_and(|root| directory.starts_with(root)) {
+        let (parent, name) = program.parent().zip(program.file_name()).ok_or(Refused::Invalid)?;
+        let name = CString::new(name.as_bytes()).map_err(|_| Refused::Invalid)?;
+        // All that follows is about this directory, whatever becomes of its name meanwhile.
+        let directory = OpenDirectory::open(parent).map_err(|_| Refused::NoDirectory)?;
+        let root = canonicalize(&self.root).map_err(|_| Refused::NotInRoot)?;
+        if !directory.name().is_ok_and(|name| name.starts_with(root)) {
             return Err(Refused::NotInRoot);
         }
-        let around = metadata(&directory).ok().filter(Metadata::is_dir).ok_or(Refused::NoDirectory)?;
-        let itself = symlink_metadata(program).ok().filter(|file| !file.is_symlink()).ok_or(Refused::NoProgram)?;
-        let is_owned = |file: &Metadata| (file.uid(), file.gid()) == owner;
+        let around = directory.ownership().map_err(|_| Refused::NoDirectory)?;
+        let itself = directory.ownership_of(&name).ok().filter(|file| file.regular).ok_or(Refused::NoProgram)?;
+        let is_owned = |file: &Ownership| (file.uid, file.gid) == owner;
         let checks = [
-            (around.mode() & WRITABLE_BY_OTHERS == 0, Refused::DirectoryWritable),
-            (itself.mode() & WRITABLE_BY_OTHERS == 0, Refused::ProgramWritable),
-            (itself.mode() & SETS_IDS == 0, Refused::SetsIds),
+            (around.mode & WRITABLE_BY_OTHERS == 0, Refused::DirectoryWritable),
+            (itself.mode & WRITABLE_BY_OTHERS == 0, Refused::ProgramWritable),
+            (itself.mode & SETS_IDS == 0, Refused::SetsIds),
             (is_owned(&around) && is_owned(&itself), Refused::Mismatch),
-            (itself.mode() & EXECUTABLE != 0, Refused::NotExecutable),
+            (itself.mode & EXECUTABLE != 0, Refused::NotExecutable),
         ];
-        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(identity), |(_, refused)| Err(refused))
+        match checks.into_iter().find(|(holds, _)| !holds) {
+            Some((_, refused)) => Err(refused),
+            None => Ok(Owned { identity, directory, name }),
+        }
     }
 }
 
@@ -235,6 +251,7 @@ mod tests {
             (inside.join("none/x"), OWNER, Some(Refused::NoDirectory)),
             (inside.join("none"), OWNER, Some(Refused::NoProgram)),
             (inside.join("link"), OWNER, Some(Refused::NoProgram)),
+            (inside.clone(), OWNER, Some(Refused::NoProgram)),
             (program(&outside, "x", 0o755, OWNER), OWNER, Some(Refused::NotInRoot)),
             (program(&open, "x", 0o755, OWNER), OWNER, Some(Refused::DirectoryWritable)),
             (program(&inside, "group", 0o775, OWNER), OWNER, Some(Refused::ProgramWritable)),
@@ -251,7 +268,7 @@ mod tests {
             let program = CString::new(path.as_os_str().as_bytes()).expect("no zero");
             let (directory, arguments, environment, limits) = (None, Vec::new(), Vec::new(), Vec::new());
             let command = Command { program, directory, arguments, environment, limits, owner: Some(owner) };
-            assert_eq!(owners.identity(&command, owner).err(), want, "{}", path.display());
+            assert_eq!(owners.check(&command, owner).err(), want, "{}", path.display());
         }
         std::fs::remove_dir_all(root).expect("clean");
     }

@@ -6,27 +6,33 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use server::ScriptUse;
 use sys::cred::Identity;
-use sys::process::end_of;
+use sys::process::{Pid, end_of};
+use sys::rlimit::{Bounds, Limit};
 use sys::signal::{Signal, SignalFd};
+use sys::spawn::Starting;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
-use super::owner::{Owners, Refused, clean};
+use super::owner::{Owners, clean};
 use super::socket::Socket;
 use super::wire::{self, COMMAND_MAX, Report};
 use crate::command::Command;
-use crate::ending::{Leader, Process, Run};
+use crate::ending::{self, Leader, Process, Run};
 use crate::gate::Permit;
 
 /// How long a child may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// `ETIMEDOUT`
+const TIMED_OUT: i32 = 110;
+/// How long scripts may take to end when the daemon does.
+const OBEY: Duration = Duration::from_millis(300);
 /// How long is waited where there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How much is received at once, in bytes: most commands are shorter.
@@ -47,18 +53,65 @@ impl Users {
         user == self.server.as_ref().map_or_else(sys::cred::uid, |server| server.uid)
     }
 
-    /// Who is to run this command; `None`: who we are. What runs as its owner gets an environment for that.
-    fn identity(&self, command: &mut Command) -> Result<Option<&Identity>, Refused> {
-        // A daemon that is not root runs all as who it is, but never what is somebody's.
-        let Some(owner) = command.owner else { return Ok(self.server.as_ref().filter(|_| sys::cred::is_root())) };
-        let identity = self.owners.identity(command, owner)?;
-        command.environment = clean(&command.environment);
-        Ok(Some(identity))
+    /// Starts what a command says, as who it is to be. A daemon that is not root starts all as who it is, but never what has
+    /// an owner. `Err`: what to tell the child.
+    async fn start(&self, mut command: Command, stdio: [OwnedFd; 3]) -> Result<Pid, Report> {
+        let failed = |error: io::Error| Report::Failed(error.raw_os_error().unwrap_or_default());
+        cap(&mut command.limits);
+        let fds = stdio.each_ref().map(AsFd::as_fd);
+        let starting = match (command.owner, &self.server) {
+            (Some(owner), _) => {
+                let owned = self.owners.check(&command, owner).map_err(Report::Refused)?;
+                command.environment = clean(&command.environment);
+                let place = (owned.directory.as_fd(), owned.name.as_c_str());
+                command.start_as(fds, owned.identity, Some(place))
+            }
+            (None, Some(server)) if sys::cred::is_root() => command.start_as(fds, server, None),
+            (None, _) => return command.start(fds).map_err(failed),
+        };
+        drop(stdio);
+        outcome(starting.map_err(failed)?).await.map_err(failed)
     }
 }
 
-/// Serves until an order comes: `SIGTERM` ends it at once, and with it all scripts; any other lets it accept nobody any more
-/// and end with its last script.
+/// Waits until a program runs as its user. Whoever that is may delay it, but not for ever.
+async fn outcome(Starting { pid, outcome }: Starting) -> io::Result<Pid> {
+    let watched = watch(Arc::new(outcome.try_clone()?), Interest::READABLE)?;
+    let told = timeout(PATIENCE, watched.readable()).await.map(|ready| ready.map(drop));
+    let result = match told {
+        Ok(Ok(())) => Starting { pid, outcome }.result(),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(io::Error::from_raw_os_error(TIMED_OUT)),
+    };
+    match result {
+        Ok(()) => Ok(pid),
+        Err(error) => {
+            // It ends by itself, or was stopped before it could.
+            let _ = pid.kill(Signal::KILL);
+            drop(Process::new(run(pid)));
+            Err(error)
+        }
+    }
+}
+
+/// A script of this daemon.
+fn run(pid: Pid) -> Run {
+    let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
+    Run { leader: Leader::Own(pid), permit: Permit::free(), cost }
+}
+
+/// Nobody gets more than this process may have itself, whatever was asked for.
+fn cap(limits: &mut [(Limit, Bounds)]) {
+    for (limit, bounds) in limits {
+        let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        let own = sys::rlimit::get(*limit).hard;
+        bounds.hard = least(bounds.hard, own);
+        bounds.soft = least(bounds.soft, bounds.hard);
+    }
+}
+
+/// Serves until an order comes: `SIGTERM` ends it, and with it all scripts; any other lets it accept nobody any more and end
+/// with its last script.
 pub fn serve(socket: &Socket, users: Users, orders: &SignalFd) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(LocalSet::new().run_until(accept(socket, Rc::new(users), orders)))
@@ -85,7 +138,7 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
         .await;
         if let Poll::Ready(ready) = ordered {
             match orders.read()? {
-                Some((Signal::TERM, _)) => return Ok(()),
+                Some((Signal::TERM, _)) => break,
                 Some(_) => leaving = true,
                 None => ready?.clear_ready(),
             }
@@ -99,6 +152,13 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
             }
         }
     }
+    // Dropped, they are asked to end; there will be nobody to insist later.
+    runs.shutdown().await;
+    let end = Instant::now() + OBEY;
+    while ending::is_anybody_left() && Instant::now() < end {
+        tokio::time::sleep(PAUSE).await;
+    }
+    ending::kill_all();
     Ok(())
 }
 
@@ -110,20 +170,12 @@ async fn attend(connection: OwnedFd, users: Rc<Users>) {
         return;
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
-    let Ok(Ok((mut command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
-    let started = match users.identity(&mut command) {
-        Ok(identity) => command
-            .start(stdio.each_ref().map(AsFd::as_fd), identity)
-            .map_err(|error| Report::Failed(error.raw_os_error().unwrap_or_default())),
-        Err(why) => Err(Report::Refused(why)),
-    };
-    drop(stdio);
-    let pid = match started {
+    let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
+    let pid = match users.start(command, stdio).await {
         Ok(pid) => pid,
         Err(report) => return report.send(&connection),
     };
-    let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
-    let process = Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost });
+    let process = Process::new(run(pid));
     Report::Started(pid).send(&connection);
     if let Ok(end) = end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
         accompany(process, &connection, &end).await;
@@ -175,6 +227,7 @@ async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
     let (mut bytes, mut filled, mut descriptors) = (vec![0; PIECE], 0, Vec::new());
     loop {
         match sys::local::receive(connection.get_ref(), &mut bytes[filled..], &mut descriptors) {
+            Ok(_) if descriptors.len() > 3 => return Err(wrong()),
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(more) => filled += more,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -191,6 +244,7 @@ async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
             let command = wire::decode(&bytes[..filled]).ok_or_else(wrong)?;
             return Ok((command, descriptors.try_into().map_err(|_| wrong())?));
         }
-        bytes.resize(length, 0);
+        // No more room than for as much again as has come.
+        bytes.resize(length.min(2 * filled.max(PIECE)), 0);
     }
 }

@@ -28,7 +28,8 @@ impl Socket {
         }
         let listener = sys::local::listen(&path, BACKLOG)?;
         if let Some((uid, gid)) = owner {
-            std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+            // Whoever may write to the directory could have put a link there meanwhile.
+            std::os::unix::fs::lchown(&path, Some(uid), Some(gid))?;
         }
         Ok(Socket { listener: Arc::new(listener), path: path.into(), opened_by: Pid::own() })
     }

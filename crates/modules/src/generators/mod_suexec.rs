@@ -17,7 +17,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     face: Face { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(daemons::resolve), Hook::Companion(companion)],
+    hooks: &[Hook::Check(daemons::resolve), Hook::OpenLogs(check), Hook::Companion(companion)],
 };
 
 /// Where scripts with owners lie, as in Debian's suEXEC.
@@ -74,14 +74,18 @@ pub(super) fn owners(server: &Server) -> Owners {
     Owners { identities, root: root.map_or(ROOT, String::as_str).into() }
 }
 
+/// Somebody must be able to become an owner: said before anything of this configuration is in use.
+fn check(server: &Server) -> Result<(), String> {
+    if owners(server).identities.is_empty() || sys::cred::is_root() {
+        return Ok(());
+    }
+    Err("SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root".into())
+}
+
 /// Daemons for scripts with owners, unless there are some for all scripts.
 fn companion(server: &Server, children: Option<&Identity>) -> Result<Option<Companion>, String> {
     if owners(server).identities.is_empty() {
         return Ok(None);
-    }
-    if !sys::cred::is_root() {
-        let text = "SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root";
-        return Err(text.into());
     }
     seam::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
     if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children).map(Some) }

@@ -7,6 +7,7 @@ use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
 use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
 
+use super::companions::Companions;
 use super::family::Standing;
 use super::{Supervisor, TICK};
 use crate::child::{Birth, FATAL, Order, SICK};
@@ -100,6 +101,7 @@ impl Supervisor<'_> {
     /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
     pub(super) fn become_child(&mut self, slot: usize, bucket: usize) -> i32 {
         self.notifier = Notifier::default();
+        self.companions = Companions::default();
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
             Ok(orders) => self.signals = orders,
             Err(error) => {

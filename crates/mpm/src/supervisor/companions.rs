@@ -119,8 +119,9 @@ impl Supervisor<'_> {
     /// Lives as a companion. Returns the exit status. The order matters as it does for a child.
     fn become_companion(&mut self, companion: &Companion) -> i32 {
         self.notifier = sys::notify::Notifier::default();
-        // Nobody can connect to it.
+        // Nobody can connect to it, and nobody to others through it.
         self.listeners = crate::Listeners::default();
+        self.companions = Companions::default();
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
             set_title(&format!("{}: {} daemon", self.about.program, companion.name))?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sys::notify::{Notifier, environment_of_successor};
 use sys::process::{Pid, Reaped, Status};
 use sys::signal::Signal;
-use sys::spawn::Spawn;
+use sys::spawn::{Directory, Spawn};
 use sys::time::monotonic;
 
 use super::Supervisor;
@@ -69,12 +69,11 @@ impl Supervisor<'_> {
             program: &program,
             argv: &argv.iter().map(CString::as_c_str).collect::<Vec<_>>(),
             env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
-            directory: Some(&directory),
+            directory: Some(Directory::Named(&directory)),
             stdio: [input.as_fd(), output.as_fd(), error.as_fd()],
             more: &sockets,
             own_group: false,
             limits: &[],
-            identity: None,
         }
         .start()
     }

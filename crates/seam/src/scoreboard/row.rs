@@ -48,6 +48,8 @@ pub(super) enum Field {
     KeepAlive,
     Closing,
     Reading,
+    Outside,
+    Unlisted,
     /// Connections this child has accepted.
     Accepted,
     /// After how many of them it rings for the parent; 0: never.
@@ -70,8 +72,15 @@ pub(super) enum Field {
     CpuChildrenSystem,
 }
 
-pub(super) const GAUGES: [Field; 5] =
-    [Field::Connections, Field::Writing, Field::KeepAlive, Field::Closing, Field::Reading];
+pub(super) const GAUGES: [Field; 7] = [
+    Field::Connections,
+    Field::Writing,
+    Field::KeepAlive,
+    Field::Closing,
+    Field::Reading,
+    Field::Outside,
+    Field::Unlisted,
+];
 pub(super) const CPU: [Field; 4] = [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem];
 
 /// A worker row, without its texts.

@@ -49,6 +49,22 @@ fn a_request_without_a_row_is_counted() {
 }
 
 #[test]
+fn who_waits_outside_keeps_no_worker_from_others() {
+    let board = board(1, 2);
+    board.claim(0, 0, 2);
+    let workers = Workers::start(board, 0, Rows::OfThreads);
+    let slots: Vec<_> = (0..5).map(|_| workers.acquire()).collect();
+    assert_eq!(board.idle_workers(0), 0, "two have rows, three have none");
+    (0..4).for_each(|_| workers.enter(Gauge::Outside));
+    assert_eq!(board.idle_workers(0), 1, "one of five is served");
+    workers.enter(Gauge::Outside);
+    assert_eq!(board.idle_workers(0), 2);
+    (0..5).for_each(|_| workers.leave(Gauge::Outside));
+    drop(slots);
+    assert_eq!(board.idle_workers(0), 2);
+}
+
+#[test]
 fn more_rows_than_bits_in_a_word() {
     let board = board(1, 130);
     board.claim(0, 0, 130);

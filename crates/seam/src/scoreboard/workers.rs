@@ -109,7 +109,10 @@ impl Workers {
     /// is not listed, but counted all the same.
     pub fn acquire(self: &Arc<Self>) -> Slot {
         let index = self.take();
-        let slot = Slot { workers: self.clone(), index };
+        if index.is_none() {
+            self.enter(Gauge::Unlisted);
+        }
+        let slot = Slot { workers: self.clone(), index, unlisted: index.is_none() };
         slot.state(State::Read);
         slot
     }
@@ -240,6 +243,8 @@ impl Workers {
 pub struct Slot {
     workers: Arc<Workers>,
     pub(super) index: Option<usize>,
+    /// It found none, and is counted as such.
+    unlisted: bool,
 }
 
 impl Slot {
@@ -260,6 +265,9 @@ impl Slot {
         self.state(State::Ready);
         if let Some(index) = self.index.take() {
             self.workers.free[index / 64].fetch_or(1 << (index % 64), Release);
+        }
+        if std::mem::take(&mut self.unlisted) {
+            self.workers.leave(Gauge::Unlisted);
         }
     }
 

@@ -211,7 +211,6 @@ fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
         more: &[],
         own_group: false,
         limits: &[],
-        identity: None,
     }
     .start()
 }

@@ -282,6 +282,10 @@ under_every_mpm! {
         until("one that runs", || (running(&site) == 1).then_some(()));
         until("all others wait", || (told(&server, "ScriptsWaiting") == 19).then_some(()));
         assert_eq!(server.get("/a.txt").status, 200);
+        // The one that runs, and the one that tells.
+        if mpm == Mpm::Event {
+            assert_eq!((told(&server, "BusyWorkers"), told(&server, "IdleWorkers")), (2, 0));
+        }
         let_go(&site);
         assert_eq!(most(clients.iter_mut().map(Client::response)), 1);
     }

@@ -141,6 +141,34 @@ under_every_mpm! {
         assert_eq!(daemons(&server), before);
     }
 
+    /// Where nobody can tell any more what a script has cost, nobody waits for that.
+    fn a_daemon_dies_before_its_script(mpm: Mpm) {
+        let site = site();
+        site.script("lingers", "#!/bin/sh\nprintf '\\n%s' $$; exec >/dev/null 2>&1; sleep 60\n");
+        let server = start(mpm, &site, "CustomLog logs/access \"%U %{exit}G\"\nScriptSockDaemons 1\n");
+        server.announce("cgid daemon process died (signal Killed (9))");
+        let mut client = server.client();
+        client.send("GET /cgi/lingers HTTP/1.0\r\n\r\n");
+        until("the script", || (scripts(&server) == 1).then_some(()));
+        let daemon = daemons(&server).pop_first().and_then(Pid::new).expect("a daemon");
+        daemon.kill(Signal::KILL).expect("kill");
+        let (bytes, _) = client.rest();
+        assert_eq!((server.get("/a.txt").status, server.get("/cgi/ok").status), (200, 200));
+        let script = String::from_utf8_lossy(&bytes).lines().last().and_then(|line| line.parse().ok()).and_then(Pid::new);
+        script.expect("a number").kill_group(Signal::KILL).expect("kill");
+    }
+
+    /// The end of the server is the end of all scripts, also of those that do not obey.
+    fn a_stop_ends_scripts(mpm: Mpm) {
+        let site = site();
+        site.script("wait", "#!/bin/sh\ntrap '' TERM\nprintf '\\n%s\\n' $$; while :; do sleep 60; done\n");
+        let mut server = start(mpm, &site, "CGIDScriptTimeout 60\n");
+        let (_client, script) = waiting(&server);
+        server.signal(Signal::TERM);
+        assert!(server.ends().success());
+        until("the end of the script", || is_gone(script).then_some(()));
+    }
+
     /// A client that goes takes its script with it.
     fn a_client_goes(mpm: Mpm) {
         let site = site();

@@ -84,6 +84,50 @@ under_every_mpm! {
     }
 }
 
+/// Whoever may ask a daemon can ask for no more than the owner's own scripts, where they are.
+#[test]
+fn a_daemon_is_not_led_astray() {
+    let Some(site) = site() else { return };
+    // The script's own directory is a link, which leads elsewhere.
+    std::os::unix::fs::symlink(site.root.join("elsewhere"), site.root.join("cgi-bin/link")).expect("link");
+    let text = format!(
+        "Alias /link/ ${{ROOT}}/cgi-bin/link/\n<Location /link>\nSetHandler cgi-script\nOptions +ExecCGI\n</Location>\nSuexecUserGroup #{OWNER} #{OWNER}\n"
+    );
+    let server = start(Mpm::Percore, &site, "cgid", &text);
+    server.announce("suexec policy violation: command not in docroot");
+    server.allow("End of script output before headers: ok");
+    assert_eq!((server.get("/link/ok").status, server.get("/cgi/ok").status), (500, 200));
+}
+
+/// A restart with a configuration that cannot be used changes nothing for scripts. Without root nobody can become an owner.
+#[test]
+fn a_refused_restart_leaves_the_daemons() {
+    let Some(site) = site() else { return };
+    let modules = load_lines(Mpm::Prefork);
+    let modules: String = modules
+        .lines()
+        .filter(|line| !line.contains(" cgi_module "))
+        .fold(String::new(), |all, line| all + line + "\n");
+    site.configure_with(&modules, &format!("{CONFIGURATION}MaxConnectionsPerChild 1\n"));
+    // Everything belongs to whoever starts it.
+    let all = std::process::Command::new("chown").args(["-R", "33:33"]).arg(&site.root).status().expect("chown");
+    assert!(all.success());
+    let by = ["setpriv", "--reuid=33", "--regid=33", "--clear-groups"].map(str::to_string).to_vec();
+    let server = Start::new(&site, Mpm::Prefork).by(by).run();
+    assert_eq!(server.get("/cgi/ok").status, 200);
+    site.configure_with(
+        &modules,
+        &format!("{CONFIGURATION}MaxConnectionsPerChild 1\nSuexecUserGroup #{OWNER} #{OWNER}\n"),
+    );
+    server.signal(sys::signal::Signal::USR1);
+    server.announce("SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root");
+    server.announce("the new configuration is not used: the server goes on with the old one");
+    server.logged("the new configuration is not used");
+    for _ in 0..20 {
+        assert_eq!(server.get("/cgi/ok").status, 200);
+    }
+}
+
 /// Nobody's scripts run as the server's user because nobody can become their owner.
 #[test]
 fn without_daemons_nothing_runs_as_an_owner() {
