@@ -1,6 +1,6 @@
 //! A script that a daemon has started, as a child sees it.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use server::Timer;
 use sys::process::{Pid, Reaped};
 use sys::signal::Signal;
-use sys::watch::{Watched, watch};
+use sys::watch::watch;
 use tokio::io::Interest;
 
 use super::wire::{self, REPORT, Report};
@@ -49,7 +49,6 @@ pub(crate) async fn start(
 /// Sends a command and waits for what becomes of it.
 async fn ask(address: &Path, command: &Command, stdio: [BorrowedFd<'_>; 3]) -> io::Result<(Arc<OwnedFd>, Report)> {
     let connection = Arc::new(connect(address).await?);
-    let watched = watch(connection.clone(), Interest::READABLE | Interest::WRITABLE)?;
     let bytes = wire::encode(command);
     let (mut sent, mut descriptors) = (0, &stdio[..]);
     while sent < bytes.len() {
@@ -58,10 +57,12 @@ async fn ask(address: &Path, command: &Command, stdio: [BorrowedFd<'_>; 3]) -> i
                 sent += more;
                 descriptors = &[];
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(&watched).await?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(&connection).await?,
             Err(error) => return Err(error),
         }
     }
+    // Not for writing too: each time that the daemon reads would wake us.
+    let watched = watch(connection.clone(), Interest::READABLE)?;
     loop {
         match receive(&connection)? {
             Some(report) => return Ok((connection, report)),
@@ -82,10 +83,10 @@ async fn connect(address: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-async fn writable(watched: &Watched) -> io::Result<()> {
-    let mut ready = std::future::poll_fn(|cx| watched.poll_write_ready(cx)).await?;
-    ready.clear_ready();
-    Ok(())
+/// Waits until more of a long command can be sent.
+async fn writable(connection: &Arc<OwnedFd>) -> io::Result<()> {
+    let watched = watch(connection.clone(), Interest::WRITABLE)?;
+    poll_fn(|cx| watched.poll_write_ready(cx).map_ok(drop)).await
 }
 
 /// The next report; `None`: not yet. The end of the connection is an error: the daemon is gone.
