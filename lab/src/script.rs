@@ -36,6 +36,13 @@ const HELLO: &str = "<html><head><title>hello</title></head><body><p>hello world
 
 /// Says hello; nothing is looked for when it starts.
 pub(crate) static HELLO_STATIC: Script = hello_in_c("hello-static", &["-static"]);
+/// The same without a C library: what remains is the kernel and the server.
+pub(crate) static HELLO_BARE: Script = Script {
+    name: "hello-bare",
+    source: include_str!("../scripts/bare.c"),
+    made: Made::Compiled(&["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"]),
+    answer: HELLO,
+};
 /// The same, with the C library to be found and linked.
 pub(crate) static HELLO_DYNAMIC: Script = hello_in_c("hello-dynamic", &[]);
 /// The same in Perl.
@@ -135,7 +142,7 @@ mod tests {
     fn every_script_can_be_made_and_says_its_answer() {
         let scratch = Scratch::for_test("script");
         write_file(scratch.path().join("runs"), "0\n").unwrap();
-        let all = [&HELLO_STATIC, &HELLO_DYNAMIC, &HELLO_PERL, LOADS[0], &GROWING, &CHILD];
+        let all = [&HELLO_STATIC, &HELLO_BARE, &HELLO_DYNAMIC, &HELLO_PERL, LOADS[0], &GROWING, &CHILD];
         for script in all {
             match script.prepare(scratch.path()) {
                 Ok(path) => {

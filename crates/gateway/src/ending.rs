@@ -141,6 +141,11 @@ impl Process {
         Process { run: Some(run), end: None }
     }
 
+    /// Its number, as long as it was not reaped.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.run.as_ref().map(|run| run.leader.pid())
+    }
+
     /// Waits for its end, after which its cost is known; not where nobody would tell.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(run) = self.run.take() else { return Poll::Ready(()) };

@@ -2,14 +2,21 @@
 
 use super::Profile::{Cgi, Cgid};
 use super::{Entry, Kind, Workload, bare, under};
-use crate::script::{HELLO_DYNAMIC, HELLO_PERL, HELLO_STATIC};
+use crate::script::{HELLO_BARE, HELLO_DYNAMIC, HELLO_PERL, HELLO_STATIC};
 
 /// The workloads, in the order in which they are run and reported.
-pub(crate) static WORKLOADS: [Workload; 3] = [
+pub(crate) static WORKLOADS: [Workload; 4] = [
     Workload {
         id: "cgi-static",
         title: "statically linked C hello, 100 to 1 000 clients",
         kind: Kind::Script { script: &HELLO_STATIC, connections: &[100, 300, 1000] },
+        entries: EVERYONE,
+        peers: APACHE,
+    },
+    Workload {
+        id: "cgi-bare",
+        title: "C hello without a C library, 100 clients",
+        kind: Kind::Script { script: &HELLO_BARE, connections: &[100] },
         entries: EVERYONE,
         peers: APACHE,
     },

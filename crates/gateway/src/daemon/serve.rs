@@ -55,7 +55,7 @@ impl Users {
 
     /// Starts what a command says, as who it is to be. A daemon that is not root starts all as who it is, but never what has
     /// an owner. `Err`: what to tell the child.
-    async fn start(&self, mut command: Command, stdio: [OwnedFd; 3]) -> Result<Pid, Report> {
+    async fn start(&self, mut command: Command, stdio: [OwnedFd; 3]) -> Result<Process, Report> {
         let failed = |error: io::Error| Report::Failed(error.raw_os_error().unwrap_or_default());
         cap(&mut command.limits);
         let fds = stdio.each_ref().map(AsFd::as_fd);
@@ -67,7 +67,7 @@ impl Users {
                 command.start_as(fds, owned.identity, Some(place))
             }
             (None, Some(server)) if sys::cred::is_root() => command.start_as(fds, server, None),
-            (None, _) => return command.start(fds).map_err(failed),
+            (None, _) => return command.start(fds).map(process).map_err(failed),
         };
         drop(stdio);
         outcome(starting.map_err(failed)?).await.map_err(failed)
@@ -75,29 +75,26 @@ impl Users {
 }
 
 /// Waits until a program runs as its user. Whoever that is may delay it, but not for ever.
-async fn outcome(Starting { pid, outcome }: Starting) -> io::Result<Pid> {
-    let watched = watch(Arc::new(outcome.try_clone()?), Interest::READABLE)?;
+async fn outcome(starting: Starting) -> io::Result<Process> {
+    let process = process(starting.pid);
+    let watched = watch(Arc::new(starting.outcome.try_clone()?), Interest::READABLE)?;
     let told = timeout(PATIENCE, watched.readable()).await.map(|ready| ready.map(drop));
     let result = match told {
-        Ok(Ok(())) => Starting { pid, outcome }.result(),
+        Ok(Ok(())) => starting.result(),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(io::Error::from_raw_os_error(TIMED_OUT)),
     };
-    match result {
-        Ok(()) => Ok(pid),
-        Err(error) => {
-            // It ends by itself, or was stopped before it could.
-            let _ = pid.kill(Signal::KILL);
-            drop(Process::new(run(pid)));
-            Err(error)
-        }
+    if result.is_err() {
+        // It ends by itself, or was stopped before it could.
+        process.signal(Signal::KILL);
     }
+    result.map(|()| process)
 }
 
 /// A script of this daemon.
-fn run(pid: Pid) -> Run {
+fn process(pid: Pid) -> Process {
     let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
-    Run { leader: Leader::Own(pid), permit: Permit::free(), cost }
+    Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost })
 }
 
 /// Nobody gets more than this process may have itself, whatever was asked for.
@@ -171,11 +168,11 @@ async fn attend(connection: OwnedFd, users: Rc<Users>) {
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
     let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
-    let pid = match users.start(command, stdio).await {
-        Ok(pid) => pid,
+    let process = match users.start(command, stdio).await {
+        Ok(process) => process,
         Err(report) => return report.send(&connection),
     };
-    let process = Process::new(run(pid));
+    let Some(pid) = process.pid() else { return };
     Report::Started(pid).send(&connection);
     if let Ok(end) = end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
         accompany(process, &connection, &end).await;

@@ -65,8 +65,12 @@ fn sockets(site: &Site) -> Vec<PathBuf> {
 
 /// Asks for a script that says who it is, and does not end.
 fn waiting(server: &Server<'_>) -> (Client, Pid) {
+    asked(server, "wait")
+}
+
+fn asked(server: &Server<'_>, name: &str) -> (Client, Pid) {
     let mut client = server.client();
-    client.send("GET /cgi/wait HTTP/1.0\r\n\r\n");
+    client.send(format!("GET /cgi/{name} HTTP/1.0\r\n\r\n"));
     let mut head = String::new();
     while !head.contains("\r\n\r\n") || !head.ends_with('\n') || head.ends_with("\r\n\r\n") {
         head.push(char::from(client.bytes(1)[0]));
@@ -144,18 +148,15 @@ under_every_mpm! {
     /// Where nobody can tell any more what a script has cost, nobody waits for that.
     fn a_daemon_dies_before_its_script(mpm: Mpm) {
         let site = site();
-        site.script("lingers", "#!/bin/sh\nprintf '\\n%s' $$; exec >/dev/null 2>&1; sleep 60\n");
+        site.script("lingers", "#!/bin/sh\nprintf '\\n%s\\n' $$; exec >/dev/null 2>&1; sleep 60\n");
         let server = start(mpm, &site, "CustomLog logs/access \"%U %{exit}G\"\nScriptSockDaemons 1\n");
         server.announce("cgid daemon process died (signal Killed (9))");
-        let mut client = server.client();
-        client.send("GET /cgi/lingers HTTP/1.0\r\n\r\n");
-        until("the script", || (scripts(&server) == 1).then_some(()));
+        let (mut client, script) = asked(&server, "lingers");
         let daemon = daemons(&server).pop_first().and_then(Pid::new).expect("a daemon");
         daemon.kill(Signal::KILL).expect("kill");
-        let (bytes, _) = client.rest();
+        client.rest();
         assert_eq!((server.get("/a.txt").status, server.get("/cgi/ok").status), (200, 200));
-        let script = String::from_utf8_lossy(&bytes).lines().last().and_then(|line| line.parse().ok()).and_then(Pid::new);
-        script.expect("a number").kill_group(Signal::KILL).expect("kill");
+        script.kill_group(Signal::KILL).expect("kill");
     }
 
     /// The end of the server is the end of all scripts, also of those that do not obey.
