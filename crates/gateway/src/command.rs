@@ -16,6 +16,7 @@ use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
 use sys::spawn::{Directory, Spawn, Starting};
 
+use crate::daemon::Refused;
 use crate::env;
 
 /// The most arguments that a query makes, as in Apache (`_POSIX_ARG_MAX`).
@@ -90,6 +91,29 @@ impl Command {
             own_group: true,
             limits: &self.limits,
         })
+    }
+}
+
+/// Why a script could not be started.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The file cannot be run.
+    Exec(io::Error),
+    /// The system has no room for another process.
+    System(io::Error),
+    /// No daemon answers.
+    Daemon(io::Error),
+    /// It may not run as its owner.
+    Refused(Refused),
+}
+
+impl Failure {
+    /// An error of the attempt to start a program.
+    pub(crate) fn of_start(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
+            _ => Failure::Exec(error),
+        }
     }
 }
 

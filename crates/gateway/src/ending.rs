@@ -5,126 +5,16 @@
 //! which would be a matter of the whole process, and no reactor: a request that is given up may leave nobody who would poll
 //! anything for it.
 
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use server::ScriptUse;
-use sys::poll::Poller;
-use sys::process::{Pid, Reaped, end_of, own_max_rss, reap};
+use sys::process::{Pid, Reaped};
 use sys::signal::Signal;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
-use crate::daemon::Remote;
-use crate::gate::Permit;
-
-/// How long a script that has closed its outputs may go on, before it is asked to end.
-pub(crate) const LEAVE: Duration = Duration::from_secs(1);
-/// How long a script that was asked to end may take, before it is ended (as in Apache).
-const OBEY: Duration = Duration::from_secs(3);
-/// How often those are looked at of which nothing can be waited for: groups that outlive their leaders.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long the thread stays when nothing is left to it.
-const STAY: Duration = Duration::from_secs(10);
-
-/// The process of a script, which leads a group of its own.
-#[derive(Debug)]
-pub enum Leader {
-    /// A child of ours.
-    Own(Pid),
-    /// A child of a daemon.
-    Remote(Remote),
-}
-
-impl Leader {
-    fn pid(&self) -> Pid {
-        match self {
-            Leader::Own(pid) => *pid,
-            Leader::Remote(remote) => remote.pid(),
-        }
-    }
-
-    /// How far it is.
-    fn state(&self) -> State {
-        match self {
-            Leader::Own(pid) => match reap(Some(*pid)) {
-                Ok(Some(reaped)) => State::Ended(Some(reaped)),
-                // Should somebody else have reaped it, nobody must wait for it for ever.
-                _ if pid.exists() => State::Runs,
-                _ => State::Ended(None),
-            },
-            Leader::Remote(remote) => match remote.ended() {
-                Ok(Some(reaped)) => State::Ended(Some(reaped)),
-                Ok(None) => State::Runs,
-                // Its daemon is gone.
-                Err(_) if remote.pid().exists() => State::Lost,
-                Err(_) => State::Ended(None),
-            },
-        }
-    }
-
-    /// Sends a signal to its group, and to itself, should it have left that, as long as it `lives`.
-    fn signal(&self, signal: Signal, lives: bool) {
-        match self {
-            // Its leader was not reaped, or it has members: the number is its own.
-            Leader::Own(pid) => {
-                let _ = pid.kill_group(signal);
-                if lives {
-                    let _ = pid.kill(signal);
-                }
-            }
-            Leader::Remote(remote) => remote.signal(signal),
-        }
-    }
-
-    /// What the process had that started it, KiB, which is counted into its peak.
-    fn floor(&self) -> u64 {
-        match self {
-            Leader::Own(_) => own_max_rss(),
-            // A daemon has little, and does not grow.
-            Leader::Remote(_) => 0,
-        }
-    }
-
-    /// What can be read once it has ended.
-    fn end(&self) -> std::io::Result<Arc<OwnedFd>> {
-        match self {
-            Leader::Own(pid) => Ok(Arc::new(end_of(*pid)?)),
-            Leader::Remote(remote) => Ok(remote.connection()),
-        }
-    }
-
-    /// Whether there is somebody of the group left who is for us to end: of a daemon's, the daemon ends them.
-    fn has_group(&self) -> bool {
-        match self {
-            Leader::Own(pid) => pid.group_exists(),
-            Leader::Remote(_) => false,
-        }
-    }
-}
-
-/// How far a script's process is.
-enum State {
-    Runs,
-    /// It runs, but nobody will tell when it ends.
-    Lost,
-    /// It has ended, and how, if that can be known.
-    Ended(Option<Reaped>),
-}
-
-/// A script that runs: its process, by what right, and what it costs.
-#[derive(Debug)]
-pub struct Run {
-    /// Its process.
-    pub leader: Leader,
-    /// Given back when the process has ended: only then is its memory free.
-    pub permit: Permit,
-    /// For the access log.
-    pub cost: Arc<ScriptUse>,
-}
+use crate::leader::{Run, State};
+use crate::reaper::{LEAVE, Left, OBEY, Patience, keep};
 
 /// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
 #[derive(Debug)]
@@ -196,7 +86,7 @@ impl Process {
         let State::Ended(reaped) = self.run.as_ref()?.leader.state() else { return None };
         let run = self.run.take()?;
         if asked && run.leader.has_group() {
-            keep(Left { ended: true, ..Left::new(run, Patience::UntilKill(Instant::now() + OBEY)) });
+            keep(Left::new(run, Patience::UntilKill(Instant::now() + OBEY)).reaped());
         }
         reaped
     }
@@ -210,179 +100,16 @@ impl Drop for Process {
     }
 }
 
-/// A process that was left alone.
-#[derive(Debug)]
-struct Left {
-    leader: Leader,
-    /// By what right it runs and what it costs, until it is reaped.
-    account: Option<(Permit, Arc<ScriptUse>)>,
-    ended: bool,
-    /// Nobody will tell when it ends.
-    lost: bool,
-    /// What tells, where somebody will.
-    end: Option<Arc<OwnedFd>>,
-    patience: Patience,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Patience {
-    /// It ends by itself; what else is in its group may stay (daemons).
-    UntilTerm(Instant),
-    /// It was asked, and all its group with it.
-    UntilKill(Instant),
-}
-
-impl Left {
-    fn new(run: Run, patience: Patience) -> Left {
-        let Run { leader, permit, cost } = run;
-        Left { leader, account: Some((permit, cost)), ended: false, lost: false, end: None, patience }
-    }
-
-    /// What it was made of, if that has not ended.
-    fn into_run(self) -> Option<Run> {
-        let (permit, cost) = self.account?;
-        Some(Run { leader: self.leader, permit, cost })
-    }
-
-    /// Whether the process has ended; then its permit is given back.
-    fn has_ended(&mut self) -> bool {
-        if self.ended {
-            return true;
-        }
-        let reaped = match self.leader.state() {
-            State::Runs => return false,
-            State::Lost => {
-                self.lost = true;
-                return false;
-            }
-            State::Ended(reaped) => reaped,
-        };
-        self.ended = true;
-        if let Some((permit, cost)) = self.account.take()
-            && let Some(reaped) = reaped
-        {
-            permit.ended(&reaped, self.leader.floor());
-            cost.set_ended(reaped);
-        }
-        true
-    }
-
-    /// Whether there is nothing left to do.
-    fn is_over(&mut self, now: Instant) -> bool {
-        let ended = self.has_ended();
-        match self.patience {
-            Patience::UntilTerm(_) if ended => true,
-            Patience::UntilTerm(end) if now >= end => {
-                self.leader.signal(Signal::TERM, true);
-                self.patience = Patience::UntilKill(now + OBEY);
-                false
-            }
-            Patience::UntilTerm(_) => false,
-            // A group keeps its number from being used again for as long as it has members.
-            Patience::UntilKill(_) if ended && !self.leader.has_group() => true,
-            Patience::UntilKill(end) if now >= end => {
-                self.leader.signal(Signal::KILL, !ended);
-                ended
-            }
-            Patience::UntilKill(_) => false,
-        }
-    }
-}
-
-/// Those that are left to the thread.
-#[derive(Debug)]
-struct List {
-    left: BTreeMap<u64, Left>,
-    next: u64,
-    /// What the thread waits for, while it is there.
-    poller: Option<Arc<Poller>>,
-}
-
-static LIST: Mutex<List> = Mutex::new(List { left: BTreeMap::new(), next: 0, poller: None });
-
-fn list() -> MutexGuard<'static, List> {
-    LIST.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Leaves a process to the thread, and starts that where it is not there.
-fn keep(mut left: Left) {
-    let mut list = list();
-    if list.poller.is_none() {
-        let start = |poller: Arc<Poller>| {
-            let poller_of_thread = poller.clone();
-            let thread = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024);
-            thread.spawn(move || look_on(&poller_of_thread)).map(|_| poller)
-        };
-        // Without one, the next script tries it again.
-        list.poller = Poller::new().map(Arc::new).and_then(start).ok();
-    }
-    let number = list.next;
-    list.next += 1;
-    // What cannot be waited for is looked at from time to time.
-    left.end = left
-        .leader
-        .end()
-        .ok()
-        .filter(|end| list.poller.as_ref().is_some_and(|poller| !left.ended && poller.add(end, number).is_ok()));
-    list.left.insert(number, left);
-}
-
-/// The life of the thread.
-fn look_on(poller: &Poller) {
-    let mut ready = Vec::new();
-    let (mut used, mut looked) = (Instant::now(), Instant::now());
-    loop {
-        // An error would come back at once for ever.
-        if poller.wait(Some(LOOK), &mut ready).is_err() {
-            std::thread::sleep(LOOK);
-        }
-        let mut list = list();
-        let now = Instant::now();
-        for number in &ready {
-            if list.left.get_mut(number).is_some_and(|left| !left.goes_on(poller, now)) {
-                list.left.remove(number);
-            }
-        }
-        // Somebody's patience may have ended.
-        if now >= looked + LOOK {
-            looked = now;
-            list.left.retain(|_, left| left.goes_on(poller, now));
-        }
-        if !list.left.is_empty() || !ready.is_empty() {
-            used = now;
-        } else if now >= used + STAY {
-            list.poller = None;
-            return;
-        }
-    }
-}
-
-impl Left {
-    /// Whether something is still to be done. What has told all that it will is not listened to any more.
-    fn goes_on(&mut self, poller: &Poller, now: Instant) -> bool {
-        let over = self.is_over(now);
-        if (over || self.ended || self.lost)
-            && let Some(end) = self.end.take()
-        {
-            let _ = poller.remove(end);
-        }
-        !over
-    }
-}
-
-/// Whether any script that was left alone has not ended.
-pub(crate) fn is_anybody_left() -> bool {
-    !list().left.is_empty()
-}
-
-/// Ends, at once, whatever was left alone and has not ended; for a process that ends.
-pub(crate) fn kill_all() {
-    list().left.values().for_each(|left| left.leader.signal(Signal::KILL, !left.ended));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use server::ScriptUse;
+
+    use crate::gate::Permit;
+    use crate::leader::Leader;
     use std::ffi::CStr;
     use std::io::{BufRead, Read};
     use std::os::fd::AsFd;

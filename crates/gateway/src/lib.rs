@@ -2,24 +2,28 @@
 //!
 //! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, [`spawn`]
 //! starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the header it writes,
-//! [`answer`] makes an answer of that, and [`ending`] sees to it that its process is gone afterwards. [`run`] is the whole
-//! way. Which requests are scripts, and what has to be true of them, is for the modules to say.
+//! [`answer`] makes an answer of that, and [`ending`] sees to it that its process is gone afterwards, with the help of a thread
+//! (`reaper`). [`run`] is the whole way. Which requests are scripts, and what has to be true of them, is for the modules to say.
 
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod caller;
 mod command;
 pub mod daemon;
 pub mod ending;
 pub mod env;
 pub mod gate;
 mod input;
+mod leader;
 mod pipe;
+mod reaper;
 pub mod reply;
 pub mod run;
 mod script;
 pub mod script_log;
 pub mod spawn;
 
-pub use run::{Caller, Starter, run};
+pub use caller::{Caller, Starter};
+pub use run::run;
 pub use script_log::ScriptLog;

@@ -2,8 +2,6 @@
 
 use std::future::poll_fn;
 use std::os::fd::AsFd;
-use std::path::Path;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,13 +10,14 @@ use server::paths::base_name;
 use server::{Answer, Body, Keep, Request};
 
 use crate::answer;
-use crate::command::Owner;
+use crate::caller::Caller;
+use crate::command;
 use crate::env;
-use crate::gate::{self, Permit, Refusal, Rules};
+use crate::gate::{self, Permit, Refusal};
 use crate::input::{Input, Stopped};
 use crate::reply::{Fault, Parser, Reply};
-use crate::script::{Event, Output, Script, Whole, complain, fail};
-use crate::script_log::{Failure, ScriptLog};
+use crate::script::{Event, Output, Script, Whole, fail};
+use crate::script_log::{Failure, complain};
 use crate::spawn;
 
 /// How long the end of an output is waited for before the answer begins: an answer of known length is one write, and its
@@ -26,56 +25,6 @@ use crate::spawn;
 const MOMENT: Duration = Duration::from_millis(2);
 /// How much of a failed script's output is kept for the script log, in bytes.
 const LOGGED_MAX: usize = 64 * 1024;
-
-/// A module that runs scripts, and how.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// Its name in log lines.
-    pub module: &'static str,
-    /// How long a script may do nothing.
-    pub timeout: Duration,
-    /// The script speaks to the client itself: its output is the whole answer.
-    pub nph: bool,
-    /// `ScriptLog`
-    pub log: Option<ScriptLog>,
-    /// How scripts are let in.
-    pub rules: Rules,
-    /// Who starts scripts.
-    pub starter: Starter,
-    /// Whether the access log is to say what the script has cost: then its answer ends with its process.
-    pub accounts: bool,
-}
-
-/// Who starts a script.
-#[derive(Clone, Debug)]
-pub enum Starter {
-    /// The process that serves the request.
-    Own,
-    /// One of the daemons that are asked there.
-    Daemon {
-        /// The path of their socket.
-        address: Arc<Path>,
-        /// Who the script is to run as, where that is not the server's user.
-        owner: Option<Owner>,
-    },
-}
-
-impl Starter {
-    pub(crate) fn owner(&self) -> Option<Owner> {
-        match self {
-            Starter::Own => None,
-            Starter::Daemon { owner, .. } => *owner,
-        }
-    }
-}
-
-impl Caller {
-    /// Writes what is wrong with a script to the error log and the script log; `number` is Apache's of the message.
-    pub fn refuse(&self, request: &Request, status: u16, number: &str, text: &str) -> Answer {
-        complain(request, self.module, number, self.log.as_ref(), status, text);
-        Answer::Status(status)
-    }
-}
 
 /// Runs the script that is the request's file, and makes an answer of what it says.
 pub async fn run(request: &mut Request, caller: Caller) -> Answer {
@@ -113,7 +62,7 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
         true => (None, None),
         false => match Input::new(request.body.clone(), kept) {
             Ok((stdin, input)) => (Some(stdin), Some(input)),
-            Err(error) => return Err(not_started(request, caller, spawn::Failure::System(error))),
+            Err(error) => return Err(not_started(request, caller, command::Failure::System(error))),
         },
     };
     if let Some(feeding) = &mut input
@@ -126,17 +75,17 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
     Ok(Script::new(started, input, caller))
 }
 
-fn not_started(request: &mut Request, caller: &Caller, failure: spawn::Failure) -> u16 {
+fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure) -> u16 {
     let path = request.filename.clone();
     let said = match failure {
-        spawn::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
-        spawn::Failure::Refused(why) => format!("suexec policy violation: {why}: ({path})"),
-        spawn::Failure::System(error) => {
+        command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
+        command::Failure::Refused(why) => format!("suexec policy violation: {why}: ({path})"),
+        command::Failure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");
             request.log_os(caller.module, Level::Error, &error, text);
             return 500;
         }
-        spawn::Failure::Daemon(error) => {
+        command::Failure::Daemon(error) => {
             let text = format!("AH01257: unable to connect to cgi daemon for script {path}");
             request.log_os(caller.module, Level::Error, &error, text);
             return 503;

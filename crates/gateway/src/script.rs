@@ -11,11 +11,12 @@ use conf::Level;
 use http::text::from_bytes;
 use server::{BodyError, Piece, Request, Stream, Timer};
 
-use crate::ending::{self, Process};
+use crate::caller::Caller;
+use crate::ending::Process;
 use crate::input::{Input, Stopped};
 use crate::pipe::Reader;
-use crate::run::Caller;
-use crate::script_log::ScriptLog;
+use crate::reaper;
+use crate::script_log::{ScriptLog, complain};
 use crate::spawn::Started;
 
 /// How much is read at once, in bytes: as much as a pipe holds.
@@ -255,7 +256,7 @@ impl Script {
     fn poll_cost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let process = self.process.as_mut().filter(|_| self.accounts);
         match process.map(|process| process.poll_end(cx)) {
-            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + ending::LEAVE),
+            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + reaper::LEAVE),
             _ => Poll::Ready(()),
         }
     }
@@ -276,21 +277,6 @@ impl Script {
 
 /// `EPIPE`
 const BROKEN_PIPE: i32 = 32;
-
-/// Writes what is wrong with a script to the error log, and to the script log if there is one.
-pub(crate) fn complain(
-    request: &Request,
-    module: &'static str,
-    number: &str,
-    log: Option<&ScriptLog>,
-    status: u16,
-    text: &str,
-) {
-    request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.filename));
-    if let Some(log) = log {
-        log.error(request, status, text);
-    }
-}
 
 /// Takes the whole lines out of `buffer`, without their ends; what is too long for a line is cut.
 fn take_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use conf::Level;
 use http::text::to_bytes;
 use server::paths::c_path;
 use server::{Fields, Request};
@@ -100,6 +101,21 @@ fn clock(seconds: i64) -> String {
 fn fields(entry: &mut Vec<u8>, fields: &Fields) {
     for (name, value) in fields.iter() {
         entry.extend_from_slice(&to_bytes(&format!("{name}: {value}\n")));
+    }
+}
+
+/// Writes what is wrong with a script to the error log, and to the script log if there is one.
+pub(crate) fn complain(
+    request: &Request,
+    module: &'static str,
+    number: &str,
+    log: Option<&ScriptLog>,
+    status: u16,
+    text: &str,
+) {
+    request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.filename));
+    if let Some(log) = log {
+        log.error(request, status, text);
     }
 }
 

@@ -8,41 +8,19 @@ use std::time::Instant;
 
 use server::{Request, ScriptUse};
 
-use crate::command::Command;
-use crate::daemon::{self, Refused};
-use crate::ending::{Leader, Process, Run};
+use crate::caller::{Caller, Starter};
+use crate::command::{Command, Failure};
+use crate::daemon;
+use crate::ending::Process;
 use crate::gate::Permit;
+use crate::leader::{Leader, Run};
 use crate::pipe::Reader;
-use crate::run::{Caller, Starter};
 
 /// A script that has just been started, with our ends of its pipes.
 pub(crate) struct Started {
     pub(crate) process: Process,
     pub(crate) stdout: Reader,
     pub(crate) stderr: Reader,
-}
-
-/// Why a script could not be started.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The file cannot be run.
-    Exec(io::Error),
-    /// The system has no room for another process.
-    System(io::Error),
-    /// No daemon answers.
-    Daemon(io::Error),
-    /// It may not run as its owner.
-    Refused(Refused),
-}
-
-impl Failure {
-    /// An error of the attempt to start a program.
-    pub(crate) fn of_start(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::System(error),
-            _ => Failure::Exec(error),
-        }
-    }
 }
 
 /// Starts the script that is the request's file; its variables are in the request's environment already. It reads from

@@ -14,8 +14,7 @@ use sys::watch::watch;
 use tokio::io::Interest;
 
 use super::wire::{self, REPORT, Report};
-use crate::command::Command;
-use crate::spawn::Failure;
+use crate::command::{Command, Failure};
 
 /// How often somebody tries to connect where too many wait already.
 const RETRY: Duration = Duration::from_millis(5);

@@ -24,8 +24,10 @@ use super::owner::{Owners, clean};
 use super::socket::Socket;
 use super::wire::{self, COMMAND_MAX, Report};
 use crate::command::Command;
-use crate::ending::{self, Leader, Process, Run};
+use crate::ending::Process;
 use crate::gate::Permit;
+use crate::leader::{Leader, Run};
+use crate::reaper;
 
 /// How long a child may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -152,10 +154,10 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
     // Dropped, they are asked to end; there will be nobody to insist later.
     runs.shutdown().await;
     let end = Instant::now() + OBEY;
-    while ending::is_anybody_left() && Instant::now() < end {
+    while reaper::is_anybody_left() && Instant::now() < end {
         tokio::time::sleep(PAUSE).await;
     }
-    ending::kill_all();
+    reaper::kill_all();
     Ok(())
 }
 

@@ -3,13 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conf::{Error, Merge, Setting, World, settings};
-use gateway::daemon::{self, Socket, Users};
+use gateway::daemon::{self, Owners, Socket, Users};
 use seam::Companion;
 use server::{Draft, Server};
 use sys::cred::Identity;
 use sys::process::Pid;
-
-use super::mod_suexec::owners;
 
 settings! {
     /// How many there are, and where they are asked.
@@ -49,8 +47,8 @@ pub(super) fn start_all_scripts(server: &Server) -> bool {
 }
 
 /// Opens their socket, with the parent's number behind its name as in Apache, and a further one after each restart: the
-/// children of each configuration have daemons of their own. Where scripts run as their owners the daemons are root.
-pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Companion, String> {
+/// children of each configuration have daemons of their own. Where there are owners, as whom scripts run, the daemons are root.
+pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners) -> Result<Companion, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let conf = server.main().settings.get::<DaemonServer>();
     let path = match OPENED.fetch_add(1, Ordering::Relaxed) {
@@ -61,7 +59,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Compa
     let socket = socket
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
     daemon::set_address(socket.path());
-    let users = Users { server: children.cloned(), owners: owners(server) };
+    let users = Users { server: children.cloned(), owners };
     let processors = || std::thread::available_parallelism().map_or(1, usize::from).max(2);
     Ok(Companion {
         name: "cgid",

@@ -13,6 +13,7 @@ use server::{Handler, Hook, Module, Order, Server};
 use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
+use super::mod_suexec::owners;
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer};
 use crate::row;
 
@@ -73,5 +74,5 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// The daemons, where they are who starts scripts.
 fn companion(server: &Server, children: Option<&Identity>) -> Result<Option<Companion>, String> {
-    daemons::start_all_scripts(server).then(|| daemons::open(server, children)).transpose()
+    daemons::start_all_scripts(server).then(|| daemons::open(server, children, owners(server))).transpose()
 }

@@ -88,5 +88,9 @@ fn companion(server: &Server, children: Option<&Identity>) -> Result<Option<Comp
         return Ok(None);
     }
     seam::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
-    if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children).map(Some) }
+    if daemons::start_all_scripts(server) {
+        Ok(None)
+    } else {
+        daemons::open(server, children, owners(server)).map(Some)
+    }
 }

@@ -1,0 +1,197 @@
+//! The thread that processes are left to: it waits for all of them at once, and is there only when it was needed of late.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use server::ScriptUse;
+use sys::poll::Poller;
+use sys::signal::Signal;
+
+use crate::gate::Permit;
+use crate::leader::{Leader, Run, State};
+
+/// How often those are looked at of which nothing can be waited for: groups that outlive their leaders.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the thread stays when nothing is left to it.
+const STAY: Duration = Duration::from_secs(10);
+/// How long a script that has closed its outputs may go on, before it is asked to end.
+pub(crate) const LEAVE: Duration = Duration::from_secs(1);
+/// How long a script that was asked to end may take, before it is ended (as in Apache).
+pub(crate) const OBEY: Duration = Duration::from_secs(3);
+
+/// A process that was left alone.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub(crate) leader: Leader,
+    /// By what right it runs and what it costs, until it is reaped.
+    account: Option<(Permit, Arc<ScriptUse>)>,
+    pub(crate) ended: bool,
+    /// Nobody will tell when it ends.
+    pub(crate) lost: bool,
+    /// What tells, where somebody will.
+    end: Option<Arc<OwnedFd>>,
+    patience: Patience,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// It ends by itself; what else is in its group may stay (daemons).
+    UntilTerm(Instant),
+    /// It was asked, and all its group with it.
+    UntilKill(Instant),
+}
+
+impl Left {
+    pub(crate) fn new(run: Run, patience: Patience) -> Left {
+        let Run { leader, permit, cost } = run;
+        Left { leader, account: Some((permit, cost)), ended: false, lost: false, end: None, patience }
+    }
+
+    /// Its leader was reaped already; only others of its group are left.
+    pub(crate) fn reaped(self) -> Left {
+        Left { ended: true, ..self }
+    }
+
+    /// What it was made of, if that has not ended.
+    pub(crate) fn into_run(self) -> Option<Run> {
+        let (permit, cost) = self.account?;
+        Some(Run { leader: self.leader, permit, cost })
+    }
+
+    /// Whether the process has ended; then its permit is given back.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        if self.ended {
+            return true;
+        }
+        let reaped = match self.leader.state() {
+            State::Runs => return false,
+            State::Lost => {
+                self.lost = true;
+                return false;
+            }
+            State::Ended(reaped) => reaped,
+        };
+        self.ended = true;
+        if let Some((permit, cost)) = self.account.take()
+            && let Some(reaped) = reaped
+        {
+            permit.ended(&reaped, self.leader.floor());
+            cost.set_ended(reaped);
+        }
+        true
+    }
+
+    /// Whether there is nothing left to do.
+    fn is_over(&mut self, now: Instant) -> bool {
+        let ended = self.has_ended();
+        match self.patience {
+            Patience::UntilTerm(_) if ended => true,
+            Patience::UntilTerm(end) if now >= end => {
+                self.leader.signal(Signal::TERM, true);
+                self.patience = Patience::UntilKill(now + OBEY);
+                false
+            }
+            Patience::UntilTerm(_) => false,
+            // A group keeps its number from being used again for as long as it has members.
+            Patience::UntilKill(_) if ended && !self.leader.has_group() => true,
+            Patience::UntilKill(end) if now >= end => {
+                self.leader.signal(Signal::KILL, !ended);
+                ended
+            }
+            Patience::UntilKill(_) => false,
+        }
+    }
+}
+
+impl Left {
+    /// Whether something is still to be done. What has told all that it will is not listened to any more.
+    fn goes_on(&mut self, poller: &Poller, now: Instant) -> bool {
+        let over = self.is_over(now);
+        if (over || self.ended || self.lost)
+            && let Some(end) = self.end.take()
+        {
+            let _ = poller.remove(end);
+        }
+        !over
+    }
+}
+
+/// Those that are left to the thread.
+#[derive(Debug)]
+struct List {
+    left: BTreeMap<u64, Left>,
+    next: u64,
+    /// What the thread waits for, while it is there.
+    poller: Option<Arc<Poller>>,
+}
+
+static LIST: Mutex<List> = Mutex::new(List { left: BTreeMap::new(), next: 0, poller: None });
+
+fn list() -> MutexGuard<'static, List> {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves a process to the thread, and starts that where it is not there.
+pub(crate) fn keep(mut left: Left) {
+    let mut list = list();
+    if list.poller.is_none() {
+        let start = |poller: Arc<Poller>| {
+            let poller_of_thread = poller.clone();
+            let thread = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024);
+            thread.spawn(move || look_on(&poller_of_thread)).map(|_| poller)
+        };
+        // Without one, the next script tries it again.
+        list.poller = Poller::new().map(Arc::new).and_then(start).ok();
+    }
+    let number = list.next;
+    list.next += 1;
+    // What cannot be waited for is looked at from time to time.
+    left.end = left
+        .leader
+        .end()
+        .ok()
+        .filter(|end| list.poller.as_ref().is_some_and(|poller| !left.ended && poller.add(end, number).is_ok()));
+    list.left.insert(number, left);
+}
+
+/// The life of the thread.
+fn look_on(poller: &Poller) {
+    let mut ready = Vec::new();
+    let (mut used, mut looked) = (Instant::now(), Instant::now());
+    loop {
+        // An error would come back at once for ever.
+        if poller.wait(Some(LOOK), &mut ready).is_err() {
+            std::thread::sleep(LOOK);
+        }
+        let mut list = list();
+        let now = Instant::now();
+        for number in &ready {
+            if list.left.get_mut(number).is_some_and(|left| !left.goes_on(poller, now)) {
+                list.left.remove(number);
+            }
+        }
+        // Somebody's patience may have ended.
+        if now >= looked + LOOK {
+            looked = now;
+            list.left.retain(|_, left| left.goes_on(poller, now));
+        }
+        if !list.left.is_empty() || !ready.is_empty() {
+            used = now;
+        } else if now >= used + STAY {
+            list.poller = None;
+            return;
+        }
+    }
+}
+
+/// Whether any script that was left alone has not ended.
+pub(crate) fn is_anybody_left() -> bool {
+    !list().left.is_empty()
+}
+
+/// Ends, at once, whatever was left alone and has not ended; for a process that ends.
+pub(crate) fn kill_all() {
+    list().left.values().for_each(|left| left.leader.signal(Signal::KILL, !left.ended));
+}
