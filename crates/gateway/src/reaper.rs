@@ -103,9 +103,7 @@ impl Left {
             Patience::UntilKill(_) => false,
         }
     }
-}
 
-impl Left {
     /// Whether something is still to be done. What has told all that it will is not listened to any more.
     fn goes_on(&mut self, poller: &Poller, now: Instant) -> bool {
         let over = self.is_over(now);

@@ -33,7 +33,7 @@ use crate::reaper;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// `ETIMEDOUT`
 const TIMED_OUT: i32 = 110;
-/// How long scripts may take to end when the daemon does.
+/// How long scripts may take to end when the daemon has to; its parent waits a second for it.
 const OBEY: Duration = Duration::from_millis(300);
 /// How long is waited where there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -153,7 +153,7 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
     }
     // Dropped, they are asked to end; there will be nobody to insist later.
     runs.shutdown().await;
-    let end = Instant::now() + OBEY;
+    let end = Instant::now() + if leaving { reaper::OBEY } else { OBEY };
     while reaper::is_anybody_left() && Instant::now() < end {
         tokio::time::sleep(PAUSE).await;
     }

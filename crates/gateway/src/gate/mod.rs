@@ -142,15 +142,15 @@ impl Gate {
         let Some(entry) = entry else {
             return Err(self.refusal(&locked, script, "too many scripts run and wait".into(), memory.available));
         };
-        let seat = Seat { gate: self, entry };
+        let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
         let mut told = self.admit(&locked, memory);
-        if !seat.is_let_in() && locked.is_full(rules) {
+        if must_wait() {
             // Some of them may be dead.
             locked.sweep();
             told.extend(self.admit(&locked, memory));
         }
         let mut refusal = None;
-        if !seat.is_let_in() && locked.is_full(rules) {
+        if must_wait() {
             let (entries, waiting) = locked.guests(State::Waiting);
             match policy::gives_way(&waiting).map(|index| entries[index]) {
                 Some(other) if other != entry => {
@@ -167,12 +167,8 @@ impl Gate {
         drop(locked);
         self.tell(told.into_iter().filter(|other| *other != entry));
         match refusal {
-            None => Ok(seat),
-            Some(refusal) => {
-                // Its entry was given back, and may be somebody else's by now.
-                std::mem::forget(seat);
-                Err(refusal)
-            }
+            None => Ok(Seat { gate: self, entry }),
+            Some(refusal) => Err(refusal),
         }
     }
 
