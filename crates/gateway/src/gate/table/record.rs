@@ -67,7 +67,7 @@ pub struct Script {
     pub refused: u64,
     /// Bytes the next run is expected to need; 0 where no run has ended.
     pub expected: u64,
-    /// The most bytes that a run has needed.
+    /// The most bytes that a run has needed; 0 where none needed more than the process had that started it.
     pub peak: u64,
     /// CPU time of all runs.
     pub cpu: Duration,

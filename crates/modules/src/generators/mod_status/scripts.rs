@@ -39,10 +39,13 @@ pub(super) fn table(out: &mut String, scripts: &[Script]) {
     );
     for script in scripts {
         let each = |total: std::time::Duration| total.as_secs_f64() * 1000.0 / script.runs.max(1) as f64;
-        let mb = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let mb = |bytes: u64| match bytes {
+            0 => "-".into(),
+            _ => format!("{:.1}", bytes as f64 / f64::from(1 << 20)),
+        };
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{:.1}</td>\
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{:.1}</td><td>{:.1}</td><td>{:.1}</td><td>{:.1}</td></tr>",
             escape(&script.name),
             script.running,
