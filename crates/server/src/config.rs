@@ -124,6 +124,8 @@ pub struct Server {
     pub modules: Vec<&'static Module>,
     /// The main server first, then the virtual hosts in file order.
     pub hosts: Vec<VirtualHost>,
+    /// The configuration as it was read, in file order.
+    pub tree: Vec<conf::Node>,
     /// What `.htaccess` files are read with.
     pub language: Language,
     /// When this configuration was read.
@@ -193,8 +195,6 @@ impl Server {
 pub struct Loaded {
     /// The server.
     pub server: Server,
-    /// The tree, for dumps.
-    pub tree: Vec<conf::Node>,
     /// The files that were read.
     pub included: Vec<conf::read::Included>,
     /// What was worth saying.
@@ -231,8 +231,8 @@ pub fn load(
     };
     let Reader { language, notices, included, .. } = reader;
     let mut world = World { host: host.clone(), language, notices };
-    match resolve(&tree, &mut world, sources, software, check) {
-        Ok(server) => Ok(Loaded { server, tree, included, notices: world.notices }),
+    match resolve(tree, &mut world, sources, software, check) {
+        Ok(server) => Ok(Loaded { server, included, notices: world.notices }),
         Err(error) => Err((error, world.notices, included)),
     }
 }
@@ -251,14 +251,14 @@ fn read(reader: &mut Reader, sources: &Sources<'_>) -> Result<Vec<conf::Node>, E
 }
 
 fn resolve(
-    tree: &[conf::Node],
+    tree: Vec<conf::Node>,
     world: &mut World,
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
 ) -> Result<Server, Error> {
     let (mut main, mut main_dir) = (Slots::default(), Slots::default());
-    conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
+    conf::apply(&tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
     let mut draft = draft(main, main_dir);
     let modules = with_faces(&world.language.loaded());
     let hooks = Hooks::of(&modules);
@@ -275,6 +275,7 @@ fn resolve(
         modules,
         hooks,
         hosts,
+        tree,
         language: world.language.clone(),
         configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),

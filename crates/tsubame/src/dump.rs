@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         print!("{}", includes(&configured.loaded.included));
     }
     if options.defined("DUMP_CONFIG") {
-        print!("{}", conf::dump::dump_config(&configured.loaded.tree, &configured.loaded.server.faces()));
+        print!("{}", conf::dump::dump_config(&configured.loaded.server.tree, &configured.loaded.server.faces()));
     }
     print!("{dumps}");
     if dumps.is_empty() && !included {
