@@ -35,6 +35,6 @@ pub use directive::{Allowed, Args, Directive, Face};
 pub use error::{Error, Level, Notice};
 pub use host::Host;
 pub use read::{Language, OnRead, Reader};
-pub use settings::{Keyed, Listed, Merge, Setting, Settings, Slots, Stacked};
+pub use settings::{Gathered, Keyed, Listed, Merge, Setting, Settings, Slots, Stacked};
 pub use source::{Origin, Source};
 pub use tree::Node;

@@ -15,6 +15,9 @@ use crate::source::Origin;
 pub trait Merge {
     /// The value that is in effect in the inner level.
     fn merge(base: &Self, add: &Self) -> Self;
+
+    /// Shows the line of each value that is still there: what a merge has replaced is not.
+    fn origins(&self, see: &mut dyn FnMut(&Origin));
 }
 
 /// A single value: the inner one replaces the outer one. Unset is `None`, never a magic number.
@@ -39,11 +42,6 @@ impl<T> Setting<T> {
         self.0.as_ref().map(|(value, _)| value)
     }
 
-    /// The value to change in place.
-    pub fn get_mut(&mut self) -> Option<&mut T> {
-        self.0.as_mut().map(|(value, _)| value)
-    }
-
     /// Where the value was written.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.as_ref().map(|(_, origin)| origin)
@@ -66,6 +64,44 @@ impl<T: Copy> Setting<T> {
 impl<T: Clone> Merge for Setting<T> {
     fn merge(base: &Self, add: &Self) -> Self {
         if add.is_set() { add.clone() } else { base.clone() }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.origin().into_iter().for_each(see);
+    }
+}
+
+/// A value that several lines of one level make up; an inner level that says anything replaces it as a whole.
+#[derive(Clone, Debug)]
+pub struct Gathered<T>(Option<(T, Vec<Origin>)>);
+
+impl<T> Default for Gathered<T> {
+    fn default() -> Self {
+        Gathered(None)
+    }
+}
+
+impl<T: Default> Gathered<T> {
+    /// The value to be added to, by the line at `origin`.
+    pub fn edit(&mut self, origin: &Origin) -> &mut T {
+        let (value, lines) = self.0.get_or_insert_default();
+        lines.push(origin.clone());
+        value
+    }
+
+    /// The value, if any level set it.
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_ref().map(|(value, _)| value)
+    }
+}
+
+impl<T: Clone> Merge for Gathered<T> {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.0.is_some() { add.clone() } else { base.clone() }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.iter().flat_map(|(_, lines)| lines).for_each(see);
     }
 }
 
@@ -115,6 +151,10 @@ impl<T: Clone> Merge for Listed<T> {
     fn merge(base: &Self, add: &Self) -> Self {
         Listed(base.0.iter().chain(&add.0).cloned().collect())
     }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.iter().map(|(_, origin)| origin).for_each(see);
+    }
 }
 
 /// Values that are searched from the innermost level outwards: the inner ones first, then the outer ones.
@@ -148,11 +188,23 @@ impl<T: Clone> Merge for Stacked<T> {
     fn merge(base: &Self, add: &Self) -> Self {
         Stacked(add.0.iter().chain(&base.0).cloned().collect())
     }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.iter().map(|(_, origin)| origin).for_each(see);
+    }
 }
 
 /// Values under keys: an inner value replaces the outer one of the same key.
 #[derive(Clone, Debug)]
-pub struct Keyed<K, T>(BTreeMap<K, (T, Origin)>);
+pub struct Keyed<K, T>(BTreeMap<K, Entry<T>>);
+
+/// A value, the line that set it, and those that changed it.
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    value: T,
+    origin: Origin,
+    changes: Vec<Origin>,
+}
 
 impl<K, T> Default for Keyed<K, T> {
     fn default() -> Self {
@@ -163,7 +215,7 @@ impl<K, T> Default for Keyed<K, T> {
 impl<K: Ord, T> Keyed<K, T> {
     /// Sets the value of a key.
     pub fn set(&mut self, key: K, value: T, origin: &Origin) {
-        self.0.insert(key, (value, origin.clone()));
+        self.0.insert(key, Entry { value, origin: origin.clone(), changes: Vec::new() });
     }
 
     /// The value of a key.
@@ -171,20 +223,22 @@ impl<K: Ord, T> Keyed<K, T> {
     where
         K: std::borrow::Borrow<Q>,
     {
-        self.0.get(key).map(|(value, _)| value)
+        self.0.get(key).map(|entry| &entry.value)
     }
 
-    /// The value of a key to change in place.
-    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut T>
+    /// The value of a key, to be changed by the line at `origin`.
+    pub fn edit<Q: Ord + ?Sized>(&mut self, key: &Q, origin: &Origin) -> Option<&mut T>
     where
         K: std::borrow::Borrow<Q>,
     {
-        self.0.get_mut(key).map(|(value, _)| value)
+        let entry = self.0.get_mut(key)?;
+        entry.changes.push(origin.clone());
+        Some(&mut entry.value)
     }
 
     /// Keys and values, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &T)> {
-        self.0.iter().map(|(key, (value, _))| (key, value))
+        self.0.iter().map(|(key, entry)| (key, &entry.value))
     }
 
     /// Whether no key is set.
@@ -199,12 +253,21 @@ impl<K: Ord + Clone, T: Clone> Merge for Keyed<K, T> {
         merged.extend(add.0.iter().map(|(key, value)| (key.clone(), value.clone())));
         Keyed(merged)
     }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        for entry in self.0.values() {
+            see(&entry.origin);
+            entry.changes.iter().for_each(&mut *see);
+        }
+    }
 }
 
 /// A module's settings of one level. Implemented by [`settings!`](crate::settings!) only.
 pub trait Settings: Any + Clone + Default + Send + Sync {
     /// Merges field by field.
     fn merged(base: &Self, add: &Self) -> Self;
+    /// Shows the line of each value, field by field.
+    fn origins(&self, see: &mut dyn FnMut(&Origin));
     /// The place of this type in every [`Slots`].
     fn slot() -> usize;
     /// What a level that says nothing has.
@@ -243,6 +306,9 @@ macro_rules! settings {
             fn merged(base: &Self, add: &Self) -> Self {
                 $name { $($field: $crate::settings::Merge::merge(&base.$field, &add.$field)),* }
             }
+            fn origins(&self, see: &mut dyn FnMut(&$crate::Origin)) {
+                $($crate::settings::Merge::origins(&self.$field, see);)*
+            }
             fn slot() -> usize {
                 static ID: $crate::settings::SlotId = $crate::settings::SlotId::new();
                 ID.get()
@@ -258,6 +324,7 @@ macro_rules! settings {
 /// [`Settings`] without their type.
 trait AnySettings: Any + Send + Sync {
     fn merge_any(&self, add: &dyn AnySettings) -> Arc<dyn AnySettings>;
+    fn origins_any(&self, see: &mut dyn FnMut(&Origin));
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
@@ -268,6 +335,9 @@ impl<S: Settings> AnySettings for S {
             Some(add) => Arc::new(S::merged(self, add)),
             None => unreachable!("a slot holds one type"),
         }
+    }
+    fn origins_any(&self, see: &mut dyn FnMut(&Origin)) {
+        self.origins(see);
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -328,6 +398,11 @@ impl Slots {
         )
     }
 
+    /// Shows the line of each value of all modules.
+    pub fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.iter().flatten().for_each(|settings| settings.origins_any(see));
+    }
+
     /// Whether no module said anything.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
@@ -372,5 +447,9 @@ mod tests {
         assert_eq!((sample.table.get("a"), sample.table.get("b")), (Some(&2), Some(&1)));
         assert_eq!(outer.get::<Sample>().many.len(), 1, "merging changes neither side");
         assert_eq!(Slots::default().get::<Sample>().one.or(9), 9);
+        let mut lines = Vec::new();
+        merged.origins(&mut |origin| lines.push(origin.line));
+        lines.sort_unstable();
+        assert_eq!(lines, [1, 2, 2, 3, 4, 4, 5], "line 3 still says what `b` is");
     }
 }

@@ -38,6 +38,17 @@ impl Origin {
     }
 }
 
+/// The same line, read for the same reason: a file may be included twice, and read again.
+impl PartialEq for Origin {
+    fn eq(&self, other: &Origin) -> bool {
+        self.line == other.line
+            && self.source.name == other.source.name
+            && self.source.included_from == other.source.included_from
+    }
+}
+
+impl Eq for Origin {}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file(), self.line)

@@ -89,7 +89,7 @@ conf::settings! {
     /// `Satisfy` of mod_access_compat, which the core has to know.
     pub struct Satisfy {
         /// The lines, each with the methods it counts for: whether either the host check or the user is enough.
-        pub lines: conf::Setting<Vec<(Option<Arc<Limited>>, bool)>>,
+        pub lines: conf::Gathered<Vec<(Option<Arc<Limited>>, bool)>>,
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Face, Level, Limited, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Face, Level, Limited, Gathered, Outcome, settings};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -32,7 +32,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct CompatDir {
-        rules: Setting<Rules>,
+        rules: Gathered<Rules>,
     }
 }
 
@@ -68,18 +68,8 @@ enum Who {
 /// The lines of this section, which from now on replace those of the outer ones, `Satisfy` too.
 fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
     let origin = cmd.origin();
-    let satisfy = &mut cmd.dir.edit::<Satisfy>().lines;
-    if !satisfy.is_set() {
-        satisfy.set(Vec::new(), &origin);
-    }
-    let rules = &mut cmd.dir.edit::<CompatDir>().rules;
-    if !rules.is_set() {
-        rules.set(Rules::default(), &origin);
-    }
-    match rules.get_mut() {
-        Some(rules) => rules,
-        None => unreachable!("it was just set"),
-    }
+    cmd.dir.edit::<Satisfy>().lines.edit(&origin);
+    cmd.dir.edit::<CompatDir>().rules.edit(&origin)
 }
 
 fn set_order(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -97,9 +87,8 @@ fn set_satisfy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let methods = cmd.place.limited.clone();
     // Forgets the outer rules.
     rules(cmd);
-    if let Some(lines) = cmd.dir.edit::<Satisfy>().lines.get_mut() {
-        lines.push((methods, any));
-    }
+    let origin = cmd.origin();
+    cmd.dir.edit::<Satisfy>().lines.edit(&origin).push((methods, any));
     Ok(())
 }
 

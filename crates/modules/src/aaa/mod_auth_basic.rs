@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
-use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Outcome, Setting, settings};
 use server::authz::{Authn, find_authn};
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -35,7 +35,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct BasicDir {
-        providers: Setting<Vec<Source>>,
+        providers: Gathered<Vec<Source>>,
         authoritative: Setting<bool>,
         digest: Setting<bool>,
         fake: Setting<Option<(Text, Text)>>,
@@ -46,11 +46,7 @@ settings! {
 fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     let source = Source::named(cmd, name)?;
     let origin = cmd.origin();
-    let conf = cmd.dir.edit::<BasicDir>();
-    match conf.providers.get_mut() {
-        Some(list) => list.push(source),
-        None => conf.providers.set(vec![source], &origin),
-    }
+    cmd.dir.edit::<BasicDir>().providers.edit(&origin).push(source);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Raw, Section, Take1};
 use conf::words::next_word;
 use conf::{
-    Allowed, Cmd, Directive, Error, Face, Failure, Keyed, Level, Listed, Merge, Outcome, Setting, Slots, World,
+    Allowed, Cmd, Directive, Error, Face, Failure, Keyed, Level, Listed, Merge, Origin, Outcome, Setting, Slots, World,
     settings,
 };
 use server::authz::{AuthzProvider, Verdict, find_authz};
@@ -79,14 +79,14 @@ enum Merging {
 /// What a request needs, and how this joins what the outer sections want.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    merging: Option<Merging>,
+    merging: Option<(Merging, Origin)>,
     rules: Option<Arc<Group>>,
 }
 
 impl Merge for Wanted {
     /// Inner rules replace outer ones, unless `AuthMerging` of the inner section combines them.
     fn merge(base: &Self, add: &Self) -> Self {
-        let kind = match add.merging {
+        let kind = match add.merging.as_ref().map(|(merging, _)| merging) {
             None if add.rules.is_none() => return base.clone(),
             None | Some(Merging::Off) => return add.clone(),
             Some(Merging::And) => Kind::MergedAll,
@@ -101,14 +101,19 @@ impl Merge for Wanted {
             }
             (outer, inner) => inner.clone().or_else(|| outer.clone()),
         };
-        Wanted { merging: add.merging, rules }
+        Wanted { merging: add.merging.clone(), rules }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.merging.iter().for_each(|(_, origin)| see(origin));
+        self.rules.iter().for_each(|rules| rules.origins(see));
     }
 }
 
 fn set_merging(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let table = [("Off", Merging::Off), ("And", Merging::And), ("Or", Merging::Or)];
     let merging = conf::values::one_of(value, &table).ok_or("AuthMerging must be one of: Off | And | Or")?;
-    cmd.dir.edit::<AuthzDir>().wanted.merging = Some(merging);
+    cmd.dir.edit::<AuthzDir>().wanted.merging = Some((merging, cmd.node.origin.clone()));
     Ok(())
 }
 
@@ -127,6 +132,7 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     };
     let node = Node::require(Require {
         text: format!("{name} {rest}").trim_end().to_string(),
+        origin: cmd.origin(),
         limited: cmd.place.limited.clone(),
         check,
     });

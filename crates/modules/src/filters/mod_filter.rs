@@ -8,7 +8,7 @@ use conf::directive::Args::{Iterate, Raw, Take2, Take12, Take23, Words};
 use conf::expr::{Expr, Options};
 use conf::values::{atoi, one_of};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Merge, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Merge, Origin, Outcome, settings};
 use server::filters::{Chain, OutputFilter, Rank};
 use server::module::with_faces;
 use server::{Body, Hook, Module, Order, Request, evaluate};
@@ -88,6 +88,8 @@ impl std::fmt::Debug for Smart {
 struct Names {
     reset: bool,
     names: Vec<String>,
+    /// The lines that had a part in it.
+    lines: Vec<Origin>,
 }
 
 impl Merge for Names {
@@ -95,7 +97,15 @@ impl Merge for Names {
         if add.reset {
             return add.clone();
         }
-        Names { reset: base.reset, names: base.names.iter().chain(&add.names).cloned().collect() }
+        Names {
+            reset: base.reset,
+            names: [&base.names[..], &add.names[..]].concat(),
+            lines: [&base.lines[..], &add.lines[..]].concat(),
+        }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.lines.iter().for_each(see);
     }
 }
 
@@ -121,7 +131,8 @@ fn smart<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Result<&'a mut Smart, String> 
 }
 
 fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
-    cmd.dir.edit::<FilterConf>().smart.get_mut(name).map(Arc::make_mut)
+    let origin = cmd.origin();
+    cmd.dir.edit::<FilterConf>().smart.edit(name, &origin).map(Arc::make_mut)
 }
 
 /// A filter of a loaded module; smart filters cannot provide for each other.
@@ -174,7 +185,12 @@ fn by_type(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
 }
 
 fn chain(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
+    let origin = cmd.origin();
     let chain = &mut cmd.dir.edit::<FilterConf>().chain;
+    if word.starts_with(['!', '=']) {
+        *chain = Names { reset: true, ..Names::default() };
+    }
+    chain.lines.push(origin);
     let (sign, name) = match word.chars().next() {
         Some(sign @ ('+' | '@' | '-' | '!' | '=')) => (sign, &word[1..]),
         _ => ('+', word),
@@ -182,8 +198,7 @@ fn chain(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     match sign {
         '@' => chain.names.insert(0, name.to_string()),
         '-' => chain.names.retain(|have| !have.eq_ignore_ascii_case(name)),
-        '!' => *chain = Names { reset: true, names: Vec::new() },
-        '=' => *chain = Names { reset: true, names: vec![name.to_string()] },
+        '!' => {}
         _ => chain.names.push(name.to_string()),
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conf::{Error, Merge, Setting, World, settings};
+use conf::{Error, Merge, Origin, Setting, World, settings};
 use gateway::daemon::{self, Owners, Socket, Users};
 use seam::Companion;
 use server::{Draft, Server};
@@ -27,6 +27,9 @@ impl Merge for Known {
     fn merge(base: &Self, _: &Self) -> Self {
         base.clone()
     }
+
+    /// It is worked out, and no line says it.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// Finds out where the socket is, also where nobody says so.

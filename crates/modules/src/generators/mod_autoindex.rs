@@ -40,7 +40,7 @@ const DIRECTIVES: &[Directive] = &[
     row("IndexOptions", INDEX, Words(set_options), "", "one or more index options [+|-][]"),
     row("IndexOrderDefault", INDEX, Take2(set_order), "Ascending Name", "{Ascending,Descending} {Name,Size,Description,Date}"),
     row("IndexIgnore", INDEX, Iterate(add_ignored), ".", "one or more file extensions"),
-    row("IndexIgnoreReset", INDEX, Flag(|c, on| { c.dir.edit::<IndexDir>().ignored.reset = on; Ok(()) }), "Off", "Reset the inherited list of IndexIgnore filenames"),
+    row("IndexIgnoreReset", INDEX, Flag(|c, on| c.set(|d: &mut IndexDir| &mut d.ignored.reset, on)), "Off", "Reset the inherited list of IndexIgnore filenames"),
     row("AddDescription", INDEX, Iterate2(add_description), "", "Descriptive text followed by one or more filenames"),
     row("HeaderName", INDEX, Take1(|c, v| text(c, v, |d| &mut d.header)), "", "a filename"),
     row("ReadmeName", INDEX, Take1(|c, v| text(c, v, |d| &mut d.readme)), "", "a filename"),

@@ -93,6 +93,9 @@ impl Merge for Logs {
     fn merge(base: &Self, add: &Self) -> Self {
         Logs { own: add.own.clone(), outer: base.own.clone() }
     }
+
+    /// Which of them count is for the plan to say.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// What a request of this virtual host writes; made once all is known.
@@ -108,6 +111,10 @@ impl Merge for Plan {
     /// Servers are merged before there is any plan.
     fn merge(_: &Self, add: &Self) -> Self {
         add.clone()
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.iter().map(|(log, _)| &log.origin).for_each(see);
     }
 }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
-use conf::{Allowed, Cmd, Directive, Error, Face, Merge, Outcome, Setting, World, settings};
+use conf::{Allowed, Cmd, Directive, Error, Face, Gathered, Merge, Origin, Outcome, Setting, World, settings};
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
 
 use self::extensions::{Extensions, Trait};
@@ -68,7 +68,7 @@ settings! {
     pub struct MimeDir {
         extensions: Extensions,
         default_language: Setting<String>,
-        multiviews: Setting<Multiviews>,
+        multiviews: Gathered<Multiviews>,
         use_path_info: Setting<bool>,
     }
 }
@@ -88,6 +88,9 @@ impl Merge for Known {
     fn merge(base: &Self, _: &Self) -> Self {
         base.clone()
     }
+
+    /// No line is kept here.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// Which extensions a file may have beyond those asked for, to be one of the variants of MultiViews.
@@ -100,12 +103,14 @@ struct Multiviews {
 }
 
 fn add(cmd: &mut Cmd<'_>, what: Trait, value: &str, extension: &str) -> Outcome {
-    cmd.dir.edit::<MimeDir>().extensions.add(what, value, extension);
+    let origin = cmd.origin();
+    cmd.dir.edit::<MimeDir>().extensions.add(what, value, extension, &origin);
     Ok(())
 }
 
 fn remove(cmd: &mut Cmd<'_>, what: Trait, extension: &str) -> Outcome {
-    cmd.dir.edit::<MimeDir>().extensions.remove(what, extension);
+    let origin = cmd.origin();
+    cmd.dir.edit::<MimeDir>().extensions.remove(what, extension, &origin);
     Ok(())
 }
 
@@ -130,7 +135,9 @@ fn multiviews_match(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         "handlers" => value.handlers = true,
         _ => return Err(format!("Unrecognized option '{word}'")),
     }
-    cmd.set(|d: &mut MimeDir| &mut d.multiviews, value)
+    let origin = cmd.origin();
+    *cmd.dir.edit::<MimeDir>().multiviews.edit(&origin) = value;
+    Ok(())
 }
 
 fn prepare(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
@@ -241,7 +248,7 @@ pub fn unclaimed(request: &Request) -> Option<Vec<String>> {
 
 fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<Vec<String>> {
     let Parts { first, extensions } = Parts::of(name);
-    let multiviews = conf.multiviews.or(Multiviews::default());
+    let multiviews = conf.multiviews.get().copied().unwrap_or_default();
     let (mut claimed, mut rest) = (false, vec![first.to_string()]);
     for part in extensions {
         let extension = lower(part);

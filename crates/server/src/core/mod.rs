@@ -218,6 +218,10 @@ impl<T: conf::Merge> conf::Merge for Plain<T> {
     fn merge(base: &Self, add: &Self) -> Self {
         Plain(T::merge(&base.0, &add.0))
     }
+
+    fn origins(&self, see: &mut dyn FnMut(&conf::Origin)) {
+        self.0.origins(see);
+    }
 }
 
 /// The default of `LimitRequestBody`, in bytes.

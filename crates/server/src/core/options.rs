@@ -1,6 +1,6 @@
 //! `Options` and `AllowOverride`: sets of names with their own ways to merge (contract.md 6 and 7).
 
-use conf::{Allowed, Merge};
+use conf::{Allowed, Merge, Origin};
 
 /// A set of options, as bits.
 pub type Bits = u32;
@@ -25,7 +25,7 @@ pub const ALL: Bits = INDEXES | INCLUDES | INC_WITH_EXEC | SYM_LINKS | EXEC_CGI;
 pub const DEFAULT: Bits = SYM_LINKS;
 
 /// `Options` of one level: an absolute set, or changes to the inherited one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The set, if it was given absolutely.
     pub set: Option<Bits>,
@@ -33,6 +33,8 @@ pub struct Options {
     pub add: Bits,
     /// `-` names.
     pub remove: Bits,
+    /// The lines that had a part in it.
+    lines: Vec<Origin>,
 }
 
 impl Options {
@@ -41,8 +43,16 @@ impl Options {
         (self.set.unwrap_or(DEFAULT) & !self.remove) | self.add
     }
 
-    /// Applies one line. `may` are the options that may be named here (`AllowOverride Options=`).
-    pub fn apply(&mut self, words: &[String], may: Bits) -> Result<(), String> {
+    /// Applies the line at `origin`. `may` are the options that may be named here (`AllowOverride Options=`).
+    pub fn apply(&mut self, words: &[String], may: Bits, origin: &Origin) -> Result<(), String> {
+        if words.first().is_some_and(|word| !word.starts_with(['+', '-'])) {
+            self.lines.clear();
+        }
+        self.lines.push(origin.clone());
+        self.read(words, may)
+    }
+
+    fn read(&mut self, words: &[String], may: Bits) -> Result<(), String> {
         let mut first_sign = None;
         for (i, word) in words.iter().enumerate() {
             let (sign, name) = match word.chars().next() {
@@ -70,7 +80,7 @@ impl Options {
                     if bits & !may != 0 {
                         return Err(format!("Option {name} not allowed here"));
                     }
-                    *self = Options { set: Some(bits), add: 0, remove: 0 };
+                    self.begin(bits);
                     // Only after these two may signs follow.
                     continue;
                 }
@@ -87,11 +97,16 @@ impl Options {
             match sign {
                 Some('+') => self.plus(&lower, bits),
                 Some(_) => self.minus(bits),
-                None if i == 0 => *self = Options { set: Some(bits), add: 0, remove: 0 },
+                None if i == 0 => self.begin(bits),
                 None => self.set = Some(self.set.unwrap_or(0) | bits),
             }
         }
         Ok(())
+    }
+
+    /// An absolute set: what was said before does not count.
+    fn begin(&mut self, bits: Bits) {
+        (self.set, self.add, self.remove) = (Some(bits), 0, 0);
     }
 
     fn plus(&mut self, lower: &str, bits: Bits) {
@@ -120,13 +135,18 @@ impl Options {
 impl Merge for Options {
     fn merge(base: &Self, add: &Self) -> Self {
         if add.set.is_some() {
-            return *add;
+            return add.clone();
         }
         Options {
             set: base.set.map(|set| (set & !add.remove) | add.add),
             add: (base.add & !add.remove) | add.add,
             remove: (base.remove & !add.add) | add.remove,
+            lines: [&base.lines[..], &add.lines[..]].concat(),
         }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.lines.iter().for_each(see);
     }
 }
 
@@ -145,7 +165,7 @@ pub const CLASSES: [(&str, Allowed); 7] = [
 pub fn option_bits(name: &str) -> Option<Bits> {
     let mut options = Options::default();
     let word = [name.to_string()];
-    options.apply(&word, Bits::MAX).ok()?;
+    options.read(&word, Bits::MAX).ok()?;
     options.set.filter(|_| !name.starts_with(['+', '-']))
 }
 

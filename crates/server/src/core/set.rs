@@ -192,8 +192,8 @@ pub(super) fn allow_override_list(cmd: &mut Cmd<'_>, names: &[String]) -> Outcom
 }
 
 pub(super) fn options(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
-    let may = cmd.place.options;
-    cmd.dir.edit::<CoreDir>().options.0.apply(&words(rest), may)
+    let (may, origin) = (cmd.place.options, cmd.origin());
+    cmd.dir.edit::<CoreDir>().options.0.apply(&words(rest), may, &origin)
 }
 
 pub(super) fn default_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use conf::{Level, Limited};
+use conf::{Level, Limited, Origin};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Layer, Request};
 
@@ -59,6 +59,7 @@ impl fmt::Debug for Check {
 pub(super) struct Require {
     /// What stands behind `Require` or `Require not`.
     pub(super) text: String,
+    pub(super) origin: Origin,
     /// The `<Limit>` around it.
     pub(super) limited: Option<Arc<Limited>>,
     pub(super) check: Check,
@@ -129,6 +130,16 @@ impl Group {
 
     pub(super) fn push(&mut self, part: Node) {
         self.parts.push(part);
+    }
+
+    /// Shows the lines.
+    pub(super) fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        for part in &self.parts {
+            match &part.what {
+                What::Require(require) => see(&require.origin),
+                What::Group(group) => group.origins(see),
+            }
+        }
     }
 
     /// Whether nothing in it can ever let anybody in.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
-use conf::{Level, Merge, Stacked};
+use conf::{Level, Merge, Origin, Setting, Stacked};
 use http::text::{from_bytes, to_bytes};
 use server::Request;
 use server::paths::{base_name, os_path};
@@ -83,13 +83,18 @@ pub(super) fn find(list: &Stacked<Item>, path: &str, file: Option<&Request>) -> 
 pub(super) struct Ignored {
     pub(super) list: Stacked<Item>,
     /// `IndexIgnoreReset`: what outer levels say does not count.
-    pub(super) reset: bool,
+    pub(super) reset: Setting<bool>,
 }
 
 impl Merge for Ignored {
     fn merge(base: &Self, add: &Self) -> Self {
-        let list = if add.reset { add.list.clone() } else { Merge::merge(&base.list, &add.list) };
-        Ignored { list, reset: false }
+        let list = if add.reset.or(false) { add.list.clone() } else { Merge::merge(&base.list, &add.list) };
+        Ignored { list, reset: Setting::default() }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.list.origins(see);
+        self.reset.origins(see);
     }
 }
 

@@ -54,7 +54,7 @@ const NAMES: [(&str, Bits); 19] = [
 ];
 
 /// The options of one level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// Those given without a sign.
     set: Option<Bits>,
@@ -64,13 +64,15 @@ pub(super) struct Options {
     /// something too.
     in_section: bool,
     merged: bool,
+    /// The lines that had a part in it.
+    lines: Vec<Origin>,
 }
 
 impl Options {
     /// What is in effect.
     pub(super) fn effective(&self) -> Bits {
-        let merged = if self.in_section && !self.merged { Merge::merge(&Options::default(), self) } else { *self };
-        merged.set.unwrap_or(0)
+        let merged = (self.in_section && !self.merged).then(|| Merge::merge(&Options::default(), self));
+        merged.as_ref().unwrap_or(self).set.unwrap_or(0)
     }
 }
 
@@ -79,7 +81,7 @@ impl Merge for Options {
         let merged = Options { in_section: true, merged: true, ..Options::default() };
         match add.set {
             // Signs beside an absolute set are lost here, as in Apache.
-            Some(set) => Options { set: Some(set), ..merged },
+            Some(set) => Options { set: Some(set), lines: add.lines.clone(), ..merged },
             None => {
                 let (plus, minus) = ((base.add | add.add) & !add.remove, base.remove | add.remove);
                 let set = (base.set.unwrap_or(0) & !NONE | plus) & !minus;
@@ -87,10 +89,15 @@ impl Merge for Options {
                     set: Some(set).filter(|_| base.set.is_some() || set != 0),
                     add: plus,
                     remove: minus,
+                    lines: [&base.lines[..], &add.lines[..]].concat(),
                     ..merged
                 }
             }
         }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.lines.iter().for_each(see);
     }
 }
 
@@ -145,7 +152,9 @@ pub(super) fn apply(conf: &mut IndexDir, words: &[String], in_section: bool, ori
     if set.is_some_and(|set| set & NONE != 0 && set != NONE) {
         return Err("Cannot combine other IndexOptions keywords with 'None'".into());
     }
-    conf.options = Options { set, add, remove, in_section, merged: false };
+    let mut lines = std::mem::take(&mut conf.options.lines);
+    lines.push(origin.clone());
+    conf.options = Options { set, add, remove, in_section, merged: false, lines };
     Ok(())
 }
 

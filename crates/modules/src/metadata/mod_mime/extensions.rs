@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use conf::Merge;
+use conf::{Merge, Origin};
 
 /// What can be said of an extension; the number is its place in [`Extension`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +20,11 @@ pub(super) enum Trait {
 
 /// What is said of an extension.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Extension([Option<Arc<str>>; 7]);
+pub(super) struct Extension([Option<(Arc<str>, Origin)>; 7]);
 
 impl Extension {
     pub(super) fn get(&self, what: Trait) -> Option<&str> {
-        self.0[what as usize].as_deref()
+        self.0[what as usize].as_ref().map(|(value, _)| &**value)
     }
 }
 
@@ -34,20 +34,26 @@ pub(super) struct Extensions {
     table: HashMap<Box<str>, Extension>,
     /// What outer sections said and this one takes away.
     removed: Vec<(Box<str>, Trait)>,
+    /// The lines that take something away.
+    removals: Vec<Origin>,
 }
 
 impl Extensions {
     /// `AddType` and its kin. Both are kept in lower case; a dot before the extension means nothing.
-    pub(super) fn add(&mut self, what: Trait, value: &str, extension: &str) {
-        self.table.entry(key(extension)).or_default().0[what as usize] = Some(value.to_ascii_lowercase().into());
+    pub(super) fn add(&mut self, what: Trait, value: &str, extension: &str, origin: &Origin) {
+        let value = (value.to_ascii_lowercase().into(), origin.clone());
+        self.table.entry(key(extension)).or_default().0[what as usize] = Some(value);
     }
 
     /// `RemoveType` and its kin. A type is taken away at once, even that of `mime.types`, and may be set again; anything
     /// else when sections are merged, whatever this section adds (so lines outside sections take nothing away).
-    pub(super) fn remove(&mut self, what: Trait, extension: &str) {
+    pub(super) fn remove(&mut self, what: Trait, extension: &str, origin: &Origin) {
         match what {
-            Trait::Type => self.add(what, "", extension),
-            _ => self.removed.push((key(extension), what)),
+            Trait::Type => self.add(what, "", extension, origin),
+            _ => {
+                self.removed.push((key(extension), what));
+                self.removals.push(origin.clone());
+            }
         }
     }
 
@@ -81,9 +87,15 @@ impl Merge for Extensions {
                 }
             }
         }
-        let mut merged = Extensions { table, removed: add.removed.clone() };
+        let removals = [&base.removals[..], &add.removals[..]].concat();
+        let mut merged = Extensions { table, removed: add.removed.clone(), removals };
         merged.settle(true);
         merged
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        let said = self.table.values().flat_map(|extension| extension.0.iter().flatten());
+        said.map(|(_, origin)| origin).chain(&self.removals).for_each(see);
     }
 }
 
@@ -91,23 +103,27 @@ impl Merge for Extensions {
 mod tests {
     use super::*;
 
+    fn line() -> Origin {
+        Origin { source: Arc::new(conf::Source { name: "f".into(), included_from: None }), line: 1 }
+    }
+
     #[test]
     fn removing_as_measured() {
         let said = |extensions: &Extensions, extension: &str, what| {
             extensions.get(extension).and_then(|e| e.get(what)).map(str::to_string)
         };
         let mut outer = Extensions::default();
-        outer.add(Trait::Handler, "H", ".A");
-        outer.remove(Trait::Handler, "a");
-        outer.add(Trait::Type, "X/Y", "a");
-        outer.add(Trait::Language, "en", "a");
+        outer.add(Trait::Handler, "H", ".A", &line());
+        outer.remove(Trait::Handler, "a", &line());
+        outer.add(Trait::Type, "X/Y", "a", &line());
+        outer.add(Trait::Language, "en", "a", &line());
         assert_eq!(said(&outer, "a", Trait::Handler).as_deref(), Some("h"));
         let mut inner = Extensions::default();
-        inner.remove(Trait::Type, "a");
-        inner.remove(Trait::Handler, ".a");
-        inner.add(Trait::Handler, "late", "a");
-        inner.remove(Trait::Type, "b");
-        inner.add(Trait::Type, "b/b", "b");
+        inner.remove(Trait::Type, "a", &line());
+        inner.remove(Trait::Handler, ".a", &line());
+        inner.add(Trait::Handler, "late", "a", &line());
+        inner.remove(Trait::Type, "b", &line());
+        inner.add(Trait::Type, "b/b", "b", &line());
         let merged = Extensions::merge(&outer, &inner);
         assert_eq!(said(&merged, "a", Trait::Handler), None);
         assert_eq!(said(&merged, "a", Trait::Type).as_deref(), Some(""));
