@@ -1,6 +1,7 @@
 //! Where a directive was written: file, line, and the chain of `Include`s which led there.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A text that directives are read from: a file, the `-c`/`-C` options, or the body of a macro.
@@ -48,6 +49,12 @@ impl PartialEq for Origin {
 }
 
 impl Eq for Origin {}
+
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.line, &self.source.name).hash(state);
+    }
+}
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

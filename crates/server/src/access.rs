@@ -3,7 +3,8 @@
 use conf::Level;
 
 use crate::authz::Satisfy;
-use crate::module::{Flow, Hooks, PhaseHook};
+use crate::module::Flow;
+use crate::phase::{self, all, first};
 use crate::request::{Kind, Request};
 
 /// Asks. `Err`: the request ends.
@@ -11,7 +12,7 @@ pub(crate) fn check(request: &mut Request) -> Result<(), Flow> {
     if is_known(request) {
         return Ok(());
     }
-    let by_host = all(request, |hooks| &hooks.access_checker);
+    let by_host = all(request, &phase::ACCESS_CHECKER);
     match request.dir::<Satisfy>().any(&request.method) {
         false => {
             by_host?;
@@ -44,13 +45,13 @@ fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         // No module can ask for a user, and no directive of one could have been written.
         return Ok(());
     }
-    match first(request, |hooks| &hooks.access_checker_ex) {
+    match first(request, &phase::ACCESS_CHECKER_EX) {
         Flow::Ok => return Ok(()),
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => {}
     }
     // A user might be let in: who is it, and may he?
-    match first(request, |hooks| &hooks.check_user) {
+    match first(request, &phase::CHECK_USER) {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => return Err(nobody(request, "check user")),
@@ -64,7 +65,7 @@ fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         request.log("core", Level::Error, text);
         return Err(Flow::Status(500));
     }
-    match first(request, |hooks| &hooks.auth_checker) {
+    match first(request, &phase::AUTH_CHECKER) {
         Flow::Ok => Ok(()),
         Flow::Status(status) => Err(Flow::Status(status)),
         Flow::Declined => Err(nobody(request, "check access")),
@@ -76,27 +77,4 @@ fn nobody(request: &Request, what: &str) -> Flow {
     let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.uri);
     request.log("core", Level::Crit, text);
     Flow::Status(500)
-}
-
-/// Runs all hooks; the first status ends it.
-pub(crate) fn all(request: &mut Request, phase: fn(&Hooks) -> &[PhaseHook]) -> Result<(), Flow> {
-    for i in 0..phase(&request.server.hooks).len() {
-        let hook = phase(&request.server.hooks)[i];
-        if let Flow::Status(status) = hook(request) {
-            return Err(Flow::Status(status));
-        }
-    }
-    Ok(())
-}
-
-/// Runs hooks until one does not decline.
-pub(crate) fn first(request: &mut Request, phase: fn(&Hooks) -> &[PhaseHook]) -> Flow {
-    for i in 0..phase(&request.server.hooks).len() {
-        let hook = phase(&request.server.hooks)[i];
-        let flow = hook(request);
-        if flow != Flow::Declined {
-            return flow;
-        }
-    }
-    Flow::Declined
 }

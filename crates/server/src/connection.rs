@@ -2,19 +2,19 @@
 //!
 //! HTTP/1.1 is spoken here and nowhere else. Whoever polls the stages is the MPM's affair.
 
+pub(crate) mod begin;
 mod describe;
 mod refuse;
 mod wait;
 mod write;
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use http::framing::Framing;
 use http::{Head, Parse};
@@ -25,17 +25,14 @@ use sys::cred::Identity;
 use self::describe::describe;
 use self::refuse::{Refusal, Why};
 use self::write::Exchange;
-use crate::config::{Server, VirtualHost};
-use crate::core::CoreServer;
+use crate::config::Server;
 use crate::error_document;
 use crate::filters::Chain;
-use crate::input::RequestBody;
 use crate::process::{self, Response, Work};
-use crate::request::{Client, Incoming, Kind, Request, Source};
+use crate::request::{Client, Incoming, Request};
 use crate::response::Body;
 use crate::stream::Stream;
 use crate::timer::Timer;
-use crate::vhost;
 
 /// How much of a head is received at once, in bytes.
 const HEAD_PIECE: usize = 4096;
@@ -287,81 +284,14 @@ impl HttpConnection {
     }
 
     /// Makes a request of a head. `check`: a host that is not known is refused where `StrictHostCheck` says so.
-    fn request(&mut self, mut incoming: Incoming, framing: Framing, check: bool) -> Result<Box<Request>, Box<Refusal>> {
-        let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
-        let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
-        let hostname = head.host(bytes).map(|authority| {
-            // The head was refused unless this is a host with or without a port.
-            let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
-            let mut host = text(&authority[..colon.unwrap_or(authority.len())]);
-            host.make_ascii_lowercase();
-            host.truncate(host.strip_suffix('.').map_or(host.len(), str::len));
-            host
-        });
-        let vhost = self.virtual_host(hostname.as_deref(), check);
-        let Some(vhost) = vhost else { return Err(Refusal::boxed(Why::UnknownHost, incoming)) };
-        let method = match head.method(bytes) {
-            b"GET" => Cow::Borrowed("GET"),
-            b"HEAD" => Cow::Borrowed("HEAD"),
-            b"POST" => Cow::Borrowed("POST"),
-            other => Cow::Owned(text(other)),
-        };
-        if check && vhost.plan.only_registered_methods && !vhost.settings.get::<CoreServer>().knows_method(&method) {
-            return Err(Refusal::boxed(Why::Method, incoming));
+    fn request(&mut self, incoming: Incoming, framing: Framing, check: bool) -> Result<Box<Request>, Box<Refusal>> {
+        let (mut request, rest) = begin::request(self.server, &self.client, incoming, framing, check)?;
+        if !rest.is_empty() {
+            self.buffer = rest;
         }
-        let (unparsed_uri, args) = (text(head.target(bytes)), head.query(bytes).map(text));
-        let version = head.version();
-        let expects = head.field(bytes, http::Known::Expect).is_some_and(|e| e.eq_ignore_ascii_case(b"100-continue"));
-        let mut received = incoming.head_len as u64;
-        let body = if framing.has_body() {
-            let rest = incoming.bytes.split_off(incoming.head_len);
-            received += rest.len() as u64;
-            RequestBody::new(self.client.clone(), framing, rest, expects, vhost.plan.body)
-        } else {
-            if incoming.bytes.len() > incoming.head_len {
-                self.buffer = incoming.bytes.split_off(incoming.head_len);
-            }
-            RequestBody::default()
-        };
-        let origin = Source { server: self.server, vhost, client: self.client.clone(), incoming: Arc::new(incoming) };
-        let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
-        let mut request = Request::new(origin, Kind::Main, time, Instant::now());
-        request.header_only = method == "HEAD";
-        request.method = method;
-        request.version = version;
-        request.unparsed_uri = unparsed_uri;
-        request.args = args;
-        request.hostname = hostname;
-        reset_host(&mut request);
         request.shares_turn = self.announced.take().inspect(|turn| crate::turn::resume(turn.get())).is_some();
-        request.body = body;
-        request.sent.received = received;
         Ok(request)
     }
-
-    /// The virtual host; `None`: the name is unknown, and that is to be checked.
-    fn virtual_host(&self, name: Option<&str>, check: bool) -> Option<&'static VirtualHost> {
-        let hosts = &self.server.by_name;
-        let (index, known) = if hosts.is_empty() { (0, false) } else { hosts.choose(self.client.local(), name) };
-        let host = &self.server.hosts[index];
-        if check && name.is_some() && !known && vhost::is_strict(host) && name != Some(host.name.as_str()) {
-            return None;
-        }
-        Some(host)
-    }
-}
-
-/// The host of an absolute target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
-fn reset_host(request: &mut Request) {
-    let (head, bytes) = (&request.incoming.head, &request.incoming.bytes);
-    let (Some(authority), Some(field)) = (head.host(bytes), head.field(bytes, http::Known::Host)) else { return };
-    if authority == field {
-        return;
-    }
-    let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
-    let port = http::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
-    let host = request.hostname.clone().unwrap_or_default();
-    request.headers_mut().set("Host", format!("{host}{port}"));
 }
 
 /// Sends an answer through its filters, to its end.

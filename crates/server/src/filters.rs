@@ -92,7 +92,10 @@ fn chain(request: &mut Request) -> Chain {
     let configured = dir.get::<CoreDir>().output_filters.get();
     for name in by_extension.iter().chain(configured.into_iter().flatten()) {
         match server.hooks.named_filter(name) {
-            Some(filter) => chain.add(filter.rank, Box::new(filter.apply)),
+            Some(filter) => {
+                request.note_step("core", None, |_| format!("output filter {}", filter.name));
+                chain.add(filter.rank, Box::new(filter.apply));
+            }
             None => {
                 request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
             }

@@ -5,13 +5,14 @@ use std::io;
 use std::sync::{PoisonError, RwLock};
 
 use conf::error::Phase;
-use conf::{Allowed, Level, Place, Reader, Slots, World};
+use conf::{Allowed, Error, Level, Node, Place, Reader, Slots, World};
 
 use crate::core::{CoreDir, options};
 use crate::merge::Layer;
 use crate::module::Flow;
 use crate::paths::{c_path, join};
 use crate::request::Request;
+use crate::trace::{Met, Step};
 
 /// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
 const SIZE_MAX: u64 = 1024 * 1024;
@@ -147,13 +148,7 @@ fn parse(
     bytes: Vec<u8>,
     rules: &Rules,
 ) -> (Result<Layer, String>, Vec<String>) {
-    let server = &request.server;
-    let mut place = rules.place.clone();
-    place.path = Some(dir.into());
-    let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
-    let tree = reader.read_text(path, bytes);
-    let Reader { language, notices, .. } = reader;
-    let mut world = World { host: server.host.clone(), language, notices };
+    let (tree, place, mut world) = read_tree(request, path, dir, bytes, rules);
     let (mut ignored, mut slots) = (Slots::default(), Slots::default());
     let outcome = tree.and_then(|tree| conf::apply(&tree, &mut ignored, &mut slots, &place, &mut world));
     let warnings = world.notices.into_iter().map(|notice| notice.text).collect();
@@ -161,6 +156,51 @@ fn parse(
         Phase::Read | Phase::Apply | Phase::Check => error.message,
     });
     (outcome, warnings)
+}
+
+/// The lines of a file, and what they are applied with.
+fn read_tree(
+    request: &Request,
+    path: &str,
+    dir: &str,
+    bytes: Vec<u8>,
+    rules: &Rules,
+) -> (Result<Vec<Node>, Error>, Place, World) {
+    let server = &request.server;
+    let mut place = rules.place.clone();
+    place.path = Some(dir.into());
+    let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
+    let tree = reader.read_text(path, bytes);
+    let Reader { language, notices, .. } = reader;
+    (tree, place, World { host: server.host.clone(), language, notices })
+}
+
+/// Notes for who asks what the access file in `dir` says, and for each of its lines whether it is let in.
+pub(crate) fn note(request: &mut Request, dir: &str, core: &CoreDir) {
+    let Some(mut trace) = request.trace.take() else { return };
+    let names = &request.vhost.access_file_names;
+    let read = |path: String| std::fs::read(crate::paths::os_path(&path)).ok().map(|bytes| (path, bytes));
+    match (Rules::of(core), names.iter().find_map(|name| read(join(dir, name)))) {
+        (Some(rules), Some((path, bytes))) => {
+            let (tree, place, mut world) = read_tree(request, &path, dir, bytes, &rules);
+            let (tree, wrong) = match tree {
+                Ok(tree) => (tree, None),
+                Err(error) => (Vec::new(), Some(error.message)),
+            };
+            let mut slots = Slots::default();
+            let lines = tree.iter().map(|node| {
+                let said = world.notices.len();
+                let one = std::slice::from_ref(node);
+                let outcome = conf::apply(one, &mut Slots::default(), &mut slots, &place, &mut world);
+                let skipped = || world.notices.get(said).map(|notice| notice.text.clone());
+                (node.clone(), outcome.err().map(|error| error.message).or_else(skipped))
+            });
+            trace.note(Step::AccessFile(path.clone(), lines.collect(), wrong));
+            trace.layers.push(Met::File(path, tree));
+        }
+        _ => trace.note(Step::MissingAccessFile(dir.to_string())),
+    }
+    request.trace = Some(trace);
 }
 
 /// Whether access files would be looked for with these settings.

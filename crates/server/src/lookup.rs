@@ -106,6 +106,7 @@ impl Request {
         asking.version = self.version;
         asking.hostname.clone_from(&self.hostname);
         asking.headers_in.clone_from(&self.headers_in);
+        asking.trace = self.trace.as_ref().map(|_| Box::default());
         asking.shares_turn = self.shares_turn;
         asking.env = self.env.clone();
         asking.user.clone_from(&self.user);
@@ -121,7 +122,10 @@ impl Request {
 
     /// Goes on as what a look-up found: the same answer as if it had been asked for (`DirectoryIndex`, MultiViews).
     pub fn become_found(&mut self, found: Found) {
-        let found = *found;
+        let mut found = *found;
+        if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
+            own.adopt(*theirs);
+        }
         self.uri = found.uri;
         self.args = found.args.or_else(|| self.args.take());
         self.filename = found.filename;

@@ -54,13 +54,18 @@ pub type PhaseHook = fn(&mut Request) -> Flow;
 /// An answer that is still being made.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
-/// A content handler. It looks at `Request::handler` and declines what is not its own.
+/// A content handler. It looks at `Request::handler_name` and leaves alone what is not its own.
 #[derive(Clone, Copy)]
 pub enum Handler {
     /// Answers at once.
     Now(fn(&mut Request) -> Answer),
     /// Waits for something: a script, a request body.
-    Later(fn(&mut Request) -> Answering<'_>),
+    Later {
+        /// Whether the answer is its to make.
+        claims: fn(&Request) -> bool,
+        /// Makes it.
+        answer: fn(&mut Request) -> Answering<'_>,
+    },
 }
 
 /// Where a module joins in. The phases come in this order (contract.md 5, 10, 11).
@@ -110,6 +115,13 @@ pub enum Hook {
     NoteAuthFailure(fn(&mut Request, &str)),
 }
 
+/// A hook, and the name of its module in log lines.
+#[derive(Clone, Copy)]
+pub(crate) struct Of<T> {
+    pub(crate) module: &'static str,
+    pub(crate) hook: T,
+}
+
 /// The hooks of the loaded modules, phase by phase, in the order in which they run.
 #[derive(Default)]
 pub struct Hooks {
@@ -117,16 +129,16 @@ pub struct Hooks {
     pub(crate) open_logs: Vec<LogHook>,
     pub(crate) companion: Vec<CompanionHook>,
     pub(crate) child_init: Vec<fn(&Server)>,
-    pub(crate) post_read: Vec<PhaseHook>,
-    pub(crate) translate: Vec<PhaseHook>,
-    pub(crate) header_parser: Vec<PhaseHook>,
-    pub(crate) access_checker: Vec<PhaseHook>,
-    pub(crate) access_checker_ex: Vec<PhaseHook>,
-    pub(crate) check_user: Vec<PhaseHook>,
-    pub(crate) auth_checker: Vec<PhaseHook>,
-    pub(crate) type_checker: Vec<PhaseHook>,
-    pub(crate) fixups: Vec<PhaseHook>,
-    pub(crate) handler: Vec<Handler>,
+    pub(crate) post_read: Vec<Of<PhaseHook>>,
+    pub(crate) translate: Vec<Of<PhaseHook>>,
+    pub(crate) header_parser: Vec<Of<PhaseHook>>,
+    pub(crate) access_checker: Vec<Of<PhaseHook>>,
+    pub(crate) access_checker_ex: Vec<Of<PhaseHook>>,
+    pub(crate) check_user: Vec<Of<PhaseHook>>,
+    pub(crate) auth_checker: Vec<Of<PhaseHook>>,
+    pub(crate) type_checker: Vec<Of<PhaseHook>>,
+    pub(crate) fixups: Vec<Of<PhaseHook>>,
+    pub(crate) handler: Vec<Of<Handler>>,
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,
     pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
@@ -138,8 +150,9 @@ impl Hooks {
     /// The hooks of these modules.
     pub fn of(modules: &[&'static Module]) -> Hooks {
         let mut hooks = Hooks::default();
-        let mut ordered: Vec<(Order, &'static Hook)> = Vec::new();
-        for hook in modules.iter().flat_map(|module| module.hooks) {
+        let mut ordered: Vec<(Order, &'static str, &'static Hook)> = Vec::new();
+        let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.face.log_name(), hook)));
+        for (module, hook) in all {
             let order = match hook {
                 Hook::PostRead(order, _)
                 | Hook::Translate(order, _)
@@ -156,25 +169,26 @@ impl Hooks {
                 | Hook::Log(order, _) => *order,
                 _ => Order::Middle,
             };
-            ordered.push((order, hook));
+            ordered.push((order, module, hook));
         }
-        ordered.sort_by_key(|(order, _)| *order);
-        for (_, hook) in ordered {
+        ordered.sort_by_key(|(order, ..)| *order);
+        for (_, module, hook) in ordered {
+            let of = |hook| Of { module, hook };
             match hook {
                 Hook::Check(f) => hooks.check.push(*f),
                 Hook::OpenLogs(f) => hooks.open_logs.push(*f),
                 Hook::Companion(f) => hooks.companion.push(*f),
                 Hook::ChildInit(f) => hooks.child_init.push(*f),
-                Hook::PostRead(_, f) => hooks.post_read.push(*f),
-                Hook::Translate(_, f) => hooks.translate.push(*f),
-                Hook::HeaderParser(_, f) => hooks.header_parser.push(*f),
-                Hook::AccessChecker(_, f) => hooks.access_checker.push(*f),
-                Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(*f),
-                Hook::CheckUser(_, f) => hooks.check_user.push(*f),
-                Hook::AuthChecker(_, f) => hooks.auth_checker.push(*f),
-                Hook::TypeChecker(_, f) => hooks.type_checker.push(*f),
-                Hook::Fixups(_, f) => hooks.fixups.push(*f),
-                Hook::Handler(_, handler) => hooks.handler.push(*handler),
+                Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
+                Hook::Translate(_, f) => hooks.translate.push(of(*f)),
+                Hook::HeaderParser(_, f) => hooks.header_parser.push(of(*f)),
+                Hook::AccessChecker(_, f) => hooks.access_checker.push(of(*f)),
+                Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(of(*f)),
+                Hook::CheckUser(_, f) => hooks.check_user.push(of(*f)),
+                Hook::AuthChecker(_, f) => hooks.auth_checker.push(of(*f)),
+                Hook::TypeChecker(_, f) => hooks.type_checker.push(of(*f)),
+                Hook::Fixups(_, f) => hooks.fixups.push(of(*f)),
+                Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
                 Hook::Filter(_, f) => hooks.filter.push(*f),
                 Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
                 Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use conf::Level;
 
-use crate::access::{all, check, first};
+use crate::access::check;
 use crate::core::{CoreDir, CoreServer, LIMIT_REQUEST_BODY, Tri};
 use crate::error_document;
 use crate::fields::Fields;
 use crate::filters::Chain;
-use crate::module::{Answering, Flow, Handler};
+use crate::module::{Answering, Flow, Handler, Of};
+use crate::phase::{self, all, first};
 use crate::request::{Kind, Previous, Request};
 use crate::response::{Answer, Body, Keep};
+use crate::trace::Step;
 use crate::walk;
 
 /// What goes to the client.
@@ -35,15 +37,13 @@ pub(crate) enum Work {
 pub(crate) struct Waiting {
     /// To be called.
     pub(crate) handler: fn(&mut Request) -> Answering<'_>,
-    /// Its place among the handlers: those behind it are asked if it declines.
-    place: usize,
     redirects: u32,
 }
 
 /// Takes a new request through all phases, as far as nothing has to be waited for.
 pub(crate) fn start(request: &mut Request) -> Work {
     let answer = match prepare(request) {
-        Ok(()) => handle(request, 0),
+        Ok(()) => handle(request),
         Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
     };
     finish_or_wait(request, answer, 0)
@@ -51,11 +51,7 @@ pub(crate) fn start(request: &mut Request) -> Work {
 
 /// Goes on after a handler has answered.
 pub(crate) fn go_on(request: &mut Request, waiting: &Waiting, answer: Answer) -> Work {
-    let answer = match answer {
-        Answer::Declined => handle(request, waiting.place + 1),
-        answer => Handled::Answer(answer),
-    };
-    finish_or_wait(request, answer, waiting.redirects)
+    finish_or_wait(request, Handled::Answer(answer), waiting.redirects)
 }
 
 /// From an answer to a response: through internal redirects and error documents.
@@ -63,7 +59,7 @@ fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u3
     loop {
         let answer = match handled {
             Handled::Answer(answer) => answer,
-            Handled::Later(handler, place) => return Work::Later(Waiting { handler, place, redirects }),
+            Handled::Later(handler) => return Work::Later(Waiting { handler, redirects }),
         };
         let (uri, status, keep) = match answer {
             Answer::Body(body) => return deliver(request, body),
@@ -87,7 +83,7 @@ fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u3
         let raw = http::text::to_bytes(&request.uri).into_owned();
         let cleaned = decode(request, &raw, Some(&uri));
         handled = match cleaned.and_then(|()| map(request)).and_then(|()| late(request)) {
-            Ok(()) => handle(request, 0),
+            Ok(()) => handle(request),
             Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
         };
     }
@@ -119,7 +115,7 @@ fn prepare(request: &mut Request) -> Result<(), Flow> {
         // These hooks see the path as it was sent.
         request.uri = http::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
     }
-    all(request, |hooks| &hooks.post_read)?;
+    all(request, &phase::POST_READ)?;
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.version = http::Version::Http10;
@@ -155,12 +151,13 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
 /// From the URL to the file and the settings of all sections.
 pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.clone();
+    request.trace.iter_mut().for_each(|trace| trace.begin());
     if request.uri == "*" {
         return Ok(());
     }
     walk::locations(request)?;
     walk::conditions(request)?;
-    if let Flow::Status(status) = first(request, |hooks| &hooks.translate) {
+    if let Flow::Status(status) = first(request, &phase::TRANSLATE) {
         return Err(Flow::Status(status));
     }
     map_file(request)?;
@@ -171,6 +168,7 @@ pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
 /// From the file name to the settings of its sections: where a look-up by file begins.
 pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.clone();
+    request.trace.iter_mut().for_each(|trace| trace.begin());
     walk::directories(request)
 }
 
@@ -179,15 +177,15 @@ pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
     if matches!(request.kind, Kind::Main) {
         method_allowed(request)?;
     }
-    all(request, |hooks| &hooks.header_parser)?;
+    all(request, &phase::HEADER_PARSER)?;
     // `OPTIONS *` names nothing that could be refused, and TRACE shows the client only what it sent.
     if request.uri != "*" && request.method != "TRACE" {
         check(request)?;
     }
-    if let Flow::Status(status) = first(request, |hooks| &hooks.type_checker) {
+    if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER) {
         return Err(Flow::Status(status));
     }
-    all(request, |hooks| &hooks.fixups)?;
+    all(request, &phase::FIXUPS)?;
     let limit = request.dir::<CoreDir>().limit_request_body.or(LIMIT_REQUEST_BODY);
     if !request.is_lookup() && request.body.set_limit(limit).is_err() {
         request.log(
@@ -215,26 +213,32 @@ fn method_allowed(request: &Request) -> Result<(), Flow> {
 /// What the handlers say.
 enum Handled {
     Answer(Answer),
-    /// This one, at this place, has to wait.
-    Later(fn(&mut Request) -> Answering<'_>, usize),
+    /// This one has to wait.
+    Later(fn(&mut Request) -> Answering<'_>),
 }
 
-/// Asks the handlers from `place` on, one after the other.
-fn handle(request: &mut Request, place: usize) -> Handled {
+/// Asks the handlers, one after the other.
+fn handle(request: &mut Request) -> Handled {
     if request.method == "TRACE" {
-        return Handled::Later(trace, usize::MAX - 1);
+        return Handled::Later(trace);
     }
     if request.method == "OPTIONS" && request.uri == "*" {
         return Handled::Answer(Answer::Body(Body::Empty));
     }
-    for place in place..request.server.hooks.handler.len() {
-        let answer = match request.server.hooks.handler[place] {
-            Handler::Now(handler) => handler(request),
-            Handler::Later(handler) => return Handled::Later(handler, place),
+    for i in 0..request.server.hooks.handler.len() {
+        let Of { module, hook } = request.server.hooks.handler[i];
+        let handled = match hook {
+            Handler::Now(handler) => match handler(request) {
+                Answer::Declined => continue,
+                answer => Handled::Answer(answer),
+            },
+            Handler::Later { claims, answer } if claims(request) => Handled::Later(answer),
+            Handler::Later { .. } => continue,
         };
-        if !matches!(answer, Answer::Declined) {
-            return Handled::Answer(answer);
+        if let Some(trace) = &mut request.trace {
+            trace.decided("handler", module, Flow::Ok);
         }
+        return handled;
     }
     Handled::Answer(Answer::Status(500))
 }
@@ -242,15 +246,9 @@ fn handle(request: &mut Request, place: usize) -> Handled {
 /// Asks the handlers for what is to stand inside another answer, its filters applied. `Err`: there is none, with the
 /// status that says why.
 pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
-    let mut handled = handle(request, 0);
-    let answer = loop {
-        match handled {
-            Handled::Answer(answer) => break answer,
-            Handled::Later(handler, place) => match handler(request).await {
-                Answer::Declined => handled = handle(request, place + 1),
-                answer => break answer,
-            },
-        }
+    let answer = match handle(request) {
+        Handled::Answer(answer) => answer,
+        Handled::Later(answer) => answer(request).await,
     };
     match answer {
         Answer::Body(body) => Ok(Chain::of(request).run(request, body).await),
@@ -349,6 +347,9 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     request.args = args;
     request.no_local_copy |= status >= 400;
     request.reset_mapping(reached);
+    let path = request.uri.clone();
+    let why = if status >= 400 { "the error document" } else { "an internal redirect" };
+    request.trace.iter_mut().for_each(|trace| trace.note(Step::Path(path.clone(), why)));
     // Variables of the request's own are made again for the new path.
-    let _ = all(request, |hooks| &hooks.post_read);
+    let _ = all(request, &phase::POST_READ);
 }

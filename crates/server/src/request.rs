@@ -17,6 +17,7 @@ use crate::output::{Delimiter, Persist};
 use crate::script_use::ScriptUse;
 use crate::static_file::Kept;
 use crate::stream::Stream;
+use crate::trace::Trace;
 
 /// What is the same for all requests of a connection.
 #[derive(Debug)]
@@ -204,6 +205,8 @@ pub struct Request {
     /// Numbers for the log, filled while the answer goes out.
     pub sent: Sent,
     pub(crate) log_id: OnceLock<String>,
+    /// What happened to it, where somebody asks.
+    pub(crate) trace: Option<Box<Trace>>,
 }
 
 /// What went over the wire for a request.
@@ -288,6 +291,7 @@ impl Request {
             start,
             sent: Sent::default(),
             log_id: OnceLock::new(),
+            trace: None,
         })
     }
 
@@ -414,20 +418,27 @@ impl Request {
 
     /// Whether a message of that module and level would be written.
     pub fn logs(&self, module: &str, level: Level) -> bool {
-        level <= crate::log::level_for(self, module)
+        // Who asks why wants to hear it all.
+        level <= if self.trace.is_some() { Level::Debug } else { crate::log::level_for(self, module) }
     }
 
     /// Writes to the error log of the virtual host, with the client's address.
     pub fn log(&self, module: &str, level: Level, text: impl AsRef<str>) {
         if self.logs(module, level) {
-            self.error_log().write_for(self, module, level, None, text.as_ref());
+            match &self.trace {
+                None => self.error_log().write_for(self, module, level, None, text.as_ref()),
+                Some(trace) => trace.say(module, level, text.as_ref()),
+            }
         }
     }
 
     /// The same with a system error in front (`(13)Permission denied: `).
     pub fn log_os(&self, module: &str, level: Level, error: &std::io::Error, text: impl AsRef<str>) {
         if self.logs(module, level) {
-            self.error_log().write_for(self, module, level, Some(error), text.as_ref());
+            match &self.trace {
+                None => self.error_log().write_for(self, module, level, Some(error), text.as_ref()),
+                Some(trace) => trace.say(module, level, &format!("{}: {}", sys::describe(error), text.as_ref())),
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use conf::Level;
 
-use crate::core::{CoreDir, HandlerName};
+use crate::core::{CoreDir, CoreServer, HandlerName};
 use crate::module::Flow;
 use crate::request::Request;
 
@@ -14,6 +14,8 @@ pub(crate) fn document_root(request: &mut Request) -> Flow {
         return Flow::Status(400);
     }
     request.filename = [&*request.vhost.document_root, &*request.uri].concat();
+    let origin = request.vhost.settings.get::<CoreServer>().document_root.origin();
+    request.note_step("core", origin, |request| format!("below DocumentRoot: {}", request.filename));
     Flow::Ok
 }
 
@@ -35,6 +37,9 @@ pub(crate) fn overrides(request: &mut Request) -> Flow {
                 return Flow::Status(500);
             }
         },
+    }
+    if let (true, Some(name)) = (core.handler.is_set(), request.handler.clone()) {
+        request.note_step("core", core.handler.origin(), |_| format!("SetHandler: {name}"));
     }
     request.accept_path_info = core.accept_path_info.or(None);
     Flow::Declined

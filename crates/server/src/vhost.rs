@@ -49,18 +49,27 @@ impl Hosts {
     /// The host for a connection to `local` that asks for `name` (lower case, without port): its index, and whether the
     /// name was known there.
     pub(crate) fn choose(&self, local: SocketAddr, name: Option<&str>) -> (usize, bool) {
-        let ip = local.ip().to_canonical();
-        let group = |wanted_ip: Option<IpAddr>, port: Option<u16>| {
-            self.groups.iter().find(|(ip, p, _)| (*ip, *p) == (wanted_ip, port)).map(|(_, _, group)| group)
-        };
-        // An exact address counts before any address, an exact port before any port.
-        let port = Some(local.port());
-        let found = group(Some(ip), port).or_else(|| group(Some(ip), None));
-        let Some(group) = found.or_else(|| group(None, port)).or_else(|| group(None, None)) else { return (0, false) };
+        let Some(group) = self.group(local) else { return (0, false) };
         match name.and_then(|name| group.named(name)) {
             Some(index) => (index, true),
             None => (group.members[0], false),
         }
+    }
+
+    /// How many hosts there are to choose from for a connection to `local`.
+    pub(crate) fn candidates(&self, local: SocketAddr) -> usize {
+        self.group(local).map_or(0, |group| group.members.len())
+    }
+
+    /// An exact address counts before any address, an exact port before any port.
+    fn group(&self, local: SocketAddr) -> Option<&Group> {
+        let ip = local.ip().to_canonical();
+        let group = |wanted_ip: Option<IpAddr>, port: Option<u16>| {
+            self.groups.iter().find(|(ip, p, _)| (*ip, *p) == (wanted_ip, port)).map(|(_, _, group)| group)
+        };
+        let port = Some(local.port());
+        let found = group(Some(ip), port).or_else(|| group(Some(ip), None));
+        found.or_else(|| group(None, port)).or_else(|| group(None, None))
     }
 }
 

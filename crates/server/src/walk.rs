@@ -22,6 +22,7 @@ use crate::module::Flow;
 use crate::paths::{base_name, c_path, dir_name};
 use crate::request::Request;
 use crate::section::{Matcher, Section};
+use crate::trace::{Met, Step};
 
 /// More remembered directories than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
@@ -124,7 +125,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     };
     let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
     let walked = match known {
-        Some(walked) if !walked.htaccess && !walked.links => walked,
+        Some(walked) if !walked.htaccess && !walked.links && request.trace.is_none() => walked,
         _ => {
             let dir = dir.into_owned();
             walk(request, &dir)?
@@ -183,6 +184,7 @@ fn decided(request: &Request, met: Result<bool, MatchError>) -> Result<bool, Flo
 }
 
 fn merge(request: &mut Request, section: &Section) {
+    request.note_met(|| Met::Section(section.origin.clone()));
     request.dir = request.server.merger.merge(&request.dir, &section.layer);
 }
 
@@ -201,12 +203,19 @@ fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
         }
         while let Some(section) = sections.next_if(|section| section.depth() <= depth) {
             if section.depth() == depth && section.is_directory(path) {
+                request.note_met(|| Met::Section(section.origin.clone()));
                 walked.merged = server.merger.merge(&walked.merged, &section.layer);
             }
         }
         let slots = walked.merged.slots.clone();
-        if htaccess::is_wanted(slots.get()) {
+        if !htaccess::is_wanted(slots.get()) {
+            if let Some(trace) = &mut request.trace {
+                let why = slots.get::<CoreDir>().allow_override.origin().cloned();
+                trace.note(Step::NoAccessFile(dir[..=end].to_string(), why));
+            }
+        } else {
             walked.htaccess = true;
+            htaccess::note(request, &dir[..=end], slots.get());
             if let Some(layer) = htaccess::read(request, &dir[..=end], slots.get())? {
                 walked.merged = server.merger.merge(&walked.merged, &layer);
             }

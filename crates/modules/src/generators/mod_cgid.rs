@@ -14,7 +14,7 @@ use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
 use super::mod_suexec::owners;
-use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer};
+use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script};
 use crate::row;
 
 /// The module. Where mod_cgi is loaded too, the one that was loaded first runs the scripts, as in Apache.
@@ -23,7 +23,7 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Check(daemons::resolve),
         Hook::Companion(companion),
-        Hook::Handler(Order::Middle, Handler::Later(|request| answer(request, &WAY))),
+        Hook::Handler(Order::Middle, Handler::Later { claims: is_script, answer: |request| answer(request, &WAY) }),
     ],
 };
 

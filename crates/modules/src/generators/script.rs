@@ -69,12 +69,13 @@ pub(super) struct Way {
     pub(super) daemons: bool,
 }
 
-/// Answers requests for scripts, and declines all others.
+/// Whether a request is for a script. The media type is the name of long ago.
+pub(super) fn is_script(request: &Request) -> bool {
+    matches!(request.handler_name(), Some("cgi-script" | "application/x-httpd-cgi"))
+}
+
+/// Answers requests for scripts.
 pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Answering<'a> {
-    // The media type is the name of long ago.
-    if !matches!(request.handler_name(), Some("cgi-script" | "application/x-httpd-cgi")) {
-        return Box::pin(std::future::ready(Answer::Declined));
-    }
     Box::pin(async move {
         let Some(starter) = starter(request, way) else {
             let text = "a script that runs as its owner needs a daemon, and there is none with -X";

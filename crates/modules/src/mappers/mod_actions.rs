@@ -93,6 +93,7 @@ fn handler(request: &mut Request) -> Answer {
     };
     let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
     let uri = format!("{script}{}{args}", escape_path(&request.uri));
+    request.note_step("actions", None, |_| format!("Action or Script: {script}"));
     Answer::Redirect { uri, keep: Keep { method: true, media_type: true } }
 }
 

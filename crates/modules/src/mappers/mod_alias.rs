@@ -10,7 +10,7 @@ use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
 use conf::expr::{self, StringExpr};
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Place, Setting, Stacked, settings};
+use conf::{Allowed, Cmd, Directive, Face, Level, Origin, Outcome, Place, Setting, Stacked, settings};
 use http::uri::escape_path;
 use server::core::is_url;
 use server::{Flow, Hook, Module, Order, Request};
@@ -264,6 +264,8 @@ fn fixup(request: &mut Request) -> Flow {
 struct Hit {
     status: u16,
     target: String,
+    /// The line that says so.
+    origin: Option<Origin>,
 }
 
 fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) -> Result<Option<Hit>, Flow> {
@@ -278,10 +280,10 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
                 }
             },
         };
-        return Ok(Some(Hit { status: redirect.status, target }));
+        return Ok(Some(Hit { status: redirect.status, target, origin: dir.redirect.origin().cloned() }));
     }
     let mut captures = Captures::default();
-    for redirect in list.iter() {
+    for (redirect, origin) in list.entries() {
         let target = redirect.target.as_deref().unwrap_or_default();
         let target = match &redirect.matcher {
             Matcher::Prefix(fake) => match matched(&request.uri, fake) {
@@ -297,7 +299,7 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
                 escape_target(&out)
             }
         };
-        return Ok(Some(Hit { status: redirect.status, target }));
+        return Ok(Some(Hit { status: redirect.status, target, origin: Some(origin.clone()) }));
     }
     Ok(None)
 }
@@ -312,7 +314,8 @@ fn search(request: &Request, regex: &Regex, captures: &mut Captures) -> Result<b
 
 /// Answers with a redirect. `debug` and `error` are the numbers of the messages.
 fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &str) -> Flow {
-    let Hit { status, mut target } = hit;
+    let Hit { status, mut target, origin } = hit;
+    request.note_step("alias", origin.as_ref(), |_| format!("Redirect: {status} {target}"));
     if !is_redirect(status) {
         return Flow::Status(status);
     }
@@ -359,13 +362,13 @@ fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
         request.context = Some((alias.prefix.clone(), path.clone()));
         path.push_str(&request.uri[length..]);
     }
-    map(request, &path, alias.script);
+    map(request, &path, alias.script, dir.alias.origin());
     Ok(true)
 }
 
 fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
     let mut captures = Captures::default();
-    for alias in list.iter() {
+    for (alias, origin) in list.entries() {
         let path = match &alias.matcher {
             Matcher::Prefix(fake) => {
                 let Some(length) = matched(&request.uri, fake) else { continue };
@@ -383,18 +386,21 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
                 path
             }
         };
-        map(request, &path, alias.script);
+        map(request, &path, alias.script, Some(origin));
         return Flow::Ok;
     }
     Flow::Declined
 }
 
-fn map(request: &mut Request, path: &str, script: bool) {
+fn map(request: &mut Request, path: &str, script: bool, origin: Option<&Origin>) {
     if script {
         request.handler = Some(SCRIPT.into());
         request.notes.set(FORCED_TYPE, SCRIPT);
     }
     request.filename = file_path(&request.server.language.server_root, path);
+    request.note_step("alias", origin, |request| {
+        format!("{}: {}", if script { "ScriptAlias, handler cgi-script" } else { "Alias" }, request.filename)
+    });
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ fn directory(request: &mut Request) -> Flow {
         let path = http::uri::escape_path(&request.uri).into_owned();
         let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
         request.headers_out.set("Location", request.url(&format!("{path}/{args}")));
+        request.note_step("dir", conf.slash.origin(), |_| "DirectorySlash: the path of a directory ends with a slash".into());
         request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
         return Flow::Status(301);
     }
@@ -112,6 +113,8 @@ fn directory(request: &mut Request) -> Flow {
                 request.headers_out.set("Location", request.url(&path));
                 return Flow::Status(status);
             }
+            let uri = found.uri.clone();
+            request.note_step("dir", conf.index.origin(), |_| format!("DirectoryIndex: {uri}"));
             request.become_found(found);
             return Flow::Ok;
         }
@@ -139,7 +142,8 @@ fn directory(request: &mut Request) -> Flow {
 
 /// `FallbackResource`: answers for what is not there.
 fn fallback(request: &mut Request) -> Flow {
-    let Some(path) = request.dir::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
+    let dir = request.dir.slots.clone();
+    let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
     // Something else may still make an answer, and a fallback that is missing itself must not be asked for ever.
     if request.handler.is_some() || request.uri == path || request.is_lookup() {
         return Flow::Declined;
@@ -153,6 +157,8 @@ fn fallback(request: &mut Request) -> Flow {
         found.path_info.clone_from(&request.uri);
     }
     found.accept_path_info = Some(true);
+    let origin = dir.get::<DirConf>().fallback.origin();
+    request.note_step("dir", origin, |_| format!("FallbackResource: {path}"));
     request.become_found(found);
     Flow::Ok
 }

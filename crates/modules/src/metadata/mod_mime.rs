@@ -181,6 +181,7 @@ struct Findings<'a> {
     name: Option<&'a str>,
     charset: Option<&'a str>,
     handler: Option<&'a str>,
+    handler_origin: Option<&'a Origin>,
     encodings: Vec<&'a str>,
     languages: Vec<&'a str>,
     filters: Vec<&'a str>,
@@ -191,13 +192,16 @@ impl<'a> Findings<'a> {
         let mut found = Findings::default();
         for extension in Parts::of(name).extensions {
             let extension = lower(extension);
-            let said = conf.extensions.get(&extension);
-            let said = |what| said.and_then(|said| said.get(what));
+            let line = conf.extensions.get(&extension);
+            let said = |what| line.and_then(|said| said.get(what));
             // An empty type is one that was removed, with that of `mime.types`: the extension says nothing any more.
             let name = said(Trait::Type).or_else(|| types?.get(&extension)).filter(|name| !name.is_empty());
             found.name = name.or(found.name);
             found.charset = said(Trait::Charset).or(found.charset);
-            found.handler = said(Trait::Handler).or(found.handler);
+            if let Some(handler) = said(Trait::Handler) {
+                found.handler = Some(handler);
+                found.handler_origin = line.and_then(|said| said.origin(Trait::Handler));
+            }
             found.encodings.extend(said(Trait::Encoding));
             found.languages.extend(said(Trait::Language));
             let filters = said(Trait::OutputFilter).into_iter().flat_map(|filters| filters.split(';'));
@@ -223,6 +227,7 @@ fn find_type(request: &mut Request) -> Flow {
     }
     if let Some(handler) = found.handler {
         request.handler = Some(handler.to_string().into());
+        request.note_step("mime", found.handler_origin, |_| format!("AddHandler: {handler}"));
     }
     for encoding in found.encodings {
         match &mut request.content_encoding {

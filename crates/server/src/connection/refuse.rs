@@ -12,7 +12,7 @@ use crate::process::Response;
 use crate::request::Incoming;
 
 /// A head that cannot be served.
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     why: Why,
     incoming: Incoming,
 }
@@ -21,6 +21,11 @@ impl Refusal {
     pub(super) fn boxed(why: Why, incoming: Incoming) -> Box<Refusal> {
         Box::new(Refusal { why, incoming })
     }
+
+    /// The status of the answer, and why.
+    pub(crate) fn words(&self) -> (u16, &'static str) {
+        self.why.words()
+    }
 }
 
 pub(super) enum Why {
@@ -28,6 +33,20 @@ pub(super) enum Why {
     Timeout,
     UnknownHost,
     Method,
+}
+
+impl Why {
+    /// The status of the answer, and a clause for the error log.
+    fn words(&self) -> (u16, &'static str) {
+        match self {
+            Why::Head(error) => (error.status(), error.reason()),
+            Why::Timeout => (408, "AH01382: Request header read timeout"),
+            Why::UnknownHost => {
+                (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)")
+            }
+            Why::Method => (501, "the method is not registered (HttpProtocolOptions)"),
+        }
+    }
 }
 
 impl Incoming {
@@ -43,14 +62,12 @@ impl HttpConnection {
         let Refusal { why, incoming } = *refusal;
         // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
         let silent = matches!(why, Why::Timeout) && !incoming.bytes.contains(&b'\n');
-        let (status, module, level, reason, note) = match why {
-            Why::Head(error) => (error.status(), "core", Level::Debug, error.reason(), error.note()),
-            Why::Timeout => (408, "reqtimeout", Level::Info, "AH01382: Request header read timeout", ""),
-            Why::UnknownHost => {
-                let reason = "AH02032: Hostname provided via the request is not known here (StrictHostCheck)";
-                (400, "core", Level::Error, reason, "")
-            }
-            Why::Method => (501, "core", Level::Debug, "the method is not registered (HttpProtocolOptions)", ""),
+        let (status, reason) = why.words();
+        let (module, level, note) = match why {
+            Why::Head(error) => ("core", Level::Debug, error.note()),
+            Why::Timeout => ("reqtimeout", Level::Info, ""),
+            Why::UnknownHost => ("core", Level::Error, ""),
+            Why::Method => ("core", Level::Debug, ""),
         };
         let Ok(mut request) = self.request(incoming, Framing::None, false) else { return Stage::Closed };
         request.salvage_line();

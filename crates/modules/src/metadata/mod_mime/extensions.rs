@@ -23,6 +23,11 @@ pub(super) enum Trait {
 pub(super) struct Extension([Option<(Arc<str>, Origin)>; 7]);
 
 impl Extension {
+    /// The line that says it.
+    pub(super) fn origin(&self, what: Trait) -> Option<&Origin> {
+        self.0[what as usize].as_ref().map(|(_, origin)| origin)
+    }
+
     pub(super) fn get(&self, what: Trait) -> Option<&str> {
         self.0[what as usize].as_ref().map(|(value, _)| &**value)
     }

@@ -1,0 +1,225 @@
+//! Why a request would be answered as it would be: it goes through all phases, nothing is sent and no script runs, and what
+//! happens is noted ([`Trace`]). Which line of the configuration is in effect is not worked out a second time: it is one
+//! that the merged settings still hold.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+
+use conf::directive::find_all;
+use conf::{Directive, Face, Node, Origin};
+use http::framing::Framing;
+use http::{Head, Parse};
+
+use crate::config::{Server, VirtualHost};
+use crate::connection;
+use crate::process::{self, Work};
+use crate::request::{Client, Incoming, Request};
+use crate::stream::Stream;
+pub use crate::trace::{Met, Step, Trace};
+
+/// A request that nobody sent.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// The path and query, as a client would send it.
+    pub target: String,
+    /// `Host`, with port if it is to have one.
+    pub host: Option<String>,
+    /// Further fields.
+    pub fields: Vec<(String, String)>,
+    /// Where it seems to come from.
+    pub client: SocketAddr,
+    /// The address of the server that it seems to come to.
+    pub local: SocketAddr,
+}
+
+/// What would become of it.
+pub struct Explanation {
+    /// The request, as it is when its answer is about to be made.
+    pub request: Box<Request>,
+    /// What happened on the way.
+    pub steps: Vec<Step>,
+    /// How many virtual hosts there were to choose from at that address.
+    pub candidates: usize,
+    /// Whether the name asked for is one of the chosen host's.
+    pub named: bool,
+    /// What has a part in its settings, in the order in which it counts.
+    pub layers: Vec<Layer>,
+    /// The answer would be made by somebody who has to be waited for, as for a script: it was not begun.
+    pub waits: bool,
+}
+
+/// A part of the configuration.
+#[derive(Clone)]
+pub struct Layer {
+    /// `server level`, the line of a section, or the path of an `.htaccess` file.
+    pub title: String,
+    /// Where it begins; `None` for what is no section.
+    pub origin: Option<Origin>,
+    /// Its lines, without those of sections in it that are layers of their own.
+    pub lines: Vec<Line>,
+}
+
+/// A line.
+#[derive(Clone)]
+pub struct Line {
+    /// The directive's row.
+    pub row: &'static Directive,
+    /// Its module.
+    pub module: &'static Face,
+    /// What follows the name, as written.
+    pub args: String,
+    /// The sections around it that have no settings of their own (`<Limit GET>`), with a blank behind; mostly empty.
+    pub within: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// What has become of it.
+    pub fate: Fate,
+}
+
+/// What has become of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It counts.
+    Holds,
+    /// Another line of the same directive counts instead.
+    Lost,
+    /// No setting says that it came from this line: the directive has no effect, or has had it already.
+    Silent,
+}
+
+/// Answers. `Err`: it is no request, or none that is looked at further; the text says why.
+pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
+    let mut request = begin(server, question)?;
+    let mut trace = Trace::default();
+    trace.note(Step::Path(request.unparsed_uri.clone(), "the request"));
+    request.trace = Some(Box::new(trace));
+    let waits = matches!(process::start(&mut request), Work::Later(_));
+    let mut trace = request.trace.take().unwrap_or_default();
+    trace.hear();
+    let vhost = request.vhost;
+    let mut layers = layers(server, vhost, &trace.layers);
+    judge(&mut layers, vhost, &request);
+    Ok(Explanation {
+        candidates: server.by_name.candidates(question.local),
+        named: server.by_name.choose(question.local, request.hostname.as_deref()).1,
+        steps: trace.steps,
+        layers,
+        waits,
+        request,
+    })
+}
+
+fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, String> {
+    let refused = |(status, why): (u16, &str)| format!("it is refused before anything looks at it: {status}, {why}");
+    let mut text = format!("{} {} HTTP/1.1\r\n", question.method, question.target);
+    let host = question.host.iter().map(|host| ("Host", host.as_str()));
+    let fields = question.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in host.chain(fields) {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    let bytes = http::text::to_bytes(&text).into_owned();
+    let mut head = Head::default();
+    let head_len = match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
+        Ok(Parse::Complete { len }) => len,
+        Ok(Parse::Partial) => return Err("it is only a part of a request".into()),
+        Err(error) => return Err(refused((error.status(), error.reason()))),
+    };
+    let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
+    // Nobody is at the other end, and nothing is sent there.
+    let (socket, _) = UnixStream::pair().map_err(|error| sys::describe(&error))?;
+    let client = Client {
+        peer: question.client,
+        stream: Stream::new(socket.into()),
+        local: OnceLock::from(Box::new(question.local)),
+        keepalives: AtomicU32::new(0),
+    };
+    let incoming = Incoming { bytes, head, head_len };
+    match connection::begin::request(server, &Arc::new(client), incoming, framing, true) {
+        Ok((request, _)) => Ok(request),
+        Err(refusal) => Err(refused(refusal.words())),
+    }
+}
+
+/// Everything that has a part in the request's settings.
+fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
+    let faces = server.faces();
+    let files = met.iter().filter_map(|met| match met {
+        Met::File(_, nodes) => Some(&nodes[..]),
+        Met::Section(_) => None,
+    });
+    let texts: Vec<&[Node]> = std::iter::once(&server.tree[..]).chain(files).collect();
+    let section = |origin: &Origin| {
+        let node = texts.iter().find_map(|nodes| find(nodes, origin))?;
+        let children = node.children.as_deref().unwrap_or_default();
+        Some(layer(format!("{} {}", node.name, node.args), Some(origin.clone()), children, &faces))
+    };
+    let mut layers = vec![layer("server level".into(), None, &server.tree, &faces)];
+    layers.extend(vhost.origin.as_ref().and_then(section));
+    layers.extend(met.iter().filter_map(|met| match met {
+        Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, &faces)),
+        Met::Section(origin) => section(origin),
+    }));
+    layers
+}
+
+/// The section that begins at a line.
+fn find<'a>(nodes: &'a [Node], origin: &Origin) -> Option<&'a Node> {
+    nodes.iter().filter(|node| node.is_section()).find_map(|node| {
+        if node.origin == *origin { Some(node) } else { find(node.children.as_deref().unwrap_or_default(), origin) }
+    })
+}
+
+fn layer(title: String, origin: Option<Origin>, nodes: &[Node], faces: &[&'static Face]) -> Layer {
+    let mut lines = Vec::new();
+    gather(nodes, faces, "", &mut lines);
+    Layer { title, origin, lines }
+}
+
+/// Sections that only say when their lines count, or how they are combined.
+const TRANSPARENT: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
+
+fn gather(nodes: &[Node], faces: &[&'static Face], within: &str, lines: &mut Vec<Line>) {
+    for node in nodes {
+        if let Some(children) = &node.children {
+            if TRANSPARENT.iter().any(|name| node.name.eq_ignore_ascii_case(name)) {
+                let blank = if node.args.starts_with('>') { "" } else { " " };
+                gather(children, faces, &format!("{within}{}{blank}{} ", node.name, node.args), lines);
+            }
+            continue;
+        }
+        let known = find_all(faces, &node.name).next();
+        lines.extend(known.map(|(module, row)| Line {
+            row,
+            module,
+            args: node.args.clone(),
+            within: within.to_string(),
+            origin: node.origin.clone(),
+            fate: Fate::Silent,
+        }));
+    }
+}
+
+/// Finds out which lines count: those that the settings still hold.
+fn judge(layers: &mut [Layer], vhost: &VirtualHost, request: &Request) {
+    let mut held: HashSet<Origin> = HashSet::new();
+    let mut hold = |origin: &Origin| {
+        held.insert(origin.clone());
+    };
+    vhost.settings.origins(&mut hold);
+    request.dir.slots.origins(&mut hold);
+    let mut lines: Vec<&mut Line> = layers.iter_mut().flat_map(|layer| &mut layer.lines).collect();
+    let mut counted: HashSet<&'static str> = HashSet::new();
+    for line in lines.iter_mut().filter(|line| held.contains(&line.origin)) {
+        line.fate = Fate::Holds;
+        counted.insert(line.row.name);
+    }
+    for line in lines.iter_mut().filter(|line| line.fate == Fate::Silent && counted.contains(line.row.name)) {
+        line.fate = Fate::Lost;
+    }
+}

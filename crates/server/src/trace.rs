@@ -1,0 +1,109 @@
+//! What happened to a request, for who asks why ([`explain`](crate::explain)). Requests of clients have none.
+
+use std::sync::{Mutex, PoisonError};
+
+use conf::{Level, Node, Origin};
+
+use crate::module::Flow;
+use crate::request::Request;
+
+/// The record of a request.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// What has a part in its settings, in the order in which it was merged.
+    pub layers: Vec<Met>,
+    /// What happened, in order.
+    pub steps: Vec<Step>,
+    /// Messages of the error log: they are noted here instead of being written. Who logs may only read the request.
+    said: Mutex<Vec<Step>>,
+}
+
+/// A part of the configuration that a request has met.
+#[derive(Clone, Debug)]
+pub enum Met {
+    /// The section that begins here.
+    Section(Origin),
+    /// An `.htaccess` file: its path and its lines.
+    File(String, Vec<Node>),
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// The path that is looked at from now on, and why.
+    Path(String, &'static str),
+    /// No access file is looked for in a directory, because of this line.
+    NoAccessFile(String, Option<Origin>),
+    /// An access file is looked for in a directory, and there is none.
+    MissingAccessFile(String),
+    /// An access file was read: its path, its lines each with what is wrong with it, and what is wrong as a whole.
+    AccessFile(String, Vec<(Node, Option<String>)>, Option<String>),
+    /// A module decided a phase: the phase, the module, and the status if that ends the request.
+    Decided(&'static str, &'static str, Option<u16>),
+    /// A module's own words, and the line that they are about.
+    Note(&'static str, String, Option<Origin>),
+    /// A message of the error log.
+    Said(String, Level, String),
+    /// What a look-up went through whose result became the request's own.
+    Adopted(Vec<Step>),
+}
+
+impl Trace {
+    pub(crate) fn decided(&mut self, phase: &'static str, module: &'static str, flow: Flow) {
+        self.hear();
+        match flow {
+            Flow::Declined => {}
+            Flow::Ok => self.steps.push(Step::Decided(phase, module, None)),
+            Flow::Status(status) => self.steps.push(Step::Decided(phase, module, Some(status))),
+        }
+    }
+
+    pub(crate) fn note(&mut self, step: Step) {
+        self.hear();
+        self.steps.push(step);
+    }
+
+    /// A message that would have been written now.
+    pub(crate) fn say(&self, module: &str, level: Level, text: &str) {
+        let step = Step::Said(module.to_string(), level, text.to_string());
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).push(step);
+    }
+
+    /// Puts the messages where they belong among the steps.
+    pub(crate) fn hear(&mut self) {
+        self.steps.append(self.said.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The path is mapped from the beginning: what was met on the way to another one does not count.
+    pub(crate) fn begin(&mut self) {
+        self.layers.clear();
+    }
+
+    /// Goes on as what a look-up found.
+    pub(crate) fn adopt(&mut self, mut found: Trace) {
+        found.hear();
+        self.layers = found.layers;
+        self.note(Step::Adopted(found.steps));
+    }
+}
+
+impl Request {
+    /// Notes what a module does with this request, and the line that makes it do so, for who asks why; costs nothing where
+    /// nobody does.
+    #[inline]
+    pub fn note_step(&mut self, module: &'static str, origin: Option<&Origin>, text: impl FnOnce(&Request) -> String) {
+        if self.trace.is_some() {
+            let text = text(self);
+            let step = Step::Note(module, text, origin.cloned());
+            self.trace.iter_mut().for_each(|trace| trace.note(step.clone()));
+        }
+    }
+
+    /// Notes that a part of the configuration was met.
+    #[inline]
+    pub(crate) fn note_met(&mut self, met: impl FnOnce() -> Met) {
+        if let Some(trace) = &mut self.trace {
+            trace.layers.push(met());
+        }
+    }
+}
