@@ -8,7 +8,7 @@ use seam::scoreboard::Rows;
 
 use crate::Mpm;
 use crate::event::EVENT;
-use crate::limits::When;
+use crate::limits::{self, When, explain::Explained};
 use crate::percore::PERCORE;
 use crate::prefork::PREFORK;
 use crate::worker::WORKER;
@@ -51,6 +51,12 @@ impl Chosen {
     /// What to say about the settings, at the start and for `-t`.
     pub fn check(&self, settings: &Slots, when: When) -> Vec<Notice> {
         (self.0.plan)(settings, when).1
+    }
+
+    /// How the numbers of processes, threads and connections come about.
+    pub fn explain(&self, settings: &Slots) -> Explained {
+        let plan = (self.0.plan)(settings, When::Start).0;
+        limits::explain::explain(self.name(), self.0.kind, settings, plan)
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::child::Child;
 use crate::crew::{self, Crew, Sleeper, Work};
+use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
 use crate::listener::{self, Host};
 use crate::parked::{Became, Task, Yard};
@@ -55,6 +56,7 @@ pub(crate) static EVENT: Mpm = Mpm {
         },
     },
     plan: |settings, when| threaded(&limits::EVENT, tables::EVENT.log_name(), settings, when),
+    kind: Kind::Async,
     rows: Rows::OfThreads,
     waiting_holds: false,
     serve,

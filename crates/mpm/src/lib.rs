@@ -47,6 +47,8 @@ use sys::process::{Pid, Reaped};
 
 use child::Child;
 pub use choose::{Chosen, choose};
+use limits::explain::Kind;
+pub use limits::explain::{Asked, Explained};
 pub use limits::{Plan, Spare, When};
 pub use listen::{Listeners, OpenError};
 use policy::Counts;
@@ -59,6 +61,8 @@ pub(crate) struct Mpm {
     words: Words,
     /// What will run with these settings of the main server, and what to say about them.
     plan: fn(&Slots, When) -> (Plan, Vec<Notice>),
+    /// How its numbers come about.
+    kind: Kind,
     /// What has a row of the scoreboard to itself.
     rows: Rows,
     /// Whether a request that waits for its turn holds a worker.

@@ -1,6 +1,8 @@
 //! What will run: the numbers of the directives made to fit each other, with Apache's words about what was changed
 //! (contract.md 12). Pure.
 
+pub(crate) mod explain;
+
 use conf::{Level, Notice, Setting, Slots};
 
 use crate::recycle::{self, Each, Range};

@@ -9,6 +9,7 @@ use seam::Service;
 use seam::scoreboard::{Rows, Workers};
 
 use crate::child::Child;
+use crate::limits::explain::Kind;
 use crate::limits::percore;
 use crate::listener::{self, Host};
 use crate::{Mpm, Words, stages, tables};
@@ -32,6 +33,7 @@ pub(crate) static PERCORE: Mpm = Mpm {
         busy: |_, _, _| String::new(),
     },
     plan: |settings, _| (percore(settings, sys::affinity::cpus(), ROWS), Vec::new()),
+    kind: Kind::Fixed,
     rows: Rows::OfRequests,
     waiting_holds: false,
     serve,

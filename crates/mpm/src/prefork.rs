@@ -21,6 +21,7 @@ use tokio::io::Interest;
 
 use crate::accept::{Accept, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
+use crate::limits::explain::Kind;
 use crate::limits::prefork;
 use crate::listen::Listeners;
 use crate::policy::Counts;
@@ -47,6 +48,7 @@ pub(crate) static PREFORK: Mpm = Mpm {
         },
     },
     plan: |settings, when| prefork(tables::PREFORK.log_name(), settings, when),
+    kind: Kind::Processes,
     rows: Rows::OfOne,
     waiting_holds: true,
     serve,

@@ -15,6 +15,7 @@ use sys::solo;
 
 use crate::child::Child;
 use crate::crew::{self, Crew, Work};
+use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
 use crate::listener::{self, Host};
 use crate::policy::Counts;
@@ -45,6 +46,7 @@ pub(crate) static WORKER: Mpm = Mpm {
         },
     },
     plan: |settings, when| threaded(&limits::WORKER, tables::WORKER.log_name(), settings, when),
+    kind: Kind::Threads,
     rows: Rows::OfThreads,
     waiting_holds: true,
     serve,

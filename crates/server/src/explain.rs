@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use conf::directive::find_all;
-use conf::{Directive, Face, Node, Origin};
+use conf::{Directive, Face, Node, Origin, Slots};
 use http::framing::Framing;
 use http::{Head, Parse};
 
@@ -47,6 +47,8 @@ pub struct Explanation {
     pub candidates: usize,
     /// Whether the name asked for is one of the chosen host's.
     pub named: bool,
+    /// The module that makes the answer, if one does.
+    pub handler: Option<&'static str>,
     /// What has a part in its settings, in the order in which it counts.
     pub layers: Vec<Layer>,
     /// The answer would be made by somebody who has to be waited for, as for a script: it was not begun.
@@ -103,10 +105,12 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     trace.hear();
     let vhost = request.vhost;
     let mut layers = layers(server, vhost, &trace.layers);
-    judge(&mut layers, vhost, &request);
+    let dir = trace.cut_off.as_ref().unwrap_or(&request.dir);
+    judge(layers.iter_mut().flat_map(|layer| &mut layer.lines), &[&vhost.settings, &dir.slots]);
     Ok(Explanation {
         candidates: server.by_name.candidates(question.local),
         named: server.by_name.choose(question.local, request.hostname.as_deref()).1,
+        handler: trace.handler(),
         steps: trace.steps,
         layers,
         waits,
@@ -206,14 +210,14 @@ fn gather(nodes: &[Node], faces: &[&'static Face], within: &str, lines: &mut Vec
 }
 
 /// Finds out which lines count: those that the settings still hold.
-fn judge(layers: &mut [Layer], vhost: &VirtualHost, request: &Request) {
+fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&Slots]) {
     let mut held: HashSet<Origin> = HashSet::new();
-    let mut hold = |origin: &Origin| {
-        held.insert(origin.clone());
-    };
-    vhost.settings.origins(&mut hold);
-    request.dir.slots.origins(&mut hold);
-    let mut lines: Vec<&mut Line> = layers.iter_mut().flat_map(|layer| &mut layer.lines).collect();
+    for slots in settings {
+        slots.origins(&mut |origin| {
+            held.insert(origin.clone());
+        });
+    }
+    let mut lines: Vec<&mut Line> = lines.collect();
     let mut counted: HashSet<&'static str> = HashSet::new();
     for line in lines.iter_mut().filter(|line| held.contains(&line.origin)) {
         line.fate = Fate::Holds;

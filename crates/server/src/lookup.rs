@@ -2,6 +2,7 @@
 
 use crate::process;
 use crate::request::{Kind, Request, Source};
+use crate::trace::Step;
 
 /// What a look-up found: the request as it would be, with `status` 200 if it would be served.
 pub type Found = Box<Request>;
@@ -72,6 +73,8 @@ impl Request {
     }
 
     fn run(mut self: Box<Self>, phases: impl Fn(&mut Request) -> Result<(), crate::module::Flow>) -> Found {
+        let path = Step::Path(self.uri.clone(), "a look-up");
+        self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
         let Kind::Lookup { depth, .. } = self.kind else { return self };
         self.status = if depth > self.vhost.plan.lookups_max {
             let limit = self.vhost.plan.lookups_max;

@@ -13,7 +13,7 @@ use crate::module::{Answering, Flow, Handler, Of};
 use crate::phase::{self, all, first};
 use crate::request::{Kind, Previous, Request};
 use crate::response::{Answer, Body, Keep};
-use crate::trace::Step;
+use crate::trace::{HANDLER, Step};
 use crate::walk;
 
 /// What goes to the client.
@@ -236,7 +236,7 @@ fn handle(request: &mut Request) -> Handled {
             Handler::Later { .. } => continue,
         };
         if let Some(trace) = &mut request.trace {
-            trace.decided("handler", module, Flow::Ok);
+            trace.decided(HANDLER, module, Flow::Ok);
         }
         return handled;
     }

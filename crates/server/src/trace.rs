@@ -4,8 +4,12 @@ use std::sync::{Mutex, PoisonError};
 
 use conf::{Level, Node, Origin};
 
+use crate::merge::Merged;
 use crate::module::Flow;
 use crate::request::Request;
+
+/// The name of the phase in which the answer is made.
+pub(crate) const HANDLER: &str = "handler";
 
 /// The record of a request.
 #[derive(Debug, Default)]
@@ -14,6 +18,8 @@ pub struct Trace {
     pub layers: Vec<Met>,
     /// What happened, in order.
     pub steps: Vec<Step>,
+    /// What had been merged where the configuration could not be read on.
+    pub(crate) cut_off: Option<Merged>,
     /// Messages of the error log: they are noted here instead of being written. Who logs may only read the request.
     said: Mutex<Vec<Step>>,
 }
@@ -56,6 +62,14 @@ impl Trace {
             Flow::Ok => self.steps.push(Step::Decided(phase, module, None)),
             Flow::Status(status) => self.steps.push(Step::Decided(phase, module, Some(status))),
         }
+    }
+
+    /// The module that made the answer, or would.
+    pub(crate) fn handler(&self) -> Option<&'static str> {
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Decided(HANDLER, module, _) => Some(*module),
+            _ => None,
+        })
     }
 
     pub(crate) fn note(&mut self, step: Step) {

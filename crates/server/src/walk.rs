@@ -216,8 +216,13 @@ fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
         } else {
             walked.htaccess = true;
             htaccess::note(request, &dir[..=end], slots.get());
-            if let Some(layer) = htaccess::read(request, &dir[..=end], slots.get())? {
-                walked.merged = server.merger.merge(&walked.merged, &layer);
+            match htaccess::read(request, &dir[..=end], slots.get()) {
+                Ok(Some(layer)) => walked.merged = server.merger.merge(&walked.merged, &layer),
+                Ok(None) => {}
+                Err(flow) => {
+                    request.trace.iter_mut().for_each(|trace| trace.cut_off = Some(walked.merged.clone()));
+                    return Err(flow);
+                }
             }
         }
     }

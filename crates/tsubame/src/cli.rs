@@ -63,6 +63,19 @@ pub(crate) enum Signal {
     Upgrade,
 }
 
+/// What is no option of httpd's, but a word of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// `tsubame explain`
+    Explain,
+}
+
+/// Our own command, if the first argument is one. httpd's names know none.
+pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
+    let word = args.first()?.to_str().filter(|_| !is_httpd_name(program))?;
+    [("explain", Command::Explain)].into_iter().find(|(name, _)| *name == word).map(|(_, command)| command)
+}
+
 /// What to serve for a first look.
 #[derive(Debug, Default)]
 pub(crate) struct Demo {
@@ -81,6 +94,25 @@ pub(crate) enum Parsed {
 }
 
 impl Options {
+    /// Without any option.
+    pub(crate) fn new(program: &str, args: &[OsString]) -> Options {
+        let args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
+        let line: Vec<String> = std::iter::once(program.to_string()).chain(args).collect();
+        Options {
+            program: program.to_string(),
+            action: Action::Start,
+            server_root: None,
+            file: None,
+            before: Vec::new(),
+            after: Vec::new(),
+            defines: Vec::new(),
+            level: None,
+            errors: None,
+            line: line.join(" "),
+            directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+        }
+    }
+
     /// Whether a name was given with `-D`, or by another option.
     pub(crate) fn defined(&self, name: &str) -> bool {
         self.defines.iter().any(|have| have == name)
@@ -97,21 +129,7 @@ pub(crate) fn program_name() -> String {
 /// Reads the command line. Options are httpd's, with its messages and exit statuses; `--port`, `--help`, `--version` and a
 /// directory are ours, and only without any of httpd's.
 pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
-    let line: Vec<String> =
-        std::iter::once(program.to_string()).chain(args.iter().map(|arg| arg.to_string_lossy().into_owned())).collect();
-    let mut options = Options {
-        program: program.to_string(),
-        action: Action::Start,
-        server_root: None,
-        file: None,
-        before: Vec::new(),
-        after: Vec::new(),
-        defines: Vec::new(),
-        level: None,
-        errors: None,
-        line: line.join(" "),
-        directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
-    };
+    let mut options = Options::new(program, &args);
     let mut demo = Demo::default();
     match read(&mut options, &mut demo, lexopt::Parser::from_args(args)) {
         Ok(None) => {}
@@ -168,11 +186,9 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
     while let Some(arg) = parser.next().map_err(|_| Bad::Usage)? {
         let usage = |_| Bad::Usage;
         match arg {
-            Short('d') => options.server_root = Some(value(&mut parser).map_err(|_| Bad::Missing('d'))?),
-            Short('f') => options.file = Some(value(&mut parser).map_err(|_| Bad::Missing('f'))?),
-            Short('C') => options.before.push(value(&mut parser).map_err(|_| Bad::Missing('C'))?),
-            Short('c') => options.after.push(value(&mut parser).map_err(|_| Bad::Missing('c'))?),
-            Short('D') => options.defines.push(value(&mut parser).map_err(|_| Bad::Missing('D'))?),
+            Short(option @ ('d' | 'f' | 'C' | 'c' | 'D')) => {
+                configuration_option(options, option, &mut parser).map_err(|_| Bad::Missing(option))?;
+            }
             Short('e') => {
                 let word = value(&mut parser).map_err(|_| Bad::Missing('e'))?;
                 options.level = Some(Level::parse(&word).ok_or(Bad::Usage)?);
@@ -224,6 +240,26 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
         }
     }
     Ok(None)
+}
+
+/// The options that say which configuration is meant, for all commands.
+pub(crate) fn configuration_option(
+    options: &mut Options,
+    option: char,
+    parser: &mut lexopt::Parser,
+) -> Result<(), lexopt::Error> {
+    if !matches!(option, 'd' | 'f' | 'C' | 'c' | 'D') {
+        return Err(Short(option).unexpected());
+    }
+    let value = parser.value()?.to_string_lossy().into_owned();
+    match option {
+        'd' => options.server_root = Some(value),
+        'f' => options.file = Some(value),
+        'C' => options.before.push(value),
+        'c' => options.after.push(value),
+        _ => options.defines.push(value),
+    }
+    Ok(())
 }
 
 /// What `-k start` defines, so that it differs from no option at all.

@@ -7,18 +7,28 @@ mod cli;
 mod control;
 mod demo;
 mod dump;
+mod explain;
 mod start;
+mod style;
 mod version;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use cli::{Action, Parsed};
+use cli::{Action, Command, Parsed};
 
 fn main() -> ExitCode {
     server::module::set_known(modules::MODULES);
     server::identity::set(server::identity::Identity { version: version::full(), built: version::built() });
     let program = cli::program_name();
-    let options = match cli::parse(&program, std::env::args_os().skip(1).collect()) {
+    let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(command) = cli::command(&program, &args) {
+        args.remove(0);
+        return match command {
+            Command::Explain => explain::run(&program, args),
+        };
+    }
+    let options = match cli::parse(&program, args) {
         Parsed::Run(options) => options,
         Parsed::Done(code) => return code,
     };

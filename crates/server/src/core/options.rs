@@ -150,6 +150,22 @@ impl Merge for Options {
     }
 }
 
+/// A set as an `Options` line that says nothing else.
+pub fn names(bits: Bits) -> String {
+    const NAMES: [(Bits, &str); 6] = [
+        (INDEXES, "Indexes"),
+        (SYM_LINKS, "FollowSymLinks"),
+        (SYM_OWNER, "SymLinksIfOwnerMatch"),
+        (EXEC_CGI, "ExecCGI"),
+        (MULTI, "MultiViews"),
+        (INC_WITH_EXEC, "Includes"),
+    ];
+    let without_exec = bits & INCLUDES != 0 && bits & INC_WITH_EXEC == 0;
+    let names = NAMES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name);
+    let names: Vec<&str> = names.chain(without_exec.then_some("IncludesNOEXEC")).collect();
+    if names.is_empty() { "None".into() } else { names.join(" ") }
+}
+
 /// The names of `AllowOverride`'s classes.
 pub const CLASSES: [(&str, Allowed); 7] = [
     ("Limit", Allowed::LIMIT),

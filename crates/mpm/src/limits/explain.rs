@@ -1,0 +1,217 @@
+//! The numbers of an MPM, and how they come about: what was asked for, what runs, and the arithmetic between. Pure.
+
+use conf::{Origin, Setting, Slots};
+
+use super::{Plan, Spare};
+use crate::settings::MpmSettings;
+
+/// What was asked for, and what runs.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The name of the module (`event`).
+    pub mpm: &'static str,
+    /// Its directives, in the order in which they depend on each other.
+    pub asked: Vec<Asked>,
+    /// The arithmetic, a sentence for each step.
+    pub sums: Vec<String>,
+    /// What runs.
+    pub plan: Plan,
+    /// How many connections can be open at once, over all children; `None`: as many as there are descriptors.
+    pub connections: Option<usize>,
+}
+
+/// A directive.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Its name.
+    pub name: &'static str,
+    /// What is configured, and where; `None`: the default holds.
+    pub configured: Option<(i64, Origin)>,
+    /// What is asked for, by the configuration or by default; `None`: this module does not look at it.
+    pub wanted: Option<i64>,
+    /// What holds.
+    pub runs: Option<usize>,
+}
+
+impl Asked {
+    /// Whether something else runs than was asked for.
+    pub fn is_changed(&self) -> bool {
+        match (self.wanted, self.runs) {
+            (Some(wanted), Some(runs)) => usize::try_from(wanted).ok() != Some(runs),
+            _ => false,
+        }
+    }
+}
+
+/// The kind of a module, as far as its numbers go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A child is a worker.
+    Processes,
+    /// A child has workers, each with a connection.
+    Threads,
+    /// A child has workers, and connections that wait beside them.
+    Async,
+    /// A child for each processor.
+    Fixed,
+}
+
+/// Explains a plan that was made of these settings.
+pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &Slots, plan: Plan) -> Explained {
+    let s = slots.get::<MpmSettings>();
+    let asked = asked(kind, s, &plan);
+    let (sums, connections) = match kind {
+        Kind::Processes => (processes(&asked, &plan), Some(plan.children)),
+        Kind::Threads => (threads(&asked, &plan), Some(plan.children * plan.workers)),
+        Kind::Async => {
+            let (mut sums, each) = (threads(&asked, &plan), plan.workers + plan.workers * plan.async_factor / 16);
+            sums.push(format!(
+                "connections: a child lets in ThreadsPerChild {} + idle workers (at most {}) x AsyncRequestWorkerFactor {} \
+                 = at most {each}; with {} child{} at most {}. Others wait in the listen queue (ListenBacklog {})",
+                plan.workers,
+                plan.workers,
+                plan.async_factor as f64 / 16.0,
+                plan.children,
+                plural(plan.children, "ren"),
+                each * plan.children,
+                s.backlog.or(511),
+            ));
+            (sums, Some(each * plan.children))
+        }
+        Kind::Fixed => (fixed(&asked, &plan), None),
+    };
+    Explained { mpm, asked, sums, plan, connections }
+}
+
+fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
+    let row = |name, setting: &Setting<i64>, default: i64, runs: usize| Asked {
+        name,
+        configured: setting.get().copied().zip(setting.origin().cloned()),
+        wanted: (kind != Kind::Fixed).then(|| setting.or(default)),
+        runs: (kind != Kind::Fixed).then_some(runs),
+    };
+    let (min, max) = match plan.spare {
+        Spare::Between(min, max) => (min, max),
+        Spare::Fixed => (0, 0),
+    };
+    let all = plan.children * plan.workers;
+    let threads = [
+        row("ServerLimit", &s.server_limit, 16, plan.limits.0),
+        row("ThreadLimit", &s.thread_limit, 64, plan.limits.1),
+        row("ThreadsPerChild", &s.threads_per_child, 25, plan.workers),
+        row("MaxRequestWorkers", &s.max_request_workers, 400, all),
+        row("StartServers", &s.start_servers, 3, plan.start),
+        row("MinSpareThreads", &s.min_spare_threads, 75, min),
+        row("MaxSpareThreads", &s.max_spare_threads, 250, max),
+    ];
+    let processes = [
+        row("ServerLimit", &s.server_limit, 256, plan.limits.0),
+        row("MaxRequestWorkers", &s.max_request_workers, 256, plan.children),
+        row("StartServers", &s.start_servers, 5, plan.start),
+        row("MinSpareServers", &s.min_spare_servers, 5, min),
+        row("MaxSpareServers", &s.max_spare_servers, 10, max),
+    ];
+    match kind {
+        Kind::Processes => processes.into(),
+        Kind::Threads | Kind::Async => threads.into(),
+        // Whatever of the others is configured is shown to have no part in it.
+        Kind::Fixed => {
+            let [.., min, max] = processes;
+            threads.into_iter().chain([min, max]).filter(|row| row.configured.is_some()).collect()
+        }
+    }
+}
+
+fn wanted(asked: &[Asked], name: &str) -> i64 {
+    asked.iter().find(|row| row.name == name).and_then(|row| row.wanted).unwrap_or(0)
+}
+
+fn plural(count: usize, more: &'static str) -> &'static str {
+    if count == 1 { "" } else { more }
+}
+
+fn processes(asked: &[Asked], plan: &Plan) -> Vec<String> {
+    let (most, limit) = (wanted(asked, "MaxRequestWorkers"), plan.limits.0);
+    let children = plan.children;
+    let mut sums = vec![
+        format!("children: MaxRequestWorkers {most}, at least 1, at most ServerLimit {limit} = {children} at most"),
+        format!("workers: a child is one worker, and serves one connection from its first byte to its last = {children}"),
+    ];
+    sums.push(start(asked, plan));
+    sums.extend(spare(asked, plan, "MinSpareServers", "MaxSpareServers", "MinSpareServers + 1"));
+    sums.push(format!(
+        "connections: as many as children, {children}; who keeps a connection open keeps a child. Others wait in the listen \
+         queue"
+    ));
+    sums
+}
+
+fn threads(asked: &[Asked], plan: &Plan) -> Vec<String> {
+    let Plan { children, workers, limits: (server_limit, thread_limit), .. } = *plan;
+    let most = wanted(asked, "MaxRequestWorkers");
+    let each = wanted(asked, "ThreadsPerChild");
+    let mut sums = vec![format!(
+        "workers of a child: ThreadsPerChild {each}, at least 1, at most ThreadLimit {thread_limit} = {workers}"
+    )];
+    sums.push(match usize::try_from(most).unwrap_or(0) {
+        less if less < workers => {
+            format!("children: MaxRequestWorkers {most} is less than the workers of one child, which is the least there can be = 1")
+        }
+        most => format!(
+            "children: MaxRequestWorkers {most} / ThreadsPerChild {workers} = {} whole ones, at most ServerLimit \
+             {server_limit} = {children} at most",
+            most / workers
+        ),
+    });
+    sums.push(format!("workers: {children} child{} x {workers} = {}", plural(children, "ren"), children * workers));
+    sums.push(start(asked, plan));
+    sums.extend(spare(
+        asked,
+        plan,
+        "MinSpareThreads",
+        "MaxSpareThreads",
+        "MinSpareThreads + ThreadsPerChild + 1",
+    ));
+    if let Spare::Between(min, max) = plan.spare
+        && min <= plan.start * workers
+        && plan.start * workers > max
+    {
+        let first = plan.start * workers;
+        sums.push(format!("at once after the start: {first} idle workers are more than {max}, so a child is ended each second"));
+    }
+    sums
+}
+
+fn start(asked: &[Asked], plan: &Plan) -> String {
+    let (wanted, start, children) = (wanted(asked, "StartServers"), plan.start, plan.children);
+    format!("at the start: StartServers {wanted}, at least 1, at most {children} = {start} child{}", plural(start, "ren"))
+}
+
+/// What the two directives about idle workers come to.
+fn spare(asked: &[Asked], plan: &Plan, least: &str, most: &str, sum: &str) -> Vec<String> {
+    let Spare::Between(min, max) = plan.spare else { return Vec::new() };
+    let all = plan.children * plan.workers;
+    let reach = match min {
+        min if min > all => format!(": out of reach, as there are {all} workers, so all children are started"),
+        min if min == all => ": only while nobody is served, so all children are started".to_string(),
+        _ => String::new(),
+    };
+    vec![
+        format!("idle workers: at least {least} {min}{reach}"),
+        format!("idle workers: at most {most} {}, at least {sum} = {max}", wanted(asked, most)),
+    ]
+}
+
+fn fixed(asked: &[Asked], plan: &Plan) -> Vec<String> {
+    let children = plan.children;
+    let mut sums = vec![
+        format!("children: one for each processor that the server may use = {children}"),
+        "workers: a child serves all of its connections in one event loop; how many is limited by descriptors alone".into(),
+        "scripts: how many run at once is for the gate to decide, by the memory that they need".into(),
+    ];
+    if !asked.is_empty() {
+        let names: Vec<&str> = asked.iter().map(|row| row.name).collect();
+        sums.push(format!("no part in it: {}", names.join(", ")));
+    }
+    sums
+}

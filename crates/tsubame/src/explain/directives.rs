@@ -1,0 +1,64 @@
+//! The lines that a request meets, directive by directive.
+
+use conf::{Allowed, Directive, Face};
+use server::Server;
+use server::explain::{Explanation, Fate, Line};
+
+/// A directive, and all that is said of it.
+pub(super) struct Said<'a> {
+    pub(super) row: &'static Directive,
+    pub(super) module: &'static Face,
+    /// The lines, each with the title of its layer, in the order in which they count.
+    pub(super) lines: Vec<(&'a str, &'a Line)>,
+    /// What the lines come to, where that is not one of them.
+    pub(super) result: Option<String>,
+}
+
+/// The directives that are said anything of, by module and name; with `all` also those that are not about requests, and
+/// those with a default that nobody says anything of.
+pub(super) fn of<'a>(explanation: &'a Explanation, server: &Server, all: bool) -> Vec<Said<'a>> {
+    let mut found: Vec<Said<'a>> = Vec::new();
+    for layer in &explanation.layers {
+        for line in layer.lines.iter().filter(|line| all || !line.row.allowed.global_only()) {
+            match found.iter_mut().find(|said| std::ptr::eq(said.row, line.row)) {
+                Some(said) => said.lines.push((&layer.title, line)),
+                None => found.push(Said {
+                    row: line.row,
+                    module: line.module,
+                    lines: vec![(&layer.title, line)],
+                    result: None,
+                }),
+            }
+        }
+    }
+    if all {
+        found.extend(defaults(server, &found));
+    }
+    for said in found.iter_mut().filter(|said| said.row.name == "Options") {
+        said.result = Some(server::core::options::names(explanation.request.options()));
+    }
+    let place = |said: &Said<'_>| {
+        let faces = server.faces();
+        faces.iter().position(|face| std::ptr::eq(*face, said.module)).unwrap_or(usize::MAX)
+    };
+    found.sort_by_cached_key(|said| (place(said), said.row.name.to_ascii_lowercase()));
+    found
+}
+
+fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
+    let unsaid = |row: &Directive| !said.iter().any(|said| said.row.name.eq_ignore_ascii_case(row.name));
+    let faces = server.faces().into_iter();
+    let rows = faces.flat_map(|face| face.directives.iter().map(move |row| (face, row)));
+    rows.filter(|(_, row)| !row.default.is_empty() && row.allowed != Allowed::NONE && unsaid(row))
+        .map(|(module, row)| Said { row, module, lines: Vec::new(), result: None })
+        .collect()
+}
+
+/// What has become of a line, in a word or two.
+pub(super) fn fate(line: &Line) -> &'static str {
+    match line.fate {
+        Fate::Holds => "in effect",
+        Fate::Lost => "lost",
+        Fate::Silent => "no effect here",
+    }
+}

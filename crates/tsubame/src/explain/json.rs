@@ -1,0 +1,104 @@
+//! An explanation for programs.
+
+use conf::{Node, Origin};
+use serde_json::{Value, json};
+use server::explain::{Explanation, Fate, Layer, Line, Question, Step};
+
+use super::directives::{self, Said};
+
+pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[Said<'_>]) -> String {
+    let request = &explanation.request;
+    let vhost = request.vhost;
+    let value = json!({
+        "request": {
+            "method": question.method,
+            "target": question.target,
+            "host": question.host,
+            "client": question.client.ip().to_string(),
+            "server": question.local.to_string(),
+        },
+        "virtual_host": {
+            "name": vhost.name,
+            "origin": vhost.origin.as_ref().map(origin),
+            "candidates": explanation.candidates,
+            "by_name": explanation.named,
+        },
+        "steps": explanation.steps.iter().map(step).collect::<Vec<_>>(),
+        "answer": {
+            "file": request.filename,
+            "exists": request.stat.is_some(),
+            "path_info": request.path_info,
+            "type": request.content_type,
+            "handler": request.handler,
+            "made_by": explanation.handler,
+            "status": if explanation.waits { Value::Null } else { request.status.into() },
+            "runs": explanation.waits,
+            "location": request.headers_out.get("Location"),
+        },
+        "layers": explanation.layers.iter().map(layer).collect::<Vec<_>>(),
+        "directives": directives.iter().map(said).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}
+
+/// A line, and the lines that included it.
+pub(crate) fn origin(at: &Origin) -> Value {
+    let included: Vec<String> = at.chain().map(ToString::to_string).collect();
+    json!({ "file": at.file(), "line": at.line, "included_from": included })
+}
+
+fn layer(layer: &Layer) -> Value {
+    json!({ "title": layer.title, "origin": layer.origin.as_ref().map(origin), "lines": layer.lines.len() })
+}
+
+fn said(said: &Said<'_>) -> Value {
+    let lines = |wanted: fn(Fate) -> bool| -> Vec<Value> {
+        said.lines.iter().filter(|(_, line)| wanted(line.fate)).map(|(layer, line)| of_line(layer, line)).collect()
+    };
+    json!({
+        "name": said.row.name,
+        "module": said.module.id,
+        "default": said.row.default,
+        "in_effect": lines(|fate| fate == Fate::Holds),
+        "not_in_effect": lines(|fate| fate != Fate::Holds),
+        "result": said.result,
+    })
+}
+
+fn of_line(layer: &str, line: &Line) -> Value {
+    json!({
+        "value": line.args,
+        "within": line.within.trim_end(),
+        "layer": layer,
+        "origin": origin(&line.origin),
+        "fate": directives::fate(line),
+    })
+}
+
+fn step(step: &Step) -> Value {
+    match step {
+        Step::Path(path, why) => json!({ "step": "path", "path": path, "why": why }),
+        Step::NoAccessFile(directory, why) => {
+            json!({ "step": "no access file", "directory": directory, "origin": why.as_ref().map(origin) })
+        }
+        Step::MissingAccessFile(directory) => json!({ "step": "missing access file", "directory": directory }),
+        Step::AccessFile(path, lines, wrong) => {
+            let line = |(node, objection): &(Node, Option<String>)| {
+                let text = format!("{} {}", node.name, node.args);
+                json!({ "line": node.origin.line, "text": text, "objection": objection })
+            };
+            let lines: Vec<Value> = lines.iter().map(line).collect();
+            json!({ "step": "access file", "path": path, "lines": lines, "error": wrong })
+        }
+        Step::Decided(phase, module, status) => {
+            json!({ "step": "decided", "phase": phase, "module": module, "status": status })
+        }
+        Step::Note(module, text, at) => {
+            json!({ "step": "note", "module": module, "text": text, "origin": at.as_ref().map(origin) })
+        }
+        Step::Said(module, level, text) => {
+            json!({ "step": "log", "module": module, "level": level.name(), "text": text })
+        }
+        Step::Adopted(steps) => json!({ "step": "look-up", "steps": steps.iter().map(self::step).collect::<Vec<_>>() }),
+    }
+}

@@ -1,0 +1,157 @@
+//! An explanation for people.
+
+use std::fmt::Write as _;
+
+use conf::Origin;
+use server::explain::{Explanation, Fate, Question, Step};
+
+use super::directives::Said;
+use crate::style::Style;
+
+pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[Said<'_>], style: Style) -> String {
+    let mut out = String::new();
+    let Question { method, target, host, client, local, .. } = question;
+    let host = host.as_deref().unwrap_or("-");
+    let _ = writeln!(out, "{}", style.bold(format!("{method} {target}")));
+    let _ = writeln!(out, "Host: {host}, from {} to {local}\n", client.ip());
+    virtual_host(&mut out, explanation, style);
+    let _ = writeln!(out, "\n{}", style.bold("What happens"));
+    let mut number = 0;
+    steps(&mut out, &explanation.steps, style, &mut number);
+    answer(&mut out, explanation, style);
+    let _ = writeln!(out, "\n{}", style.bold("What has a part in the settings, later ones before earlier ones"));
+    for (number, layer) in explanation.layers.iter().enumerate() {
+        let at = layer.origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
+        let _ = writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
+    }
+    let _ = writeln!(out, "\n{}", style.bold("Directives"));
+    settings(&mut out, directives, style);
+    out
+}
+
+fn virtual_host(out: &mut String, explanation: &Explanation, style: Style) {
+    let vhost = explanation.request.vhost;
+    let _ = match &vhost.origin {
+        None => writeln!(out, "Virtual host: none has this address, so the main server ({})", vhost.name),
+        Some(origin) => {
+            let why = match (explanation.candidates, explanation.named) {
+                (1, _) => "the only one of this address".to_string(),
+                (count, true) => format!("its name, among {count} of this address"),
+                (count, false) => format!("the first of {count} of this address: none has the name asked for"),
+            };
+            writeln!(out, "Virtual host: {}{}\n  chosen as {why}", style.good(&vhost.name), at(origin, style))
+        }
+    };
+}
+
+fn steps(out: &mut String, steps: &[Step], style: Style, number: &mut usize) {
+    let mut closed: Vec<&str> = Vec::new();
+    for (i, step) in steps.iter().enumerate() {
+        // Directories in which nothing is looked for are told together.
+        if let Step::NoAccessFile(directory, why) = step {
+            closed.push(directory);
+            let same = |next: &Step| matches!(next, Step::NoAccessFile(_, next) if next == why);
+            if !steps.get(i + 1).is_some_and(same) {
+                let at = why.as_ref().map_or_else(String::new, |origin| at(origin, style));
+                item(out, number, &format!("no .htaccess is looked for in {}: AllowOverride None{at}", closed.join(" ")));
+                closed.clear();
+            }
+            continue;
+        }
+        match step {
+            Step::Path(path, why) => item(out, number, &format!("{path} ({why})")),
+            Step::NoAccessFile(..) => {}
+            Step::MissingAccessFile(directory) => item(out, number, &format!("{directory} has no .htaccess")),
+            Step::AccessFile(path, lines, wrong) => {
+                let wrong = wrong.as_ref().map_or_else(String::new, |wrong| format!(": {}", style.bad(wrong)));
+                item(out, number, &format!("{path} is read{wrong}"));
+                for (node, objection) in lines {
+                    let line = format!("{} {}", node.name, node.args);
+                    let _ = match objection {
+                        None => writeln!(out, "        {:>4}  {line}  {}", node.origin.line, style.good("let in")),
+                        Some(why) => writeln!(out, "        {:>4}  {line}  {}", node.origin.line, style.bad(why)),
+                    };
+                }
+            }
+            Step::Decided(phase, module, status) => {
+                let status = status.map_or_else(String::new, |status| format!(", with {}", style.bad(status)));
+                item(out, number, &style.dim(format!("{phase}: decided by {module}{status}")));
+            }
+            Step::Note(module, text, origin) => {
+                let at = origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
+                item(out, number, &format!("{module}: {text}{at}"));
+            }
+            Step::Said(module, level, text) => {
+                let text = format!("{module}:{}: {text}", level.name());
+                item(out, number, &style.dim(text));
+            }
+            Step::Adopted(inner) => self::steps(out, inner, style, number),
+        }
+    }
+}
+
+fn item(out: &mut String, number: &mut usize, text: &str) {
+    *number += 1;
+    let _ = writeln!(out, "  {number:>2}  {text}");
+}
+
+fn answer(out: &mut String, explanation: &Explanation, style: Style) {
+    let request = &explanation.request;
+    let _ = writeln!(out, "\n{}", style.bold("The answer"));
+    let file = match request.stat {
+        _ if request.filename.is_empty() => "none".into(),
+        Some(meta) if meta.is_dir() => format!("{} (a directory)", request.filename),
+        Some(_) => request.filename.clone(),
+        None => format!("{} (not there)", request.filename),
+    };
+    let _ = writeln!(out, "  file      {file}");
+    if !request.path_info.is_empty() {
+        let _ = writeln!(out, "  path info {}", request.path_info);
+    }
+    let _ = writeln!(out, "  type      {}", request.content_type.as_deref().unwrap_or("unknown"));
+    let _ = writeln!(out, "  handler   {}", request.handler.as_deref().unwrap_or("none is named"));
+    let _ = writeln!(out, "  made by   {}", explanation.handler.unwrap_or("nobody"));
+    let _ = match explanation.waits {
+        true => writeln!(out, "  status    {}", style.good("it would be made now")),
+        false if request.status < 400 => writeln!(out, "  status    {}", style.good(request.status)),
+        false => writeln!(out, "  status    {}", style.bad(request.status)),
+    };
+    if let Some(location) = request.headers_out.get("Location").filter(|_| (300..400).contains(&request.status)) {
+        let _ = writeln!(out, "  location  {location}");
+    }
+}
+
+fn settings(out: &mut String, directives: &[Said<'_>], style: Style) {
+    let mut module = "";
+    for said in directives {
+        if said.module.source != module {
+            module = said.module.source;
+            let _ = writeln!(out, "  {}", style.dim(module));
+        }
+        let name = said.row.name;
+        if said.lines.is_empty() {
+            let _ = writeln!(out, "    {name} {}  {}", said.row.default, style.dim("by default"));
+        }
+        for (_, line) in said.lines.iter().rev() {
+            let text = format!("{}{name} {}", line.within, line.args);
+            let at = at(&line.origin, style);
+            let _ = match line.fate {
+                Fate::Holds => writeln!(out, "    {text}{at}"),
+                Fate::Lost => writeln!(out, "  - {}{at}  {}", style.struck(text), super::directives::fate(line)),
+                Fate::Silent => writeln!(out, "    {}{at}  {}", style.dim(text), super::directives::fate(line)),
+            };
+        }
+        if let Some(result) = said.result.as_ref().filter(|_| said.lines.len() > 1) {
+            let _ = writeln!(out, "    = {name} {result}");
+        }
+    }
+}
+
+/// `  file:line`, and the lines that included it.
+fn at(origin: &Origin, style: Style) -> String {
+    let mut text = format!("  {origin}");
+    for outer in origin.chain() {
+        let _ = write!(text, " < {outer}");
+    }
+    style.dim(text)
+}
