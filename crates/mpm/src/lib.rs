@@ -14,6 +14,7 @@
 mod accept;
 mod child;
 mod choose;
+pub mod control;
 mod crew;
 mod event;
 mod limits;
@@ -33,6 +34,7 @@ mod worker;
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -150,6 +152,14 @@ pub enum Restart {
 pub trait Hooks {
     /// A new configuration after a signal. An error is a message for the log, lines allowed; the old one stays in effect.
     fn reload(&mut self, how: Restart) -> Result<Generation, String>;
+    /// The configuration that `reload` gave last is in effect.
+    fn begun(&mut self) {}
+    /// Talks with somebody who connected to the control socket, in a process of its own, which is a copy of the parent (whose
+    /// number is given) with all its rights; requests are served as `children`, if that is somebody else. Returns what the
+    /// parent is to do.
+    fn converse(&mut self, connection: OwnedFd, parent: Pid, children: Option<&Identity>) -> control::Request;
+    /// All workers are busy, and there may be no more.
+    fn limit_reached(&mut self) {}
     /// Another process of the server has ended: one that the binary or a module started from the parent.
     fn ended(&mut self, _process: &Reaped) {}
     /// Once a second.

@@ -49,6 +49,8 @@ conf::settings! {
         pub max_memory_growth: Setting<u64>,
         /// `PidFile`, absolute.
         pub pid_file: Setting<String>,
+        /// `ControlSocket`, absolute; `None` for none.
+        pub control_socket: Setting<Option<String>>,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.
         pub scoreboard_file: Setting<String>,
         /// `CoreDumpDirectory`, absolute.

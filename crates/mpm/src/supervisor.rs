@@ -6,6 +6,7 @@
 mod backoff;
 mod children;
 mod companions;
+mod conversations;
 mod ending;
 mod family;
 mod recycling;
@@ -31,6 +32,7 @@ use crate::settings::MpmSettings;
 use crate::{About, Generation, Hooks, Listeners, Restart};
 use backoff::Backoff;
 use companions::Companions;
+use conversations::Conversations;
 use family::Family;
 use upgrade::Heir;
 
@@ -88,6 +90,7 @@ struct Supervisor<'a> {
     pid_file: Option<PathBuf>,
     family: Family,
     companions: Companions,
+    conversations: Conversations,
     policy: Policy,
     backoff: Backoff,
     /// Children to start apart from what the policy says: those of a new generation, and replacements.
@@ -102,7 +105,10 @@ struct Supervisor<'a> {
 pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
     let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
     let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
-    let prepared = SignalFd::new(&SIGNALS).and_then(|signals| Ok((signals, scoreboard::create(slots, plan.limits.1)?)));
+    let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
+        seam::log_levels::open()?;
+        Ok((signals, scoreboard::create(slots, plan.limits.1)?))
+    });
     let (signals, board) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -128,6 +134,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         listeners,
         family: Family::default(),
         companions: Companions::default(),
+        conversations: Conversations::default(),
         policy: Policy::new().telling_near(tells_near),
         backoff: Backoff::new(),
         owed: plan.start,
@@ -171,6 +178,9 @@ impl Supervisor<'_> {
             }
         }
         self.begin_generation(false);
+        if self.about.predecessor.is_none() {
+            self.open_control(false);
+        }
         self.accompany();
         self.spawn_owed();
         self.announce();
@@ -193,6 +203,7 @@ impl Supervisor<'_> {
                 Asked::GracefulStop => return self.stop_gracefully(),
                 Asked::Stop => return self.stop(),
             }
+            self.converse();
             self.accompany();
             self.spawn_owed();
             if !self.take_over() {
@@ -222,7 +233,9 @@ impl Supervisor<'_> {
 
     /// Waits for a signal, or for the bell of a child, and remembers what is asked for.
     fn wait(&mut self, most: Duration) {
-        if let Err(error) = any_readable([self.signals.as_fd(), self.board.bell().as_fd()], most) {
+        let bell = self.board.bell().as_fd();
+        let control = self.conversations.descriptor().unwrap_or(bell);
+        if let Err(error) = any_readable([self.signals.as_fd(), bell, control], most) {
             seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
         self.board.bell().hush();
@@ -311,10 +324,13 @@ impl Supervisor<'_> {
         counts
     }
 
-    fn say(&self, remark: Option<Remark>, decision: Decision, counts: Counts) {
+    fn say(&mut self, remark: Option<Remark>, decision: Decision, counts: Counts) {
         let words = &self.generation.mpm.0.words;
         match (remark, decision) {
-            (Some(Remark::LimitReached), _) => seam::log!(self.module(), Error, "{}", words.limit_reached),
+            (Some(Remark::LimitReached), _) => {
+                seam::log!(self.module(), Error, "{}", words.limit_reached);
+                self.hooks.limit_reached();
+            }
             (Some(Remark::LimitNear), _) => {
                 seam::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());
             }
@@ -390,6 +406,8 @@ impl Supervisor<'_> {
             self.end_children();
         }
         seam::log::set(next.log.clone());
+        seam::log_levels::clear();
+        self.hooks.begun();
         for Notice { module, level, text, .. } in notices {
             seam::log::log(module, level, format_args!("{text}"));
         }
@@ -418,6 +436,7 @@ impl Supervisor<'_> {
             self.spawn_owed();
         }
         self.move_pid_file();
+        self.open_control(false);
         self.announce();
     }
 }

@@ -97,9 +97,10 @@ static PERCORE_ROWS: [Directive; 18] = [
     GRACEFUL,
 ];
 
-static CORE_ROWS: [Directive; 9] = [
+static CORE_ROWS: [Directive; 10] = [
     SCOREBOARD_FILE,
     PID_FILE,
+    CONTROL_SOCKET,
     max_connections(
         "MaxRequestsPerChild",
         "Maximum number of connections a particular child serves before dying. (DEPRECATED, use MaxConnectionsPerChild)",
@@ -285,6 +286,17 @@ const PID_FILE: Directive = row(
     }),
     "",
     "A file for logging the server process ID",
+);
+
+const CONTROL_SOCKET: Directive = row(
+    "ControlSocket",
+    Args::Take1(|cmd, word| {
+        let none = word.eq_ignore_ascii_case("none");
+        let path = (!none).then(|| cmd.world.server_relative(word));
+        cmd.server_set(|s: &mut MpmSettings| &mut s.control_socket, path)
+    }),
+    "",
+    "Socket at which the running server is asked and told (tsubame ctl), or none; beside the PidFile if not given",
 );
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {

@@ -9,6 +9,7 @@ mod accept;
 mod companion;
 mod lifetime;
 pub mod log;
+pub mod log_levels;
 pub mod scoreboard;
 mod stage;
 

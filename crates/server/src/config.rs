@@ -201,6 +201,20 @@ pub struct Loaded {
     pub notices: Vec<Notice>,
 }
 
+/// Why a configuration cannot be used, and what was found out before that.
+pub struct Failed {
+    /// Why.
+    pub error: Error,
+    /// What was worth saying.
+    pub notices: Vec<Notice>,
+    /// The files that were read.
+    pub included: Vec<conf::read::Included>,
+    /// The configuration as it was read, where it could be.
+    pub tree: Vec<conf::Node>,
+    /// `ServerRoot`.
+    pub server_root: String,
+}
+
 /// What to read.
 pub struct Sources<'a> {
     /// The name the server was called by, for messages.
@@ -222,18 +236,24 @@ pub fn load(
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
-) -> Result<Loaded, (Error, Vec<Notice>, Vec<conf::read::Included>)> {
+) -> Result<Loaded, Failed> {
     crate::log::new_configuration();
     let mut reader = Reader::new(host.clone(), language);
     let tree = match read(&mut reader, sources) {
         Ok(tree) => tree,
-        Err(error) => return Err((error, reader.notices, reader.included)),
+        Err(error) => {
+            let Reader { language, notices, included, .. } = reader;
+            return Err(Failed { error, notices, included, tree: Vec::new(), server_root: language.server_root });
+        }
     };
     let Reader { language, notices, included, .. } = reader;
     let mut world = World { host: host.clone(), language, notices };
-    match resolve(tree, &mut world, sources, software, check) {
-        Ok(server) => Ok(Loaded { server, included, notices: world.notices }),
-        Err(error) => Err((error, world.notices, included)),
+    match resolve(&tree, &mut world, sources, software, check) {
+        Ok(server) => Ok(Loaded { server: Server { tree, ..server }, included, notices: world.notices }),
+        Err(error) => {
+            let server_root = world.language.server_root;
+            Err(Failed { error, notices: world.notices, included, tree, server_root })
+        }
     }
 }
 
@@ -251,14 +271,14 @@ fn read(reader: &mut Reader, sources: &Sources<'_>) -> Result<Vec<conf::Node>, E
 }
 
 fn resolve(
-    tree: Vec<conf::Node>,
+    tree: &[conf::Node],
     world: &mut World,
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
 ) -> Result<Server, Error> {
     let (mut main, mut main_dir) = (Slots::default(), Slots::default());
-    conf::apply(&tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
+    conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
     let mut draft = draft(main, main_dir);
     let modules = with_faces(&world.language.loaded());
     let hooks = Hooks::of(&modules);
@@ -275,7 +295,7 @@ fn resolve(
         modules,
         hooks,
         hosts,
-        tree,
+        tree: Vec::new(),
         language: world.language.clone(),
         configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),

@@ -2,7 +2,7 @@
 //! happens is noted ([`Trace`]). Which line of the configuration is in effect is not worked out a second time: it is one
 //! that the merged settings still hold.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU32;
@@ -15,8 +15,10 @@ use http::{Head, Parse};
 
 use crate::config::{Server, VirtualHost};
 use crate::connection;
+use crate::core::{CoreDir, CoreServer};
 use crate::process::{self, Work};
 use crate::request::{Client, Incoming, Request};
+use crate::section::Section;
 use crate::stream::Stream;
 pub use crate::trace::{Met, Step, Trace};
 
@@ -188,10 +190,14 @@ fn layer(title: String, origin: Option<Origin>, nodes: &[Node], faces: &[&'stati
 /// Sections that only say when their lines count, or how they are combined.
 const TRANSPARENT: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
 
+fn is_transparent(node: &Node) -> bool {
+    TRANSPARENT.iter().any(|name| node.name.eq_ignore_ascii_case(name))
+}
+
 fn gather(nodes: &[Node], faces: &[&'static Face], within: &str, lines: &mut Vec<Line>) {
     for node in nodes {
         if let Some(children) = &node.children {
-            if TRANSPARENT.iter().any(|name| node.name.eq_ignore_ascii_case(name)) {
+            if is_transparent(node) {
                 let blank = if node.args.starts_with('>') { "" } else { " " };
                 gather(children, faces, &format!("{within}{}{blank}{} ", node.name, node.args), lines);
             }
@@ -206,6 +212,62 @@ fn gather(nodes: &[Node], faces: &[&'static Face], within: &str, lines: &mut Vec
             origin: node.origin.clone(),
             fate: Fate::Silent,
         }));
+    }
+}
+
+/// The whole configuration, level by level in file order: the lines outside sections, and those of each section. A line that
+/// is lost is lost to another one of the same level.
+pub fn levels(server: &Server) -> Vec<Layer> {
+    let main = server.main();
+    let mut settings: HashMap<Origin, Vec<&Slots>> = HashMap::new();
+    for vhost in &server.hosts {
+        if let Some(origin) = &vhost.origin {
+            settings.insert(origin.clone(), vec![&vhost.settings, &vhost.base.slots]);
+        }
+        let core = vhost.settings.get::<CoreServer>();
+        let top = core.directories.iter().chain(core.locations.iter());
+        top.for_each(|section| section_settings(section, &mut settings));
+        inner_settings(&vhost.base.slots, &mut settings);
+    }
+    let mut levels = vec![layer("server level".into(), None, &server.tree, &server.faces())];
+    judge(levels[0].lines.iter_mut(), &[&main.settings, &main.base.slots]);
+    inner_levels(&server.tree, "", server, &settings, &mut levels);
+    levels
+}
+
+fn section_settings<'a>(section: &'a Section, settings: &mut HashMap<Origin, Vec<&'a Slots>>) {
+    if settings.insert(section.origin.clone(), vec![&section.layer.slots]).is_none() {
+        inner_settings(&section.layer.slots, settings);
+    }
+}
+
+fn inner_settings<'a>(slots: &'a Slots, settings: &mut HashMap<Origin, Vec<&'a Slots>>) {
+    let core = slots.get::<CoreDir>();
+    core.files.iter().chain(core.ifs.iter()).for_each(|section| section_settings(section, settings));
+}
+
+fn inner_levels(
+    nodes: &[Node],
+    around: &str,
+    server: &Server,
+    settings: &HashMap<Origin, Vec<&Slots>>,
+    levels: &mut Vec<Layer>,
+) {
+    for node in nodes {
+        let Some(children) = &node.children else { continue };
+        if is_transparent(node) {
+            inner_levels(children, around, server, settings, levels);
+            continue;
+        }
+        let title = format!("{around}{} {}", node.name, node.args);
+        let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.faces());
+        match settings.get(&node.origin) {
+            Some(settings) => judge(level.lines.iter_mut(), settings),
+            // The module keeps what stands in its section in a way of its own.
+            None => level.lines.iter_mut().for_each(|line| line.fate = Fate::Holds),
+        }
+        levels.push(level);
+        inner_levels(children, &format!("{title} "), server, settings, levels);
     }
 }
 

@@ -42,7 +42,7 @@ mod vhost;
 mod walk;
 mod wire;
 
-pub use config::{Draft, DraftHost, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load};
+pub use config::{Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load};
 pub use connection::HttpService;
 pub use fields::Fields;
 pub use input::{BodyError, ReadTimeout, RequestBody};

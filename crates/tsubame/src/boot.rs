@@ -1,13 +1,13 @@
 //! Reads the configuration that the command line names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use conf::{Error, Face, Language, Level, Notice, Origin, Source};
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
 use server::host::Machine;
-use server::{Loaded, Sources, load};
+use server::{Failed, Loaded, Sources, load};
 
 use crate::cli::Options;
 use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
@@ -39,6 +39,8 @@ pub(crate) struct Broken {
     pub(crate) notices: Vec<Notice>,
     /// What was read before.
     pub(crate) included: Vec<conf::read::Included>,
+    /// Where a server with this configuration would be asked: the server that still runs with an earlier state of it may be.
+    pub(crate) socket: Option<PathBuf>,
 }
 
 /// What to read: a file, or a text of our own.
@@ -99,8 +101,27 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Bro
     match (loaded, chosen.take()) {
         (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
         (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
-        (Err((error, notices, included)), _) => Err(Broken { error, notices, included }),
+        (Err(failed), _) => {
+            let socket = socket(&failed);
+            let Failed { error, notices, included, .. } = failed;
+            Err(Broken { error, notices, included, socket })
+        }
     }
+}
+
+/// The control socket by the lines of a configuration that cannot be applied.
+fn socket(failed: &Failed) -> Option<PathBuf> {
+    let last = |name: &str| {
+        let node = failed.tree.iter().rev().find(|node| node.name.eq_ignore_ascii_case(name))?;
+        conf::words::words(&node.args).into_iter().next()
+    };
+    let path = |word: String| PathBuf::from(conf::apply::join(&failed.server_root, &word));
+    match (last("ControlSocket"), last("PidFile")) {
+        (Some(word), _) if word.eq_ignore_ascii_case("none") => None,
+        (Some(word), _) => Some(path(word)),
+        (None, pid_file) => Some(path(pid_file.unwrap_or_else(|| PID_FILE.into())).with_extension("ctl")),
+    }
+    .filter(|_| !failed.tree.is_empty())
 }
 
 fn built_in() -> Origin {

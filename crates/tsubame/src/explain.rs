@@ -1,5 +1,6 @@
 //! `tsubame explain`: which configuration is in effect, for a request or for the numbers of processes and threads, and why.
 
+mod config;
 mod directives;
 mod json;
 mod numbers;
@@ -16,6 +17,8 @@ use mpm::settings::MpmSettings;
 use server::Server;
 use server::explain::Question;
 
+pub(crate) use config::{everything, lines};
+
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
 use crate::style::Style;
@@ -27,6 +30,8 @@ pub(crate) struct Query {
     url: Option<String>,
     /// `--mpm`: the numbers of processes and threads, instead of a request.
     numbers: bool,
+    /// `--config`: everything, instead of what a request meets.
+    config: bool,
     method: Option<String>,
     host: Option<String>,
     fields: Vec<(String, String)>,
@@ -42,7 +47,7 @@ pub(crate) const USAGE: &str = "\
 tsubame explain: which configuration is in effect, and why
 
 Usage: tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] [options] URL
-       tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] --mpm
+       tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] --mpm | --config
        tsubame ctl explain [options] URL            the same of the running server
 
 URL is http://host:port/path?query, or the path alone. The request goes through all phases of the server: virtual host,
@@ -55,6 +60,7 @@ Options:
   --from ADDRESS      where the client is (127.0.0.1)
   --to ADDRESS:PORT   the address of the server that it connects to
   --mpm               processes, threads and connections: what was asked for, and what will run
+  --config            the whole configuration with the origin of each line, and what was written over
   --all               also directives that are not about requests, and those that hold by default
   --json              for programs
 ";
@@ -102,6 +108,7 @@ pub(crate) fn read(
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Long("mpm") => query.numbers = true,
+            Long("config") => query.config = true,
             Long("all") => query.all = true,
             Long("json") => query.json = true,
             Long("method") => query.method = Some(parser.value()?.string()?),
@@ -121,8 +128,8 @@ pub(crate) fn read(
             arg => return Err(arg.unexpected()),
         }
     }
-    if query.url.is_some() == query.numbers {
-        return Err("either a URL or --mpm is to be explained".into());
+    if [query.url.is_some(), query.numbers, query.config].into_iter().filter(|asked| *asked).count() != 1 {
+        return Err("one of these is to be explained: a URL, --mpm, --config".into());
     }
     Ok(Some(query))
 }
@@ -132,6 +139,9 @@ pub(crate) fn answer(query: &Query, server: Arc<Server>, mpm: Chosen, style: Sty
     if query.numbers {
         let explained = mpm.explain(&server.main().settings);
         return Ok(if query.json { numbers::json(&explained) } else { numbers::text(&explained, style) });
+    }
+    if query.config {
+        return Ok(everything(&server, query.json, style));
     }
     // A request borrows the server for as long as the process lives, and this one lives for one answer.
     let server: &'static Server = Box::leak(Box::new(server));

@@ -5,6 +5,7 @@
 mod boot;
 mod cli;
 mod control;
+mod ctl;
 mod demo;
 mod dump;
 mod explain;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         args.remove(0);
         return match command {
             Command::Explain => explain::run(&program, args),
+            Command::Ctl => ctl::run(&program, args),
         };
     }
     let options = match cli::parse(&program, args) {

@@ -1,19 +1,22 @@
 //! Starts the server.
 
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::{Level, Slots};
 use modules::arch::mod_unixd;
+use mpm::control::Request;
 use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart};
 use server::HttpService;
 use server::host::Machine;
 use sys::cred::{Identity, User};
-use sys::process::{Fork, Reaped};
+use sys::process::{Fork, Pid, Reaped};
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
 use crate::control;
+use crate::ctl::{self, Running};
 use crate::version;
 
 /// `-k start`, or no `-k` at all.
@@ -73,7 +76,7 @@ pub(crate) fn serve(
         let _ = std::env::set_current_dir("/");
     }
     ready(&listeners);
-    let first = match generation(options, configured) {
+    let (first, running) = match generation(options, configured) {
         Ok(first) => first,
         Err(message) => {
             boot::tell(options, &message);
@@ -90,7 +93,7 @@ pub(crate) fn serve(
         invocation: matches!(text, Text::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
         predecessor,
     };
-    mpm::run(first, listeners, about, &mut Server { options, text })
+    mpm::run(first, listeners, about, &mut Server { options, text, running, next: None })
 }
 
 /// How this program was started. Its file is known while it runs; later there may be another one of the same name.
@@ -118,14 +121,16 @@ fn detach(options: &Options) -> Option<ExitCode> {
 }
 
 /// What the supervisor runs.
-fn generation(options: &Options, configured: Configured) -> Result<Generation, String> {
+fn generation(options: &Options, configured: Configured) -> Result<(Generation, Running), String> {
     let Configured { loaded, mpm } = configured;
     let settings = loaded.server.main().settings.clone();
     let identity = identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
     let log = loaded.server.main_log();
     // Only panics, and programs that are none of the server's scripts, have anything to say there.
     let _ = loaded.server.main().error_log.take_standard_error();
-    Ok(Generation { mpm, service: Arc::new(HttpService::new(Arc::new(loaded.server))), settings, identity, log })
+    let server = Arc::new(loaded.server);
+    let service = Arc::new(HttpService::new(server.clone()));
+    Ok((Generation { mpm, service, settings, identity, log }, Running { server, mpm }))
 }
 
 /// Who the children become when the server is started by root. Without `User` they become nobody: a child of a server on
@@ -156,6 +161,10 @@ fn identity(settings: &Slots) -> Result<Option<Identity>, String> {
 struct Server<'a> {
     options: &'a Options,
     text: &'a Text<'a>,
+    /// What is in effect.
+    running: Running,
+    /// What was read last, and may come into effect.
+    next: Option<Running>,
 }
 
 impl Hooks for Server<'_> {
@@ -170,7 +179,20 @@ impl Hooks for Server<'_> {
                 seam::log!(notice.module, Warn, "{}", notice.text);
             }
         }
-        generation(self.options, configured)
+        let (generation, running) = generation(self.options, configured)?;
+        self.next = Some(running);
+        Ok(generation)
+    }
+
+    fn begun(&mut self) {
+        if let Some(running) = self.next.take() {
+            self.running = running;
+        }
+    }
+
+    fn converse(&mut self, connection: OwnedFd, parent: Pid, children: Option<&Identity>) -> Request {
+        let Server { options, text, running, .. } = self;
+        ctl::serve(connection, &ctl::Asked { running, options, text, parent, children })
     }
 
     fn ended(&mut self, process: &Reaped) {

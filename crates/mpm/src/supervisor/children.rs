@@ -8,6 +8,7 @@ use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
 
 use super::companions::Companions;
+use super::conversations::Conversations;
 use super::family::Standing;
 use super::{Supervisor, TICK};
 use crate::child::{Birth, FATAL, Order, SICK};
@@ -102,6 +103,7 @@ impl Supervisor<'_> {
     pub(super) fn become_child(&mut self, slot: usize, bucket: usize) -> i32 {
         self.notifier = Notifier::default();
         self.companions = Companions::default();
+        self.conversations = Conversations::default();
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
             Ok(orders) => self.signals = orders,
             Err(error) => {
@@ -146,7 +148,7 @@ impl Supervisor<'_> {
                 }
             };
             let Some(member) = self.family.remove(reaped.pid) else {
-                if !self.heir_ended(&reaped) && !self.companion_ended(&reaped) {
+                if !self.heir_ended(&reaped) && !self.companion_ended(&reaped) && !self.conversation_ended(&reaped) {
                     self.hooks.ended(&reaped);
                 }
                 continue;

@@ -10,6 +10,7 @@ use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
 
 use super::backoff::Backoff;
+use super::conversations::Conversations;
 use super::{Supervisor, TICK};
 use crate::child::{FATAL, Order};
 
@@ -122,6 +123,7 @@ impl Supervisor<'_> {
         // Nobody can connect to it, and nobody to others through it.
         self.listeners = crate::Listeners::default();
         self.companions = Companions::default();
+        self.conversations = Conversations::default();
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
             set_title(&format!("{}: {} daemon", self.about.program, companion.name))?;

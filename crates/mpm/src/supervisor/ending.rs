@@ -135,7 +135,8 @@ impl Supervisor<'_> {
         self.pid_file = next;
     }
 
-    pub(super) fn remove_pid_file(&self) {
+    pub(super) fn remove_pid_file(&mut self) {
+        self.close_control();
         if let Some(path) = &self.pid_file
             && pidfile::remove(path)
         {

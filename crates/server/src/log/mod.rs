@@ -33,12 +33,18 @@ impl Levels {
 
     /// The level of a module: messages up to it are written.
     pub fn of(&self, module: &str) -> Level {
+        if let Some(level) = seam::log_levels::of(module) {
+            return level;
+        }
         self.modules.iter().find(|(name, _)| name == module).map_or(self.all, |(_, level)| *level)
     }
 }
 
 /// The level of a module for a request: its sections', or the virtual host's.
 pub(crate) fn level_for(request: &Request, module: &str) -> Level {
+    if let Some(level) = seam::log_levels::of(module) {
+        return level;
+    }
     let own = request.dir::<CoreDir>().log_level.get();
     let named = own.and_then(|levels| levels.modules.iter().find(|(name, _)| name == module)).map(|(_, level)| *level);
     named.or(own.and_then(|levels| levels.all)).unwrap_or_else(|| request.vhost.levels.of(module))

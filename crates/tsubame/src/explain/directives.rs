@@ -55,7 +55,7 @@ fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
 }
 
 /// What has become of a line, in a word or two.
-pub(super) fn fate(line: &Line) -> &'static str {
+pub(crate) fn fate(line: &Line) -> &'static str {
     match line.fate {
         Fate::Holds => "in effect",
         Fate::Lost => "lost",

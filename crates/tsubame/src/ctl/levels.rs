@@ -1,0 +1,56 @@
+//! `tsubame ctl log-level`.
+
+use std::fmt::Write as _;
+
+use conf::Level;
+use serde_json::json;
+use seam::log_levels::{self, ALL};
+use server::Server;
+
+/// Shows or changes the levels that hold while the server runs.
+pub(super) fn change(server: &Server, words: &[&str], json: bool) -> Result<String, String> {
+    match *words {
+        [] => {}
+        ["reset"] => log_levels::clear(),
+        [module, level] => {
+            let level = Level::parse(level).ok_or_else(|| format!("{level}: no level; they are {}", names()))?;
+            let module = module.strip_suffix("_module").unwrap_or(module);
+            if module != ALL && !modules(server).contains(&module) {
+                return Err(format!("{module}: no such module is loaded; `*` stands for all"));
+            }
+            log_levels::set(module, level)?;
+        }
+        _ => return Err("log-level MODULE LEVEL, log-level reset, or log-level alone".into()),
+    }
+    Ok(show(server, json))
+}
+
+fn show(server: &Server, json: bool) -> String {
+    let set: Vec<(&str, &str)> = modules(server)
+        .into_iter()
+        .chain([ALL])
+        .filter_map(|module| Some((module, log_levels::own(module)?.name())))
+        .collect();
+    if json {
+        let set: serde_json::Map<_, _> = set.into_iter().map(|(module, level)| (module.into(), level.into())).collect();
+        return format!("{:#}\n", json!({ "log_levels": set }));
+    }
+    if set.is_empty() {
+        return "all levels are those of the configuration\n".into();
+    }
+    set.into_iter().fold(String::new(), |mut out, (module, level)| {
+        let _ = writeln!(out, "{module} {level}");
+        out
+    })
+}
+
+fn modules(server: &Server) -> Vec<&'static str> {
+    let mut names: Vec<&str> = server.faces().iter().map(|face| face.log_name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn names() -> String {
+    Level::NAMES.map(|(name, _)| name).join(" ")
+}

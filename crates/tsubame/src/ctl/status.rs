@@ -1,0 +1,179 @@
+//! `tsubame ctl status` and `scripts`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use gateway::gate::{self, Script};
+use seam::scoreboard::{self, Life, Process, Snapshot};
+use serde_json::{Value, json};
+
+use super::serve::Asked;
+use crate::style::Style;
+use crate::version;
+
+/// The server as a whole.
+pub(super) fn server(asked: &Asked<'_>, json: bool, style: Style) -> String {
+    let Some(board) = scoreboard::get().map(|board| board.snapshot()) else { return "no scoreboard\n".into() };
+    let scripts = gate::scripts();
+    if json { for_programs(asked, &board, &scripts) } else { for_people(asked, &board, &scripts, style) }
+}
+
+fn alive(board: &Snapshot) -> impl Iterator<Item = &Process> {
+    board.processes.iter().filter(|process| process.life != Life::Empty)
+}
+
+/// How many workers there are in each state that there is one in, by its letter.
+fn states(process: &Process) -> BTreeMap<char, usize> {
+    let mut states = BTreeMap::new();
+    for worker in &process.workers {
+        *states.entry(worker.state.letter()).or_insert(0) += 1;
+    }
+    states
+}
+
+fn life(process: &Process) -> &'static str {
+    match process.life {
+        Life::Empty => "none",
+        Life::Starting => "starting",
+        Life::Running => "serving",
+        Life::Quiescing => "finishing",
+    }
+}
+
+/// A time of day in µs, as seconds before now.
+fn age(then: u64) -> u64 {
+    let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
+    now.saturating_sub(then) / 1_000_000
+}
+
+fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: Style) -> String {
+    let mut out = String::new();
+    let (name, parent) = (asked.running.mpm.name(), asked.parent);
+    let _ = writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
+    let _ = writeln!(
+        out,
+        "up {} s, restarted {} times, last {} s ago",
+        age(board.started),
+        board.generation,
+        age(board.restarted)
+    );
+    let sum = |of: fn(&Process) -> u64| board.processes.iter().map(of).sum::<u64>();
+    let _ = writeln!(
+        out,
+        "{} requests, {} KiB, {} connections open\n",
+        sum(|process| process.accesses),
+        sum(|process| process.bytes) / 1024,
+        sum(|process| process.connections),
+    );
+    let _ = writeln!(out, "{}", style.bold("  child  generation      life     age  connections   requests  workers"));
+    for process in alive(board) {
+        let workers: String = states(process).iter().map(|(state, count)| format!(" {count}{state}")).collect();
+        let life = life(process);
+        let _ = writeln!(
+            out,
+            "{:>7}  {:>10}  {life:>8}  {:>4} s  {:>11}  {:>9} {workers}",
+            process.pid,
+            process.generation,
+            age(process.started),
+            process.connections,
+            process.own_accesses,
+        );
+    }
+    let running: u64 = scripts.iter().map(|script| script.running).sum();
+    let waiting: u64 = scripts.iter().map(|script| script.waiting).sum();
+    let refused: u64 = scripts.iter().map(|script| script.refused).sum();
+    let _ = writeln!(out, "\nscripts: {running} run, {waiting} wait for their turn, {refused} were refused so far");
+    out
+}
+
+fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script]) -> String {
+    let child = |process: &Process| {
+        let states: serde_json::Map<String, Value> =
+            states(process).into_iter().map(|(state, count)| (state.to_string(), count.into())).collect();
+        json!({
+            "pid": process.pid,
+            "slot": process.slot,
+            "generation": process.generation,
+            "life": life(process),
+            "age_seconds": age(process.started),
+            "connections": process.connections,
+            "writing": process.writing,
+            "keep_alive": process.keep_alive,
+            "closing": process.closing,
+            "accepted": process.accepted,
+            "requests": process.own_accesses,
+            "bytes": process.own_bytes,
+            "workers": states,
+        })
+    };
+    let value = json!({
+        "version": version::full(),
+        "mpm": asked.running.mpm.name(),
+        "pid": asked.parent.number(),
+        "uptime_seconds": age(board.started),
+        "generation": board.generation,
+        "restarted_seconds_ago": age(board.restarted),
+        "requests": board.processes.iter().map(|process| process.accesses).sum::<u64>(),
+        "bytes": board.processes.iter().map(|process| process.bytes).sum::<u64>(),
+        "children": alive(board).map(child).collect::<Vec<_>>(),
+        "scripts": scripts.iter().map(script).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}
+
+/// What is known of scripts: those first that have used most CPU time.
+pub(super) fn scripts(json: bool, style: Style) -> String {
+    let mut scripts = gate::scripts();
+    scripts.sort_by_key(|script| std::cmp::Reverse(script.cpu));
+    if json {
+        return format!("{:#}\n", json!({ "scripts": scripts.iter().map(script).collect::<Vec<_>>() }));
+    }
+    if scripts.is_empty() {
+        return "no script has been asked for\n".into();
+    }
+    let title = "run  wait     runs  failed  refused  expected     most       p50       p99  script";
+    let mut out = format!("{}\n", style.bold(title));
+    for script in &scripts {
+        let _ = writeln!(
+            out,
+            "{:>3}  {:>4}  {:>7}  {:>6}  {:>7}  {:>8}  {:>7}  {:>8}  {:>8}  {}",
+            script.running,
+            script.waiting,
+            script.runs,
+            script.failures,
+            script.refused,
+            mebibytes(script.expected),
+            mebibytes(script.peak),
+            milliseconds(script.median),
+            milliseconds(script.p99),
+            script.name,
+        );
+    }
+    out
+}
+
+fn mebibytes(bytes: u64) -> String {
+    if bytes == 0 { "-".into() } else { format!("{:.1}M", bytes as f64 / f64::from(1 << 20)) }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1}ms", time.as_secs_f64() * 1000.0)
+}
+
+fn script(script: &Script) -> Value {
+    json!({
+        "file": script.name,
+        "running": script.running,
+        "waiting": script.waiting,
+        "runs": script.runs,
+        "failures": script.failures,
+        "refused": script.refused,
+        "expected_bytes": script.expected,
+        "peak_bytes": script.peak,
+        "cpu_seconds": script.cpu.as_secs_f64(),
+        "queued_seconds": script.queued.as_secs_f64(),
+        "median_seconds": script.median.as_secs_f64(),
+        "p99_seconds": script.p99.as_secs_f64(),
+    })
+}

@@ -1,0 +1,83 @@
+//! The configuration that is in effect: every line with its origin, and those struck out that another line has replaced.
+
+use std::fmt::Write as _;
+
+use conf::Node;
+use serde_json::{Value, json};
+use server::Server;
+use server::explain::{Fate, Layer, levels};
+
+use super::directives::fate;
+use super::json::origin;
+use crate::style::Style;
+
+/// As text, or for programs.
+pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
+    let levels = levels(server);
+    if json { for_programs(server, &levels) } else { for_people(server, &levels, style) }
+}
+
+fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
+    let language = &server.language;
+    let mut out = String::new();
+    let _ = writeln!(out, "ServerRoot \"{}\"\nDefaultRuntimeDir \"{}\"", language.server_root, language.runtime_dir);
+    for (name, value) in defines(server) {
+        let value = value.map_or_else(String::new, |value| format!(" \"{value}\""));
+        let _ = writeln!(out, "Define {name}{value}");
+    }
+    let modules: Vec<&str> = server.faces().iter().map(|face| face.id).collect();
+    let _ = writeln!(out, "{}", style.dim(format!("# modules: {}", modules.join(" "))));
+    for level in levels.iter().filter(|level| !level.lines.is_empty()) {
+        let at = level.origin.as_ref().map_or_else(String::new, |origin| style.dim(format!("  # {origin}")));
+        let _ = writeln!(out, "\n{}{at}", style.bold(&level.title));
+        for line in &level.lines {
+            let text = format!("{}{} {}", line.within, line.row.name, line.args);
+            let at = style.dim(format!("  # {}", line.origin));
+            let _ = match line.fate {
+                Fate::Lost => writeln!(out, "- {}{at} {}", style.struck(text), fate(line)),
+                Fate::Holds | Fate::Silent => writeln!(out, "  {text}{at}"),
+            };
+        }
+    }
+    out
+}
+
+fn for_programs(server: &Server, levels: &[Layer]) -> String {
+    let defines: serde_json::Map<String, Value> =
+        defines(server).map(|(name, value)| (name.to_string(), value.into())).collect();
+    let level = |level: &Layer| {
+        let line = |line: &server::explain::Line| {
+            json!({
+                "directive": line.row.name,
+                "value": line.args,
+                "within": line.within.trim_end(),
+                "origin": origin(&line.origin),
+                "fate": fate(line),
+            })
+        };
+        let lines: Vec<Value> = level.lines.iter().map(line).collect();
+        json!({ "section": level.title, "origin": level.origin.as_ref().map(origin), "lines": lines })
+    };
+    let value = json!({
+        "server_root": server.language.server_root,
+        "runtime_dir": server.language.runtime_dir,
+        "defines": defines,
+        "modules": server.faces().iter().map(|face| face.id).collect::<Vec<_>>(),
+        "levels": levels.iter().map(level).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}
+
+/// What was defined, without what the program itself defines.
+fn defines(server: &Server) -> impl Iterator<Item = (&str, Option<&str>)> {
+    server.language.defines().filter(|(name, _)| !name.starts_with('-'))
+}
+
+/// A configuration as lines that can be compared: each directive below the sections around it, without its place.
+pub(crate) fn lines(nodes: &[Node], depth: usize, out: &mut Vec<(String, String)>) {
+    for node in nodes {
+        let text = format!("{}{} {}", "  ".repeat(depth), node.name, node.args);
+        out.push((text.trim_end().to_string(), node.origin.to_string()));
+        lines(node.children.as_deref().unwrap_or_default(), depth + 1, out);
+    }
+}
