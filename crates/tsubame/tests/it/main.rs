@@ -34,6 +34,7 @@ mod cgid;
 mod children;
 mod debian;
 mod dialup;
+mod directives_same_as_apache;
 mod files;
 mod htaccess;
 mod http_basics;
