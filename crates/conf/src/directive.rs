@@ -137,10 +137,23 @@ pub struct Directive {
     pub default: &'static str,
     /// One line, as in Apache's own messages.
     pub help: &'static str,
+    /// What is typed behind the name; empty where the Apache manual says it.
+    pub syntax: &'static str,
+    /// What is worth knowing of it beside Apache's directive of that name.
+    pub remark: Option<Remark>,
+}
+
+/// How a directive compares with Apache's, in one line; for the pages about them, not for `httpd -L`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// It is accepted and forgotten, for this reason.
+    WithoutEffect(&'static str),
+    /// It does something else, namely this.
+    Differs(&'static str),
 }
 
 impl Directive {
-    /// A row.
+    /// A row, of which the Apache manual has the syntax and everything else.
     pub const fn new(
         name: &'static str,
         allowed: Allowed,
@@ -148,7 +161,28 @@ impl Directive {
         default: &'static str,
         help: &'static str,
     ) -> Directive {
-        Directive { name, allowed, args, default, help }
+        Directive { name, allowed, args, default, help, syntax: "", remark: None }
+    }
+
+    /// The row of a directive that the Apache manual does not have, with what is typed behind its name.
+    #[must_use]
+    pub const fn syntax(mut self, syntax: &'static str) -> Directive {
+        self.syntax = syntax;
+        self
+    }
+
+    /// The row of a directive that is accepted without effect.
+    #[must_use]
+    pub const fn without_effect(mut self, why: &'static str) -> Directive {
+        self.remark = Some(Remark::WithoutEffect(why));
+        self
+    }
+
+    /// The row of a directive that does something else than Apache's.
+    #[must_use]
+    pub const fn differs(mut self, how: &'static str) -> Directive {
+        self.remark = Some(Remark::Differs(how));
+        self
     }
 }
 

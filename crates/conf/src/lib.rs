@@ -31,7 +31,7 @@ pub mod values;
 pub mod words;
 
 pub use apply::{Cmd, Failure, Limited, Outcome, Place, World, apply};
-pub use directive::{Allowed, Args, Directive, Face};
+pub use directive::{Allowed, Args, Directive, Face, Remark};
 pub use error::{Error, Level, Notice};
 pub use host::Host;
 pub use read::{Language, OnRead, Reader};

@@ -83,17 +83,17 @@ static PERCORE_ROWS: [Directive; 18] = [
     SEND_BUFFER,
     RECEIVE_BUFFER,
     DEFER_ACCEPT,
-    START_SERVERS,
-    server_limit("", MAX_CHILDREN),
-    MIN_SPARE_SERVERS,
-    MAX_SPARE_SERVERS,
-    MIN_SPARE_THREADS,
-    MAX_SPARE_THREADS,
-    max_clients(),
-    max_request_workers("", MAX_THREADS),
-    THREADS_PER_CHILD,
-    THREAD_LIMIT,
-    ASYNC_FACTOR,
+    START_SERVERS.without_effect(PER_PROCESSOR),
+    server_limit("", MAX_CHILDREN).without_effect(PER_PROCESSOR),
+    MIN_SPARE_SERVERS.without_effect(PER_PROCESSOR),
+    MAX_SPARE_SERVERS.without_effect(PER_PROCESSOR),
+    MIN_SPARE_THREADS.without_effect(PER_PROCESSOR),
+    MAX_SPARE_THREADS.without_effect(PER_PROCESSOR),
+    max_clients().without_effect(PER_PROCESSOR),
+    max_request_workers("", MAX_THREADS).without_effect(PER_PROCESSOR),
+    THREADS_PER_CHILD.without_effect(PER_PROCESSOR),
+    THREAD_LIMIT.without_effect(PER_PROCESSOR),
+    ASYNC_FACTOR.without_effect(PER_PROCESSOR),
     GRACEFUL,
 ];
 
@@ -113,6 +113,8 @@ static CORE_ROWS: [Directive; 10] = [
     MAX_MEMORY_GROWTH,
 ];
 
+const PER_PROCESSOR: &str = "There is one child for each processor, and no limit but descriptors.";
+const NUMBERED: &str = "There is no limit that must be compiled in: what Linux can number is allowed (4194304).";
 const MAX_THREADS: &str = "Maximum number of threads alive at the same time";
 const MAX_CHILDREN: &str = "Maximum number of child processes for this run of Apache";
 
@@ -161,6 +163,9 @@ const BUCKETS: Directive = row(
     Args::Take1(|cmd, word| positive(cmd, |s| &mut s.buckets_ratio, word)),
     "0",
     "Ratio between the number of CPU cores (online) and the number of listeners buckets",
+)
+.differs(
+    "It works under percore too. A bucket whose workers are all busy gets another child; restarts keep the number.",
 );
 
 const LISTEN: Directive = row(
@@ -227,7 +232,7 @@ const MAX_SPARE_THREADS: Directive = row(
 );
 
 const fn max_clients() -> Directive {
-    row("MaxClients", Args::Take1(old_max_clients), "", "Deprecated name of MaxRequestWorkers")
+    row("MaxClients", Args::Take1(old_max_clients), "", "Deprecated name of MaxRequestWorkers").syntax("number")
 }
 
 const fn max_request_workers(default: &'static str, help: &'static str) -> Directive {
@@ -236,6 +241,7 @@ const fn max_request_workers(default: &'static str, help: &'static str) -> Direc
 
 const fn server_limit(default: &'static str, help: &'static str) -> Directive {
     row("ServerLimit", Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.server_limit, word)), default, help)
+        .differs(NUMBERED)
 }
 
 const THREAD_LIMIT: Directive = row(
@@ -243,7 +249,8 @@ const THREAD_LIMIT: Directive = row(
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.thread_limit, word)),
     "64",
     "Maximum number of worker threads per child process for this run of Apache - Upper limit for ThreadsPerChild",
-);
+)
+.differs(NUMBERED);
 
 const THREADS_PER_CHILD: Directive = row(
     "ThreadsPerChild",
@@ -276,7 +283,8 @@ const SCOREBOARD_FILE: Directive = row(
     }),
     "",
     "A file for Apache to maintain runtime process management information",
-);
+)
+.without_effect("No file is made: the scoreboard is memory that the processes share.");
 
 const PID_FILE: Directive = row(
     "PidFile",
@@ -300,7 +308,9 @@ const CONTROL_SOCKET: Directive = row(
 );
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
-    row(name, Args::Take1(max_connections_per_child), "0", help)
+    row(name, Args::Take1(max_connections_per_child), "0", help).syntax("number").differs(
+        "Each child draws a limit of its own from the uppermost quarter, and goes on until its successor accepts.",
+    )
 }
 
 const CORE_DUMP_DIRECTORY: Directive = row(
@@ -315,14 +325,16 @@ const MAX_MEM_FREE: Directive = row(
     Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.max_mem_free, word)),
     "2048",
     "Maximum number of 1k blocks a particular child's allocator may hold.",
-);
+)
+.differs("It is about memory at the end of a heap, of each child as a whole; without it the allocator decides.");
 
 const THREAD_STACK_SIZE: Directive = row(
     "ThreadStackSize",
     Args::Take1(thread_stack_size),
     "",
     "Size in bytes of stack used by threads handling client connections",
-);
+)
+.differs("A stack can be made larger than 2 MiB, not smaller: only what is used of it costs memory.");
 
 /// Tsubame's own: Apache's MaxRequestsPerChild counts connections.
 const MAX_REQUESTS_SERVED: Directive = row(
@@ -333,7 +345,8 @@ const MAX_REQUESTS_SERVED: Directive = row(
     }),
     "0",
     "Number of requests that a child answers before another one takes its place",
-);
+)
+.syntax("number");
 
 /// Tsubame's own.
 const MAX_MEMORY_GROWTH: Directive = row(
@@ -344,7 +357,8 @@ const MAX_MEMORY_GROWTH: Directive = row(
     }),
     "0",
     "Memory that a child takes on before another one takes its place, in bytes or with K, M or G",
-);
+)
+.syntax("bytes[K|M|G]");
 
 fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let mpms = [(&PREFORK, "AH00188: "), (&WORKER, "AH00324: "), (&EVENT, "AH00521: "), (&PERCORE, "")];

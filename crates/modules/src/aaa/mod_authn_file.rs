@@ -22,7 +22,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.world.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords"),
+    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.world.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords").differs("Passwords of traditional crypt and yescrypt are refused with a message, and those that take too long to check."),
 ];
 
 settings! {

@@ -18,8 +18,8 @@ pub static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
     row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
-    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into"),
-    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut UnixConf| &mut s.suexec, on)), "On", "Enable or disable suEXEC support"),
+    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").without_effect("The server does not change its root; a service manager can (RootDirectory= of systemd)."),
+    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut UnixConf| &mut s.suexec, on)), "On", "Enable or disable suEXEC support").differs("No setuid program is looked for: it is On where nothing is said."),
 ];
 
 settings! {

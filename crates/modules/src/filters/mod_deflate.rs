@@ -32,17 +32,19 @@ static INFLATE: OutputFilter = OutputFilter {
 
 const SERVER: Allowed = Allowed::SERVER;
 
+const OF_ANSWERS: &str = "It holds for answers; the bodies of requests are not inflated.";
+
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("DeflateFilterNote", SERVER, Take12(set_note), "", "Set a note to report on compression ratio"),
     row("DeflateWindowSize", SERVER, Take1(set_window), "15", "Set the Deflate window size (1-15)"),
     row("DeflateBufferSize", SERVER, Take1(set_buffer), "8096", "Set the Deflate Buffer Size"),
-    row("DeflateMemLevel", SERVER, Take1(set_memory), "9", "Set the Deflate Memory Level (1-9)"),
-    row("DeflateCompressionLevel", SERVER, Take1(set_level), "6", "Set the Deflate Compression Level (1-9)"),
+    row("DeflateMemLevel", SERVER, Take1(set_memory), "9", "Set the Deflate Memory Level (1-9)").without_effect("The library that compresses has nothing to choose here."),
+    row("DeflateCompressionLevel", SERVER, Take1(set_level), "6", "Set the Deflate Compression Level (1-9)").differs("Another library compresses; the bytes are others."),
     row("DeflateAlterEtag", SERVER, Take1(set_etag), "AddSuffix", "Set how mod_deflate should modify ETAG response headers: 'AddSuffix' (default), 'NoChange' (2.2.x behavior), 'Remove'"),
-    row("DeflateInflateLimitRequestBody", Allowed::ANY, Take1(set_inflate_limit), "", "Set a limit on size of inflated input"),
-    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), "200", "Set the inflate ratio limit above which inflation is aborted (default: 200)"),
-    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), "3", "Set the maximum number of following inflate ratios above limit (default: 3)"),
+    row("DeflateInflateLimitRequestBody", Allowed::ANY, Take1(set_inflate_limit), "", "Set a limit on size of inflated input").without_effect("No module inflates the bodies of requests."),
+    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), "200", "Set the inflate ratio limit above which inflation is aborted (default: 200)").differs(OF_ANSWERS),
+    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), "3", "Set the maximum number of following inflate ratios above limit (default: 3)").differs(OF_ANSWERS),
 ];
 
 /// What becomes of a changed body's entity tag.

@@ -21,7 +21,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("RequestReadTimeout", Allowed::SERVER, Raw(set), "handshake=0 header=20-40,MinRate=500 body=20,MinRate=500", "Set various timeout parameters for TLS handshake and/or reading request headers and body"),
+    row("RequestReadTimeout", Allowed::SERVER, Raw(set), "handshake=0 header=20-40,MinRate=500 body=20,MinRate=500", "Set various timeout parameters for TLS handshake and/or reading request headers and body").differs("What is said of the handshake is checked and not used."),
 ];
 
 settings! {

@@ -39,8 +39,8 @@ const DAEMONS_MAX: usize = 256;
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("ScriptSock", Allowed::GLOBAL, Take1(set_socket), "cgisock", "the name of the socket to use for communication with the cgi daemon."),
-    row("ScriptSockDaemons", Allowed::GLOBAL, Take1(set_daemons), "auto", "How many daemons start scripts: auto (as many as there are processors, at least 2) or a number"),
+    row("ScriptSock", Allowed::GLOBAL, Take1(set_socket), "cgisock", "the name of the socket to use for communication with the cgi daemon.").differs("Several daemons listen there, to processes of the server's user only."),
+    row("ScriptSockDaemons", Allowed::GLOBAL, Take1(set_daemons), "auto", "How many daemons start scripts: auto (as many as there are processors, at least 2) or a number").syntax("auto|number"),
     SCRIPT_LOG,
     SCRIPT_LOG_LENGTH,
     SCRIPT_LOG_BUFFER,

@@ -25,8 +25,8 @@ const ROOT: &str = "/var/www";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("SuexecUserGroup", Allowed::SERVER, Take2(set_owner), "", "User and group for spawned processes"),
-    row("SuexecDocumentRoot", Allowed::GLOBAL, Take1(set_root), ROOT, "The directory below which all scripts lie that run as their owners"),
+    row("SuexecUserGroup", Allowed::SERVER, Take2(set_owner), "", "User and group for spawned processes").differs("The daemons that start scripts become that user, without a setuid program; the server must be started by root."),
+    row("SuexecDocumentRoot", Allowed::GLOBAL, Take1(set_root), ROOT, "The directory below which all scripts lie that run as their owners").syntax("directory-path"),
 ];
 
 settings! {

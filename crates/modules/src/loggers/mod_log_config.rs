@@ -34,8 +34,7 @@ const DIRECTIVES: &[Directive] = &[
     row("GlobalLog", Allowed::GLOBAL, Take23(global_log), "", "Same as CustomLog, but forces virtualhosts to inherit the log"),
     row("TransferLog", Allowed::SERVER, Take1(|c, file| add(c, file, None, None, false)), "", "the filename of the access log"),
     row("LogFormat", Allowed::SERVER, Take12(log_format), r#""%h %l %u %t \"%r\" %>s %b""#, "a log format string (see docs) and an optional format name"),
-    // Lines are always written together when there are many, and never wait when there are few: nothing is left to choose.
-    row("BufferedLogs", Allowed::SERVER, Flag(|_, _| Ok(())), "Off", "Enable Buffered Logging (experimental)"),
+    row("BufferedLogs", Allowed::SERVER, Flag(|_, _| Ok(())), "Off", "Enable Buffered Logging (experimental)").without_effect("Lines are always written together when there are many, and never wait when there are few."),
 ];
 
 /// What `TransferLog` writes where no `LogFormat` says otherwise.

@@ -31,7 +31,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AddCharset", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Charset, v, e)), "", "a charset (e.g., iso-2022-jp), followed by one or more file extensions"),
     row("AddEncoding", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Encoding, v, e)), "", "an encoding (e.g., gzip), followed by one or more file extensions"),
     row("AddHandler", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Handler, v, e)), "", "a handler name followed by one or more file extensions"),
-    row("AddInputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::InputFilter, v, e)), "", "input filter name (or ; delimited names) followed by one or more file extensions"),
+    row("AddInputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::InputFilter, v, e)), "", "input filter name (or ; delimited names) followed by one or more file extensions").differs("No module filters the bodies of requests; the extension counts for MultiviewsMatch alone."),
     row("AddLanguage", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Language, v, e)), "", "a language (e.g., fr), followed by one or more file extensions"),
     row("AddOutputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::OutputFilter, v, e)), "", "output filter name (or ; delimited names) followed by one or more file extensions"),
     row("AddType", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Type, v, e)), "", "a mime type followed by one or more file extensions"),

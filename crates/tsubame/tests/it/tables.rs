@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conf::Face;
+use conf::{Face, Remark};
 
 use crate::mpm::Mpm;
 use crate::server::Start;
@@ -33,6 +33,18 @@ fn every_directive_has_help() {
     for face in faces() {
         for row in face.directives {
             assert!(!row.help.contains('\n'), "{}: {}: the help is one line", face.id, row.name);
+        }
+    }
+}
+
+/// Remarks stand in the pages about directives as they are.
+#[test]
+fn remarks_are_sentences() {
+    for face in faces() {
+        for row in face.directives {
+            let Some(Remark::WithoutEffect(text) | Remark::Differs(text)) = row.remark else { continue };
+            let begun = text.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
+            assert!(begun && text.ends_with('.') && !text.contains('\n'), "{}: {}: {text:?}", face.id, row.name);
         }
     }
 }
