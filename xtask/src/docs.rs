@@ -1,5 +1,8 @@
 //! Pages that are made from the program itself, so that they cannot say anything else than it does.
 
+mod apache;
+mod catalogue;
+mod compatibility;
 mod directives;
 mod manual;
 
@@ -16,7 +19,8 @@ struct Page {
 
 const PAGES: &[Page] = &[
     Page { path: "docs/directives.md", make: || Ok(directives::page(&faces())) },
-    Page { path: "docs/man/tsubame.8", make: || manual::page(&help()?, &faces()) },
+    Page { path: "docs/compatibility.md", make: || Ok(compatibility::page(&faces())) },
+    Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &faces()) },
 ];
 
 /// Writes the pages that have changed.
@@ -38,9 +42,12 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// The pages in the repository are what would be written now.
+/// The pages in the repository are what would be written now, and the tables say of places what Apache says.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let advice = "ask `apache2 -L` and `apache2 -t` who is right, and correct the module's table or this file";
+    let places = catalogue::contradictions(&catalogue::entries(&faces())).into_iter();
+    let mut findings: Vec<Finding> =
+        places.map(|what| Finding::error("xtask/data/apache-directives.tsv", 1, what, advice)).collect();
     for Page { path, make } in PAGES {
         match make() {
             Err(error) => findings.push(Finding::error(path, 1, error, "repair what it is made from")),
@@ -78,9 +85,10 @@ fn title(face: &Face) -> String {
     mpm.unwrap_or_else(|| face.source.trim_end_matches(".c")).to_string()
 }
 
-/// What `tsubame --help` prints.
-fn help() -> Result<String, String> {
-    let output = cargo().args(["run", "--quiet", "--package", "tsubame", "--", "--help"]).output();
+/// What `--help` of the program, or of a subcommand, prints.
+fn help(subcommand: &[&str]) -> Result<String, String> {
+    let program = ["run", "--quiet", "--package", "tsubame", "--"];
+    let output = cargo().args(program).args(subcommand).arg("--help").output();
     let output = output.map_err(|error| format!("tsubame --help: {error}"))?;
     if !output.status.success() {
         return Err(format!("tsubame --help: {}", String::from_utf8_lossy(&output.stderr).trim_end()));

@@ -14,7 +14,7 @@ const USAGE: &str = "\
 Usage: cargo xtask TASK
 
   tidy                            check the house rules (CONTRIBUTING.md)
-  docs                            write docs/directives.md and docs/man/tsubame.8 from the tables and --help
+  docs                            write the pages of docs/ that are made from the tables and --help
   fuzz [--seconds N | --runs N] [TARGET ...]
                                   build the fuzz targets on the stable toolchain and run each for N seconds (15), or with N
                                   inputs that are the same every time

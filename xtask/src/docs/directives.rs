@@ -1,154 +1,196 @@
-//! `docs/directives.md`: every directive, by module.
+//! `docs/directives.md`: every directive, to be looked up by its name.
 
 use std::fmt::Write as _;
 
-use conf::{Allowed, Args, Directive, Face};
+use conf::{Args, Directive, Face, Remark};
 
+use super::catalogue::{Entry, class, context, entries, prose};
 use super::title;
+
+/// The version that brought the directives which Apache has not.
+const OURS_SINCE: &str = "Tsubame 0.1";
 
 /// The page.
 pub(super) fn page(faces: &[&'static Face]) -> String {
+    let entries = entries(faces);
     let mut out = String::from(
         "# Directives\n\n\
-         Made from the tables of the program by `cargo xtask docs`: this is what it knows, in the words of `tsubame -L`.\n\n\
-         - **Where**: *server* is outside all sections (and in `<VirtualHost>`, unless *not in VirtualHost* is said),\n  \
-           *sections* is `<Directory>`, `<Files>`, `<Location>`, `<If>` and their relatives.\n\
-         - **.htaccess**: the class that `AllowOverride` must have, if the directive may stand there at all.\n\
-         - Sections in *italics* under **Takes** are read at once, before anything is applied.\n",
+         Made from the tables of the program by `cargo xtask docs`; the line below each name is the program's own help, as\n\
+         `tsubame -L` prints it. Apache's directives that are not here are in [compatibility.md](compatibility.md).\n\n\
+         - **Where**: *directory* is `<Directory>`, `<Files>`, `<Location>`, `<If>` and their relatives. In `.htaccess` a\n  \
+           directive needs the class of `AllowOverride` that is named.\n\
+         - **Since**: the first version of Apache that had it, where its manual says so.\n\n\
+         | module | identifier | directives |\n| --- | --- | --- |\n",
     );
-    let modules = grouped(faces);
-    index(&mut out, &modules);
-    for (name, faces) in &modules {
-        module(&mut out, name, faces);
+    for (name, face) in modules(faces) {
+        let own = entries.iter().filter(|entry| entry.rows.iter().any(|(module, _)| *module == name));
+        let links: Vec<String> = own.map(|entry| entry.link("")).collect();
+        let linked = if face.linked { ", always there" } else { "" };
+        let _ = writeln!(out, "| {} | `{}`{linked} | {} |", name, face.id, links.join(", "));
+    }
+    out.push_str("\n## From A to Z\n");
+    for entry in entries.iter().filter(|entry| !entry.rows.is_empty()) {
+        section(&mut out, entry);
     }
     out
 }
 
-/// The modules in the order of their first face, each with its faces.
-fn grouped(faces: &[&'static Face]) -> Vec<(String, Vec<&'static Face>)> {
-    let mut modules: Vec<(String, Vec<&'static Face>)> = Vec::new();
+/// The modules in the order of their first face.
+pub(super) fn modules(faces: &[&'static Face]) -> Vec<(String, &'static Face)> {
+    let mut modules: Vec<(String, &'static Face)> = Vec::new();
     for face in faces {
         let name = title(face);
-        match modules.iter_mut().find(|(have, _)| *have == name) {
-            Some((_, faces)) => faces.push(face),
-            None => modules.push((name, vec![face])),
+        if !modules.iter().any(|(have, _)| *have == name) {
+            modules.push((name, face));
         }
     }
     modules
 }
 
-fn index(out: &mut String, modules: &[(String, Vec<&'static Face>)]) {
-    out.push_str("\n| module | identifier | directives |\n| --- | --- | --- |\n");
-    for (name, faces) in modules {
-        let count: usize = faces.iter().map(|face| face.directives.len()).sum();
-        let linked = if faces[0].linked { ", always there" } else { "" };
-        let _ = writeln!(out, "| [{name}](#{name}) | `{}`{linked} | {count} |", faces[0].id);
-    }
-}
-
-fn module(out: &mut String, name: &str, faces: &[&'static Face]) {
-    let _ = writeln!(out, "\n## {name}\n");
-    let mut rows: Vec<&Directive> = faces.iter().flat_map(|face| face.directives).collect();
-    if rows.is_empty() {
-        out.push_str("No directives of its own.\n");
-        return;
-    }
-    rows.sort_by_key(|row| row.name.trim_start_matches('<').to_ascii_lowercase());
-    out.push_str("| Takes | Default | Where | .htaccess | What it does |\n| --- | --- | --- | --- | --- |\n");
-    for row in rows {
-        let default = if row.default.is_empty() { String::new() } else { code(row.default) };
-        let class = override_class(row.allowed);
-        let _ =
-            writeln!(out, "| {} | {default} | {} | {class} | {} |", takes(row), place(row.allowed), prose(row.help));
-    }
+fn section(out: &mut String, entry: &Entry) {
+    let Some((_, row)) = entry.rows.first() else { return };
+    let fact = entry.facts.first();
+    let syntax = fact.map_or("", |fact| fact.syntax);
+    let _ = writeln!(out, "\n### {}\n\n    {}\n", prose(&entry.name), line(&entry.name, row, syntax));
+    let _ = writeln!(out, "{}\n", by_module(entry, |row| prose(row.help)));
+    let mut item = |name: &str, text: String| {
+        if !text.is_empty() {
+            let _ = writeln!(out, "- **{name}:** {text}");
+        }
+    };
+    let default = |row: &Directive| if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
+    item("Default", by_module(entry, default));
+    item("Where", place(row));
+    let modules: Vec<&str> = entry.rows.iter().map(|(module, _)| module.as_str()).collect();
+    item(if modules.len() > 1 { "Modules" } else { "Module" }, modules.join(", "));
+    item(
+        "Since",
+        match fact {
+            None => OURS_SINCE.into(),
+            Some(fact) if fact.since.is_empty() => String::new(),
+            Some(fact) => format!("Apache {}", fact.since),
+        },
+    );
+    item(
+        "Without effect",
+        by_module(entry, |row| match row.remark {
+            Some(Remark::WithoutEffect(why)) => prose(why),
+            _ => String::new(),
+        }),
+    );
+    item(
+        "Differs from Apache",
+        by_module(entry, |row| match row.remark {
+            Some(Remark::Differs(how)) => prose(how),
+            _ => String::new(),
+        }),
+    );
 }
 
 /// The line as it is written.
-fn takes(row: &Directive) -> String {
-    let name = row.name;
-    if name.starts_with('<') {
-        let section = code(&format!("{name} …>"));
-        return if matches!(row.args, Args::OnRead(_)) { format!("*{section}*") } else { section };
-    }
-    let arguments = match &row.args {
-        Args::None(_) => "",
-        Args::Take1(_) => " a",
-        Args::Take2(_) => " a b",
-        Args::Take12(_) => " a [b]",
-        Args::Take3(_) => " a b c",
-        Args::Take23(_) => " a b [c]",
-        Args::Take123(_) => " a [b [c]]",
-        Args::Take13(_) => " a [b c]",
-        Args::Iterate(_) => " a [a …]",
-        Args::Iterate2(_) => " a b [b …]",
-        Args::Flag(_) => " On|Off",
-        Args::Words(_) => " [a …]",
-        Args::Raw(_) | Args::Section(_) | Args::OnRead(_) => " …",
+fn line(name: &str, row: &Directive, syntax: &str) -> String {
+    let arguments = match (row.syntax, syntax) {
+        ("", "") if matches!(row.args, Args::Flag(_)) => "On|Off",
+        ("", theirs) => theirs,
+        (own, _) => own,
     };
-    code(&format!("{name}{arguments}"))
-}
-
-fn place(allowed: Allowed) -> &'static str {
-    if allowed.global_only() {
-        return "server, not in VirtualHost";
-    }
-    match allowed.phrases().0 {
-        "anywhere" => "anywhere",
-        phrase if phrase.starts_with("only outside") => "server",
-        _ => "sections",
+    match name.strip_suffix('>') {
+        Some(open) if arguments.is_empty() => format!("{open}> … {}", name.replace('<', "</")),
+        Some(open) => format!("{open} {arguments}> … {}", name.replace('<', "</")),
+        None => format!("{name} {arguments}").trim_end().to_string(),
     }
 }
 
-fn override_class(allowed: Allowed) -> String {
-    match allowed.phrases().1 {
-        None => String::new(),
-        Some(when) => match when.strip_prefix("includes ") {
-            Some(classes) => classes.to_string(),
-            None => "any".to_string(),
-        },
-    }
-}
-
-/// Code in a cell of a table.
-fn code(text: &str) -> String {
-    format!("`{}`", text.replace('|', "\\|"))
-}
-
-/// Prose in a cell of a table.
-fn prose(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '|' | '*' | '_' | '[' | ']' | '`' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '<' => out.push_str("&lt;"),
-            c => out.push(c),
+/// What the modules' rows say: once if it is the same, or else with the modules it is said by.
+fn by_module(entry: &Entry, say: impl Fn(&Directive) -> String) -> String {
+    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
+    for (module, row) in &entry.rows {
+        let text = say(row);
+        match said.iter_mut().find(|(have, _)| *have == text) {
+            Some((_, modules)) => modules.push(module),
+            None => said.push((text, vec![module])),
         }
     }
-    out
+    if let [(text, _)] = &said[..] {
+        return text.clone();
+    }
+    let told = said.iter().filter(|(text, _)| !text.is_empty());
+    told.map(|(text, modules)| format!("{text} ({})", modules.join(", "))).collect::<Vec<_>>().join("; ")
+}
+
+/// Where it may stand, in the manual's words.
+fn place(row: &Directive) -> String {
+    let words = [("server", "server config"), ("vhost", "virtual host"), ("directory", "directory")];
+    let context = context(row.allowed);
+    let mut places: Vec<String> = words
+        .iter()
+        .filter(|(key, _)| context.split(',').any(|have| have == *key))
+        .map(|(_, word)| word.to_string())
+        .collect();
+    match class(row.allowed).as_str() {
+        "" => {}
+        "All" => places.push("`.htaccess` (`AllowOverride` with any class)".into()),
+        classes => places.push(format!("`.htaccess` (`AllowOverride` with {})", classes.replace(',', " or "))),
+    }
+    places.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conf::Allowed;
 
-    static FACE: Face = Face {
-        id: "demo_module",
-        source: "mod_demo.c",
-        linked: false,
-        directives: &[
-            Directive::new("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "On", "a|b <c>"),
-            Directive::new("<Demo", Allowed::GLOBAL, Args::Section(|_, _| Ok(())), "", "Container"),
-        ],
-    };
+    const ON: Directive = Directive::new("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "On", "a|b <c>");
+    const SIZE: Directive = Directive::new("DemoSize", Allowed::SECTION, Args::Take1(|_, _| Ok(())), "", "A size");
+
+    static FACES: [Face; 2] = [
+        Face {
+            id: "demo_module",
+            source: "mod_demo.c",
+            linked: false,
+            directives: &[
+                ON,
+                Directive::new("<Demo", Allowed::GLOBAL, Args::Section(|_, _| Ok(())), "", "Container"),
+                SIZE.syntax("bytes").differs("It is _larger_."),
+                Directive::new("Timeout", Allowed::SERVER, Args::Take1(|_, _| Ok(())), "60", "Seconds"),
+            ],
+        },
+        Face {
+            id: "mpm_other_module",
+            source: "other.c",
+            linked: true,
+            directives: &[ON.without_effect("No reason.")],
+        },
+    ];
+
+    fn demo() -> String {
+        page(&[&FACES[0], &FACES[1]])
+    }
 
     #[test]
-    fn a_row_says_everything() {
-        let page = page(&[&FACE]);
-        assert!(page.contains("| [mod_demo](#mod_demo) | `demo_module` | 2 |\n"));
-        assert!(page.contains("| `<Demo …>` |  | server, not in VirtualHost |  | Container |\n"));
-        assert!(page.contains("| `DemoOn On\\|Off` | `On` | anywhere | FileInfo | a\\|b &lt;c> |\n"));
+    fn modules_have_links_to_their_directives() {
+        let page = demo();
+        let links = "[\\<Demo>](#demo), [DemoOn](#demoon), [DemoSize](#demosize), [TimeOut](#timeout)";
+        assert!(page.contains(&format!("\n| mod_demo | `demo_module` | {links} |\n")), "{page}");
+        assert!(page.contains("\n| mpm_other | `mpm_other_module`, always there | [DemoOn](#demoon) |\n"), "{page}");
+    }
+
+    #[test]
+    fn a_section_says_everything() {
+        let page = demo();
+        let texts = [
+            "### \\<Demo>\n\n    <Demo> … </Demo>\n\nContainer\n\n- **Where:** server config\n- **Module:** mod_demo\n",
+            "### DemoOn\n\n    DemoOn On|Off\n\na\\|b \\<c>\n\n- **Default:** `On`\n\
+             - **Where:** server config, virtual host, directory, `.htaccess` (`AllowOverride` with FileInfo)\n\
+             - **Modules:** mod_demo, mpm_other\n- **Since:** Tsubame 0.1\n\
+             - **Without effect:** No reason. (mpm_other)\n",
+            "### DemoSize\n\n    DemoSize bytes\n\nA size\n\n- **Where:** directory\n- **Module:** mod_demo\n\
+             - **Since:** Tsubame 0.1\n- **Differs from Apache:** It is \\_larger\\_.\n",
+            "### TimeOut\n\n    TimeOut seconds\n\nSeconds\n\n- **Default:** `60`\n- **Where:** server config, virtual host\n\
+             - **Module:** mod_demo\n",
+        ];
+        for text in texts {
+            assert!(page.contains(text), "{text}\nis not in\n{page}");
+        }
     }
 }

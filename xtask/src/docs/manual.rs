@@ -1,4 +1,4 @@
-//! `docs/man/tsubame.8`: the manual page, from `--help` and the tables.
+//! Manual pages from `--help`: `docs/man/tsubame.8`, which has the tables too, and those of subcommands.
 
 use std::fmt::Write as _;
 
@@ -6,19 +6,28 @@ use conf::Face;
 
 use super::title;
 
-/// The page.
-pub(super) fn page(help: &str, faces: &[&'static Face]) -> Result<String, String> {
-    let (name, lines) = help.split_once('\n').ok_or("tsubame --help says nothing")?;
-    let (program, purpose) = name.split_once(": ").ok_or("tsubame --help does not begin with `tsubame: ...`")?;
+/// The page of a program or subcommand: what stands before what its `--help` says, that itself, and what stands behind, in
+/// roff. The first line of `--help` must be `NAME: PURPOSE`; a subcommand's page has a hyphen in its name.
+pub(super) fn page(help: &str, before: &str, behind: &str) -> Result<String, String> {
+    let (first, lines) = help.split_once('\n').ok_or("--help says nothing")?;
+    let (program, purpose) = first.split_once(": ").ok_or("--help does not begin with `NAME: PURPOSE`")?;
+    let name = program.replace(' ', "-");
     let mut out = String::from(".\\\" Made by `cargo xtask docs`.\n");
-    let _ = writeln!(out, ".TH TSUBAME 8 \"\" \"Tsubame {}\" \"System administration\"", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(out, ".SH NAME\n{program} \\- {}", escape(purpose));
-    out.push_str(SYNOPSIS);
+    let (title, version) = (escape(&name.to_uppercase()), env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(out, ".TH {title} 8 \"\" \"Tsubame {version}\" \"System administration\"");
+    let _ = writeln!(out, ".SH NAME\n{} \\- {}", escape(&name), escape(purpose));
+    out.push_str(before);
     options(&mut out, lines);
-    out.push_str(SIGNALS);
-    directives(&mut out, faces);
-    out.push_str(END);
+    out.push_str(behind);
     Ok(out)
+}
+
+/// The page of the server itself.
+pub(super) fn server(help: &str, faces: &[&'static Face]) -> Result<String, String> {
+    let mut behind = String::from(SIGNALS);
+    directives(&mut behind, faces);
+    behind.push_str(END);
+    page(help, SYNOPSIS, &behind)
 }
 
 const SYNOPSIS: &str = "\
@@ -73,13 +82,18 @@ The configuration, when none is named.
 .BR apache2 (8)
 ";
 
-/// The text of `--help`: headings, lines of options, and lines to be shown as they are.
+/// The text of `--help`: how it is called, headings, lines of options, and lines to be shown as they are.
 fn options(out: &mut String, help: &str) {
     let mut verbatim = false;
     let mut heading = String::new();
     for line in help.lines() {
         let text = line.trim();
-        let item = text.split_once(':').filter(|(term, _)| is_term(term));
+        if let Some(usage) = line.strip_prefix("Usage: ") {
+            let _ = writeln!(out, ".SH SYNOPSIS\n.nf\n{}", escape(usage));
+            (verbatim, heading) = (true, "SYNOPSIS".into());
+            continue;
+        }
+        let item = item(text);
         if verbatim && (text.is_empty() || item.is_some() || !line.starts_with(' ')) {
             out.push_str(".fi\n");
             verbatim = false;
@@ -87,7 +101,12 @@ fn options(out: &mut String, help: &str) {
         if text.is_empty() {
             continue;
         }
-        if !line.starts_with(' ') && text.ends_with(':') {
+        let heads = !line.starts_with(' ') && text.ends_with(':');
+        if heading == "SYNOPSIS" && !verbatim && !heads && item.is_none() {
+            heading = "DESCRIPTION".into();
+            out.push_str(".SH DESCRIPTION\n");
+        }
+        if heads {
             heading = text.trim_end_matches(':').to_uppercase();
             let _ = writeln!(out, ".SH {}", escape(&heading));
         } else if let Some((term, meaning)) = item {
@@ -95,7 +114,7 @@ fn options(out: &mut String, help: &str) {
                 heading = "OPTIONS".into();
                 out.push_str(".SH OPTIONS\n");
             }
-            let _ = writeln!(out, ".TP\n.B {}\n{}", escape(term.trim()), escape(meaning.trim()));
+            let _ = writeln!(out, ".TP\n.B {}\n{}", escape(term), escape(meaning));
         } else if line.starts_with(' ') {
             if !verbatim {
                 out.push_str(".PP\n.nf\n");
@@ -111,14 +130,18 @@ fn options(out: &mut String, help: &str) {
     }
 }
 
-/// Whether what stands before a colon is an option, or a list of names.
-fn is_term(term: &str) -> bool {
-    let names = |c: char| c.is_ascii_uppercase() || matches!(c, '_' | ',' | ' ');
-    term.starts_with('-') || term.chars().all(names)
+/// An option, or a list of names, and what it means. A colon stands between them, or two blanks behind an option.
+fn item(text: &str) -> Option<(&str, &str)> {
+    let name = |c: char| c.is_ascii_uppercase() || matches!(c, '_' | ',' | ' ');
+    let (term, meaning) = match text.starts_with('-') {
+        true => text.split_once("  ").or_else(|| text.split_once(':'))?,
+        false => text.split_once(':').filter(|(term, _)| term.chars().all(name))?,
+    };
+    Some((term.trim(), meaning.trim_start_matches([' ', ':'])))
 }
 
 fn directives(out: &mut String, faces: &[&'static Face]) {
-    out.push_str(".SH DIRECTIVES\nThe directives of each module; their arguments are in docs/directives.md and Apache's manual.\n");
+    out.push_str(".SH DIRECTIVES\nThe directives of each module; what they take is in docs/directives.md.\n");
     let mut last = String::new();
     for face in faces.iter().filter(|face| !face.directives.is_empty()) {
         let mut names: Vec<String> = face
@@ -147,12 +170,23 @@ mod tests {
     #[test]
     fn help_becomes_sections_and_items() {
         let help = "tsubame: a web server\n\nA look:\n  tsubame .  now\n\n  -f file : read \\file\n\nNames:\n  A, B_C : both\n";
-        let page = page(help, &[]).expect("it has a name");
+        let page = server(help, &[]).expect("it has a name");
         assert!(page.contains(".SH NAME\ntsubame \\- a web server\n"));
         assert!(
             page.contains(".SH A LOOK\n.PP\n.nf\ntsubame .  now\n.fi\n.SH OPTIONS\n.TP\n.B \\-f file\nread \\efile\n")
         );
         assert!(page.contains(".SH NAMES\n.TP\n.B A, B_C\nboth\n"));
+    }
+
+    #[test]
+    fn a_subcommand_has_a_page_of_its_own() {
+        let help = "demo look: looks\n\nUsage: demo look [-a] URL\n       demo look -b\n\nIt looks.\nTwice.\n\nOptions:\n  \
+                    -a            at all\n  --field 'A: B'  a field\n";
+        let page = page(help, "", "").expect("it has a name");
+        let (_, text) = page.split_once(".TH DEMO\\-LOOK 8 ").expect("a title");
+        let want = "\n.SH NAME\ndemo\\-look \\- looks\n.SH SYNOPSIS\n.nf\ndemo look [\\-a] URL\ndemo look \\-b\n.fi\n\
+                    .SH DESCRIPTION\nIt looks.\nTwice.\n.SH OPTIONS\n.TP\n.B \\-a\nat all\n.TP\n.B \\-\\-field 'A: B'\na field\n";
+        assert!(text.ends_with(want), "{text}");
     }
 
     #[test]

@@ -1,0 +1,180 @@
+//! Apache's directives and ours, joined by their names.
+
+use std::collections::BTreeMap;
+
+use conf::{Allowed, Directive, Face, Remark};
+
+use super::apache::{DIRECTIVES, Fact};
+use super::title;
+
+/// A name of a directive, with everything that is known of it.
+pub(super) struct Entry {
+    /// As the manual writes it, or else our table; of a section with its brackets.
+    pub(super) name: String,
+    /// Our rows, with the names of their modules; none if it is refused.
+    pub(super) rows: Vec<(String, &'static Directive)>,
+    /// Apache's descriptions; none if it is ours alone.
+    pub(super) facts: Vec<&'static Fact>,
+}
+
+/// What becomes of a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It does something.
+    Implemented,
+    /// It is accepted, by whichever module, and does nothing.
+    WithoutEffect,
+    /// It is an error.
+    Refused,
+}
+
+/// Every name, in the order of the alphabet.
+pub(super) fn entries(faces: &[&'static Face]) -> Vec<Entry> {
+    let mut entries: BTreeMap<(String, bool), Entry> = BTreeMap::new();
+    let mut named = |name: &str, add: &dyn Fn(&mut Entry)| {
+        let bare = name.trim_matches(['<', '>']);
+        let section = bare.len() < name.len();
+        let name = if section { format!("<{bare}>") } else { bare.to_string() };
+        let key = (bare.to_ascii_lowercase(), section);
+        add(entries.entry(key).or_insert(Entry { name, rows: Vec::new(), facts: Vec::new() }));
+    };
+    for fact in DIRECTIVES.iter() {
+        named(fact.name, &|entry| entry.facts.push(fact));
+    }
+    for face in faces {
+        for row in face.directives {
+            named(row.name, &|entry| entry.rows.push((title(face), row)));
+        }
+    }
+    entries.into_values().collect()
+}
+
+/// Rows that may stand elsewhere than Apache's directive of that name.
+pub(super) fn contradictions(entries: &[Entry]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.name != IN_HOSTS_ONLY) {
+        for (module, row) in &entry.rows {
+            let ours = (context(row.allowed), class(row.allowed));
+            let places = |fact: &Fact| fact.context.trim_end_matches(",proxy").to_string();
+            let theirs = entry.facts.iter().map(|fact| (places(fact), fact.class.to_string()));
+            if let Some(theirs) = theirs.into_iter().find(|theirs| *theirs != ours) {
+                let name = &entry.name;
+                found.push(format!("{module}: {name}: {} ({}), in Apache {} ({})", ours.0, ours.1, theirs.0, theirs.1));
+            }
+        }
+    }
+    found
+}
+
+/// A directive of which not its place, but its function says that it needs a virtual host, in Apache as here.
+const IN_HOSTS_ONLY: &str = "ServerAlias";
+
+impl Entry {
+    pub(super) fn state(&self) -> State {
+        let idle = |row: &Directive| matches!(row.remark, Some(Remark::WithoutEffect(_)));
+        match &self.rows[..] {
+            [] => State::Refused,
+            rows if rows.iter().all(|(_, row)| idle(row)) => State::WithoutEffect,
+            _ => State::Implemented,
+        }
+    }
+
+    /// Whether Apache's manual has it.
+    pub(super) fn documented(&self) -> bool {
+        self.facts.iter().any(|fact| !fact.undocumented)
+    }
+
+    /// A link to what `docs/directives.md` says of it; its name alone if that has nothing to say.
+    pub(super) fn link(&self, page: &str) -> String {
+        match self.state() {
+            State::Refused => prose(&self.name),
+            _ => format!("[{}]({page}#{})", prose(&self.name), self.anchor()),
+        }
+    }
+
+    /// The anchor of its heading.
+    pub(super) fn anchor(&self) -> String {
+        self.name.trim_matches(['<', '>']).to_ascii_lowercase()
+    }
+}
+
+/// Where a row may stand, in the words of [`Fact::context`].
+pub(super) fn context(allowed: Allowed) -> String {
+    let server = allowed.meets(Allowed::AT_SERVER_LEVEL);
+    let places = [
+        (server, "server"),
+        (server && !allowed.global_only(), "vhost"),
+        (allowed.meets(Allowed::IN_SECTION), "directory"),
+        (allowed.meets(Allowed::ANY), "htaccess"),
+    ];
+    places.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect::<Vec<_>>().join(",")
+}
+
+/// What `AllowOverride` must have, in the words of [`Fact::class`].
+pub(super) fn class(allowed: Allowed) -> String {
+    match allowed.phrases().1 {
+        None => String::new(),
+        Some(when) => when.strip_prefix("includes ").map_or("All".into(), |classes| classes.replace(" or ", ",")),
+    }
+}
+
+/// Code in a page, in a cell of a table too.
+pub(super) fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|"))
+}
+
+/// Prose in a page, in a cell of a table too.
+pub(super) fn prose(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '[' | ']' | '`' | '<' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use conf::Args;
+
+    use super::super::faces;
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_apache() {
+        assert_eq!(contradictions(&entries(&faces())), [""; 0]);
+    }
+
+    #[test]
+    fn a_place_that_is_not_apaches_is_told() {
+        static FACE: Face = Face {
+            id: "dir_module",
+            source: "mod_dir.c",
+            linked: false,
+            directives: &[
+                Directive::new("DirectoryIndex", Allowed::OPTIONS, Args::Flag(|_, _| Ok(())), "", ""),
+                Directive::new("DirectorySlash", Allowed::INDEXES, Args::Flag(|_, _| Ok(())), "", ""),
+                Directive::new("ServerRoot", Allowed::SERVER, Args::Flag(|_, _| Ok(())), "", ""),
+            ],
+        };
+        let found = contradictions(&entries(&[&FACE]));
+        let class = "mod_dir: DirectoryIndex: server,vhost,directory,htaccess (Options), in Apache \
+                     server,vhost,directory,htaccess (Indexes)";
+        assert_eq!(found, [class, "mod_dir: ServerRoot: server,vhost (), in Apache server ()"]);
+    }
+
+    #[test]
+    fn every_name_has_an_anchor_of_its_own() {
+        let mut seen = BTreeSet::new();
+        for entry in entries(&faces()).iter().filter(|entry| !entry.rows.is_empty()) {
+            assert!(seen.insert(entry.anchor()), "two directives have the anchor {}", entry.anchor());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `docs/compatibility.md`: what becomes of each directive and module of Apache's manual.
+
+use std::fmt::Write as _;
+
+use conf::{Directive, Face, Remark};
+
+use super::apache::{MODULES, Page};
+use super::catalogue::{Entry, State, code, entries, prose};
+use super::{directives, title};
+
+/// The page.
+pub(super) fn page(faces: &[&'static Face]) -> String {
+    let entries = entries(faces);
+    let mut out = String::from(
+        "# Which of Apache's directives there are\n\n\
+         Made by `cargo xtask docs` from the tables of the program and the names in the manual of Apache httpd 2.4.71. What is\n\
+         refused is an error at the start, and in `.htaccess` (Apache: *Invalid command*), so that nothing is left out without\n\
+         a word; `<IfModule>` skips it where the module is missing, as always. How the ones that are implemented differ is in\n\
+         [directives.md](directives.md), all other differences are in [compat.md](compat.md).\n\n",
+    );
+    let documented: Vec<&Entry> = entries.iter().filter(|entry| entry.documented()).collect();
+    let counts = Counts::of(documented.iter().copied());
+    let differ = documented.iter().filter(|entry| differs(entry)).count();
+    let _ = write!(
+        out,
+        "| directives of the manual | {} |\n| --- | --- |\n| implemented | {} |\n| … of these with a difference | {differ} |\n\
+         | accepted without effect | {} |\n| refused | {} |\n",
+        documented.len(),
+        counts.implemented,
+        counts.idle,
+        counts.refused
+    );
+    modules(&mut out, &entries, faces);
+    directives_of_the_manual(&mut out, &documented, faces);
+    undocumented(&mut out, &entries, faces);
+    ours(&mut out, &entries, faces);
+    out
+}
+
+/// How many directives are in each state.
+#[derive(Default)]
+struct Counts {
+    implemented: usize,
+    idle: usize,
+    refused: usize,
+}
+
+impl Counts {
+    fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Counts {
+        let mut counts = Counts::default();
+        for entry in entries {
+            *match entry.state() {
+                State::Implemented => &mut counts.implemented,
+                State::WithoutEffect => &mut counts.idle,
+                State::Refused => &mut counts.refused,
+            } += 1;
+        }
+        counts
+    }
+}
+
+fn differs(entry: &Entry) -> bool {
+    let other = |row: &Directive| matches!(row.remark, Some(Remark::Differs(_)));
+    entry.state() == State::Implemented && entry.rows.iter().any(|(_, row)| other(row))
+}
+
+fn modules(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
+    out.push_str("\n## Modules\n\nThe pages of the manual, with the directives that are described on each.\n\n");
+    out.push_str("| module | status | since | state | implemented | without effect | refused |\n");
+    out.push_str("| --- | --- | --- | --- | ---: | ---: | ---: |\n");
+    for page in MODULES.iter() {
+        let own = entries.iter().filter(|entry| {
+            entry.documented() && entry.facts.iter().any(|fact| fact.module == page.name && !fact.undocumented)
+        });
+        let Counts { implemented, idle, refused } = Counts::of(own);
+        let state = match face(page, faces) {
+            _ if page.identifier.is_empty() => "always there",
+            Some(face) if face.linked => "always there",
+            Some(_) => "built in",
+            None => missing(page.name),
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {state} | {implemented} | {idle} | {refused} |",
+            page.name, page.status, page.since
+        );
+    }
+}
+
+/// Our module of that name.
+fn face(page: &Page, faces: &[&'static Face]) -> Option<&'static Face> {
+    faces.iter().copied().find(|face| face.id == page.identifier)
+}
+
+fn directives_of_the_manual(out: &mut String, documented: &[&Entry], faces: &[&'static Face]) {
+    out.push_str("\n## Directives of the manual\n\n| directive | module | state |\n| --- | --- | --- |\n");
+    for entry in documented {
+        line(out, entry, faces);
+    }
+}
+
+fn undocumented(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
+    out.push_str(
+        "\n## Directives that the manual does not have\n\nApache's program knows them all the same. Port and\n\
+         FancyIndexing are errors that say what to write instead, there as here.\n\n",
+    );
+    out.push_str("| directive | module | state |\n| --- | --- | --- |\n");
+    for entry in entries.iter().filter(|entry| !entry.documented() && !entry.facts.is_empty()) {
+        line(out, entry, faces);
+    }
+}
+
+fn line(out: &mut String, entry: &Entry, faces: &[&'static Face]) {
+    let modules: Vec<&str> = entry.facts.iter().map(|fact| fact.module).collect();
+    let _ = writeln!(out, "| {} | {} | {} |", entry.link("directives.md"), modules.join(", "), state(entry, faces));
+}
+
+/// What becomes of it, in words.
+fn state(entry: &Entry, faces: &[&'static Face]) -> String {
+    match entry.state() {
+        State::Implemented => {
+            let difference = if differs(entry) { ", with a difference" } else { "" };
+            let idle: Vec<&str> = idle(entry).map(|(module, _)| module).collect();
+            let but = if idle.is_empty() { String::new() } else { format!("; without effect in {}", idle.join(", ")) };
+            format!("implemented{difference}{but}")
+        }
+        State::WithoutEffect => {
+            let why = idle(entry).next().map_or("", |(_, why)| why);
+            format!("accepted without effect: {}", prose(why))
+        }
+        State::Refused => format!("refused: {}", refusal(entry, faces)),
+    }
+}
+
+/// The modules in which a directive has no effect, and why.
+fn idle(entry: &Entry) -> impl Iterator<Item = (&str, &'static str)> {
+    entry.rows.iter().filter_map(|(module, row)| match row.remark {
+        Some(Remark::WithoutEffect(why)) => Some((module.as_str(), why)),
+        _ => None,
+    })
+}
+
+/// Why a directive is refused: because of its own, or of its module.
+fn refusal(entry: &Entry, faces: &[&'static Face]) -> &'static str {
+    let Some(fact) = entry.facts.first() else { return NOT_BUILT_IN };
+    let single = REFUSED.iter().find(|(names, _)| names.contains(&fact.name));
+    let there = MODULES.iter().find(|page| page.name == fact.module).is_some_and(|page| face(page, faces).is_some());
+    match single {
+        Some((_, why)) => why,
+        None if there => "the module is there without it",
+        None => missing(fact.module),
+    }
+}
+
+/// Why a module is not there.
+fn missing(module: &str) -> &'static str {
+    let reason = MISSING.iter().find(|(beginnings, _)| beginnings.iter().any(|name| module.starts_with(name)));
+    reason.map_or(NOT_BUILT_IN, |(_, why)| why)
+}
+
+const NOT_BUILT_IN: &str = "not built in";
+const ELSEWHERE: &str = "for another operating system";
+
+/// Directives of modules that are there.
+const REFUSED: &[(&[&str], &str)] = &[
+    (&["CGIMapExtension", "ScriptInterpreterSource", "StartThreads", "UNCList"], ELSEWHERE),
+    (&["GprofDir"], "Apache has it only where it was built for profiling"),
+    (&["EnableExceptionHook"], "Apache has it only where it was built for debugging"),
+];
+
+/// The beginnings of modules' names.
+const MISSING: &[(&[&str], &str)] = &[
+    (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
+    (&["mod_http2", "mod_proxy_http2"], "HTTP/2 is not served yet"),
+    (&["mod_md", "mod_ssl"], "TLS is not served yet"),
+    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "nothing is proxied yet"),
+    (&["mod_cache"], "answers are not cached yet"),
+    (&["mod_auth_form", "mod_session"], "there are no sessions"),
+    (&["mod_dav"], "there is no WebDAV"),
+    (&["mod_authnz_ldap", "mod_ldap"], "there is no LDAP"),
+    (&["mod_authn_dbd", "mod_authz_dbd", "mod_dbd"], "there is no SQL"),
+    (&["mod_lua"], "there is no Lua"),
+    (&["mod_systemd"], "the program speaks with systemd by itself"),
+    (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),
+];
+
+fn ours(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
+    out.push_str("\n## Tsubame's own\n\n| directive | module | what it does |\n| --- | --- | --- |\n");
+    for entry in entries.iter().filter(|entry| entry.facts.is_empty()) {
+        let modules: Vec<&str> = entry.rows.iter().map(|(module, _)| module.as_str()).collect();
+        let help = entry.rows.first().map_or("", |(_, row)| row.help);
+        let _ = writeln!(out, "| {} | {} | {} |", entry.link("directives.md"), modules.join(", "), prose(help));
+    }
+    let theirs = |face: &Face| MODULES.iter().any(|page| page.identifier == face.id) || IN_THE_CORE.contains(&face.id);
+    let own = directives::modules(faces).into_iter().filter(|(_, face)| !theirs(face));
+    let names: Vec<String> = own.map(|(_, face)| format!("{} ({})", title(face), code(face.id))).collect();
+    let _ = writeln!(out, "\nModules that Apache's manual does not have: {}.", names.join(", "));
+}
+
+/// Modules of Apache's whose directives stand on the page of the core.
+const IN_THE_CORE: [&str; 2] = ["core_module", "http_module"];
+
+#[cfg(test)]
+mod tests {
+    use super::super::faces;
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_manual_has_a_line_with_a_state() {
+        let page = page(&faces());
+        let (_, rest) = page.split_once("## Directives of the manual\n").expect("a heading");
+        let (table, _) = rest.split_once("\n## ").expect("another heading");
+        let lines: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+        assert_eq!(lines.len(), 730);
+        let states = ["implemented", "accepted without effect: ", "refused: "];
+        for line in lines {
+            let state = line.split(" | ").nth(2).expect("a third cell");
+            assert!(states.iter().any(|begin| state.starts_with(begin)), "{line}");
+        }
+        assert!(page.contains("\n| directives of the manual | 730 |\n"));
+    }
+
+    #[test]
+    fn a_refused_directive_says_why() {
+        let page = page(&faces());
+        for line in [
+            "| ProxyPass | mod_proxy | refused: nothing is proxied yet |",
+            "| HeartbeatStorage | mod_heartmonitor, mod_lbmethod_heartbeat | refused: nothing is proxied yet |",
+            "| GprofDir | core | refused: Apache has it only where it was built for profiling |",
+            "| [DirectoryIndex](directives.md#directoryindex) | mod_dir | implemented |",
+        ] {
+            assert!(page.lines().any(|have| have == line), "{line}\nis not in\n{page}");
+        }
+    }
+}
