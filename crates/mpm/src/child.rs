@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Service;
-use seam::scoreboard::{Board, Workers};
+use seam::scoreboard::{self, Board, Workers};
 use sys::cred::Identity;
 use sys::process::{Pid, allow_core_dumps, die_with, set_title};
 use sys::signal::{Signal, SignalFd};
@@ -43,8 +43,9 @@ pub(crate) enum Order {
 
 impl Order {
     /// The signals that are orders; those that only a terminal or a careless administrator sends mean the end too.
-    pub(crate) const SIGNALS: [Signal; 6] =
-        [Signal::USR1, Signal::WINCH, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+    /// `SIGURG` is no order but a question: whether we are there.
+    pub(crate) const SIGNALS: [Signal; 7] =
+        [Signal::USR1, Signal::WINCH, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::URG];
 
     pub(crate) fn of(signal: Signal) -> Order {
         match signal {
@@ -56,7 +57,12 @@ impl Order {
 
     /// The next order that is waiting.
     pub(crate) fn next(signals: &SignalFd) -> Option<Order> {
-        signals.read().ok().flatten().map(|(signal, _)| Order::of(signal))
+        loop {
+            match signals.read().ok().flatten()? {
+                (Signal::URG, _) => scoreboard::answer(),
+                (signal, _) => return Some(Order::of(signal)),
+            }
+        }
     }
 }
 

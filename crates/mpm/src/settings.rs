@@ -51,6 +51,8 @@ conf::settings! {
         pub pid_file: Setting<String>,
         /// `ControlSocket`, absolute; `None` for none.
         pub control_socket: Setting<Option<String>>,
+        /// `StallTimeout`, seconds; 0: nobody looks.
+        pub stall_timeout: Setting<i64>,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.
         pub scoreboard_file: Setting<String>,
         /// `CoreDumpDirectory`, absolute.

@@ -11,6 +11,7 @@ mod ending;
 mod family;
 mod recycling;
 mod upgrade;
+mod watchdog;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ use companions::Companions;
 use conversations::Conversations;
 use family::Family;
 use upgrade::Heir;
+pub use watchdog::Stall;
+use watchdog::Watchdog;
 
 /// How often the number of children is looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -91,6 +94,7 @@ struct Supervisor<'a> {
     family: Family,
     companions: Companions,
     conversations: Conversations,
+    watchdog: Watchdog,
     policy: Policy,
     backoff: Backoff,
     /// Children to start apart from what the policy says: those of a new generation, and replacements.
@@ -135,6 +139,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         family: Family::default(),
         companions: Companions::default(),
         conversations: Conversations::default(),
+        watchdog: Watchdog::default(),
         policy: Policy::new().telling_near(tells_near),
         backoff: Backoff::new(),
         owed: plan.start,
@@ -280,6 +285,7 @@ impl Supervisor<'_> {
 
     fn maintain(&mut self) {
         self.weigh();
+        self.watch();
         let counts = self.counts();
         self.is_proven();
         self.watch_heir();

@@ -97,10 +97,11 @@ static PERCORE_ROWS: [Directive; 18] = [
     GRACEFUL,
 ];
 
-static CORE_ROWS: [Directive; 10] = [
+static CORE_ROWS: [Directive; 11] = [
     SCOREBOARD_FILE,
     PID_FILE,
     CONTROL_SOCKET,
+    STALL_TIMEOUT,
     max_connections(
         "MaxRequestsPerChild",
         "Maximum number of connections a particular child serves before dying. (DEPRECATED, use MaxConnectionsPerChild)",
@@ -305,7 +306,16 @@ const CONTROL_SOCKET: Directive = row(
     }),
     "",
     "Socket at which the running server is asked and told (tsubame ctl), or none; beside the PidFile if not given",
-);
+)
+.syntax("ControlSocket path|none");
+
+const STALL_TIMEOUT: Directive = row(
+    "StallTimeout",
+    Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.stall_timeout, word)),
+    "30",
+    "Seconds without progress of any worker of a child after which the error log says what each waits for; 0 for never",
+)
+.syntax("StallTimeout seconds");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
     row(name, Args::Take1(max_connections_per_child), "0", help).syntax("number").differs(

@@ -31,7 +31,9 @@ pub fn set(module: &str, level: Level) -> Result<(), String> {
     let used = used(words);
     let word = number(module) << 8 | level as u64;
     let place = (1..=used).find(|place| words[*place].load(Relaxed) >> 8 == number(module)).unwrap_or(used + 1);
-    let Some(entry) = words.get(place) else { return Err(format!("{PLACES} modules have a level of their own already")) };
+    let Some(entry) = words.get(place) else {
+        return Err(format!("{PLACES} modules have a level of their own already"));
+    };
     entry.store(word, Relaxed);
     words[0].store(used.max(place) as u64, Relaxed);
     Ok(())

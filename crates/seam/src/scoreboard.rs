@@ -150,6 +150,8 @@ pub struct Board {
     header: Shared<[AtomicU64; row::HEADER]>,
     processes: Shared<[AtomicU64; row::PROCESS]>,
     workers: Shared<[AtomicU64; row::WORKER]>,
+    /// When the child of a slot last said that it is there, in µs since 1970.
+    heard: Shared<AtomicU64>,
     per_process: usize,
 }
 
@@ -168,6 +170,16 @@ pub fn create(processes: usize, workers: usize) -> io::Result<&'static Board> {
     get().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
+/// The slot of the child that this process is.
+static OWN: OnceLock<usize> = OnceLock::new();
+
+/// Says that this child is there. For the MPM, when the parent asks.
+pub fn answer() {
+    if let (Some(board), Some(slot)) = (get(), OWN.get()) {
+        board.heard[*slot].store(now_exactly(), Relaxed);
+    }
+}
+
 impl Board {
     fn new(processes: usize, workers: usize) -> io::Result<Board> {
         let rows = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
@@ -177,6 +189,7 @@ impl Board {
             header,
             processes: Shared::new(processes)?,
             workers: Shared::new(rows)?,
+            heard: Shared::new(processes)?,
             per_process: workers,
         };
         board.header().store(Header::Started, now());
@@ -288,6 +301,18 @@ impl Board {
         self.process(slot).load(Field::OwnAccesses)
     }
 
+    /// When the child in a slot last said that it is there, in µs since 1970.
+    pub fn heard(&self, slot: usize) -> u64 {
+        self.heard[slot].load(Relaxed)
+    }
+
+    /// When a worker of the child in a slot last began or ended a request, in µs since 1970; `None`: none is busy.
+    pub fn progress(&self, slot: usize) -> Option<u64> {
+        let rows = || (0..self.process(slot).workers(self.per_process)).map(|index| self.worker(slot, index));
+        let latest = || rows().map(|row| row.load(WorkerField::Began).max(row.load(WorkerField::Used))).max();
+        if rows().any(|row| row.state().is_busy()) { latest() } else { None }
+    }
+
     /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
     /// whose head has begun to come: it will be needed in a moment. Who waits outside needs none.
     pub fn idle_workers(&self, slot: usize) -> usize {
@@ -350,6 +375,10 @@ impl Board {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self)
     }
+}
+
+fn now_exactly() -> u64 {
+    micros(sys::time::realtime())
 }
 
 /// Microseconds since 1970, up to 4 ms late.

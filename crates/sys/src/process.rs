@@ -121,6 +121,68 @@ pub fn started(pid: Pid) -> io::Result<Option<u64>> {
     fields.nth(18).and_then(|field| field.parse().ok()).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// A thread, as the kernel sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number.
+    pub id: u32,
+    /// `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped (proc(5)).
+    pub state: char,
+    /// The system call that it waits in, if we may know it.
+    pub call: Option<&'static str>,
+}
+
+/// System calls in which threads of servers are found waiting.
+const CALLS: [(libc::c_long, &str); 18] = [
+    (libc::SYS_futex, "futex"),
+    (libc::SYS_ppoll, "ppoll"),
+    (libc::SYS_epoll_pwait, "epoll_wait"),
+    (libc::SYS_epoll_pwait2, "epoll_wait"),
+    (libc::SYS_read, "read"),
+    (libc::SYS_readv, "readv"),
+    (libc::SYS_write, "write"),
+    (libc::SYS_writev, "writev"),
+    (libc::SYS_recvfrom, "recv"),
+    (libc::SYS_recvmsg, "recvmsg"),
+    (libc::SYS_sendto, "send"),
+    (libc::SYS_sendmsg, "sendmsg"),
+    (libc::SYS_sendfile, "sendfile"),
+    (libc::SYS_connect, "connect"),
+    (libc::SYS_openat, "open"),
+    (libc::SYS_flock, "flock"),
+    (libc::SYS_fsync, "fsync"),
+    (libc::SYS_wait4, "wait"),
+];
+/// The older calls, which newer architectures have not.
+#[cfg(target_arch = "x86_64")]
+const OLD_CALLS: [(libc::c_long, &str); 4] = [
+    (libc::SYS_poll, "poll"),
+    (libc::SYS_epoll_wait, "epoll_wait"),
+    (libc::SYS_stat, "stat"),
+    (libc::SYS_lstat, "lstat"),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: [(libc::c_long, &str); 0] = [];
+
+/// The threads of a process; none if it is gone.
+pub fn threads(pid: Pid) -> Vec<Thread> {
+    let directory = format!("/proc/{pid}/task");
+    let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+    let mut threads: Vec<Thread> = entries
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(format!("{directory}/{id}/stat")).ok()?;
+            let state = stat.rsplit_once(") ")?.1.chars().next()?;
+            let call = std::fs::read_to_string(format!("{directory}/{id}/syscall")).ok();
+            let number = call.as_deref().and_then(|call| call.split(' ').next()?.trim().parse().ok());
+            let known = |number| CALLS.iter().chain(&OLD_CALLS).find(|(known, _)| *known == number);
+            Some(Thread { id, state, call: number.and_then(known).map(|(_, name)| *name) })
+        })
+        .collect();
+    threads.sort_by_key(|thread| thread.id);
+    threads
+}
+
 /// The file that a process runs, under the name it had when it was started. `None`: the process is gone, or not ours to see.
 pub fn program_file(pid: Pid) -> Option<PathBuf> {
     let name = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();

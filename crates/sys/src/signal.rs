@@ -25,6 +25,7 @@ impl Signal {
     pub const ALRM: Signal = Signal(libc::SIGALRM);
     pub const TERM: Signal = Signal(libc::SIGTERM);
     pub const CHLD: Signal = Signal(libc::SIGCHLD);
+    pub const URG: Signal = Signal(libc::SIGURG);
     pub const WINCH: Signal = Signal(libc::SIGWINCH);
     pub const XCPU: Signal = Signal(libc::SIGXCPU);
     pub const XFSZ: Signal = Signal(libc::SIGXFSZ);

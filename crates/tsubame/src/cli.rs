@@ -75,7 +75,10 @@ pub(crate) enum Command {
 /// Our own command, if the first argument is one. httpd's names know none.
 pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
     let word = args.first()?.to_str().filter(|_| !is_httpd_name(program))?;
-    [("explain", Command::Explain), ("ctl", Command::Ctl)].into_iter().find(|(name, _)| *name == word).map(|(_, command)| command)
+    [("explain", Command::Explain), ("ctl", Command::Ctl)]
+        .into_iter()
+        .find(|(name, _)| *name == word)
+        .map(|(_, command)| command)
 }
 
 /// What to serve for a first look.

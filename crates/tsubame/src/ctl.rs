@@ -131,7 +131,10 @@ fn configured(options: &Options) -> Result<PathBuf, ExitCode> {
         }
     };
     socket.ok_or_else(|| {
-        eprintln!("{} ctl: this configuration has no control socket (ControlSocket none, or no PidFile)", options.program);
+        eprintln!(
+            "{} ctl: this configuration has no control socket (ControlSocket none, or no PidFile)",
+            options.program
+        );
         ExitCode::FAILURE
     })
 }

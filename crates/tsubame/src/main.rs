@@ -12,6 +12,7 @@ mod explain;
 mod start;
 mod style;
 mod version;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

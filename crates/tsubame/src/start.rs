@@ -7,7 +7,7 @@ use std::sync::Arc;
 use conf::{Level, Slots};
 use modules::arch::mod_unixd;
 use mpm::control::Request;
-use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart};
+use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart, Stall};
 use server::HttpService;
 use server::host::Machine;
 use sys::cred::{Identity, User};
@@ -18,6 +18,7 @@ use crate::cli::Options;
 use crate::control;
 use crate::ctl::{self, Running};
 use crate::version;
+use crate::watch;
 
 /// `-k start`, or no `-k` at all.
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -188,6 +189,14 @@ impl Hooks for Server<'_> {
         if let Some(running) = self.next.take() {
             self.running = running;
         }
+    }
+
+    fn stalled(&mut self, stall: &Stall) {
+        watch::stalled(stall);
+    }
+
+    fn limit_reached(&mut self) {
+        watch::limit_reached(&self.running);
     }
 
     fn converse(&mut self, connection: OwnedFd, parent: Pid, children: Option<&Identity>) -> Request {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Face, Level, Limited, Gathered, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Limited, Outcome, settings};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request};
 

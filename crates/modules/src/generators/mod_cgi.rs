@@ -15,7 +15,10 @@ use crate::row;
 /// The module. Where mod_cgid is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     face: Face { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Middle, Handler::Later { claims: is_script, answer: |request| answer(request, &WAY) })],
+    hooks: &[Hook::Handler(
+        Order::Middle,
+        Handler::Later { claims: is_script, answer: |request| answer(request, &WAY) },
+    )],
 };
 
 static WAY: Way = Way {

@@ -88,7 +88,9 @@ fn directory(request: &mut Request) -> Flow {
         let path = http::uri::escape_path(&request.uri).into_owned();
         let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
         request.headers_out.set("Location", request.url(&format!("{path}/{args}")));
-        request.note_step("dir", conf.slash.origin(), |_| "DirectorySlash: the path of a directory ends with a slash".into());
+        request.note_step("dir", conf.slash.origin(), |_| {
+            "DirectorySlash: the path of a directory ends with a slash".into()
+        });
         request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
         return Flow::Status(301);
     }

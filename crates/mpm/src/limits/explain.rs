@@ -135,7 +135,9 @@ fn processes(asked: &[Asked], plan: &Plan) -> Vec<String> {
     let children = plan.children;
     let mut sums = vec![
         format!("children: MaxRequestWorkers {most}, at least 1, at most ServerLimit {limit} = {children} at most"),
-        format!("workers: a child is one worker, and serves one connection from its first byte to its last = {children}"),
+        format!(
+            "workers: a child is one worker, and serves one connection from its first byte to its last = {children}"
+        ),
     ];
     sums.push(start(asked, plan));
     sums.extend(spare(asked, plan, "MinSpareServers", "MaxSpareServers", "MinSpareServers + 1"));
@@ -165,26 +167,25 @@ fn threads(asked: &[Asked], plan: &Plan) -> Vec<String> {
     });
     sums.push(format!("workers: {children} child{} x {workers} = {}", plural(children, "ren"), children * workers));
     sums.push(start(asked, plan));
-    sums.extend(spare(
-        asked,
-        plan,
-        "MinSpareThreads",
-        "MaxSpareThreads",
-        "MinSpareThreads + ThreadsPerChild + 1",
-    ));
+    sums.extend(spare(asked, plan, "MinSpareThreads", "MaxSpareThreads", "MinSpareThreads + ThreadsPerChild + 1"));
     if let Spare::Between(min, max) = plan.spare
         && min <= plan.start * workers
         && plan.start * workers > max
     {
         let first = plan.start * workers;
-        sums.push(format!("at once after the start: {first} idle workers are more than {max}, so a child is ended each second"));
+        sums.push(format!(
+            "at once after the start: {first} idle workers are more than {max}, so a child is ended each second"
+        ));
     }
     sums
 }
 
 fn start(asked: &[Asked], plan: &Plan) -> String {
     let (wanted, start, children) = (wanted(asked, "StartServers"), plan.start, plan.children);
-    format!("at the start: StartServers {wanted}, at least 1, at most {children} = {start} child{}", plural(start, "ren"))
+    format!(
+        "at the start: StartServers {wanted}, at least 1, at most {children} = {start} child{}",
+        plural(start, "ren")
+    )
 }
 
 /// What the two directives about idle workers come to.
@@ -206,7 +207,8 @@ fn fixed(asked: &[Asked], plan: &Plan) -> Vec<String> {
     let children = plan.children;
     let mut sums = vec![
         format!("children: one for each processor that the server may use = {children}"),
-        "workers: a child serves all of its connections in one event loop; how many is limited by descriptors alone".into(),
+        "workers: a child serves all of its connections in one event loop; how many is limited by descriptors alone"
+            .into(),
         "scripts: how many run at once is for the gate to decide, by the memory that they need".into(),
     ];
     if !asked.is_empty() {

@@ -69,6 +69,8 @@ impl Workers {
             board.worker(process, index).store(WorkerField::State, State::Ready as u64);
         }
         board.set_pid(process, Pid::own());
+        // A process is one child in its life.
+        let _ = super::OWN.set(process);
         if board.life(process) == Life::Starting {
             row.set_life(Life::Running);
         }

@@ -41,9 +41,7 @@ impl Why {
         match self {
             Why::Head(error) => (error.status(), error.reason()),
             Why::Timeout => (408, "AH01382: Request header read timeout"),
-            Why::UnknownHost => {
-                (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)")
-            }
+            Why::UnknownHost => (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)"),
             Why::Method => (501, "the method is not registered (HttpProtocolOptions)"),
         }
     }

@@ -193,7 +193,7 @@ mod tests {
         let mut options = Options::default();
         for line in line.split(';') {
             let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-            options.apply(&words, Bits::MAX).unwrap();
+            options.read(&words, Bits::MAX).unwrap();
         }
         options
     }
@@ -240,7 +240,7 @@ mod tests {
         ];
         for (line, want) in cases {
             let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-            assert_eq!(Options::default().apply(&words, Bits::MAX), Err(want.to_string()), "{line}");
+            assert_eq!(Options::default().read(&words, Bits::MAX), Err(want.to_string()), "{line}");
         }
     }
 }

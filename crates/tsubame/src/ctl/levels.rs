@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use conf::Level;
-use serde_json::json;
 use seam::log_levels::{self, ALL};
+use serde_json::json;
 use server::Server;
 
 /// Shows or changes the levels that hold while the server runs.

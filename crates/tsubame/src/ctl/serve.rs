@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use mpm::control::Request;
 use mpm::Chosen;
+use mpm::control::Request;
 use server::Server;
 use sys::cred::Identity;
 use sys::process::Pid;
@@ -105,7 +105,8 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<(String, Request)
         "status" => no_more().and_then(|()| nothing(status::server(asked, json, style))),
         "scripts" => no_more().and_then(|()| nothing(status::scripts(json, style))),
         "config" => no_more().and_then(|()| nothing(explain::everything(&running.server, json, style))),
-        "diff" => no_more().and_then(|()| nothing(difference::of(&running.server, &on_disk(asked)?.loaded.server, json, style))),
+        "diff" => no_more()
+            .and_then(|()| nothing(difference::of(&running.server, &on_disk(asked)?.loaded.server, json, style))),
         "explain" => nothing(explained(rest, asked, style)?),
         "log-level" => nothing(levels::change(&running.server, &plain, json)?),
         "graceful" => restart(asked, Request::Graceful, "a graceful restart"),

@@ -18,7 +18,13 @@ pub(super) fn text(explained: &Explained, style: Style) -> String {
         let wanted = row.configured.as_ref().map(|(value, _)| *value).or(row.wanted);
         let runs = format!("{:>9}", value(row.runs.map(|runs| runs.to_string())));
         let runs = if row.is_changed() { style.bad(runs) } else { runs };
-        let _ = writeln!(out, "  {:<20} {:>9} {runs}  {}", row.name, value(wanted.map(|w| w.to_string())), place(row, style));
+        let _ = writeln!(
+            out,
+            "  {:<20} {:>9} {runs}  {}",
+            row.name,
+            value(wanted.map(|w| w.to_string())),
+            place(row, style)
+        );
     }
     let _ = writeln!(out, "\n{}", style.bold("How that comes about"));
     for sum in &explained.sums {

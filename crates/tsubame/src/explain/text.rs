@@ -53,7 +53,11 @@ fn steps(out: &mut String, steps: &[Step], style: Style, number: &mut usize) {
             let same = |next: &Step| matches!(next, Step::NoAccessFile(_, next) if next == why);
             if !steps.get(i + 1).is_some_and(same) {
                 let at = why.as_ref().map_or_else(String::new, |origin| at(origin, style));
-                item(out, number, &format!("no .htaccess is looked for in {}: AllowOverride None{at}", closed.join(" ")));
+                item(
+                    out,
+                    number,
+                    &format!("no .htaccess is looked for in {}: AllowOverride None{at}", closed.join(" ")),
+                );
                 closed.clear();
             }
             continue;

@@ -1,0 +1,144 @@
+//! Says in the error log who holds the workers, when none is left or none makes progress.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gateway::gate;
+use mpm::Stall;
+use seam::scoreboard::{self, Process, State, Worker};
+use sys::process::{Pid, threads};
+
+use crate::ctl::Running;
+
+/// How many workers are told of one by one, and how many kinds of requests together.
+const WORKERS_TOLD: usize = 16;
+const KINDS_TOLD: usize = 5;
+
+/// Workers that make no progress: what each of them waits for.
+pub(crate) fn stalled(stall: &Stall) {
+    let seconds = stall.since.as_secs();
+    let who = match (stall.child, stall.deaf) {
+        (Some((_, pid)), true) => {
+            format!("child {pid} has not answered for {seconds} s: its event loop does not go on")
+        }
+        (Some((_, pid)), false) => format!("no worker of child {pid} has made progress for {seconds} s"),
+        (None, _) => format!("no worker has made progress for {seconds} s"),
+    };
+    let kernel = stall.child.map_or_else(String::new, |(_, pid)| format!("; its threads: {}", threads_of(pid)));
+    seam::log!("core", Warn, "{who}{kernel} (StallTimeout)");
+    let processes = processes();
+    let slot = stall.child.map(|(slot, _)| slot);
+    let concerned = processes.iter().filter(|process| slot.is_none_or(|slot| process.slot == slot));
+    let busy: Vec<(&Process, usize, &Worker)> = concerned
+        .flat_map(|process| process.workers.iter().enumerate().map(move |(i, worker)| (process, i, worker)))
+        .filter(|(.., worker)| worker.state.is_busy())
+        .collect();
+    for (process, index, worker) in busy.iter().take(WORKERS_TOLD) {
+        let Worker { client, vhost, request, .. } = worker;
+        let seconds = age(worker).as_secs();
+        let doing = doing(worker.state);
+        seam::log!(
+            "core",
+            Warn,
+            "worker {}-{index} of child {} {doing} since {seconds} s: {request} for {client} at {vhost}",
+            process.slot,
+            process.pid
+        );
+    }
+    if busy.len() > WORKERS_TOLD {
+        seam::log!("core", Warn, "and {} more: {}", busy.len() - WORKERS_TOLD, kinds(busy.iter().map(|(.., w)| *w)));
+    }
+    tell_scripts();
+}
+
+/// No worker is left: who has them.
+pub(crate) fn limit_reached(running: &Running) {
+    let processes = processes();
+    let workers = processes.iter().flat_map(|process| &process.workers).filter(|worker| worker.state.is_busy());
+    let workers: Vec<&Worker> = workers.collect();
+    if workers.is_empty() {
+        return;
+    }
+    let name = running.mpm.name();
+    seam::log!("core", Error, "{name}: {} workers are held by {}", workers.len(), kinds(workers.iter().copied()));
+    tell_scripts();
+}
+
+fn processes() -> Vec<Process> {
+    scoreboard::get().map(|board| board.snapshot().processes).unwrap_or_default()
+}
+
+fn age(worker: &Worker) -> Duration {
+    let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
+    Duration::from_micros(now.saturating_sub(worker.began.max(worker.used)))
+}
+
+/// What a worker does, in words.
+fn doing(state: State) -> &'static str {
+    match state {
+        State::Read => "reads a request",
+        State::Write => "makes or sends an answer",
+        State::KeepAlive => "waits for the next request",
+        State::Dns => "looks up a name",
+        State::Closing => "closes a connection",
+        State::Log => "writes logs",
+        State::Graceful => "finishes a connection",
+        State::Dead | State::Starting | State::Ready | State::IdleCleanup => "is idle",
+    }
+}
+
+/// Requests of the same kind together: what is done, the method and the path.
+fn kinds<'a>(workers: impl Iterator<Item = &'a Worker>) -> String {
+    let mut kinds: BTreeMap<(&str, String), (usize, Duration)> = BTreeMap::new();
+    for worker in workers {
+        let request = worker.request.split_once('?').map_or(&*worker.request, |(path, _)| path);
+        let request: Vec<&str> = request.split(' ').take(2).collect();
+        let (count, longest) = kinds.entry((doing(worker.state), request.join(" "))).or_default();
+        *count += 1;
+        *longest = age(worker).max(*longest);
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+    let more = kinds.len().saturating_sub(KINDS_TOLD);
+    let told = kinds.into_iter().take(KINDS_TOLD).map(|((doing, request), (count, longest))| {
+        let request = if request.is_empty() { "a connection without a request".into() } else { request };
+        format!("{count} x {request} ({doing}, since {} s at most)", longest.as_secs())
+    });
+    let more = (more > 0).then(|| format!("{more} other kinds"));
+    told.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// The scripts that run and those that wait for their turn.
+fn tell_scripts() {
+    let mut scripts = gate::scripts();
+    scripts.retain(|script| script.running + script.waiting > 0);
+    scripts.sort_by_key(|script| std::cmp::Reverse(script.running + script.waiting));
+    let told: Vec<String> = scripts
+        .iter()
+        .take(KINDS_TOLD)
+        .map(|script| format!("{} ({} run, {} wait)", script.name, script.running, script.waiting))
+        .collect();
+    if !told.is_empty() {
+        seam::log!("core", Warn, "scripts: {}", told.join(", "));
+    }
+}
+
+/// Where the kernel has the threads of a child: `24 sleep in futex, 1 sleeps in epoll_wait`.
+fn threads_of(pid: Pid) -> String {
+    let mut groups: BTreeMap<(String, Option<&str>), usize> = BTreeMap::new();
+    for thread in threads(pid) {
+        let state = match thread.state {
+            'R' => "running".to_string(),
+            'S' => "sleeping".to_string(),
+            'D' => "waiting for a device".to_string(),
+            'T' | 't' => "stopped".to_string(),
+            other => format!("in state {other}"),
+        };
+        *groups.entry((state, thread.call)).or_default() += 1;
+    }
+    let told = groups.into_iter().map(|((state, call), count)| match call {
+        Some(call) => format!("{count} {state} in {call}"),
+        None => format!("{count} {state}"),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
