@@ -137,7 +137,8 @@ pub struct Server {
     pub(crate) merger: Merger,
     pub(crate) htaccess: HtaccessCache,
     pub(crate) files: crate::static_file::FileCache,
-    /// `ExtendedStatus`: the status page shows whose requests are served.
+    /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know whose requests are served. In Apache it is off
+    /// where mod_status is not loaded.
     pub(crate) extended_status: bool,
     /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
     pub(crate) host: Arc<dyn Host>,
@@ -288,9 +289,8 @@ fn resolve(
     check(&mut draft, world)?;
     let tokens = draft.main.get::<CoreServer>().server_tokens.or(crate::core::Tokens::Full);
     let hosts = hosts(&draft, world, sources.program)?;
-    let shows_status = modules.iter().any(|module| module.face.id == "status_module");
     Ok(Server {
-        extended_status: draft.main.get::<CoreServer>().extended_status.or(shows_status),
+        extended_status: draft.main.get::<CoreServer>().extended_status.or(true),
         by_name: Hosts::new(&hosts),
         modules,
         hooks,

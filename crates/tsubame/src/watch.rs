@@ -25,7 +25,7 @@ pub(crate) fn stalled(stall: &Stall) {
         (None, _) => format!("no worker has made progress for {seconds} s"),
     };
     let kernel = stall.child.map_or_else(String::new, |(_, pid)| format!("; its threads: {}", threads_of(pid)));
-    seam::log!("core", Warn, "{who}{kernel} (StallTimeout)");
+    seam::log!("core", Warn, "{who}{kernel}{} (StallTimeout)", scripts());
     let processes = processes();
     let slot = stall.child.map(|(slot, _)| slot);
     let concerned = processes.iter().filter(|process| slot.is_none_or(|slot| process.slot == slot));
@@ -46,9 +46,9 @@ pub(crate) fn stalled(stall: &Stall) {
         );
     }
     if busy.len() > WORKERS_TOLD {
-        seam::log!("core", Warn, "and {} more: {}", busy.len() - WORKERS_TOLD, kinds(busy.iter().map(|(.., w)| *w)));
+        let all = kinds(busy.iter().map(|(.., worker)| *worker));
+        seam::log!("core", Warn, "and {} workers more; all of them: {all}", busy.len() - WORKERS_TOLD);
     }
-    tell_scripts();
 }
 
 /// No worker is left: who has them.
@@ -59,9 +59,8 @@ pub(crate) fn limit_reached(running: &Running) {
     if workers.is_empty() {
         return;
     }
-    let name = running.mpm.name();
-    seam::log!("core", Error, "{name}: {} workers are held by {}", workers.len(), kinds(workers.iter().copied()));
-    tell_scripts();
+    let (name, count) = (running.mpm.name(), workers.len());
+    seam::log!("core", Error, "busy workers of {name}: {count}, with {}{}", kinds(workers.iter().copied()), scripts());
 }
 
 fn processes() -> Vec<Process> {
@@ -108,8 +107,8 @@ fn kinds<'a>(workers: impl Iterator<Item = &'a Worker>) -> String {
     told.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// The scripts that run and those that wait for their turn.
-fn tell_scripts() {
+/// The scripts that run and those that wait for their turn, as the end of a line.
+fn scripts() -> String {
     let mut scripts = gate::scripts();
     scripts.retain(|script| script.running + script.waiting > 0);
     scripts.sort_by_key(|script| std::cmp::Reverse(script.running + script.waiting));
@@ -118,9 +117,7 @@ fn tell_scripts() {
         .take(KINDS_TOLD)
         .map(|script| format!("{} ({} run, {} wait)", script.name, script.running, script.waiting))
         .collect();
-    if !told.is_empty() {
-        seam::log!("core", Warn, "scripts: {}", told.join(", "));
-    }
+    if told.is_empty() { String::new() } else { format!("; scripts: {}", told.join(", ")) }
 }
 
 /// Where the kernel has the threads of a child: `24 sleep in futex, 1 sleeps in epoll_wait`.

@@ -51,8 +51,10 @@ fn converse(stream: &UnixStream, asked: &Asked<'_>) -> io::Result<Request> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let peer = sys::local::peer_user(stream)?;
+    // Also of who is refused: an end with something unread would take the answer away.
+    let words = words(stream)?;
     let answer = match peer == 0 || peer == sys::cred::uid() {
-        true => answer(words(stream)?, asked),
+        true => answer(words, asked),
         // The mode of the socket has seen to it already; this is for who changes that.
         false => Err("only root and the user who started the server may ask it".into()),
     };

@@ -22,7 +22,7 @@ use crate::wait::{DEADLINE, until, within};
 use crate::wire::{Client, Response};
 
 /// What every start, restart and stop says.
-const USUAL: [&str; 10] = [
+const USUAL: [&str; 11] = [
     "configured -- resuming normal operations",
     "Server built: ",
     "AH00094: Command line: ",
@@ -34,6 +34,7 @@ const USUAL: [&str; 10] = [
     // Children are counted once a second; a test that takes all of them at once is faster.
     "AH00161: server reached MaxRequestWorkers setting",
     "AH00162: server seems busy",
+    "busy workers of ",
 ];
 
 /// A server in the foreground.

@@ -1,0 +1,157 @@
+//! `tsubame ctl`: the control socket of the running server.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::Value;
+use sys::signal::Signal;
+
+use crate::control::said;
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+
+fn command(site: &Site, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+    command.args(["ctl", "-d", site.path(), "-f", "conf/httpd.conf"]).args(arguments).current_dir(&site.root);
+    command
+}
+
+fn ctl(site: &Site, arguments: &[&str]) -> (String, String, Option<i32>) {
+    said(&command(site, arguments).output().expect("run"))
+}
+
+/// The answer to a command, as programs have it.
+pub fn json(site: &Site, arguments: &[&str]) -> Value {
+    let (output, errors, status) = ctl(site, &[arguments, &["--json"]].concat());
+    assert_eq!((errors.as_str(), status), ("", Some(0)), "{arguments:?}");
+    serde_json::from_str(&output).expect("JSON")
+}
+
+fn site() -> Site {
+    Site::with([("index.html", "hello\n")])
+}
+
+const GRANTED: &str = "<Directory ${DOCS}>\nRequire all granted\n</Directory>";
+
+under_every_mpm! {
+    /// What runs, how it was configured, and what a restart would change; then the restart itself.
+    fn the_server_answers_and_obeys(mpm: Mpm) {
+        let site = site();
+        let mut server = Server::start(mpm, &site, GRANTED);
+        server.get("/");
+        let status = json(&site, &["status"]);
+        assert_eq!((&status["pid"], &status["generation"]), (&server.pid().number().into(), &0.into()));
+        assert_eq!(status["mpm"], mpm.name());
+        let pids: Vec<i64> = status["children"].as_array().expect("list").iter().filter_map(|c| c["pid"].as_i64()).collect();
+        assert!(!pids.is_empty() && pids.iter().all(|pid| server.children().contains(&i32::try_from(*pid).expect("pid"))));
+        until("the request is counted", || (json(&site, &["status"])["requests"] == 1).then_some(()));
+        assert_eq!(json(&site, &["diff"])["same"], true);
+        assert_eq!(json(&site, &["config"])["server_root"], site.path());
+        assert_eq!(json(&site, &["explain", "/index.html"])["answer"]["status"], 200);
+
+        // What is on disk is not what runs.
+        site.configure(mpm, &format!("{GRANTED}\nAlias /x /tmp"));
+        let changes = json(&site, &["diff"]);
+        let list = changes["changes"].as_array().expect("changes");
+        assert_eq!((list.len(), &list[0]["only"]), (1, &"disk".into()), "{changes}");
+        assert!(list[0]["line"].as_str().is_some_and(|line| line == "Alias /x /tmp"));
+        let (output, _, code) = ctl(&site, &["graceful"]);
+        assert!(output.contains("a graceful restart begins") && code == Some(0), "{output}");
+        server.ready();
+        until("the next generation", || (json(&site, &["status"])["generation"] == 1).then_some(()));
+        assert_eq!(json(&site, &["diff"])["same"], true);
+
+        // Nothing is done with what cannot be used, and the server can still be asked.
+        site.configure(mpm, "Bogus on");
+        let (output, errors, code) = ctl(&site, &["graceful"]);
+        assert_eq!((output.as_str(), code), ("", Some(1)));
+        assert!(errors.contains("Invalid command 'Bogus'"), "{errors}");
+        assert_eq!(json(&site, &["status"])["generation"], 1);
+        let (output, _, code) = ctl(&site, &["graceful-stop"]);
+        assert!(output.starts_with("the server stops") && code == Some(0), "{output}");
+        assert_eq!(server.ends().code(), Some(0));
+        assert!(!site.root.join("logs/pid.ctl").exists());
+    }
+}
+
+/// The socket is the server's own: nobody else may connect, and nothing that comes in upsets it.
+#[test]
+fn only_the_owner_may_ask() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, GRANTED);
+    let path = site.root.join("logs/pid.ctl");
+    let meta = path.metadata().expect("socket");
+    assert!(meta.file_type().is_socket());
+    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    if sys::cred::is_root() {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).expect("mode");
+        let program = site.root.join("tsubame");
+        let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_tsubame").as_ref(), program.as_os_str()]).status();
+        assert!(copied.expect("cp").success());
+        let mut stranger = Command::new(&program);
+        stranger.args(["ctl", "--socket"]).arg(&path).arg("status").uid(65534).gid(65534).current_dir("/");
+        let (output, errors, code) = said(&stranger.output().expect("run"));
+        assert_eq!((output.as_str(), code), ("", Some(1)));
+        assert!(errors.contains("only root and the user who started the server may ask it"), "{errors}");
+    }
+    // No word, half a word, too much, no end.
+    for bytes in [&b""[..], b"status", &[b'x'; 100_000], b"\0", b"nonsense\0\0", b"\xff\xfe\0\0"] {
+        let mut stream = UnixStream::connect(&path).expect("connect");
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"ok\n"), "{bytes:?}");
+    }
+    assert_eq!(json(&site, &["status"])["pid"], server.pid().number());
+    let (_, errors, code) = ctl(&site, &["frobnicate"]);
+    assert!(errors.contains("frobnicate: no such command") && code == Some(1), "{errors}");
+    assert_eq!(server.get("/").status, 200);
+}
+
+/// A level that is changed while the server runs holds at once in all processes, until the next restart.
+#[test]
+fn log_levels_change_at_run_time() {
+    let site = site();
+    let mut server = Server::start(Mpm::Prefork, &site, GRANTED);
+    server.get("/");
+    assert!(!server.log().contains("AH01626"));
+    let (output, errors, code) = ctl(&site, &["log-level", "authz_core", "debug"]);
+    assert_eq!((output.as_str(), errors.as_str(), code), ("authz_core debug\n", "", Some(0)));
+    server.get("/");
+    server.logged("AH01626: authorization result of Require all granted: granted");
+    server.allow("AH01626");
+    let before = server.log().matches("AH01626").count();
+    assert_eq!(json(&site, &["log-level"])["log_levels"]["authz_core"], "debug");
+    server.restart(Signal::USR1);
+    assert_eq!(ctl(&site, &["log-level"]).0, "all levels are those of the configuration\n");
+    server.get("/");
+    assert_eq!(server.log().matches("AH01626").count(), before);
+    for arguments in [&["log-level", "nomodule", "debug"][..], &["log-level", "core", "loud"], &["log-level", "core"]] {
+        assert_eq!(ctl(&site, arguments).2, Some(1), "{arguments:?}");
+    }
+}
+
+/// Where the socket is, is configured; a server without one is a server all the same.
+#[test]
+fn the_socket_is_configured() {
+    let site = site();
+    let mut server = Server::start(Mpm::Percore, &site, "ControlSocket run/asked");
+    assert_eq!(json(&site, &["status"])["pid"], server.pid().number());
+    assert!(site.root.join("run/asked").exists() && !site.root.join("logs/pid.ctl").exists());
+    site.configure(Mpm::Percore, "ControlSocket none");
+    server.restart(Signal::USR1);
+    until("the socket is gone", || (!site.root.join("run/asked").exists()).then_some(()));
+    let (_, errors, code) = ctl(&site, &["status"]);
+    assert!(errors.contains("has no control socket") && code == Some(1), "{errors}");
+    site.configure(Mpm::Percore, "");
+    let (_, errors, code) = ctl(&site, &["status"]);
+    assert!(errors.contains("no server runs there") && code == Some(1), "{errors}");
+    // The parent has one descriptor less than it began with.
+    server.restart(Signal::USR1);
+}

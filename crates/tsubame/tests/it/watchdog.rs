@@ -1,0 +1,91 @@
+//! Who holds the workers: the error log says it when none is left, and when none goes on.
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::ctl::json;
+use crate::mpm::Mpm;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+
+/// A script that waits until a file is there.
+fn site() -> Site {
+    let site = Site::with([("index.html", "hello\n")]);
+    let go = site.root.join("go");
+    let text = format!(
+        "#!/bin/sh\nwhile [ ! -e {} ]; do sleep 0.05; done\nprintf 'Content-Type: text/plain\\n\\nok\\n'\n",
+        go.display()
+    );
+    site.script("slow.cgi", &text);
+    site
+}
+
+const SCRIPTS: &str = "ScriptAlias /cgi-bin/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}>\nRequire all granted\n</Directory>\n\
+                       AdmissionMemory unlimited\n";
+
+/// All workers of a child wait for scripts: the log names the requests, and how long they have been served.
+#[test]
+fn a_stall_is_explained() {
+    for (mpm, numbers) in [
+        (Mpm::Worker, "ThreadsPerChild 2\nMaxRequestWorkers 2\nStartServers 1"),
+        (Mpm::Event, "ThreadsPerChild 2\nMaxRequestWorkers 2\nStartServers 1"),
+        (Mpm::Prefork, "MaxRequestWorkers 2\nStartServers 2"),
+    ] {
+        let site = site();
+        let server = Server::start(mpm, &site, &format!("{SCRIPTS}{numbers}\nStallTimeout 1\n"));
+        server.allow("server is within MinSpareThreads of MaxRequestWorkers");
+        server.allow("server reached MaxRequestWorkers");
+        server.allow("makes or sends an answer since");
+        let mut clients: Vec<_> = (0..2).map(|_| server.client()).collect();
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&format!("GET /cgi-bin/slow.cgi?{number} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+        }
+        let line = server.logged("made progress for");
+        assert!(line.contains("slow.cgi (2 run, 0 wait)"), "{line}");
+        server.logged(" s: GET /cgi-bin/slow.cgi?1 HTTP/1.1 for 127.");
+        site.file("go", "");
+        for client in &mut clients {
+            assert_eq!(client.response().status, 200);
+        }
+        // Told once for each stall.
+        assert_eq!(server.log().matches("made progress for").count(), 1);
+    }
+}
+
+/// The event loop of a child stands still, whatever it does or does not serve.
+#[test]
+fn a_child_that_does_not_answer_is_told_of() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, "StallTimeout 1");
+    let serving = || {
+        let status = json(&site, &["status"]);
+        let serving = status["children"].as_array()?.iter().find(|child| child["life"] == "serving")?;
+        i32::try_from(serving["pid"].as_i64()?).ok().and_then(Pid::new)
+    };
+    let child = until("a child that serves", serving);
+    child.kill(Signal::STOP).expect("stop");
+    let line = server.logged(&format!("child {child} has not answered for"));
+    assert!(line.contains("its event loop does not go on; its threads: 1 stopped"), "{line}");
+    child.kill(Signal::CONT).expect("go on");
+    until("it serves", || (server.get("/").status == 200).then_some(()));
+}
+
+/// The limit is reached: the log says who has the workers.
+#[test]
+fn the_limit_is_explained() {
+    let site = site();
+    let server =
+        Server::start(Mpm::Prefork, &site, &format!("{SCRIPTS}MaxRequestWorkers 2\nStartServers 2\nStallTimeout 0\n"));
+    let mut clients: Vec<_> = (0..2).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send("GET /cgi-bin/slow.cgi?secret=1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    }
+    let line = server.logged("busy workers of prefork: 2");
+    assert!(line.contains("with 2 x GET /cgi-bin/slow.cgi (makes or sends an answer, since"), "{line}");
+    assert!(line.contains("slow.cgi (2 run, 0 wait)"), "{line}");
+    site.file("go", "");
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+}
