@@ -136,6 +136,17 @@ pub struct Included {
     pub file: String,
 }
 
+/// A line that was obeyed at once and left no trace in the tree.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The directive and what follows it.
+    pub text: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Of a section: whether what stands inside was read.
+    pub holds: Option<bool>,
+}
+
 /// Reads configuration texts.
 pub struct Reader {
     host: Arc<dyn Host>,
@@ -145,6 +156,8 @@ pub struct Reader {
     pub notices: Vec<Notice>,
     /// The files read, in order.
     pub included: Vec<Included>,
+    /// The lines obeyed at once, in order.
+    pub ran: Vec<Ran>,
     htaccess: Option<Place>,
     /// Sections that are open around the text being read.
     around: usize,
@@ -186,7 +199,7 @@ struct Open {
 impl Reader {
     /// Reads for the server itself.
     pub fn new(host: Arc<dyn Host>, language: Language) -> Reader {
-        Reader { host, language, notices: Vec::new(), included: Vec::new(), htaccess: None, around: 0 }
+        Reader { host, language, notices: Vec::new(), included: Vec::new(), ran: Vec::new(), htaccess: None, around: 0 }
     }
 
     /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
@@ -329,8 +342,9 @@ impl Reader {
         {
             return Err(format!("{} not allowed here", row.name).into());
         }
+        self.ran.push(Ran { text: format!("{} {args}", row.name), origin: origin.clone(), holds: None });
         match action {
-            OnRead::LoadModule => self.load_module(&take(row, args, &[2])?, origin)?,
+            OnRead::LoadModule => self.load_module(&take(row, args, &[2])?)?,
             OnRead::LoadFile => {
                 if args.is_empty() {
                     return Err(format!("{} requires at least one argument, {}", row.name, row.help).into());
@@ -378,6 +392,7 @@ impl Reader {
             _ => {
                 let holds = self.condition(action, row, section_argument(row.name, args)?)?;
                 let close = format!("{}>", &row.name[1..]);
+                self.ran.iter_mut().next_back().into_iter().for_each(|ran| ran.holds = Some(holds));
                 if holds {
                     return Ok(self.read_input(input, Some(&close))?);
                 }
@@ -391,7 +406,7 @@ impl Reader {
         if name.contains(':') { Err("Variable name must not contain ':'".into()) } else { Ok(()) }
     }
 
-    fn load_module(&mut self, words: &[String], origin: &Origin) -> Result<(), Stop> {
+    fn load_module(&mut self, words: &[String]) -> Result<(), Stop> {
         let (id, file) = (&words[0], &words[1]);
         let known = self.language.known;
         let Some(face) = known.iter().find(|face| face.id == id) else {
@@ -409,7 +424,6 @@ impl Reader {
             // A module that is always in may be named by a configuration from a system where it is not.
             self.warn("so", format!("AH01574: module {id} is already loaded, skipping"));
         }
-        let _ = origin;
         Ok(())
     }
 

@@ -126,6 +126,8 @@ pub struct Server {
     pub hosts: Vec<VirtualHost>,
     /// The configuration as it was read, in file order.
     pub tree: Vec<conf::Node>,
+    /// The lines that were obeyed while it was read, and left no trace in it.
+    pub ran: Vec<conf::read::Ran>,
     /// What `.htaccess` files are read with.
     pub language: Language,
     /// When this configuration was read.
@@ -247,10 +249,10 @@ pub fn load(
             return Err(Failed { error, notices, included, tree: Vec::new(), server_root: language.server_root });
         }
     };
-    let Reader { language, notices, included, .. } = reader;
+    let Reader { language, notices, included, ran, .. } = reader;
     let mut world = World { host: host.clone(), language, notices };
     match resolve(&tree, &mut world, sources, software, check) {
-        Ok(server) => Ok(Loaded { server: Server { tree, ..server }, included, notices: world.notices }),
+        Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: world.notices }),
         Err(error) => {
             let server_root = world.language.server_root;
             Err(Failed { error, notices: world.notices, included, tree, server_root })
@@ -296,6 +298,7 @@ fn resolve(
         hooks,
         hosts,
         tree: Vec::new(),
+        ran: Vec::new(),
         language: world.language.clone(),
         configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),

@@ -320,6 +320,11 @@ Your own configuration:
   {program} -f /etc/apache2/apache2.conf -k start          serve it as a daemon; then -k graceful, -k stop ...
   {program} -f /etc/apache2/apache2.conf -k upgrade        after its file was replaced: the new program takes over
 
+Know what is in effect ({program} explain --help, {program} ctl --help):
+  {program} explain -f /etc/apache2/apache2.conf URL       why a request is answered as it is
+  {program} explain -f /etc/apache2/apache2.conf --mpm     what the numbers of processes and threads come to
+  {program} ctl -f /etc/apache2/apache2.conf status        what the running server does; also diff, config, log-level ...
+
 {}
 Names for -D that {program} itself looks at:
   FOREGROUND, NO_DETACH : do not become a daemon

@@ -1,6 +1,5 @@
 //! A first look: the embedded configuration with its small site, in the foreground.
 
-use std::io::IsTerminal;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +9,7 @@ use mpm::Listeners;
 use crate::boot::{self, Text};
 use crate::cli::{Action, Options};
 use crate::start;
+use crate::style::Style;
 
 /// The files of the demonstration, as they lie in `conf/` of the sources. Those in `cgi-bin` are programs.
 const FILES: &[(&str, &[u8])] = &[
@@ -61,7 +61,8 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     boot::say(options, &configured.loaded.notices);
     let mut options = Options { defines: options.defines.clone(), ..copy(options) };
     options.defines.push("FOREGROUND".into());
-    let code = start::serve(&options, configured, &text, |listeners| greet(listeners, &root, demo.root.is_none()));
+    let code =
+        start::serve(&options, configured, &text, |listeners| greet(listeners, &root, &home, demo.root.is_none()));
     // What cannot be removed lies in a directory for temporary files.
     let _ = std::fs::remove_dir_all(&home);
     code
@@ -124,12 +125,11 @@ fn own_directory() -> std::io::Result<PathBuf> {
 }
 
 /// Says what to open and what to try next.
-fn greet(listeners: &Listeners, root: &str, demonstration: bool) {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (bold, plain) = if colour { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+fn greet(listeners: &Listeners, root: &str, home: &str, demonstration: bool) {
+    let style = Style::of_output();
     for listener in listeners.iter() {
         let at = format!("http://{}", listener.address);
-        println!("{bold}Tsubame is serving {root}{plain}");
+        println!("{}", style.bold(format!("Tsubame is serving {root}")));
         println!("  {at}/");
         if demonstration {
             println!("  {at}/cgi-bin/hello.sh        a CGI script");
@@ -139,6 +139,8 @@ fn greet(listeners: &Listeners, root: &str, demonstration: bool) {
     }
     println!("Try next:");
     println!("  tsubame --port 8000 DIR                          serve a directory of yours");
+    println!("  tsubame ctl --socket {home}/control explain /");
+    println!("                                                   why this server answers as it does");
     println!("  tsubame -t -f /etc/apache2/apache2.conf          check an Apache configuration");
     println!("  tsubame --help                                   everything else");
     println!("Ctrl-C stops the server.");

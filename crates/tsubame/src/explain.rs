@@ -17,7 +17,7 @@ use mpm::settings::MpmSettings;
 use server::Server;
 use server::explain::Question;
 
-pub(crate) use config::{everything, lines};
+pub(crate) use config::{everything, lines, module_ids};
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};

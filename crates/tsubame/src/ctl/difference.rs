@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use server::Server;
 
-use crate::explain::lines;
+use crate::explain::{lines, module_ids};
 use crate::style::Style;
 
 /// A line of one side, with its place.
@@ -50,7 +50,7 @@ pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> S
 fn all(server: &Server) -> Vec<Line> {
     let plain = |text: String| (text, "before all lines".to_string());
     let mut out = vec![plain(format!("ServerRoot {}", server.language.server_root))];
-    out.extend(server.faces().iter().map(|face| plain(format!("LoadModule {}", face.id))));
+    out.extend(module_ids(server).into_iter().map(|id| plain(format!("LoadModule {id}"))));
     out.extend(server.language.defines().map(|(name, value)| plain(format!("Define {name} {}", value.unwrap_or("")))));
     lines(&server.tree, 0, &mut out);
     out

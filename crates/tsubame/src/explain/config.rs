@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use conf::Node;
+use conf::read::Ran;
 use serde_json::{Value, json};
 use server::Server;
 use server::explain::{Fate, Layer, levels};
@@ -20,13 +21,27 @@ pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
 fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
     let language = &server.language;
     let mut out = String::new();
-    let _ = writeln!(out, "ServerRoot \"{}\"\nDefaultRuntimeDir \"{}\"", language.server_root, language.runtime_dir);
+    let _ = writeln!(out, "{}", style.bold("what everything else relies on"));
+    let _ =
+        writeln!(out, "  ServerRoot \"{}\"\n  DefaultRuntimeDir \"{}\"", language.server_root, language.runtime_dir);
     for (name, value) in defines(server) {
         let value = value.map_or_else(String::new, |value| format!(" \"{value}\""));
-        let _ = writeln!(out, "Define {name}{value}");
+        let _ = writeln!(out, "  Define {name}{value}");
     }
-    let modules: Vec<&str> = server.faces().iter().map(|face| face.id).collect();
-    let _ = writeln!(out, "{}", style.dim(format!("# modules: {}", modules.join(" "))));
+    for id in module_ids(server) {
+        let _ = writeln!(out, "  LoadModule {id}");
+    }
+    if !server.ran.is_empty() {
+        let _ = writeln!(out, "\n{}", style.bold("obeyed while it was read"));
+    }
+    for ran in &server.ran {
+        let at = style.dim(format!("  # {}", ran.origin));
+        let _ = match ran.holds {
+            Some(false) => writeln!(out, "- {}{at} not true: passed over", style.struck(&ran.text)),
+            Some(true) => writeln!(out, "  {}{at} true", ran.text),
+            None => writeln!(out, "  {}{at}", ran.text),
+        };
+    }
     for level in levels.iter().filter(|level| !level.lines.is_empty()) {
         let at = level.origin.as_ref().map_or_else(String::new, |origin| style.dim(format!("  # {origin}")));
         let _ = writeln!(out, "\n{}{at}", style.bold(&level.title));
@@ -62,10 +77,22 @@ fn for_programs(server: &Server, levels: &[Layer]) -> String {
         "server_root": server.language.server_root,
         "runtime_dir": server.language.runtime_dir,
         "defines": defines,
-        "modules": server.faces().iter().map(|face| face.id).collect::<Vec<_>>(),
+        "modules": module_ids(server),
+        "read": server.ran.iter().map(ran).collect::<Vec<_>>(),
         "levels": levels.iter().map(level).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
+}
+
+fn ran(ran: &Ran) -> Value {
+    json!({ "line": ran.text, "origin": origin(&ran.origin), "holds": ran.holds })
+}
+
+/// The loaded modules, each once.
+pub(crate) fn module_ids(server: &Server) -> Vec<&'static str> {
+    let mut ids: Vec<&str> = server.faces().iter().map(|face| face.id).collect();
+    ids.dedup();
+    ids
 }
 
 /// What was defined, without what the program itself defines.

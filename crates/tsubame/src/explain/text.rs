@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use conf::Origin;
+use conf::{Origin, Remark};
 use server::explain::{Explanation, Fate, Question, Step};
 
 use super::directives::Said;
@@ -19,7 +19,7 @@ pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[S
     let mut number = 0;
     steps(&mut out, &explanation.steps, style, &mut number);
     answer(&mut out, explanation, style);
-    let _ = writeln!(out, "\n{}", style.bold("What has a part in the settings, later ones before earlier ones"));
+    let _ = writeln!(out, "\n{}", style.bold("What has a part in the settings: what comes later counts more"));
     for (number, layer) in explanation.layers.iter().enumerate() {
         let at = layer.origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
         let _ = writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
@@ -144,6 +144,9 @@ fn settings(out: &mut String, directives: &[Said<'_>], style: Style) {
                 Fate::Lost => writeln!(out, "  - {}{at}  {}", style.struck(text), super::directives::fate(line)),
                 Fate::Silent => writeln!(out, "    {}{at}  {}", style.dim(text), super::directives::fate(line)),
             };
+        }
+        if let Some(Remark::WithoutEffect(why)) = said.row.remark {
+            let _ = writeln!(out, "      {}", style.dim(format!("no effect: {why}")));
         }
         if let Some(result) = said.result.as_ref().filter(|_| said.lines.len() > 1) {
             let _ = writeln!(out, "    = {name} {result}");
