@@ -10,6 +10,7 @@ mod conversations;
 mod ending;
 mod family;
 mod recycling;
+mod restarting;
 mod upgrade;
 mod watchdog;
 
@@ -18,8 +19,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use conf::Notice;
-use seam::Companion;
 use seam::scoreboard::{self, Board};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
@@ -66,15 +65,6 @@ enum Asked {
 enum Graceful {
     Yes,
     No,
-}
-
-/// A generation that is ready to begin.
-struct Next {
-    generation: Generation,
-    plan: Plan,
-    notices: Vec<Notice>,
-    listeners: Listeners,
-    companions: Vec<Companion>,
 }
 
 struct Supervisor<'a> {
@@ -366,83 +356,5 @@ impl Supervisor<'_> {
                 let _ = pid.kill(Signal::USR1);
             }
         }
-    }
-
-    // ---- restarts ----
-
-    fn restart(&mut self, how: Restart) {
-        let words = &self.generation.mpm.0.words;
-        let text = if how == Restart::Graceful { words.graceful } else { words.restart };
-        seam::log!(self.module(), Notice, "{text}");
-        let now = monotonic().as_micros();
-        self.notifier.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=Reading configuration"));
-        match self.next_generation(how) {
-            Ok(next) => self.begin(how, next),
-            Err(reason) => {
-                let lines = reason.lines().filter(|line| !line.trim().is_empty());
-                lines.for_each(|line| seam::log!("core", Error, "{line}"));
-                let text = "the new configuration is not used: the server goes on with the old one";
-                seam::log!("core", Error, "{text}");
-                self.notifier.send("READY=1\nSTATUS=Serving with the old configuration: the new one has errors");
-            }
-        }
-    }
-
-    /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
-    fn next_generation(&mut self, how: Restart) -> Result<Next, String> {
-        let next = self.hooks.reload(how)?;
-        if !std::ptr::addr_eq(next.mpm.0.face, self.generation.mpm.0.face) {
-            let (old, new) = (self.module(), next.mpm.0.face.log_name());
-            return Err(format!("changing {old} to {new} needs a stop and a start"));
-        }
-        let when = When::Restart(self.plan.limits);
-        let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
-        let notices = next.mpm.check(&next.settings, when);
-        let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
-        let companions = next.service.companions(next.identity.as_ref())?;
-        let plan = plan.for_buckets(listeners.buckets());
-        Ok(Next { generation: next, plan, notices, listeners, companions })
-    }
-
-    fn begin(&mut self, how: Restart, next: Next) {
-        let Next { generation: next, plan, notices, listeners, companions } = next;
-        let busy =
-            self.family.staying(self.number).filter(|m| self.board.idle_workers(m.slot) < self.plan.workers).count();
-        if how == Restart::Hard {
-            self.end_children();
-        }
-        seam::log::set(next.log.clone());
-        seam::log_levels::clear();
-        self.hooks.begun();
-        for Notice { module, level, text, .. } in notices {
-            seam::log::log(module, level, format_args!("{text}"));
-        }
-        // The limits are those of the first start: the scoreboard was made for them.
-        self.plan = Plan { limits: self.plan.limits, ..plan };
-        self.generation = next;
-        self.listeners = listeners;
-        self.number += 1;
-        self.backoff = Backoff::new();
-        self.begin_generation(how == Restart::Hard);
-        self.companions.add(companions, self.number);
-        self.accompany();
-        let tells_near = self.generation.mpm.0.words.limit_near.is_some();
-        if how == Restart::Graceful {
-            // As many as were busy, so that the new generation is not overrun by the clients of the old one.
-            self.owed = plan.start.max(busy).min(plan.children);
-            self.policy = Policy::after_graceful().telling_near(tells_near);
-            self.spawn_owed();
-            for (slot, pid) in self.family.all_leave(self.number) {
-                self.board.set_quiescing(slot);
-                let _ = pid.kill(Signal::USR1);
-            }
-        } else {
-            self.owed = plan.start;
-            self.policy = Policy::new().telling_near(tells_near);
-            self.spawn_owed();
-        }
-        self.move_pid_file();
-        self.open_control(false);
-        self.announce();
     }
 }
