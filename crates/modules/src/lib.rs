@@ -53,6 +53,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_env::MODULE,
     &metadata::mod_mime::MODULE,
     &metadata::mod_setenvif::MODULE,
+    &metadata::mod_unique_id::MODULE,
     &server::core::MACRO,
 ];
 

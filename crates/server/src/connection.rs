@@ -11,7 +11,7 @@ mod write;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -63,6 +63,7 @@ impl Service for HttpService {
             stream: Stream::new(accepted.socket),
             local: OnceLock::new(),
             keepalives: AtomicU32::new(0),
+            log_id: AtomicU64::new(0),
         };
         Box::new(HttpConnection {
             server: &self.server,

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use conf::directive::find_all;
@@ -144,6 +144,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
         stream: Stream::new(socket.into()),
         local: OnceLock::from(Box::new(question.local)),
         keepalives: AtomicU32::new(0),
+        log_id: AtomicU64::new(0),
     };
     let incoming = Incoming { bytes, head, head_len };
     match connection::begin::request(server, &Arc::new(client), incoming, framing, true) {

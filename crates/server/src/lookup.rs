@@ -30,7 +30,7 @@ impl Request {
             found.uri.push('/');
         }
         found.unparsed_uri.clone_from(&found.uri);
-        found.run(|request| {
+        found.run(self, |request| {
             process::map(request)?;
             process::late(request)
         })
@@ -48,7 +48,7 @@ impl Request {
         };
         found.filename = format!("{dir}{name}");
         found.context.clone_from(&self.context);
-        found.run(|request| {
+        found.run(self, |request| {
             process::map_file(request)?;
             crate::walk::locations(request)?;
             crate::walk::conditions(request)?;
@@ -68,11 +68,14 @@ impl Request {
         speaker.filename.clone_from(&self.filename);
         speaker.dir = self.dir.clone();
         speaker.status = self.status;
-        speaker.log_id = self.log_id.clone();
         speaker
     }
 
-    fn run(mut self: Box<Self>, phases: impl Fn(&mut Request) -> Result<(), crate::module::Flow>) -> Found {
+    fn run(
+        mut self: Box<Self>,
+        asker: &Request,
+        phases: impl Fn(&mut Request) -> Result<(), crate::module::Flow>,
+    ) -> Found {
         let path = Step::Path(self.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
         let Kind::Lookup { depth, .. } = self.kind else { return self };
@@ -90,6 +93,10 @@ impl Request {
                 Err(flow) => process::status_of(flow),
             }
         };
+        if let Some(id) = self.log_id.get() {
+            // What was logged on behalf of a request was logged of it.
+            let _ = asker.log_id.set(id.clone());
+        }
         self
     }
 
@@ -114,6 +121,7 @@ impl Request {
         asking.env = self.env.clone();
         asking.user.clone_from(&self.user);
         asking.auth_type.clone_from(&self.auth_type);
+        asking.log_id = self.log_id.clone();
         asking
     }
 

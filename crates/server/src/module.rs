@@ -113,6 +113,36 @@ pub enum Hook {
     Authn(&'static AuthnProvider),
     /// Puts into the fields of the answer how to log in, if the given `AuthType` is the module's own.
     NoteAuthFailure(fn(&mut Request, &str)),
+    /// Makes the id of a request for the logs (`%L`), once and only if it is wanted. The first module that does, does.
+    LogId(fn(&Request) -> String),
+}
+
+impl Hook {
+    /// When it runs: the phase, by the name that Apache's mod_info has for it, and when in that phase. `None` for what a
+    /// module only offers to whom asks for it by name.
+    pub fn phase(&self) -> Option<(&'static str, Order)> {
+        Some(match self {
+            Hook::Check(_) => ("Check Configuration", Order::Middle),
+            Hook::Companion(_) => ("Post Configuration", Order::Middle),
+            Hook::OpenLogs(_) => ("Open Logs", Order::Middle),
+            Hook::ChildInit(_) => ("Child Init", Order::Middle),
+            Hook::PostRead(order, _) => ("Post-Read Request", *order),
+            Hook::Translate(order, _) => ("Translate Name", *order),
+            Hook::HeaderParser(order, _) => ("Header Parse", *order),
+            Hook::AccessCheckerEx(order, _) => ("Check Access", *order),
+            Hook::AccessChecker(order, _) => ("Check Access (legacy)", *order),
+            Hook::CheckUser(order, _) => ("Verify User ID", *order),
+            Hook::NoteAuthFailure(_) => ("Note Authentication Failure", Order::Middle),
+            Hook::AuthChecker(order, _) => ("Verify User Access", *order),
+            Hook::TypeChecker(order, _) => ("Check Type", *order),
+            Hook::Fixups(order, _) => ("Fixups", *order),
+            Hook::Filter(order, _) | Hook::InsertFilters(order, _) => ("Insert Filters", *order),
+            Hook::Handler(order, _) => ("Content Handlers", *order),
+            Hook::Log(order, _) => ("Transaction Logging", *order),
+            Hook::LogId(_) => ("Generate Log ID", Order::Middle),
+            Hook::NamedFilter(_) | Hook::Authz(_) | Hook::Authn(_) => return None,
+        })
+    }
 }
 
 /// A hook, and the name of its module in log lines.
@@ -144,6 +174,7 @@ pub struct Hooks {
     pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
+    pub(crate) log_id: Option<fn(&Request) -> String>,
 }
 
 impl Hooks {
@@ -153,23 +184,7 @@ impl Hooks {
         let mut ordered: Vec<(Order, &'static str, &'static Hook)> = Vec::new();
         let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.face.log_name(), hook)));
         for (module, hook) in all {
-            let order = match hook {
-                Hook::PostRead(order, _)
-                | Hook::Translate(order, _)
-                | Hook::HeaderParser(order, _)
-                | Hook::AccessChecker(order, _)
-                | Hook::AccessCheckerEx(order, _)
-                | Hook::CheckUser(order, _)
-                | Hook::AuthChecker(order, _)
-                | Hook::TypeChecker(order, _)
-                | Hook::Fixups(order, _)
-                | Hook::Handler(order, _)
-                | Hook::Filter(order, _)
-                | Hook::InsertFilters(order, _)
-                | Hook::Log(order, _) => *order,
-                _ => Order::Middle,
-            };
-            ordered.push((order, module, hook));
+            ordered.push((hook.phase().map_or(Order::Middle, |(_, order)| order), module, hook));
         }
         ordered.sort_by_key(|(order, ..)| *order);
         for (_, module, hook) in ordered {
@@ -194,6 +209,7 @@ impl Hooks {
                 Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
                 Hook::Log(_, f) => hooks.log.push(*f),
                 Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
+                Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
                 Hook::Authz(_) | Hook::Authn(_) => {}
             }
         }

@@ -19,6 +19,7 @@ use crate::pace::Pace;
 use crate::request::{Incoming, Request};
 use crate::response::{Body, FilePart};
 use crate::stream::Stream;
+use crate::unique::Unique;
 
 /// The fields that can make an answer superfluous.
 const CONDITIONS: [Known; 4] = [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince];
@@ -124,9 +125,8 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
                 request.headers_out.set("Content-Range", range.content_range(length));
                 return slice(&body, range.first, range.count());
             }
-            let seed = request.make_log_id().bytes().fold(0u64, |seed, b| seed.wrapping_mul(31).wrapping_add(b.into()));
             let part_type = request.content_type.as_deref().map(str::to_string);
-            let multipart = Multipart::new(seed, part_type.as_deref(), length);
+            let multipart = Multipart::new(Unique::draw().number(), part_type.as_deref(), length);
             request.set_content_type(multipart.content_type());
             let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
             for range in ranges {

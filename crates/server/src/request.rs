@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
@@ -18,6 +19,7 @@ use crate::script_use::ScriptUse;
 use crate::static_file::Kept;
 use crate::stream::Stream;
 use crate::trace::Trace;
+use crate::unique::{self, Unique};
 
 /// What is the same for all requests of a connection.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Client {
     pub(crate) local: OnceLock<Box<SocketAddr>>,
     /// Requests served on this connection before this one.
     pub keepalives: std::sync::atomic::AtomicU32,
+    /// What stands for the connection in logs; 0 until the error log has said something about it.
+    pub(crate) log_id: AtomicU64,
 }
 
 impl Client {
@@ -47,6 +51,19 @@ impl Client {
     /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
     pub fn ip(&self) -> String {
         self.peer.ip().to_canonical().to_string()
+    }
+
+    /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the
+    /// error log has written something about one of its requests.
+    pub fn log_id(&self) -> Option<String> {
+        let id = self.log_id.load(Ordering::Relaxed);
+        (id != 0).then(|| unique::letters(&id.to_be_bytes()))
+    }
+
+    fn make_log_id(&self) {
+        let id = Unique::draw().number();
+        // Requests of one connection come one after the other: whoever was first, the id stays.
+        let _ = self.log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -447,19 +464,23 @@ impl Request {
         &self.vhost.error_log
     }
 
-    /// The id that stands in the access log and in the error log for the same request (`%L`): empty unless the error
-    /// log wrote something for it.
-    pub fn log_id(&self) -> &str {
-        self.log_id.get().map_or("", String::as_str)
+    /// The id that stands in the access log and in the error log for the same request (`%L`): there is none until the
+    /// error log has written something about it.
+    pub fn log_id(&self) -> Option<&str> {
+        self.log_id.get().map(String::as_str)
+    }
+
+    /// Gives the request and its connection the ids by which the error log is about to speak of them.
+    pub(crate) fn name_for_logs(&self) {
+        self.client.make_log_id();
+        self.make_log_id();
     }
 
     /// The same, made if there is none yet.
     pub(crate) fn make_log_id(&self) -> &str {
-        use std::hash::{BuildHasher, RandomState};
-        self.log_id.get_or_init(|| {
-            let when = self.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let salt = RandomState::new().hash_one(self.client.peer);
-            format!("{:x}-{:08x}", when.as_micros(), salt as u32)
+        self.log_id.get_or_init(|| match self.server.hooks.log_id {
+            Some(name) => name(self),
+            None => unique::letters(&Unique::draw().number().to_be_bytes()),
         })
     }
 

@@ -3,3 +3,4 @@
 pub mod mod_env;
 pub mod mod_mime;
 pub mod mod_setenvif;
+pub mod mod_unique_id;

@@ -84,6 +84,7 @@ impl ErrorLog {
         error: Option<&io::Error>,
         text: &str,
     ) {
+        request.name_for_logs();
         self.entry(&Entry { request: Some(request), module, level, error, text });
     }
 

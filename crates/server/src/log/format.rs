@@ -49,6 +49,8 @@ enum What {
     File,
     Keepalives,
     LogId,
+    /// Of the connection.
+    ConnectionLogId,
     Host,
     ServerName,
     Env(String),
@@ -148,6 +150,7 @@ impl Format {
                 'M' => What::Message,
                 'F' => What::File,
                 'k' => What::Keepalives,
+                'L' if argument == "c" => What::ConnectionLogId,
                 'L' => What::LogId,
                 'v' => What::ServerName,
                 'V' => What::Host,
@@ -244,6 +247,10 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
         },
         What::LogId => match request {
             Some(request) => line.write_str(request.make_log_id()),
+            None => Ok(()),
+        },
+        What::ConnectionLogId => match request.and_then(|request| request.client.log_id()) {
+            Some(id) => line.write_str(&id),
             None => Ok(()),
         },
         What::ServerName => match request {

@@ -47,6 +47,7 @@ mod modules_same_as_apache;
 mod options;
 mod recycling;
 mod sections;
+mod unique_ids;
 mod upgrade;
 mod vhosts;
 mod waiting;

@@ -267,7 +267,7 @@ fn neutral(response: &mut Response, site: &Site) {
     let boundary = boundary.map(|(_, boundary)| boundary.to_string());
     let ip = site.ip.to_string();
     let clean = |text: String| {
-        let mut text = text.replace(&ip, "ADDR").replace(site.path(), "ROOT");
+        let mut text = without_ids(&text).replace(&ip, "ADDR").replace(site.path(), "ROOT");
         text = text.replace("Apache/2.4.71 (Debian)", "SERVER").replace(OWN_NAME, "SERVER");
         boundary.iter().fold(text, |text, boundary| text.replace(boundary.as_str(), "BOUNDARY"))
     };
@@ -286,6 +286,20 @@ fn neutral(response: &mut Response, site: &Site) {
     if let Some((_, value)) = length.filter(|(_, value)| *value == before) {
         *value = response.body.len().to_string();
     }
+}
+
+/// Every request has another `UNIQUE_ID`, of the same length.
+fn without_ids(text: &str) -> String {
+    const NAME: &str = "UNIQUE_ID=";
+    if crate::unique_ids::is_id(text) {
+        return "ID".into();
+    }
+    let mut parts = text.split(NAME);
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |out, part| match part.split_at_checked(crate::unique_ids::LENGTH) {
+        Some((id, rest)) if crate::unique_ids::is_id(id) => out + NAME + "ID" + rest,
+        _ => out + NAME + part,
+    })
 }
 
 /// With `ServerTokens` as it is by default.

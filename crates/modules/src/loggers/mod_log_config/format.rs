@@ -48,9 +48,9 @@ pub(super) enum What {
     HeaderIn(HeaderName),
     HeaderOut(String),
     Requests,
-    /// Of the request; a connection has none.
     LogId,
-    /// What only mod_ident could tell, and what a connection has not.
+    ConnectionLogId,
+    /// What only mod_ident could tell.
     Nothing,
     Method,
     Note(String),
@@ -226,7 +226,7 @@ fn letter(rest: &[u8], argument: String) -> Result<(What, usize, bool), String> 
         b'I' => What::Received,
         b'k' => What::Requests,
         b'l' => What::Nothing,
-        b'L' if argument == "c" => What::Nothing,
+        b'L' if argument == "c" => What::ConnectionLogId,
         b'L' => What::LogId,
         b'm' => What::Method,
         b'n' => What::Note(argument),

@@ -1,0 +1,85 @@
+//! Numbers that no other thread, process or start of the server has: they tell requests and connections apart in logs.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+
+/// Something that there is once.
+///
+/// 128 bits are drawn at random for each thread, and its numbers count from there: no thread needs to know of another, and
+/// only the first number of a thread asks the system for anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Unique {
+    random: [u64; 2],
+    count: u64,
+}
+
+impl Unique {
+    /// The next one of this thread.
+    pub fn draw() -> Unique {
+        thread_local! {
+            static NEXT: Cell<Option<Unique>> = const { Cell::new(None) };
+        }
+        let this = NEXT.get().unwrap_or_else(|| Unique { random: random(), count: 0 });
+        NEXT.set(Some(Unique { count: this.count + 1, ..this }));
+        this
+    }
+
+    /// As 16 bytes, in which a thread can count to 2^48.
+    pub fn bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random[0].to_be_bytes());
+        bytes[8..].copy_from_slice(&self.random[1].to_be_bytes());
+        bytes[10..].copy_from_slice(&self.count.to_be_bytes()[2..]);
+        bytes
+    }
+
+    /// As a number, never 0. Those of a thread that follow each other do not look alike.
+    pub fn number(self) -> u64 {
+        // An odd number, so that no number comes twice before all have come (2^64 divided by the golden ratio).
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.random[0].wrapping_add(self.count.wrapping_mul(STEP)).max(1)
+    }
+}
+
+/// The keys of the hash may be those of the parent: what makes them a thread's own is who it is, and when.
+fn random() -> [u64; 2] {
+    let keys = RandomState::new();
+    let own = (std::process::id(), sys::thread::id(), sys::time::realtime());
+    [0, 1].map(|part| keys.hash_one((part, own)))
+}
+
+/// Bytes as letters, digits, `-` and `_` (RFC 4648 section 5, without padding).
+pub fn letters(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut out = String::with_capacity((bytes.len() * 8).div_ceil(6));
+    for three in bytes.chunks(3) {
+        let group = three.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        out.extend((0..=three.len()).map(|at| char::from(ALPHABET[(group >> (18 - 6 * at)) as usize & 63])));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn letters_of_rfc_4648() {
+        for (bytes, text) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(letters(bytes.as_bytes()), text);
+        }
+        assert_eq!(letters(&[0xfb, 0xff, 0xfe]), "-__-");
+    }
+
+    #[test]
+    fn nothing_comes_twice() {
+        let draw = || (0..10_000).map(|_| Unique::draw()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(draw)).collect();
+        let all: Vec<Unique> = threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
+        assert_eq!(all.len(), 80_000);
+        assert_eq!(all.iter().map(|one| one.bytes()).collect::<HashSet<_>>().len(), all.len());
+        assert_eq!(all.iter().map(|one| one.number()).collect::<HashSet<_>>().len(), all.len());
+    }
+}
