@@ -46,6 +46,19 @@ pub fn log_date(seconds: i64, offset_seconds: i32) -> [u8; 26] {
     out
 }
 
+/// `seconds` and `micros` since 1970 in UTC as RFC 3339 section 5.6 has them: `2026-11-22T09:33:34.123456Z`.
+#[must_use]
+pub fn rfc3339(seconds: i64, micros: u32) -> [u8; 27] {
+    let civil = Civil::of(seconds);
+    let mut out = *b"0000-00-00T00:00:00.000000Z";
+    digits(&mut out[0..4], civil.year);
+    digits(&mut out[5..7], civil.month);
+    digits(&mut out[8..10], civil.day);
+    civil.write_time(&mut out[11..19]);
+    digits(&mut out[20..26], micros);
+    out
+}
+
 /// Parses any of the three forms of RFC 9110 section 5.6.7 into seconds since 1970.
 ///
 /// As lenient as Apache: the name of the day is not compared with the date, a day may have one digit, and anything

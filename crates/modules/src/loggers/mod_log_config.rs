@@ -7,13 +7,14 @@
 
 mod escape;
 mod format;
+mod json;
 mod time;
 mod write;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use conf::directive::Args::{Flag, Take1, Take12, Take23};
+use conf::directive::Args::{Flag, Take1, Take23, Take123};
 use conf::expr::Expr;
 use conf::{Allowed, Cmd, Directive, Error, Face, Keyed, Level, Merge, Origin, Outcome, Setting, World, settings};
 use server::log::LogFile;
@@ -33,7 +34,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CustomLog", Allowed::SERVER, Take23(custom_log), "", "a file name, a custom log format string or format name, and an optional \"env=\" or \"expr=\" clause (see docs)"),
     row("GlobalLog", Allowed::GLOBAL, Take23(global_log), "", "Same as CustomLog, but forces virtualhosts to inherit the log"),
     row("TransferLog", Allowed::SERVER, Take1(|c, file| add(c, file, None, None, false)), "", "the filename of the access log"),
-    row("LogFormat", Allowed::SERVER, Take12(log_format), r#""%h %l %u %t \"%r\" %>s %b""#, "a log format string (see docs) and an optional format name"),
+    row("LogFormat", Allowed::SERVER, Take123(log_format), r#""%h %l %u %t \"%r\" %>s %b""#, "a log format string (see docs) and an optional format name").differs("A third word, `escape=json`, makes lines of JSON (docs/logs.md)."),
     row("BufferedLogs", Allowed::SERVER, Flag(|_, _| Ok(())), "Off", "Enable Buffered Logging (experimental)").without_effect("Lines are always written together when there are many, and never wait when there are few."),
 ];
 
@@ -117,8 +118,16 @@ impl Merge for Plan {
     }
 }
 
-fn log_format(cmd: &mut Cmd<'_>, text: &str, name: Option<&str>) -> Outcome {
-    let format = Arc::new(Format::parse(text)?);
+fn log_format(cmd: &mut Cmd<'_>, text: &str, name: Option<&str>, escape: Option<&str>) -> Outcome {
+    /// Our own: the format is one of JSON.
+    const JSON: &str = "escape=json";
+    let format = match (name, escape) {
+        (Some(JSON), _) => return Err(format!("LogFormat: {JSON} comes after a format and its name")),
+        (_, None) => Format::parse(text)?,
+        (_, Some(JSON)) => json::parse(text)?,
+        (_, Some(other)) => return Err(format!("LogFormat: after a format and its name comes {JSON}, not '{other}'")),
+    };
+    let format = Arc::new(format);
     let origin = cmd.origin();
     let conf = cmd.server.edit::<LogConf>();
     match name {
@@ -196,7 +205,13 @@ fn plan(conf: &LogConf, main: &LogConf) -> Plan {
 }
 
 fn find(conf: &LogConf, written: &Written) -> Arc<Format> {
-    conf.nicknames.get(&written.text.to_ascii_lowercase()).unwrap_or(&written.format).clone()
+    let name = written.text.to_ascii_lowercase();
+    match conf.nicknames.get(&name) {
+        Some(format) => format.clone(),
+        // The text is ours, and a test parses it.
+        None if name == json::NAME => Arc::new(json::parse(json::READY).unwrap_or_default()),
+        None => written.format.clone(),
+    }
 }
 
 /// A log in a directory that is not there: said at once, not when the log is opened.
@@ -308,8 +323,12 @@ mod tests {
         crate::testing::check(&[
             (
                 "LogFormat \"\"",
-                "LogFormat takes 1-2 arguments, a log format string (see docs) and an optional format name",
+                "LogFormat takes one, two or three arguments, a log format string (see docs) and an optional format name",
             ),
+            ("LogFormat a b c", "LogFormat: after a format and its name comes escape=json, not 'c'"),
+            ("LogFormat a escape=json", "LogFormat: escape=json comes after a format and its name"),
+            ("LogFormat '\"%a' x escape=json", "LogFormat with escape=json: the last string has no closing quote"),
+            ("LogFormat '{\"a\":%a}' x escape=json", ""),
             ("LogFormat \"%c\" x", "Unrecognized LogFormat directive %c"),
             ("LogFormat \"%{a\" x", "Ran off end of LogFormat parsing args to some directive"),
             ("TransferLog", "TransferLog takes one argument, the filename of the access log"),

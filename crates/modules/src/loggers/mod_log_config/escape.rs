@@ -1,7 +1,48 @@
 //! How texts of clients stand in a log line: nothing in them can end the line, or the quotes around them.
 
+/// How a format writes what is not its own.
+pub(super) trait Escape {
+    /// What stands for a user with an empty name, who is not nobody.
+    const EMPTY_USER: &[u8];
+
+    /// Appends a text that somebody else has made.
+    fn text(out: &mut Vec<u8>, bytes: &[u8]);
+
+    /// Makes good what was appended from `start` on, which is a text of the configuration.
+    fn settle(out: &mut Vec<u8>, start: usize);
+}
+
+/// Apache's way.
+pub(super) struct Apache;
+
+impl Escape for Apache {
+    const EMPTY_USER: &[u8] = b"\"\"";
+
+    fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+        escaped(out, bytes);
+    }
+
+    fn settle(_: &mut Vec<u8>, _: usize) {}
+}
+
+/// What a field has appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Digits, perhaps with a sign.
+    Number,
+    Text,
+    /// The `-` of something that there is not.
+    Nothing,
+}
+
+/// Appends what stands for something that there is not.
+pub(super) fn nothing(out: &mut Vec<u8>) -> Kind {
+    out.push(b'-');
+    Kind::Nothing
+}
+
 /// Appends bytes; quotes, backslashes, control characters and what is not ASCII are escaped (`\"`, `\n`, `\xc3`).
-pub(super) fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| SPECIAL[usize::from(*byte)]) {
         out.extend_from_slice(&rest[..at]);
@@ -40,7 +81,7 @@ fn special(out: &mut Vec<u8>, byte: u8) {
 }
 
 /// Appends a number.
-pub(super) fn number(out: &mut Vec<u8>, number: u64) {
+pub(super) fn number(out: &mut Vec<u8>, number: u64) -> Kind {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), number);
     loop {
@@ -52,6 +93,7 @@ pub(super) fn number(out: &mut Vec<u8>, number: u64) {
         }
     }
     out.extend_from_slice(&digits[at..]);
+    Kind::Number
 }
 
 #[cfg(test)]

@@ -11,7 +11,21 @@ pub(super) struct Format(pub(super) Vec<Item>);
 #[derive(Debug)]
 pub(super) enum Item {
     Text(Vec<u8>),
+    /// In a line such as Apache's.
     Field(Field),
+    /// In a line of JSON, inside a string.
+    InString(Field),
+    /// In a line of JSON, a value of its own.
+    Value(Field),
+}
+
+impl Item {
+    fn field(&self) -> Option<&Field> {
+        match self {
+            Item::Text(_) => None,
+            Item::Field(field) | Item::InString(field) | Item::Value(field) => Some(field),
+        }
+    }
 }
 
 /// A `%` item.
@@ -83,10 +97,8 @@ pub(super) enum What {
 impl Format {
     /// Whether it has items that are known once a script has ended.
     pub(super) fn needs_end_of_script(&self) -> bool {
-        let needs = |item: &Item| {
-            matches!(item, Item::Field(Field { what: What::Script(Cost::Cpu | Cost::Memory | Cost::Exit), .. }))
-        };
-        self.0.iter().any(needs)
+        let needs = |field: &Field| matches!(field.what, What::Script(Cost::Cpu | Cost::Memory | Cost::Exit));
+        self.0.iter().filter_map(Item::field).any(needs)
     }
 }
 
@@ -299,7 +311,7 @@ impl Format {
     pub(super) fn literal(&self) -> String {
         let texts = self.0.iter().map(|item| match item {
             Item::Text(text) => String::from_utf8_lossy(text).into_owned(),
-            Item::Field(_) => "%".into(),
+            _ => "%".into(),
         });
         texts.collect()
     }

@@ -22,6 +22,8 @@ enum Form {
     Micros,
     MilliFraction,
     MicroFraction,
+    /// Our own: in UTC, with microseconds.
+    Rfc3339,
     Strftime(Vec<Part>),
 }
 
@@ -57,9 +59,15 @@ impl TimeItem {
             "usec" => Form::Micros,
             "msec_frac" => Form::MilliFraction,
             "usec_frac" => Form::MicroFraction,
+            "rfc3339" => Form::Rfc3339,
             other => Form::Strftime(parts(&http::text::to_bytes(other))),
         };
         TimeItem { end, form }
+    }
+
+    /// Whether it is a number, and no text.
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self.form, Form::Seconds | Form::Millis | Form::Micros)
     }
 
     /// Writes the time of a request that came in at `begin` since 1970 and took `duration`.
@@ -68,9 +76,12 @@ impl TimeItem {
         let micros = u64::from(time.subsec_micros());
         match &self.form {
             Form::Clf => clf(out, time.as_secs() as i64),
-            Form::Seconds => number(out, time.as_secs()),
-            Form::Millis => number(out, time.as_millis() as u64),
-            Form::Micros => number(out, time.as_micros() as u64),
+            Form::Seconds => _ = number(out, time.as_secs()),
+            Form::Millis => _ = number(out, time.as_millis() as u64),
+            Form::Micros => _ = number(out, time.as_micros() as u64),
+            Form::Rfc3339 => {
+                out.extend_from_slice(&http::date::rfc3339(time.as_secs() as i64, time.subsec_micros()));
+            }
             Form::MilliFraction => padded(out, micros / 1000, 3, b'0'),
             Form::MicroFraction => padded(out, micros, 6, b'0'),
             Form::Strftime(parts) => {
@@ -263,7 +274,7 @@ impl Part {
         };
         if let Some((value, digits, fill)) = numeric(letter, t) {
             return match pad {
-                Some(b'-') => number(out, value),
+                Some(b'-') => _ = number(out, value),
                 Some(b'_') => padded(out, value, digits.max(width), b' '),
                 Some(_) => padded(out, value, digits.max(width), b'0'),
                 None => padded(out, value, digits.max(width), if width > digits { b'0' } else { fill }),
@@ -406,6 +417,8 @@ mod tests {
             ("begin:msec_frac", "007"),
             ("end:msec_frac", "507"),
             ("end:sec", "1795297277"),
+            ("rfc3339", "2026-11-21T21:41:16.007517Z"),
+            ("end:rfc3339", "2026-11-21T21:41:17.507517Z"),
             ("SEC", "SEC"),
             ("Begin:x", "Begin:x"),
         ];

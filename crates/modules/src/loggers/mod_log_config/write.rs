@@ -4,11 +4,12 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, UNIX_EPOCH};
 
-use server::{Fields, Previous, Request};
+use server::{Previous, Request};
 use sys::process::Status;
 
-use super::escape::{escaped, number};
+use super::escape::{Apache, Escape, Kind, nothing, number};
 use super::format::{Cost, Field, Format, Item, Unit, What};
+use super::json::{self, Json};
 use crate::loggers::mod_logio::LogIoDir;
 
 impl Format {
@@ -17,8 +18,9 @@ impl Format {
         for item in &self.0 {
             match item {
                 Item::Text(text) => out.extend_from_slice(text),
-                Item::Field(field) if field.is_wanted(request) => field.write(request, out),
-                Item::Field(_) => out.push(b'-'),
+                Item::Field(field) => _ = field.write::<Apache>(request, out),
+                Item::InString(field) => _ = field.write::<Json>(request, out),
+                Item::Value(field) => json::value(out, |out| field.write::<Json>(request, out)),
             }
         }
     }
@@ -29,98 +31,131 @@ impl Field {
         self.statuses.is_empty() || self.statuses.contains(&request.status) != self.negated
     }
 
-    fn write(&self, request: &Request, out: &mut Vec<u8>) {
+    fn write<E: Escape>(&self, request: &Request, out: &mut Vec<u8>) -> Kind {
+        if !self.is_wanted(request) {
+            return nothing(out);
+        }
         let original = if self.original { request.original() } else { None };
         let sent = &request.sent;
         match &self.what {
-            What::Fixed(text) => out.extend_from_slice(text.as_bytes()),
-            What::Nothing => out.push(b'-'),
+            What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(text.as_bytes())),
+            What::Nothing => nothing(out),
             What::Address => address(out, request.client.peer.ip()),
             What::LocalAddress => address(out, request.client.local().ip()),
             What::RemotePort => port(out, request.client.peer),
             What::LocalPort => port(out, request.client.local()),
             What::CanonicalPort => number(out, request.vhost.port.filter(|port| *port != 0).unwrap_or(80).into()),
             What::Body => number(out, sent.body),
-            What::BodyOrDash if sent.body == 0 => out.push(b'-'),
+            What::BodyOrDash if sent.body == 0 => nothing(out),
             What::BodyOrDash => number(out, sent.body),
             What::Received => number(out, sent.received),
             What::Sent => number(out, sent.bytes),
             What::Both => number(out, sent.received + sent.bytes),
             What::Cookie(name) => match request.header_joined("Cookie") {
-                Some(cookies) => text(out, cookie(&cookies, name)),
-                None => out.push(b'-'),
+                Some(cookies) => text::<E>(out, cookie(&cookies, name)),
+                None => nothing(out),
             },
-            What::Env(name) => text(out, original.map_or(&request.env, |original| &original.env).get(name)),
-            What::Note(name) => text(out, original.map_or(&request.notes, |original| &original.notes).get(name)),
-            What::File => text(out, Some(&*request.filename).filter(|name| !name.is_empty())),
-            What::Protocol => out.extend_from_slice(request.protocol().as_bytes()),
+            What::Env(name) => text::<E>(out, original.map_or(&request.env, |original| &original.env).get(name)),
+            What::Note(name) => text::<E>(out, original.map_or(&request.notes, |original| &original.notes).get(name)),
+            What::File => text::<E>(out, Some(&*request.filename).filter(|name| !name.is_empty())),
+            What::Protocol => letters(out, request.protocol()),
             What::HeaderIn(name) => match request.header_bytes(name.name()) {
-                Some(value) => escaped(out, &value),
-                None => out.push(b'-'),
+                Some(value) => bytes::<E>(out, &value),
+                None => nothing(out),
             },
-            What::HeaderOut(name) => text(out, request.header_sent(name).as_deref()),
-            What::TrailerIn(name) => trailer(out, &sent.trailers_in, name),
-            What::TrailerOut(name) => trailer(out, &sent.trailers_out, name),
+            What::HeaderOut(name) => text::<E>(out, request.header_sent(name).as_deref()),
+            What::TrailerIn(name) => text::<E>(out, sent.trailers_in.get(name)),
+            What::TrailerOut(name) => text::<E>(out, sent.trailers_out.get(name)),
             What::Requests => number(out, requests(request).into()),
-            What::LogId => text(out, request.log_id()),
-            What::ConnectionLogId => text(out, request.client.log_id().as_deref()),
-            What::Method => text(out, Some(original.map_or(&*request.method, |original| &original.method))),
+            What::LogId => text::<E>(out, request.log_id()),
+            What::ConnectionLogId => text::<E>(out, request.client.log_id().as_deref()),
+            What::Method => text::<E>(out, Some(original.map_or(&*request.method, |original| &original.method))),
             What::Process => number(out, std::process::id().into()),
             What::Thread => number(out, sys::thread::id()),
             What::ThreadHex => plain(out, format_args!("{:x}", sys::thread::id())),
-            What::Query => query(out, original.map_or(&request.args, |original| &original.args)),
-            What::Line => line(out, request.line_bytes()),
-            What::Handler => handler(out, request, original),
+            What::Query => query::<E>(out, original.map_or(&request.args, |original| &original.args)),
+            What::Line => line::<E>(out, request.line_bytes()),
+            What::Handler => handler::<E>(out, request, original),
             What::Status => number(out, original.map_or(request.status, |original| original.status).into()),
-            What::Time(item) => item.write(out, since_1970(request), sent.duration),
+            What::Time(item) if item.is_number() => {
+                item.write(out, since_1970(request), sent.duration);
+                Kind::Number
+            }
+            What::Time(item) => own::<E>(out, |out| item.write(out, since_1970(request), sent.duration)),
             What::Duration(unit) => duration(out, sent.duration, *unit),
-            What::User => user(out, original.map_or(&request.user, |original| &original.user)),
-            What::Uri => text(out, Some(original.map_or(&*request.uri, |original| &original.uri))),
-            What::ServerName => text(out, Some(&request.server_name())),
-            What::VirtualHost => text(out, Some(&request.vhost.name)),
-            What::Connection => out.push(match (sent.aborted, sent.keepalive) {
-                (true, _) => b'X',
-                (false, true) => b'+',
-                (false, false) => b'-',
-            }),
+            What::User => user::<E>(out, original.map_or(&request.user, |original| &original.user)),
+            What::Uri => text::<E>(out, Some(original.map_or(&*request.uri, |original| &original.uri))),
+            What::ServerName => text::<E>(out, Some(&request.server_name())),
+            What::VirtualHost => text::<E>(out, Some(&request.vhost.name)),
+            What::Connection => letters(
+                out,
+                match (sent.aborted, sent.keepalive) {
+                    (true, _) => "X",
+                    (false, true) => "+",
+                    (false, false) => "-",
+                },
+            ),
             What::Script(cost) => script(out, request, *cost),
             What::FirstByte => match sent.first_byte.filter(|_| request.dir::<LogIoDir>().first_byte.or(false)) {
                 Some(time) => number(out, time.as_micros() as u64),
-                None => out.push(b'-'),
+                None => nothing(out),
             },
         }
     }
 }
 
-/// `-` where no script ran, or where it has not ended yet.
-fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) {
-    let Some(run) = &request.script else { return out.push(b'-') };
+/// Nothing where no script ran, or where it has not ended yet.
+fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
+    let Some(run) = &request.script else { return nothing(out) };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     match (cost, run.ended()) {
         (Cost::Spawn, _) => number(out, micros(run.spawned)),
         (Cost::Queue, _) => number(out, micros(run.queued)),
-        (_, None) => out.push(b'-'),
+        (_, None) => nothing(out),
         (Cost::Cpu, Some(ended)) => number(out, micros(ended.user + ended.system)),
         (Cost::Memory, Some(ended)) => number(out, ended.max_rss),
-        (Cost::Exit, Some(ended)) => match ended.status {
-            Status::Exited(status) => plain(out, format_args!("{status}")),
-            Status::Signaled { signal, .. } => plain(out, format_args!("-{}", signal.number())),
-        },
+        (Cost::Exit, Some(ended)) => {
+            match ended.status {
+                Status::Exited(status) => plain(out, format_args!("{status}")),
+                Status::Signaled { signal, .. } => plain(out, format_args!("-{}", signal.number())),
+            };
+            Kind::Number
+        }
     }
 }
 
-fn text(out: &mut Vec<u8>, value: Option<&str>) {
+fn text<E: Escape>(out: &mut Vec<u8>, value: Option<&str>) -> Kind {
     match value {
-        Some(value) => escaped(out, &http::text::to_bytes(value)),
-        None => out.push(b'-'),
+        Some(value) => bytes::<E>(out, &http::text::to_bytes(value)),
+        None => nothing(out),
     }
 }
 
-fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).unwrap_or_else(|_| unreachable!("a vector takes everything"));
+fn bytes<E: Escape>(out: &mut Vec<u8>, bytes: &[u8]) -> Kind {
+    E::text(out, bytes);
+    Kind::Text
 }
 
-fn address(out: &mut Vec<u8>, ip: IpAddr) {
+/// A text of the configuration.
+fn own<E: Escape>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Kind {
+    let start = out.len();
+    write(out);
+    E::settle(out, start);
+    Kind::Text
+}
+
+/// Our own text, in which nothing is special.
+fn letters(out: &mut Vec<u8>, text: &str) -> Kind {
+    out.extend_from_slice(text.as_bytes());
+    Kind::Text
+}
+
+fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> Kind {
+    out.write_fmt(text).unwrap_or_else(|_| unreachable!("a vector takes everything"));
+    Kind::Text
+}
+
+fn address(out: &mut Vec<u8>, ip: IpAddr) -> Kind {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
             let [a, b, c, d] = ip.octets();
@@ -129,13 +164,14 @@ fn address(out: &mut Vec<u8>, ip: IpAddr) {
                 out.push(b'.');
                 number(out, octet.into());
             }
+            Kind::Text
         }
         IpAddr::V6(ip) => plain(out, format_args!("{ip}")),
     }
 }
 
-fn port(out: &mut Vec<u8>, address: SocketAddr) {
-    number(out, address.port().into());
+fn port(out: &mut Vec<u8>, address: SocketAddr) -> Kind {
+    number(out, address.port().into())
 }
 
 /// Requests on this connection before this one. Apache counts answers after which the connection stays open, so the last
@@ -149,7 +185,7 @@ fn since_1970(request: &Request) -> Duration {
     request.time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) {
+fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> Kind {
     number(
         out,
         match unit {
@@ -157,42 +193,42 @@ fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) {
             Unit::Millis => duration.as_millis() as u64,
             Unit::Micros => duration.as_micros() as u64,
         },
-    );
+    )
 }
 
-/// A user with an empty name is not nobody.
-fn user(out: &mut Vec<u8>, user: &Option<String>) {
+fn user<E: Escape>(out: &mut Vec<u8>, user: &Option<String>) -> Kind {
     match user.as_deref() {
-        Some("") => out.extend_from_slice(b"\"\""),
-        user => text(out, user),
+        Some("") => {
+            out.extend_from_slice(E::EMPTY_USER);
+            Kind::Text
+        }
+        user => text::<E>(out, user),
     }
 }
 
-fn query(out: &mut Vec<u8>, args: &Option<String>) {
+/// With its `?`; where there is none, nothing at all.
+fn query<E: Escape>(out: &mut Vec<u8>, args: &Option<String>) -> Kind {
     if let Some(args) = args {
         out.push(b'?');
-        text(out, Some(args));
+        text::<E>(out, Some(args));
     }
+    Kind::Text
 }
 
-fn handler(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) {
+fn handler<E: Escape>(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) -> Kind {
     let handler = original.map_or(request.handler.as_ref(), |original| original.handler.as_ref());
-    text(out, handler.map(AsRef::as_ref));
-}
-
-fn trailer(out: &mut Vec<u8>, trailers: &Fields, name: &str) {
-    text(out, trailers.get(name));
+    text::<E>(out, handler.map(AsRef::as_ref))
 }
 
 /// The request line; a password in its target is nobody's business.
-fn line(out: &mut Vec<u8>, line: &[u8]) {
+fn line<E: Escape>(out: &mut Vec<u8>, line: &[u8]) -> Kind {
     match password(line) {
         Some((start, end)) => {
-            escaped(out, &line[..start]);
+            E::text(out, &line[..start]);
             out.extend_from_slice(b"XXXXXXXX");
-            escaped(out, &line[end..]);
+            bytes::<E>(out, &line[end..])
         }
-        None => escaped(out, line),
+        None => bytes::<E>(out, line),
     }
 }
 
@@ -251,7 +287,7 @@ mod tests {
         ];
         for (sent, want) in table {
             let mut out = Vec::new();
-            line(&mut out, sent.as_bytes());
+            line::<Apache>(&mut out, sent.as_bytes());
             assert_eq!(String::from_utf8_lossy(&out), want);
         }
     }
@@ -264,7 +300,7 @@ mod tests {
             out.push(b' ');
         }
         for name in [None, Some(String::new()), Some("é".to_string())] {
-            user(&mut out, &name);
+            user::<Apache>(&mut out, &name);
             out.push(b' ');
         }
         assert_eq!(out, br#"127.0.0.1 10.200.3.4 2001:db8::1 - "" \xc3\xa9 "#);
