@@ -237,5 +237,11 @@ pub fn known() -> &'static [&'static Module] {
 
 /// The known modules with these faces, in that order.
 pub fn with_faces(faces: &[&'static Face]) -> Vec<&'static Module> {
-    faces.iter().filter_map(|face| known().iter().find(|module| module.face.id == face.id).copied()).collect()
+    let mut modules: Vec<&'static Module> = Vec::new();
+    for face in faces {
+        let module = known().iter().copied().find(|module| module.face.id == face.id);
+        // The core has several faces.
+        modules.extend(module.filter(|module| !modules.iter().any(|have| have.face.id == module.face.id)));
+    }
+    modules
 }
