@@ -42,6 +42,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_filter::MODULE,
     &filters::mod_reqtimeout::MODULE,
     &generators::mod_autoindex::MODULE,
+    &generators::mod_info::MODULE,
     &generators::mod_status::MODULE,
     &generators::mod_suexec::MODULE,
     &mappers::mod_actions::MODULE,

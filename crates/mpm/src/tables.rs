@@ -307,7 +307,7 @@ const CONTROL_SOCKET: Directive = row(
     "",
     "Socket at which the running server is asked and told (tsubame ctl), or none; beside the PidFile if not given",
 )
-.syntax("ControlSocket path|none");
+.syntax("path|none");
 
 const STALL_TIMEOUT: Directive = row(
     "StallTimeout",
@@ -315,7 +315,7 @@ const STALL_TIMEOUT: Directive = row(
     "30",
     "Seconds without progress of any worker of a child after which the error log says what each waits for; 0 for never",
 )
-.syntax("StallTimeout seconds");
+.syntax("seconds");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
     row(name, Args::Take1(max_connections_per_child), "0", help).syntax("number").differs(

@@ -128,6 +128,8 @@ pub struct Server {
     pub tree: Vec<conf::Node>,
     /// The lines that were obeyed while it was read, and left no trace in it.
     pub ran: Vec<conf::read::Ran>,
+    /// The main file of the configuration, if it was read from a file.
+    pub file: Option<String>,
     /// What `.htaccess` files are read with.
     pub language: Language,
     /// When this configuration was read.
@@ -299,6 +301,7 @@ fn resolve(
         hosts,
         tree: Vec::new(),
         ran: Vec::new(),
+        file: sources.file.map(str::to_string),
         language: world.language.clone(),
         configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),

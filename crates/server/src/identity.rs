@@ -9,6 +9,10 @@ pub struct Identity {
     pub version: String,
     /// When it was built.
     pub built: String,
+    /// Apache's number for what modules may rely on, of the version whose configuration is understood.
+    pub magic: &'static str,
+    /// What it was built with, a line ` -D NAME` or ` -D NAME=VALUE` for each thing, as `-V` prints them.
+    pub built_with: String,
 }
 
 static IDENTITY: OnceLock<Identity> = OnceLock::new();

@@ -21,7 +21,7 @@ use cli::{Action, Command, Parsed};
 
 fn main() -> ExitCode {
     server::module::set_known(modules::MODULES);
-    server::identity::set(server::identity::Identity { version: version::full(), built: version::built() });
+    server::identity::set(version::identity());
     let program = cli::program_name();
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(command) = cli::command(&program, &args) {

@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use conf::read::VERSION;
 use server::core::Tokens;
+use server::identity::Identity;
 
 use crate::cli::Options;
 
@@ -14,6 +15,8 @@ pub(crate) const OWN: &str = env!("CARGO_PKG_VERSION");
 pub(crate) const SERVER_ROOT: &str = "/etc/apache2";
 /// The names of the main file below `ServerRoot`, in the order in which they are tried.
 pub(crate) const CONFIG_FILES: [&str; 3] = ["apache2.conf", "conf/httpd.conf", "httpd.conf"];
+/// What modules of Apache 2.4.71 may rely on.
+const MAGIC: &str = "20120211:142";
 /// The default of `PidFile`, below `ServerRoot`.
 pub(crate) const PID_FILE: &str = "logs/httpd.pid";
 
@@ -36,6 +39,11 @@ pub(crate) fn full() -> String {
     format!("Tsubame/{OWN} Apache/{major}.{minor}.{patch} (Unix)")
 }
 
+/// What pages for administrators say of the program.
+pub(crate) fn identity() -> Identity {
+    Identity { version: full(), built: built(), magic: MAGIC, built_with: built_with() }
+}
+
 /// When this program was built: the time of its file.
 pub(crate) fn built() -> String {
     let modified = std::env::current_exe().and_then(std::fs::metadata).and_then(|meta| meta.modified());
@@ -55,7 +63,7 @@ pub(crate) fn print(_: &Options, mpm: Option<&mpm::Chosen>) -> ExitCode {
     let (threaded, forked) =
         (if mpm.is_threaded() { "yes (fixed thread count)" } else { "no" }, "yes (variable process count)");
     print!(
-        "Server's Module Magic Number: 20120211:142
+        "Server's Module Magic Number: {MAGIC}
 Server loaded:  tsubame {OWN}
 Compiled using: tsubame {OWN}
 Architecture:   {}-bit
@@ -63,7 +71,17 @@ Server MPM:     {}
   threaded:     {threaded}
     forked:     {forked}
 Server compiled with....
- -D APR_HAS_SENDFILE
+{}",
+        usize::BITS,
+        mpm.name(),
+        built_with(),
+    );
+    ExitCode::SUCCESS
+}
+
+fn built_with() -> String {
+    format!(
+        " -D APR_HAS_SENDFILE
  -D APR_HAVE_IPV6 (IPv4-mapped addresses enabled)
  -D SINGLE_LISTEN_UNSERIALIZED_ACCEPT
  -D APR_HAS_OTHER_CHILD
@@ -76,9 +94,6 @@ Server compiled with....
  -D AP_TYPES_CONFIG_FILE=\"conf/mime.types\"
  -D SERVER_CONFIG_FILE=\"{}\"
 ",
-        usize::BITS,
-        mpm.name(),
         CONFIG_FILES[0],
-    );
-    ExitCode::SUCCESS
+    )
 }

@@ -5,6 +5,7 @@ pub mod mod_admission;
 pub mod mod_autoindex;
 pub mod mod_cgi;
 pub mod mod_cgid;
+pub mod mod_info;
 pub mod mod_status;
 pub mod mod_suexec;
 mod script;

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
+use tsubame_mpm::control::Request;
 use tsubame_mpm::settings::{Listen, MpmSettings};
 use tsubame_mpm::{About, Generation, Hooks, Listeners, Restart, choose, run, tables};
 
@@ -107,6 +109,10 @@ fn generation() -> Generation {
 struct Reload;
 
 impl Hooks for Reload {
+    fn converse(&mut self, _: OwnedFd, _: Pid, _: Option<&Identity>) -> Request {
+        Request::Nothing
+    }
+
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {
         match std::fs::read_to_string(format!("{}/reload", variable(DIRECTORY))) {
             Ok(error) => Err(error),

@@ -41,6 +41,7 @@ mod files;
 mod htaccess;
 mod http_basics;
 mod http_same_as_apache;
+mod info;
 mod json_logs;
 mod listening;
 mod logs;

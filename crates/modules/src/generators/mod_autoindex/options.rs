@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn levels_as_measured() {
-        let outside = |lines: &str| apply(lines).unwrap().dir.get::<IndexDir>().options;
+        let outside = |lines: &str| apply(lines).unwrap().dir.get::<IndexDir>().options.clone();
         let section = |lines: &str| Options { in_section: true, ..outside(lines) };
         assert_eq!(outside("IndexOptions +FancyIndexing").effective(), 0);
         assert_eq!(section("IndexOptions +FancyIndexing").effective(), FANCY);

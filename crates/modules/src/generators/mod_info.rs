@@ -1,0 +1,107 @@
+//! The info page: the modules with their directives and hooks, and the configuration as it was read.
+//!
+//! Apache manual: mod_info. The page is Apache's, line for line, as far as there is the same to say: what Apache tells of
+//! its libraries, and phases that there are not here, are left out.
+
+mod config;
+mod hooks;
+mod page;
+
+use conf::directive::Args::Take2;
+use conf::{Allowed, Cmd, Directive, Face, Keyed, Outcome, settings};
+use server::{Answer, Body, Handler, Hook, Module, Order, Request, Server};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "info_module", source: "mod_info.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AddModuleInfo", Allowed::SERVER, Take2(add), "", "a module name and additional information on that module"),
+];
+
+settings! {
+    /// The module's settings of a server.
+    pub struct InfoServer {
+        /// What else is to be said of modules, in HTML, by their names.
+        texts: Keyed<String, String>,
+    }
+}
+
+fn add(cmd: &mut Cmd<'_>, module: &str, text: &str) -> Outcome {
+    let origin = cmd.origin();
+    let texts = &mut cmd.server.edit::<InfoServer>().texts;
+    // The first line about a module counts, as in Apache.
+    if texts.get(module).is_none() {
+        texts.set(module.to_string(), text.to_string(), &origin);
+    }
+    Ok(())
+}
+
+fn handler(request: &mut Request) -> Answer {
+    if request.handler_name() != Some("server-info") || !matches!(&*request.method, "GET" | "HEAD") {
+        return Answer::Declined;
+    }
+    let text = page::html(request);
+    request.set_content_type("text/html; charset=ISO-8859-1");
+    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+}
+
+/// A loaded module under its one name, though it may have several tables.
+struct Entry {
+    source: &'static str,
+    directives: Vec<&'static Directive>,
+    hooks: Vec<&'static Hook>,
+}
+
+impl Entry {
+    /// The loaded modules by name.
+    fn all(server: &Server) -> Vec<Entry> {
+        let mut all: Vec<Entry> = Vec::new();
+        for face in server.faces() {
+            let at = all.iter().position(|entry| entry.source == face.source).unwrap_or_else(|| {
+                let own = server.modules.iter().filter(|module| module.face.source == face.source);
+                let hooks = own.flat_map(|module| module.hooks).collect();
+                all.push(Entry { source: face.source, directives: Vec::new(), hooks });
+                all.len() - 1
+            });
+            all[at].directives.extend(face.directives);
+        }
+        all.sort_by_key(|entry| entry.source);
+        all
+    }
+
+    fn has_directive(&self, name: &str) -> bool {
+        self.directives.iter().any(|row| row.name.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// A phase that the page does not list would be left out of it.
+    #[test]
+    fn every_phase_is_on_the_page() {
+        let listed: Vec<&str> = super::hooks::phases().collect();
+        for module in crate::MODULES {
+            for (phase, _) in module.hooks.iter().filter_map(server::Hook::phase) {
+                assert!(listed.contains(&phase), "{}: {phase}", module.face.id);
+            }
+        }
+    }
+
+    #[test]
+    fn lines_as_measured() {
+        crate::testing::check(&[
+            (
+                "AddModuleInfo mod_dir.c",
+                "AddModuleInfo takes two arguments, a module name and additional information on that module",
+            ),
+            ("<Directory />\nAddModuleInfo a b\n</Directory>", "AddModuleInfo not allowed in <Directory> context"),
+            ("AddModuleInfo mod_none.c <b>", ""),
+        ]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Who takes part in which phase, and who offers what by name.
+
+use std::fmt::Write as _;
+
+use server::{Hook, Module, Order};
+
+use super::Entry;
+
+/// The phases before there are requests, in Apache's order.
+const STARTUP: &[&str] = &["Check Configuration", "Post Configuration", "Open Logs", "Child Init"];
+
+/// The phases of requests, in Apache's order.
+const REQUESTS: &[&str] = &[
+    "Post-Read Request",
+    "Header Parse",
+    "Translate Name",
+    "Check Access",
+    "Check Access (legacy)",
+    "Verify User ID",
+    "Note Authentication Failure",
+    "Verify User Access",
+    "Check Type",
+    "Fixups",
+    "Insert Filters",
+    "Content Handlers",
+    "Transaction Logging",
+    "Generate Log ID",
+];
+
+/// Anchors, titles and phases of the lists.
+const LISTS: [(&str, &str, &[&str]); 2] =
+    [("startup_hooks", "Startup Hooks", STARTUP), ("request_hooks", "Request Hooks", REQUESTS)];
+
+/// The name of what a hook offers, if that is of the wanted kind.
+type NameOf = fn(&Hook) -> Option<&'static str>;
+
+/// The kinds of things that modules offer.
+const PROVIDERS: [(&str, NameOf); 2] = [("authn", authn), ("authz", authz)];
+
+/// Anchors and titles of the lists.
+pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LISTS.iter().map(|(anchor, title, _)| (*anchor, *title))
+}
+
+/// All phases that are listed.
+#[cfg(test)]
+pub(super) fn phases() -> impl Iterator<Item = &'static str> {
+    STARTUP.iter().chain(REQUESTS).copied()
+}
+
+/// The phases of a request that a module takes part in.
+pub(super) fn of_requests(entry: &Entry) -> impl Iterator<Item = &'static str> {
+    let takes_part = |phase: &&str| entry.hooks.iter().any(|hook| hook.phase().is_some_and(|(name, _)| name == *phase));
+    REQUESTS.iter().copied().filter(takes_part)
+}
+
+/// All phases with who takes part, in the order in which they are called.
+pub(super) fn write(out: &mut String, modules: &[&'static Module]) {
+    let hooks = || modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.face.source, hook)));
+    for (anchor, title, phases) in LISTS {
+        let _ = write!(out, "<h2><a name=\"{anchor}\">{title}</a></h2>\n<dl>");
+        for phase in phases {
+            let _ = write!(out, "<dt><strong>{phase}:</strong>\n <br /><tt>\n");
+            let mut takers: Vec<(Order, &str)> = hooks()
+                .filter_map(|(source, hook)| {
+                    hook.phase().filter(|(name, _)| name == phase).map(|(_, order)| (order, source))
+                })
+                .collect();
+            takers.sort_by_key(|(order, _)| *order);
+            for (order, source) in takers {
+                let _ = write!(out, "&nbsp;&nbsp; {} <a href=\"?{source}\">{source}</a> <br/>", number(order));
+            }
+            out.push_str("\n  </tt>\n</dt>\n");
+        }
+        out.push_str("</dl>\n<hr />\n");
+    }
+}
+
+/// Apache's number of an order.
+fn number(order: Order) -> &'static str {
+    match order {
+        Order::ReallyFirst => "-10",
+        Order::First => "00",
+        Order::Middle => "10",
+        Order::Last => "20",
+        Order::ReallyLast => "30",
+    }
+}
+
+/// What the modules offer by name.
+pub(super) fn providers(out: &mut String, entries: &[Entry]) {
+    out.push_str("<h2><a name=\"providers\">Providers</a></h2>\n<dl>");
+    for (group, name_of) in PROVIDERS {
+        let mut names: Vec<&str> =
+            entries.iter().flat_map(|entry| &entry.hooks).filter_map(|hook| name_of(hook)).collect();
+        names.sort_unstable();
+        let _ = write!(out, "<dt><strong>{group}</strong> (version <tt>0</tt>):\n <br />\n");
+        for name in names {
+            let _ = write!(out, "<tt>&nbsp;&nbsp;{name}</tt><br/>");
+        }
+        out.push_str("\n</dt>\n");
+    }
+    out.push_str("</dl>\n<hr />\n");
+}
+
+fn authn(hook: &Hook) -> Option<&'static str> {
+    if let Hook::Authn(provider) = hook { Some(provider.name) } else { None }
+}
+
+fn authz(hook: &Hook) -> Option<&'static str> {
+    if let Hook::Authz(provider) = hook { Some(provider.name) } else { None }
+}
