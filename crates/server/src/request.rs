@@ -473,15 +473,10 @@ impl Request {
     /// Gives the request and its connection the ids by which the error log is about to speak of them.
     pub(crate) fn name_for_logs(&self) {
         self.client.make_log_id();
-        self.make_log_id();
-    }
-
-    /// The same, made if there is none yet.
-    pub(crate) fn make_log_id(&self) -> &str {
         self.log_id.get_or_init(|| match self.server.hooks.log_id {
             Some(name) => name(self),
             None => unique::letters(&Unique::draw().number().to_be_bytes()),
-        })
+        });
     }
 
     /// The port that the client named in `Host` or in its target.

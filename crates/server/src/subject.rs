@@ -177,7 +177,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::TheRequest => request.request_line().into(),
         Variable::ContentType => text(request.content_type.as_deref()),
         Variable::Handler => text(request.handler_name()),
-        Variable::RequestLogId => request.make_log_id().to_string().into(),
+        Variable::RequestLogId => text(request.log_id()),
         Variable::ScriptUser => request.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
         Variable::ScriptGroup => request.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
         Variable::LastModified => match request.stat {
@@ -195,6 +195,6 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::RequestStatus => request.status.to_string().into(),
         Variable::Https | Variable::Http2 => "off".into(),
         Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
-        Variable::ConnLogId => "".into(),
+        Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
     }
 }

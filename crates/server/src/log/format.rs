@@ -245,14 +245,10 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
             }
             None => Ok(()),
         },
-        What::LogId => match request {
-            Some(request) => line.write_str(request.make_log_id()),
-            None => Ok(()),
-        },
-        What::ConnectionLogId => match request.and_then(|request| request.client.log_id()) {
-            Some(id) => line.write_str(&id),
-            None => Ok(()),
-        },
+        What::LogId => request.and_then(Request::log_id).map_or(Ok(()), |id| line.write_str(id)),
+        What::ConnectionLogId => {
+            request.and_then(|request| request.client.log_id()).map_or(Ok(()), |id| line.write_str(&id))
+        }
         What::ServerName => match request {
             Some(request) => line.write_str(&request.vhost.name),
             None => Ok(()),

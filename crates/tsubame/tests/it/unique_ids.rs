@@ -1,12 +1,11 @@
 //! Names of requests: mod_unique_id's, and those of log lines.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::mpm::{Mpm, under_every_mpm};
-use crate::oracle;
-use crate::server::Server;
-use crate::site::Site;
+use crate::oracle::{self, Apache};
+use crate::server::{Server, Start};
+use crate::site::{Site, load_lines};
 use crate::wait::until;
 use crate::wire::{Client, get};
 
@@ -99,48 +98,59 @@ fn an_id_stays_with_its_request() {
 /// Without mod_unique_id a request has an id if the error log speaks of it, whatever the form of its lines.
 #[test]
 fn ids_of_log_lines_need_no_module() {
-    let modules = |site: &Site| _ = site.page("a.txt", "0123456789");
-    let shapes = RefCell::new(Vec::new());
-    let run = |site: &Site| {
+    let configuration = "LogLevel core:info\nErrorLogFormat \"%L %M\"\n\
+        SetEnvIfExpr \"'%{REQUEST_LOG_ID}|%{CONN_LOG_ID}' =~ /(.*)/\" seen=$1\n\
+        <Directory ${DOCS}/secret>\n<Files index.html>\nRequire all denied\n</Files>\n</Directory>\n\
+        CustomLog logs/access \"%L %{c}L %{seen}e %>s\"";
+    let build = |site: &Site| {
+        site.page("a.txt", "0123456789");
+        site.page("secret/index.html", "secret\n");
+    };
+    let check = |site: &Site| {
         let mut client = Client::connect(site.address());
-        for path in ["/a.txt", "/none", "/a.txt"] {
-            client.request(get(path));
-        }
         // Several ranges, which make a boundary, say nothing in the error log.
         let ranges = "GET /a.txt HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-1,4-5\r\n\r\n";
-        assert_eq!(client.request(ranges).status, 206);
+        for request in [get("/a.txt"), get("/none"), get("/a.txt"), ranges.to_string(), get("/secret/")] {
+            client.request(request);
+        }
         drop(client);
-        let lines = until("four lines", || {
+        let log = until("five lines", || {
             let log = site.read("logs/access");
-            (log.lines().count() == 4).then_some(log)
+            (log.lines().count() == 5).then_some(log)
         });
-        let id = lines.lines().nth(1).and_then(|line| line.split(' ').next()).unwrap_or_default().to_string();
-        let connection = lines.lines().nth(1).and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_string();
-        assert_eq!((id.len(), connection.len()), (11, 11), "{lines}");
-        assert_ne!(id, connection);
-        assert!(site.read("logs/error_log").contains(&format!("{id} AH00128")));
-        shapes.borrow_mut().push(lines.replace(&id, "ID").replace(&connection, "CONNECTION"));
+        let words: Vec<Vec<&str>> = log.lines().map(|line| line.split(' ').collect()).collect();
+        let (id, connection, denied) = (words[1][0], words[1][1], words[4][0]);
+        for id in [id, connection, denied] {
+            assert_eq!(id.len(), 11, "{log}");
+        }
+        assert!(id != connection && id != denied, "{log}");
+        let shape = log.replace(id, "ID").replace(connection, "CONNECTION").replace(denied, "DENIED");
+        assert_eq!(
+            shape,
+            "- - | 200\nID CONNECTION | 404\n- CONNECTION |CONNECTION 200\n- CONNECTION |CONNECTION 206\n\
+             DENIED CONNECTION |CONNECTION 403\n"
+        );
+        let errors = site.read("logs/error_log");
+        // What was found out by looking for an index is about the request all the same.
+        for said in [format!("{id} AH00128"), format!("{denied} AH01630")] {
+            assert!(errors.contains(&said), "no {said:?} in:\n{errors}");
+        }
     };
-    let configuration = "LogLevel core:info\nErrorLogFormat \"%L %M\"\nCustomLog logs/access \"%L %{c}L %>s\"";
+    let without = |lines: String| -> String {
+        lines.lines().filter(|line| !line.contains("unique_id")).map(|line| format!("{line}\n")).collect()
+    };
     let site = Site::new();
-    modules(&site);
-    site.configure_with("LoadModule mpm_percore_module x\nLoadModule authz_core_module x\n", configuration);
-    let ours = crate::server::Start::new(&site, Mpm::Percore).run();
+    build(&site);
+    site.configure_with(&without(load_lines(Mpm::Percore)), configuration);
+    let ours = Start::new(&site, Mpm::Percore).run();
+    // What is logged is looked at here.
     ours.allow("");
-    run(&site);
+    check(&site);
     drop(ours);
     if oracle::is_there("ids_of_log_lines_need_no_module") {
         let site = Site::new();
-        modules(&site);
-        let lines: String = oracle::load_lines()
-            .lines()
-            .filter(|line| !line.contains("unique_id"))
-            .fold(String::new(), |text, line| text + line + "\n");
-        let _theirs = oracle::Apache::start_with(&site, &lines, configuration);
-        run(&site);
+        build(&site);
+        let _theirs = Apache::start_with(&site, &without(oracle::load_lines()), configuration);
+        check(&site);
     }
-    assert!(
-        shapes.borrow().iter().all(|shape| shape == "- - 200\nID CONNECTION 404\n- CONNECTION 200\n- CONNECTION 206\n"),
-        "{shapes:?}"
-    );
 }
