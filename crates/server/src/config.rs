@@ -241,14 +241,15 @@ pub fn load(
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
-) -> Result<Loaded, Failed> {
+) -> Result<Loaded, Box<Failed>> {
     crate::log::new_configuration();
     let mut reader = Reader::new(host.clone(), language);
     let tree = match read(&mut reader, sources) {
         Ok(tree) => tree,
         Err(error) => {
             let Reader { language, notices, included, .. } = reader;
-            return Err(Failed { error, notices, included, tree: Vec::new(), server_root: language.server_root });
+            let server_root = language.server_root;
+            return Err(Box::new(Failed { error, notices, included, tree: Vec::new(), server_root }));
         }
     };
     let Reader { language, notices, included, ran, .. } = reader;
@@ -257,7 +258,7 @@ pub fn load(
         Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: world.notices }),
         Err(error) => {
             let server_root = world.language.server_root;
-            Err(Failed { error, notices: world.notices, included, tree, server_root })
+            Err(Box::new(Failed { error, notices: world.notices, included, tree, server_root }))
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn config_file(options: &Options) -> String {
 }
 
 /// Reads and resolves.
-pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Broken> {
+pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box<Broken>> {
     let mut language = Language::new(&KNOWN, &UNSELECTED, &server_root(options));
     for name in &options.defines {
         language.define(name, None);
@@ -103,8 +103,8 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Bro
         (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
         (Err(failed), _) => {
             let socket = socket(&failed);
-            let Failed { error, notices, included, .. } = failed;
-            Err(Broken { error, notices, included, socket })
+            let Failed { error, notices, included, .. } = *failed;
+            Err(Box::new(Broken { error, notices, included, socket }))
         }
     }
 }

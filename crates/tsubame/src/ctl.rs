@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 
-use crate::boot::{self, Broken, Text};
+use crate::boot::{self, Text};
 use crate::cli::{self, Options};
 use crate::style::Style;
 
@@ -59,8 +59,8 @@ Commands that tell:
 /// `tsubame ctl`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
-    let (socket, words) = match read(&mut options, args) {
-        Ok(Some(request)) => request,
+    let Command { socket, words } = match read(&mut options, args) {
+        Ok(Some(command)) => command,
         Ok(None) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -96,8 +96,16 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The socket if it is named, and the words of the command. `None`: help is wanted.
-fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<(Option<PathBuf>, Vec<String>)>, lexopt::Error> {
+/// What the command line asks for.
+struct Command {
+    /// `--socket`
+    socket: Option<PathBuf>,
+    /// The command and what follows it.
+    words: Vec<String>,
+}
+
+/// Reads the command line. `None`: help is wanted.
+fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut socket = None;
     while let Some(arg) = parser.next()? {
@@ -111,7 +119,7 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<(Option<Pat
                 for word in parser.raw_args()? {
                     words.push(word.string()?);
                 }
-                return Ok(Some((socket, words)));
+                return Ok(Some(Command { socket, words }));
             }
             arg => return Err(arg.unexpected()),
         }
@@ -123,7 +131,7 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<(Option<Pat
 fn configured(options: &Options) -> Result<PathBuf, ExitCode> {
     let socket = match boot::read(options, &Text::File) {
         Ok(configured) => mpm::control::path(&configured.loaded.server.main().settings),
-        Err(Broken { socket: Some(socket), .. }) => Some(socket),
+        Err(broken) if broken.socket.is_some() => broken.socket,
         Err(broken) => {
             boot::say_broken(options, &broken);
             eprintln!("{} ctl: name the server's control socket with --socket", options.program);

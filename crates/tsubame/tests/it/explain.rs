@@ -131,7 +131,7 @@ fn what_is_explained_is_what_happens() {
     for host in ["one.example", "a.two.example", "nobody.example"] {
         for (path, _) in paths {
             let mut client = server.client();
-            client.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
             let got = client.response().status;
             // A script that is not there is found out by whoever would run it.
             let told = if path.ends_with("none.cgi") { got } else { foretold(host, path) };

@@ -39,7 +39,7 @@ fn a_stall_is_explained() {
         server.allow("makes or sends an answer since");
         let mut clients: Vec<_> = (0..2).map(|_| server.client()).collect();
         for (number, client) in clients.iter_mut().enumerate() {
-            client.send(&format!("GET /cgi-bin/slow.cgi?{number} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+            client.send(format!("GET /cgi-bin/slow.cgi?{number} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
         }
         let line = server.logged("made progress for");
         assert!(line.contains("slow.cgi (2 run, 0 wait)"), "{line}");
