@@ -150,7 +150,7 @@ pub struct Board {
     header: Shared<[AtomicU64; row::HEADER]>,
     processes: Shared<[AtomicU64; row::PROCESS]>,
     workers: Shared<[AtomicU64; row::WORKER]>,
-    /// When the child of a slot last said that it is there, in µs since 1970.
+    /// When the child of a slot last said that it is there, in µs on the monotonic clock.
     heard: Shared<AtomicU64>,
     per_process: usize,
 }
@@ -176,7 +176,7 @@ static OWN: OnceLock<usize> = OnceLock::new();
 /// Says that this child is there. For the MPM, when the parent asks.
 pub fn answer() {
     if let (Some(board), Some(slot)) = (get(), OWN.get()) {
-        board.heard[*slot].store(now_exactly(), Relaxed);
+        board.heard[*slot].store(micros(sys::time::monotonic()), Relaxed);
     }
 }
 
@@ -301,16 +301,23 @@ impl Board {
         self.process(slot).load(Field::OwnAccesses)
     }
 
-    /// When the child in a slot last said that it is there, in µs since 1970.
-    pub fn heard(&self, slot: usize) -> u64 {
-        self.heard[slot].load(Relaxed)
+    /// When the child in a slot last said that it is there, on the monotonic clock.
+    pub fn heard(&self, slot: usize) -> Duration {
+        Duration::from_micros(self.heard[slot].load(Relaxed))
     }
 
-    /// When a worker of the child in a slot last began or ended a request, in µs since 1970; `None`: none is busy.
-    pub fn progress(&self, slot: usize) -> Option<u64> {
+    /// A number that is another one after any worker of the child in a slot has done anything: began or ended a request, or
+    /// went on with it. `None`: none is busy.
+    pub fn mark(&self, slot: usize) -> Option<u64> {
         let rows = || (0..self.process(slot).workers(self.per_process)).map(|index| self.worker(slot, index));
-        let latest = || rows().map(|row| row.load(WorkerField::Began).max(row.load(WorkerField::Used))).max();
-        if rows().any(|row| row.state().is_busy()) { latest() } else { None }
+        let of = |row: WorkerRow<'_>| {
+            [WorkerField::State, WorkerField::Began, WorkerField::Used].map(|field| row.load(field))
+        };
+        let join = |mark: u64, word: u64| mark.wrapping_mul(0x0100_0000_01b3).wrapping_add(word);
+        let process = self.process(slot);
+        let counts = [Field::Accepted, Field::OwnAccesses].map(|field| process.load(field));
+        let busy = rows().any(|row| row.state().is_busy());
+        busy.then(|| rows().flat_map(of).chain(counts).fold(0, join))
     }
 
     /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
@@ -375,10 +382,6 @@ impl Board {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self)
     }
-}
-
-fn now_exactly() -> u64 {
-    micros(sys::time::realtime())
 }
 
 /// Microseconds since 1970, up to 4 ms late.

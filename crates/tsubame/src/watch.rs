@@ -35,7 +35,7 @@ pub(crate) fn stalled(stall: &Stall) {
         .collect();
     for (process, index, worker) in busy.iter().take(WORKERS_TOLD) {
         let Worker { client, vhost, request, .. } = worker;
-        let seconds = age(worker).as_secs();
+        let seconds = age(process, worker).as_secs();
         let doing = doing(worker.state);
         seam::log!(
             "core",
@@ -46,7 +46,7 @@ pub(crate) fn stalled(stall: &Stall) {
         );
     }
     if busy.len() > WORKERS_TOLD {
-        let all = kinds(busy.iter().map(|(.., worker)| *worker));
+        let all = kinds(busy.iter().map(|(process, _, worker)| (*process, *worker)));
         seam::log!("core", Warn, "and {} workers more; all of them: {all}", busy.len() - WORKERS_TOLD);
     }
 }
@@ -54,8 +54,8 @@ pub(crate) fn stalled(stall: &Stall) {
 /// No worker is left: who has them.
 pub(crate) fn limit_reached(running: &Running) {
     let processes = processes();
-    let workers = processes.iter().flat_map(|process| &process.workers).filter(|worker| worker.state.is_busy());
-    let workers: Vec<&Worker> = workers.collect();
+    let all = processes.iter().flat_map(|process| process.workers.iter().map(move |worker| (process, worker)));
+    let workers: Vec<(&Process, &Worker)> = all.filter(|(_, worker)| worker.state.is_busy()).collect();
     if workers.is_empty() {
         return;
     }
@@ -67,9 +67,10 @@ fn processes() -> Vec<Process> {
     scoreboard::get().map(|board| board.snapshot().processes).unwrap_or_default()
 }
 
-fn age(worker: &Worker) -> Duration {
+/// How long a worker has been at it: since its last request began or ended, or its child did where there was none.
+fn age(process: &Process, worker: &Worker) -> Duration {
     let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
-    Duration::from_micros(now.saturating_sub(worker.began.max(worker.used)))
+    Duration::from_micros(now.saturating_sub(worker.began.max(worker.used).max(process.started)))
 }
 
 /// What a worker does, in words.
@@ -87,14 +88,14 @@ fn doing(state: State) -> &'static str {
 }
 
 /// Requests of the same kind together: what is done, the method and the path.
-fn kinds<'a>(workers: impl Iterator<Item = &'a Worker>) -> String {
+fn kinds<'a>(workers: impl Iterator<Item = (&'a Process, &'a Worker)>) -> String {
     let mut kinds: BTreeMap<(&str, String), (usize, Duration)> = BTreeMap::new();
-    for worker in workers {
+    for (process, worker) in workers {
         let request = worker.request.split_once('?').map_or(&*worker.request, |(path, _)| path);
         let request: Vec<&str> = request.split(' ').take(2).collect();
         let (count, longest) = kinds.entry((doing(worker.state), request.join(" "))).or_default();
         *count += 1;
-        *longest = age(worker).max(*longest);
+        *longest = age(process, worker).max(*longest);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));

@@ -1,12 +1,12 @@
 //! Looks whether workers make progress, and says so where none does. What each of them waits for the binary knows better
 //! ([`Hooks::stalled`](crate::Hooks)).
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sys::process::Pid;
 use sys::signal::Signal;
-use sys::time::realtime;
+use sys::time::monotonic;
 
 use super::Supervisor;
 use crate::limits::explain::Kind;
@@ -28,48 +28,73 @@ pub struct Stall {
     pub deaf: bool,
 }
 
-/// What is known of the children so far.
+/// What is known of the children so far. Times are on the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Watchdog {
-    children: BTreeMap<usize, Watched>,
+    children: HashMap<(usize, Pid), Watched>,
     /// Of all together.
     all: Watched,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Watched {
-    pid: Option<Pid>,
-    /// When it was asked last whether it is there, in µs since 1970, and whether it was said that it does not answer.
-    asked: u64,
-    told_deaf: bool,
-    /// It was said that its workers make no progress.
+    /// What the workers looked like last, and since when they have looked like that.
+    look: Look,
+    since: Duration,
+    /// It was said that they make no progress.
     told: bool,
+    /// When the child was asked last whether it is there, and whether it was said that it does not answer.
+    asked: Option<Duration>,
+    told_deaf: bool,
 }
 
-/// Of the workers of a child, or of all children.
+/// The workers of a child, or of all children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
     idle: usize,
-    /// When any of them began or ended a request, in µs since 1970; `None`: none is busy.
-    progress: Option<u64>,
+    /// Another number for each thing that any of them does; `None`: none is busy.
+    mark: Option<u64>,
 }
 
 impl Look {
-    /// For how long no worker made progress, though all are busy.
-    fn stalled(self, now: u64, after: Duration) -> Option<Duration> {
-        let since = Duration::from_micros(now.saturating_sub(self.progress?));
-        (self.idle == 0 && since >= after).then_some(since)
-    }
-
     fn join(self, other: Look) -> Look {
-        Look { idle: self.idle + other.idle, progress: self.progress.max(other.progress) }
+        let mark = match (self.mark, other.mark) {
+            (Some(one), Some(other)) => Some(one.wrapping_mul(31).wrapping_add(other)),
+            (one, other) => one.or(other),
+        };
+        Look { idle: self.idle + other.idle, mark }
     }
 }
 
 impl Watched {
-    /// Whether a stall is news.
-    fn is_news(&mut self, stalled: bool) -> bool {
-        !std::mem::replace(&mut self.told, stalled) && stalled
+    /// Looks again. Returns for how long nothing has happened though all are busy, where that is news.
+    fn look(&mut self, look: Look, now: Duration, after: Duration) -> Option<Duration> {
+        if look != self.look {
+            (self.look, self.since) = (look, now);
+        }
+        let quiet = now.saturating_sub(self.since);
+        let stalled = look.idle == 0 && look.mark.is_some() && quiet >= after;
+        let news = stalled && !self.told;
+        self.told = stalled;
+        news.then_some(quiet)
+    }
+
+    /// Finds out whether the child has answered, and asks again from time to time (`ask`). Returns for how long it has not
+    /// answered, where that is too long and news.
+    fn listen(&mut self, heard: Duration, now: Duration, after: Duration, ask: impl FnOnce()) -> Option<Duration> {
+        let asked = self.asked.unwrap_or_default();
+        let waited = now.saturating_sub(asked);
+        if self.asked.is_none() || heard >= asked {
+            self.told_deaf = false;
+            if waited >= after {
+                self.asked = Some(now);
+                ask();
+            }
+            return None;
+        }
+        let news = waited >= after.min(ANSWER) && !self.told_deaf;
+        self.told_deaf |= news;
+        news.then_some(waited)
     }
 }
 
@@ -81,54 +106,29 @@ impl Supervisor<'_> {
         if after.is_zero() {
             return;
         }
-        let now = u64::try_from(realtime().as_micros()).unwrap_or(u64::MAX);
+        let now = monotonic();
         let children: Vec<(usize, Pid)> = self.family.iter().map(|member| (member.slot, member.pid)).collect();
         let alone = self.generation.mpm.0.kind == Kind::Processes;
         let mut stalls = Vec::new();
         let mut all = Look::default();
-        self.watchdog
-            .children
-            .retain(|slot, watched| children.iter().any(|child| Some(child.1) == watched.pid && child.0 == *slot));
-        for (slot, pid) in children {
-            let look = Look { idle: self.board.idle_workers(slot), progress: self.board.progress(slot) };
+        self.watchdog.children.retain(|child, _| children.contains(child));
+        for child @ (slot, pid) in children {
+            let look = Look { idle: self.board.idle_workers(slot), mark: self.board.mark(slot) };
             all = all.join(look);
-            if alone {
+            if alone || !self.board.is_running(slot) {
                 continue;
             }
             let heard = self.board.heard(slot);
-            let watched =
-                self.watchdog.children.entry(slot).or_insert(Watched { pid: Some(pid), ..Watched::default() });
-            let stalled = look.stalled(now, after);
-            if watched.is_news(stalled.is_some()) {
-                stalls.push(Stall { child: Some((slot, pid)), since: stalled.unwrap_or_default(), deaf: false });
-            }
-            stalls.extend(watched.listen(slot, now, heard, after, self.board.is_running(slot)));
+            let watched = self.watchdog.children.entry(child).or_default();
+            let quiet = watched.look(look, now, after).map(|since| (since, false));
+            let deaf = watched.listen(heard, now, after, || drop(pid.kill(Signal::URG))).map(|since| (since, true));
+            let stall = |(since, deaf)| Stall { child: Some(child), since, deaf };
+            stalls.extend(quiet.into_iter().chain(deaf).map(stall));
         }
-        let stalled = all.stalled(now, after).filter(|_| alone);
-        if self.watchdog.all.is_news(stalled.is_some()) {
-            stalls.push(Stall { child: None, since: stalled.unwrap_or_default(), deaf: false });
+        if alone && let Some(since) = self.watchdog.all.look(all, now, after) {
+            stalls.push(Stall { child: None, since, deaf: false });
         }
         stalls.iter().for_each(|stall| self.hooks.stalled(stall));
-    }
-}
-
-impl Watched {
-    /// Asks whether the child is there, from time to time, and finds out whether it has answered.
-    fn listen(&mut self, slot: usize, now: u64, heard: u64, after: Duration, running: bool) -> Option<Stall> {
-        let pid = self.pid.filter(|_| running)?;
-        let waited = Duration::from_micros(now.saturating_sub(self.asked));
-        if self.asked == 0 || heard >= self.asked {
-            self.told_deaf = false;
-            if waited >= after {
-                self.asked = now;
-                let _ = pid.kill(Signal::URG);
-            }
-            return None;
-        }
-        if waited < after.min(ANSWER) || std::mem::replace(&mut self.told_deaf, true) {
-            return None;
-        }
-        Some(Stall { child: Some((slot, pid)), since: waited, deaf: true })
     }
 }
 
@@ -136,23 +136,50 @@ impl Watched {
 mod tests {
     use super::*;
 
+    const AFTER: Duration = Duration::from_secs(3);
+
     #[test]
     fn all_busy_and_nothing_happens() {
-        let after = Duration::from_secs(3);
-        let second = 1_000_000;
-        for (idle, progress, want) in
-            [(0, Some(7), Some(3)), (0, Some(8), None), (1, Some(1), None), (0, None, None), (0, Some(1), Some(9))]
-        {
-            let look = Look { idle, progress: progress.map(|at| at * second) };
-            assert_eq!(look.stalled(10 * second, after), want.map(Duration::from_secs), "{look:?}");
+        let mut watched = Watched::default();
+        let busy = |mark| Look { idle: 0, mark: Some(mark) };
+        let looks = [
+            (busy(1), None),
+            (busy(1), None),
+            (busy(2), None),
+            (busy(2), None),
+            (busy(2), None),
+            (busy(2), Some(3)),
+            // Told once, until something happens.
+            (busy(2), None),
+            (busy(3), None),
+            (Look { idle: 1, mark: Some(3) }, None),
+            (Look { idle: 1, mark: Some(3) }, None),
+            (Look { idle: 1, mark: Some(3) }, None),
+            (Look { idle: 1, mark: Some(3) }, None),
+            (Look { idle: 0, mark: None }, None),
+        ];
+        for (second, (look, want)) in looks.into_iter().enumerate() {
+            let now = Duration::from_secs(100 + second as u64);
+            assert_eq!(watched.look(look, now, AFTER), want.map(Duration::from_secs), "second {second}");
         }
     }
 
     #[test]
-    fn told_once_until_it_goes_on() {
+    fn a_child_that_does_not_answer() {
         let mut watched = Watched::default();
-        let told: Vec<bool> =
-            [false, true, true, false, true].into_iter().map(|stalled| watched.is_news(stalled)).collect();
-        assert_eq!(told, [false, true, false, false, true]);
+        let mut asked = Vec::new();
+        let mut told = Vec::new();
+        let mut heard = Duration::ZERO;
+        for second in 100..120 {
+            let now = Duration::from_secs(second);
+            told.extend(
+                watched.listen(heard, now, AFTER, || asked.push(second)).map(|since| (second, since.as_secs())),
+            );
+            // It answers until it was asked a third time, and again after a while.
+            if asked.len() < 3 || second >= 112 {
+                heard = now;
+            }
+        }
+        assert_eq!((asked, told), (vec![100, 103, 106, 113, 116, 119], vec![(109, 3)]));
     }
 }
