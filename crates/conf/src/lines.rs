@@ -5,7 +5,7 @@ pub const LINE_MAX: usize = 16 * 1024 * 1024;
 /// Longest logical line of an `.htaccess` file, in bytes.
 pub const LINE_MAX_HTACCESS: usize = 8192;
 
-/// A logical line: joined, without white space at either end, never empty, never a comment.
+/// A logical line: joined, without white space at either end, perhaps empty, never a comment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The number of its last physical line, counted from 1.
@@ -34,13 +34,13 @@ impl Lines {
         self.number
     }
 
-    /// The next line that says something; `Err` holds Apache's text for a line that is too long.
+    /// The next line that is no comment; `Err` holds Apache's text for a line that is too long.
     #[allow(clippy::should_implement_trait, reason = "it can fail")]
     pub fn next(&mut self) -> Result<Option<Line>, String> {
         while self.at < self.bytes.len() {
             let joined = self.joined()?;
             let text = trim(&joined);
-            if !text.is_empty() && text[0] != b'#' {
+            if text.first() != Some(&b'#') {
                 return Ok(Some(Line { number: self.number, text: http::text::from_bytes(text).into_owned() }));
             }
         }
@@ -90,7 +90,9 @@ mod tests {
         let mut lines = Lines::new(text.as_bytes().to_vec(), LINE_MAX);
         let mut out = Vec::new();
         while let Some(line) = lines.next().unwrap() {
-            out.push((line.number, line.text));
+            if !line.text.is_empty() {
+                out.push((line.number, line.text));
+            }
         }
         out
     }

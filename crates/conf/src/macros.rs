@@ -35,11 +35,11 @@ pub(crate) fn define(reader: &mut Reader, head: &str, origin: &Origin, input: &m
     Ok(Macro { name, parameters, lines: body(input)?, defined: origin.clone() })
 }
 
-/// The lines up to the closing `</Macro>`, as they are.
+/// The lines up to the closing `</Macro>`: empty ones count, comments do not.
 fn body(input: &mut Input) -> Result<Vec<String>, Stop> {
     let mut lines = Vec::new();
     let mut depth = 0usize;
-    while let Some((_, line)) = input.next()? {
+    while let Some((_, line)) = input.next_or_blank()? {
         let mut rest = line.as_str();
         let word = next_word(&mut rest).to_ascii_lowercase();
         match word.as_str() {

@@ -54,8 +54,10 @@ pub struct Language {
     known: &'static [&'static Face],
     unselected: &'static [&'static Face],
     selected: Option<Vec<&'static Face>>,
-    /// In the order in which they were first defined.
-    defines: Vec<(String, Option<String>)>,
+    /// Names in the order in which they were first defined, with difference of case.
+    defines: Vec<String>,
+    /// Values, by name in lower case.
+    values: BTreeMap<String, String>,
     macros: BTreeMap<String, Arc<Macro>>,
     /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
     pub kept: Slots,
@@ -74,6 +76,7 @@ impl Language {
             unselected,
             selected: None,
             defines: Vec::new(),
+            values: BTreeMap::new(),
             macros: BTreeMap::new(),
             kept: Slots::default(),
             server_root: server_root.to_string(),
@@ -99,29 +102,38 @@ impl Language {
         self.selected.is_some()
     }
 
-    /// `-D NAME`, or `Define NAME [VALUE]`; without a value an earlier one stays.
+    /// `-D NAME`, or `Define NAME [VALUE]`; without a value an earlier one stays. As in Apache, the case of a name counts for
+    /// whether it is defined, and not for its value.
     pub fn define(&mut self, name: &str, value: Option<&str>) {
-        match self.defines.iter_mut().find(|(have, _)| have == name) {
-            Some((_, have)) if value.is_some() => *have = value.map(str::to_string),
-            Some(_) => {}
-            None => self.defines.push((name.to_string(), value.map(str::to_string))),
+        if !self.is_defined(name) {
+            self.defines.push(name.to_string());
         }
+        if let Some(value) = value {
+            self.values.insert(name.to_ascii_lowercase(), value.to_string());
+        }
+    }
+
+    fn undefine(&mut self, name: &str) {
+        self.defines.retain(|have| have != name);
+        self.values.remove(&name.to_ascii_lowercase());
     }
 
     /// Whether a name is defined, with difference of case.
     pub fn is_defined(&self, name: &str) -> bool {
-        self.defines.iter().any(|(have, _)| have == name)
+        self.defines.iter().any(|have| have == name)
     }
 
     /// The defined names with their values.
     pub fn defines(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
-        self.defines.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
+        self.defines.iter().map(|name| (name.as_str(), self.defined_value(name)))
+    }
+
+    fn defined_value(&self, name: &str) -> Option<&str> {
+        self.values.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
 
     fn value(&self, name: &str, host: &dyn Host) -> Option<String> {
-        let find = |same: &dyn Fn(&str) -> bool| self.defines.iter().find(|(have, _)| same(have));
-        let defined = find(&|have| have == name).or_else(|| find(&|have| have.eq_ignore_ascii_case(name)));
-        defined.and_then(|(_, value)| value.clone()).or_else(|| host.env(name))
+        self.defined_value(name).map(str::to_string).or_else(|| host.env(name))
     }
 }
 
@@ -158,6 +170,10 @@ pub struct Reader {
     pub included: Vec<Included>,
     /// The lines obeyed at once, in order.
     pub ran: Vec<Ran>,
+    /// The line of the `Include` that ran last: Apache gives it to all files that are read until the next one runs.
+    include_line: Option<u32>,
+    /// How many `Include`s are running.
+    include_depth: usize,
     htaccess: Option<Place>,
     /// Sections that are open around the text being read.
     around: usize,
@@ -174,8 +190,18 @@ impl Input {
         Input { lines: Lines::new(bytes, max), source: Arc::new(Source { name, included_from }) }
     }
 
-    /// The next line and where it stands.
+    /// The next line that says something, and where it stands.
     pub(crate) fn next(&mut self) -> Result<Option<(Origin, String)>, Error> {
+        loop {
+            match self.next_or_blank()? {
+                Some((_, text)) if text.is_empty() => {}
+                line => return Ok(line),
+            }
+        }
+    }
+
+    /// The next line, which may be empty, and where it stands.
+    pub(crate) fn next_or_blank(&mut self) -> Result<Option<(Origin, String)>, Error> {
         match self.lines.next() {
             Ok(line) => Ok(line.map(|line| (self.at(line.number), line.text))),
             Err(text) => {
@@ -199,7 +225,17 @@ struct Open {
 impl Reader {
     /// Reads for the server itself.
     pub fn new(host: Arc<dyn Host>, language: Language) -> Reader {
-        Reader { host, language, notices: Vec::new(), included: Vec::new(), ran: Vec::new(), htaccess: None, around: 0 }
+        Reader {
+            host,
+            language,
+            notices: Vec::new(),
+            included: Vec::new(),
+            ran: Vec::new(),
+            include_line: None,
+            include_depth: 0,
+            htaccess: None,
+            around: 0,
+        }
     }
 
     /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
@@ -358,7 +394,7 @@ impl Reader {
             OnRead::UnDefine => {
                 let words = take(row, args, &[1])?;
                 self.check_variable(&words[0])?;
-                self.language.defines.retain(|(have, _)| *have != words[0]);
+                self.language.undefine(&words[0]);
             }
             OnRead::ServerRoot => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
@@ -475,12 +511,20 @@ impl Reader {
             return Err(too_deep());
         }
         let path = join(&self.language.server_root, path);
+        self.include_line = Some(origin.line);
+        self.include_depth += 1;
+        let nodes = self.include_path(&path, optional, origin);
+        self.include_depth -= 1;
+        nodes
+    }
+
+    fn include_path(&mut self, path: &str, optional: bool, origin: &Origin) -> Result<Vec<Node>, Stop> {
         let mut nodes = Vec::new();
-        if fnmatch::is_pattern(&path) {
+        if fnmatch::is_pattern(path) {
             let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
             self.include_matching("/", &parts, optional, origin, &mut nodes)?;
-        } else if !optional || self.host.exists(&path) {
-            self.read_path(&path, Some(origin), &mut nodes)?;
+        } else if !optional || self.host.exists(path) {
+            self.read_path(path, Some(origin), &mut nodes)?;
         }
         Ok(nodes)
     }
@@ -542,12 +586,11 @@ impl Reader {
             names.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
             return names.iter().try_for_each(|name| self.read_path(&join(path, name), from, nodes));
         }
-        let depth = from.map_or(0, |origin| origin.depth() + 1);
-        self.included.push(Included { depth, line: from.map(|origin| origin.line), file: path.to_string() });
         let bytes = self
             .host
             .read(path)
             .map_err(|error| format!("Could not open configuration file {path}: {}", reason(&error)))?;
+        self.included.push(Included { depth: self.include_depth, line: self.include_line, file: path.to_string() });
         let mut input = Input::new(bytes, LINE_MAX, path.to_string(), from.cloned());
         nodes.extend(self.read_input(&mut input, None)?);
         Ok(())
