@@ -161,6 +161,10 @@ impl Host for Machine {
         path == MAIN || path == OTHER || self.is_dir(path)
     }
 
+    fn is_filled_file(&self, path: &str) -> bool {
+        path == MAIN || path == OTHER
+    }
+
     fn env(&self, name: &str) -> Option<String> {
         (name == "RUN").then(|| "/run/httpd".to_string())
     }
@@ -170,6 +174,10 @@ impl Host for Machine {
             "localhost" => Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    fn name_of(&self, _: IpAddr) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
     }
 
     fn user(&self, name: &str) -> Option<(u32, u32)> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::directive::{Allowed, Args, Directive, Face, find_all, nearest};
 use crate::error::{Error, Level, Notice, Phase};
+use crate::expr;
 use crate::host::Host;
 use crate::read::Language;
 use crate::settings::{Keyed, Listed, Setting, Settings, Slots};
@@ -31,6 +32,16 @@ impl World {
     /// A path relative to `ServerRoot`, without `.` and `..`.
     pub fn server_relative(&self, path: &str) -> String {
         join(&self.language.server_root, path)
+    }
+
+    /// The same, with a slash at its end where the path is written with one, as APR leaves it.
+    pub fn server_relative_as_written(&self, path: &str) -> String {
+        let mut full = self.server_relative(path);
+        let slash = path.ends_with('/') || path == "." || path.ends_with("/.");
+        if slash && !full.ends_with('/') {
+            full.push('/');
+        }
+        full
     }
 
     /// A path relative to `DefaultRuntimeDir`.
@@ -144,6 +155,12 @@ impl Cmd<'_> {
     /// The line's file and number.
     pub fn origin(&self) -> Origin {
         self.node.origin.clone()
+    }
+
+    /// What an expression may use where the line stands, with the modules that are loaded.
+    pub fn expr_options(&self) -> expr::Options {
+        let ssl = self.world.language.loaded().iter().any(|face| face.id == "ssl_module");
+        expr::Options { restricted: self.place.htaccess, ssl_require: false, ssl }
     }
 
     /// Sets a value of this server.

@@ -22,6 +22,8 @@ impl Allowed {
     pub const INDEXES: Allowed = Allowed(16);
     /// Anywhere, and in `.htaccess` unless `AllowOverride` is None.
     pub const ANY: Allowed = Allowed(31);
+    /// As [`Allowed::ANY`], of a module that keeps nothing for sections: the line counts wherever it stands.
+    pub const NOTHING_KEPT: Allowed = Allowed(31 | 256);
     /// Outside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
     pub const SERVER: Allowed = Allowed(32);
     /// Inside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
@@ -73,6 +75,8 @@ impl Allowed {
             "anywhere"
         } else if self.0 & Allowed::SERVER.0 != 0 {
             "only outside <Directory>, <Files>, <Location>, or <If>"
+        } else if self.0 & Allowed::NOTHING_KEPT.0 == Allowed::NOTHING_KEPT.0 {
+            "anywhere [no per-dir config]"
         } else if overrides & Allowed::AT_SERVER_LEVEL.0 != 0 {
             "anywhere"
         } else {

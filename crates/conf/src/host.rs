@@ -13,10 +13,14 @@ pub trait Host: Send + Sync {
     fn is_dir(&self, path: &str) -> bool;
     /// Whether anything is there (links followed).
     fn exists(&self, path: &str) -> bool;
+    /// Whether `path` is a regular file with something in it (links followed).
+    fn is_filled_file(&self, path: &str) -> bool;
     /// A variable of the process environment.
     fn env(&self, name: &str) -> Option<String>;
     /// The addresses of a host name.
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+    /// The name of an address; `NotFound` if it has none.
+    fn name_of(&self, address: IpAddr) -> io::Result<String>;
     /// The user of that name, with its primary group.
     fn user(&self, name: &str) -> Option<(u32, u32)>;
     /// The group of that name.

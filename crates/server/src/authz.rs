@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conf::{Cmd, Face, Limited};
 
 use crate::merge::Layer;
-use crate::module::{Hook, known};
+use crate::module::{Hook, hooks_of};
 use crate::request::Request;
 
 /// What a `Require` line says of a request.
@@ -66,7 +66,7 @@ pub struct AuthnProvider {
 
 /// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
 pub fn find_authz(loaded: &[&'static Face], name: &str) -> Option<&'static AuthzProvider> {
-    hooks(loaded).find_map(|hook| match hook {
+    hooks_of(loaded).find_map(|hook| match hook {
         Hook::Authz(provider) if provider.name == name => Some(*provider),
         _ => None,
     })
@@ -74,15 +74,10 @@ pub fn find_authz(loaded: &[&'static Face], name: &str) -> Option<&'static Authz
 
 /// The password provider of that name among the loaded modules.
 pub fn find_authn(loaded: &[&'static Face], name: &str) -> Option<&'static AuthnProvider> {
-    hooks(loaded).find_map(|hook| match hook {
+    hooks_of(loaded).find_map(|hook| match hook {
         Hook::Authn(provider) if provider.name == name => Some(*provider),
         _ => None,
     })
-}
-
-fn hooks<'a>(loaded: &'a [&'static Face]) -> impl Iterator<Item = &'static Hook> + 'a {
-    let is_loaded = |id: &str| loaded.iter().any(|face| face.id == id);
-    known().iter().filter(move |module| is_loaded(module.face.id)).flat_map(|module| module.hooks)
 }
 
 conf::settings! {

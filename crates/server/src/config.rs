@@ -41,7 +41,7 @@ pub struct DraftHost {
     pub merged_dir: Slots,
     /// Its `<VirtualHost>` line.
     pub origin: Origin,
-    own: Slots,
+    pub(crate) own: Slots,
 }
 
 impl Draft {
@@ -154,6 +154,16 @@ impl Server {
         &self.hosts[0]
     }
 
+    /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.
+    pub fn can_be_served(&self) -> Result<(), String> {
+        self.hooks.start.iter().try_for_each(|check| check(self))
+    }
+
+    /// What the modules print for `-t -D NAME`, for those of their names that `wanted` picks.
+    pub fn dumps(&self, wanted: impl Fn(&str) -> bool) -> String {
+        self.hooks.dump.iter().filter(|(name, _)| wanted(name)).map(|(_, dump)| dump(self)).collect()
+    }
+
     /// Opens what the modules log to.
     pub fn open_logs(&self) -> Result<(), String> {
         for host in &self.hosts {
@@ -206,18 +216,22 @@ pub struct Loaded {
     pub notices: Vec<Notice>,
 }
 
-/// Why a configuration cannot be used, and what was found out before that.
+/// What was read of a configuration that cannot be used.
 pub struct Failed {
     /// Why.
     pub error: Error,
-    /// What was worth saying.
+    /// What was worth saying before.
     pub notices: Vec<Notice>,
-    /// The files that were read.
+    /// The files that were read before.
     pub included: Vec<conf::read::Included>,
+    /// What was learnt before, the loaded modules among it.
+    pub language: Language,
     /// The configuration as it was read, where it could be.
     pub tree: Vec<conf::Node>,
-    /// `ServerRoot`.
-    pub server_root: String,
+    /// The main server and the virtual hosts, if it is wrong only as a whole.
+    pub hosts: Vec<VirtualHost>,
+    /// It is wrong only as a whole, and only for a module.
+    pub of_module: bool,
 }
 
 /// What to read.
@@ -234,7 +248,20 @@ pub struct Sources<'a> {
     pub after: &'a [String],
 }
 
-/// Reads and resolves a configuration. What was said until an error occurred comes with the error.
+/// Reads a configuration and goes no further: what it says of modules is then known.
+pub fn read_only(
+    host: Arc<dyn Host>,
+    language: Language,
+    sources: &Sources<'_>,
+) -> Result<(Language, Vec<Notice>), Box<Failed>> {
+    let mut reader = Reader::new(host, language);
+    match read(&mut reader, sources) {
+        Ok(_) => Ok((reader.language, reader.notices)),
+        Err(error) => Err(unread(error, reader)),
+    }
+}
+
+/// Reads and resolves a configuration.
 pub fn load(
     host: Arc<dyn Host>,
     language: Language,
@@ -246,21 +273,31 @@ pub fn load(
     let mut reader = Reader::new(host.clone(), language);
     let tree = match read(&mut reader, sources) {
         Ok(tree) => tree,
-        Err(error) => {
-            let Reader { language, notices, included, .. } = reader;
-            let server_root = language.server_root;
-            return Err(Box::new(Failed { error, notices, included, tree: Vec::new(), server_root }));
-        }
+        Err(error) => return Err(unread(error, reader)),
     };
     let Reader { language, notices, included, ran, .. } = reader;
     let mut world = World { host: host.clone(), language, notices };
-    match resolve(&tree, &mut world, sources, software, check) {
+    let mut left = Left::default();
+    match resolve(&tree, &mut world, sources, software, check, &mut left) {
         Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: world.notices }),
         Err(error) => {
-            let server_root = world.language.server_root;
-            Err(Box::new(Failed { error, notices: world.notices, included, tree, server_root }))
+            let Left { hosts, of_module } = left;
+            let World { language, notices, .. } = world;
+            Err(Box::new(Failed { error, notices, included, language, tree, hosts, of_module }))
         }
     }
+}
+
+fn unread(error: Error, reader: Reader) -> Box<Failed> {
+    let Reader { language, notices, included, .. } = reader;
+    Box::new(Failed { error, notices, included, language, tree: Vec::new(), hosts: Vec::new(), of_module: false })
+}
+
+/// What is left of a configuration that is wrong as a whole.
+#[derive(Default)]
+struct Left {
+    hosts: Vec<VirtualHost>,
+    of_module: bool,
 }
 
 fn read(reader: &mut Reader, sources: &Sources<'_>) -> Result<Vec<conf::Node>, Error> {
@@ -282,18 +319,24 @@ fn resolve(
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
+    left: &mut Left,
 ) -> Result<Server, Error> {
     let (mut main, mut main_dir) = (Slots::default(), Slots::default());
     conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
     let mut draft = draft(main, main_dir);
     let modules = with_faces(&world.language.loaded());
     let hooks = Hooks::of(&modules);
-    for hook in &hooks.check {
-        hook(&mut draft, world)?;
+    let logs = crate::log::check_directories(&draft, world);
+    let checked = logs.clone().and_then(|()| hooks.check.iter().try_for_each(|hook| hook(&mut draft, world)));
+    let checked = checked.and_then(|()| check(&mut draft, world));
+    let hosts = resolve_hosts(&draft, world, sources.program)?;
+    if let Err(error) = checked {
+        if error.phase == Phase::Check {
+            *left = Left { hosts, of_module: logs.is_ok() };
+        }
+        return Err(error);
     }
-    check(&mut draft, world)?;
     let tokens = draft.main.get::<CoreServer>().server_tokens.or(crate::core::Tokens::Full);
-    let hosts = hosts(&draft, world, sources.program)?;
     Ok(Server {
         extended_status: draft.main.get::<CoreServer>().extended_status.or(true),
         by_name: Hosts::new(&hosts),
@@ -327,7 +370,7 @@ fn draft(mut main: Slots, main_dir: Slots) -> Draft {
     Draft { main, main_dir, hosts }
 }
 
-fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<VirtualHost>, Error> {
+fn resolve_hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<VirtualHost>, Error> {
     let mut logs: HashMap<String, Arc<ErrorLog>> = HashMap::new();
     let base = Layer::new(draft.main_dir.clone()).into_base();
     let mut all = Vec::with_capacity(draft.hosts.len() + 1);
@@ -343,12 +386,17 @@ fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<VirtualH
         logs: &mut logs,
         world,
     })?);
-    for (i, draft_host) in draft.hosts.iter().enumerate() {
+    // The last one first, as in Apache: what is said of one stands in that order.
+    let names: Vec<Option<String>> = draft.hosts.iter().rev().map(|host| name_by_address(host, world)).collect();
+    for (i, (draft_host, by_address)) in draft.hosts.iter().zip(names.into_iter().rev()).enumerate() {
         let own = draft_host.own.get::<CoreServer>();
         let (name, port) = match own.server_name.get() {
             Some((_, name, port)) => (name.clone(), *port),
             // A port of its address is better than the main server's.
-            None => (name.clone(), draft_host.addresses.first().and_then(|address| address.port).or(port)),
+            None => (
+                by_address.unwrap_or_else(|| name.clone()),
+                draft_host.addresses.first().and_then(|address| address.port).or(port),
+            ),
         };
         all.push(host(HostParts {
             index: i + 1,
@@ -363,6 +411,29 @@ fn hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<VirtualH
         })?);
     }
     Ok(all)
+}
+
+/// The name of a virtual host without `ServerName` that has addresses of its own: that of the first one, as the resolver
+/// knows it. `None`: it has a name, or listens to any address and goes by the main server's.
+fn name_by_address(host: &DraftHost, world: &mut World) -> Option<String> {
+    if host.own.get::<CoreServer>().server_name.is_set() {
+        return None;
+    }
+    let own: Option<Vec<_>> = host.addresses.iter().map(|address| address.ip).collect();
+    let address = *own?.first()?;
+    let error = match world.host.name_of(address) {
+        Ok(name) => return Some(name),
+        Err(error) => error,
+    };
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => "(EAI 2)Name or service not known".to_string(),
+        _ => error.to_string(),
+    };
+    let text = format!(
+        "{why}: AH00549: Failed to resolve server name for {address} (check DNS) -- or specify an explicit ServerName"
+    );
+    world.note("core", conf::Level::Error, text);
+    Some("bogus_host_without_reverse_dns".into())
 }
 
 /// The main server's name; without `ServerName` the machine is asked, and says so.
@@ -404,7 +475,7 @@ struct HostParts<'a> {
 fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
     let HostParts { index, name, port, settings, base, addresses, origin, logs, world } = parts;
     let core = settings.get::<CoreServer>();
-    let error_log = core.error_log.get().map_or("logs/error_log", String::as_str);
+    let error_log = core.error_log.get().map_or(crate::log::DEFAULT_NAME, String::as_str);
     let error_log = match logs.get(error_log) {
         Some(log) => log.clone(),
         None => {
@@ -419,7 +490,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
     directories.sort_by_key(|section| section.rank());
     let split = directories.partition_point(|section| !section.rank().0);
     let directory_matches = directories.split_off(split);
-    let root = core.document_root.get().map_or("/var/www/html", String::as_str);
+    let root = core.document_root.get().map_or(crate::core::DOCUMENT_ROOT, String::as_str);
     Ok(VirtualHost {
         index,
         label: match port.or(addresses.first().and_then(|address| address.port)) {

@@ -37,6 +37,10 @@ impl Host for Machine {
         os_path(path).exists()
     }
 
+    fn is_filled_file(&self, path: &str) -> bool {
+        std::fs::metadata(os_path(path)).is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+    }
+
     fn env(&self, name: &str) -> Option<String> {
         use std::os::unix::ffi::OsStrExt;
         std::env::var_os(name).map(|value| from_bytes(value.as_bytes()).into_owned())
@@ -44,6 +48,10 @@ impl Host for Machine {
 
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    }
+
+    fn name_of(&self, address: IpAddr) -> io::Result<String> {
+        sys::resolve::name_of(address)
     }
 
     fn user(&self, name: &str) -> Option<(u32, u32)> {

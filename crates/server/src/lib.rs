@@ -31,6 +31,7 @@ mod request;
 mod response;
 mod script_use;
 mod section;
+pub mod shared_cache;
 pub mod static_file;
 mod stream;
 mod subject;
@@ -43,7 +44,9 @@ mod vhost;
 mod walk;
 mod wire;
 
-pub use config::{Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load};
+pub use config::{
+    Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load, read_only,
+};
 pub use connection::HttpService;
 pub use fields::Fields;
 pub use input::{BodyError, ReadTimeout, RequestBody};

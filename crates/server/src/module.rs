@@ -11,6 +11,7 @@ use sys::cred::Identity;
 use crate::authz::{AuthnProvider, AuthzProvider};
 use crate::filters::{Chain, OutputFilter};
 use crate::response::{Answer, Body};
+use crate::shared_cache::SharedCache;
 use crate::{Draft, Request, Server};
 
 /// A module: one file, one of these, listed once.
@@ -49,6 +50,10 @@ pub type CheckHook = fn(&mut Draft, &mut World) -> Result<(), Error>;
 pub type LogHook = fn(&Server) -> Result<(), String>;
 /// Opens what a module has beside the children, for which the identity is who they become.
 pub type CompanionHook = fn(&Server, Option<&Identity>) -> Result<Option<Companion>, String>;
+/// Whether a configuration can be served.
+pub type StartHook = fn(&Server) -> Result<(), String>;
+/// What a module adds to what `-t` shows.
+pub type DumpHook = fn(&Server) -> String;
 /// A hook of a phase.
 pub type PhaseHook = fn(&mut Request) -> Flow;
 /// An answer that is still being made.
@@ -72,6 +77,15 @@ pub enum Handler {
 pub enum Hook {
     /// The configuration was applied: check it as a whole, prepare what requests need.
     Check(CheckHook),
+    /// A server is about to start with this configuration, or to reload it; does not run where the configuration is only
+    /// checked or shown. `Err`: what in it cannot be served, and what to do.
+    Start(StartHook),
+    /// What `-t -D NAME` prints for the module.
+    Dump(&'static str, DumpHook),
+    /// A kind of lock that `Mutex` may name.
+    Mutex(&'static str),
+    /// A cache that all children share, for whoever is told its name.
+    SharedCache(&'static SharedCache),
     /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
     OpenLogs(LogHook),
     /// The processes that the module has beside the children, if any; runs in the parent, before they are forked. `Err`: this
@@ -123,7 +137,7 @@ impl Hook {
     pub fn phase(&self) -> Option<(&'static str, Order)> {
         Some(match self {
             Hook::Check(_) => ("Check Configuration", Order::Middle),
-            Hook::Companion(_) => ("Post Configuration", Order::Middle),
+            Hook::Start(_) | Hook::Companion(_) => ("Post Configuration", Order::Middle),
             Hook::OpenLogs(_) => ("Open Logs", Order::Middle),
             Hook::ChildInit(_) => ("Child Init", Order::Middle),
             Hook::PostRead(order, _) => ("Post-Read Request", *order),
@@ -140,7 +154,12 @@ impl Hook {
             Hook::Handler(order, _) => ("Content Handlers", *order),
             Hook::Log(order, _) => ("Transaction Logging", *order),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
-            Hook::NamedFilter(_) | Hook::Authz(_) | Hook::Authn(_) => return None,
+            Hook::NamedFilter(_)
+            | Hook::Authz(_)
+            | Hook::Authn(_)
+            | Hook::Mutex(_)
+            | Hook::SharedCache(_)
+            | Hook::Dump(..) => return None,
         })
     }
 }
@@ -156,6 +175,8 @@ pub(crate) struct Of<T> {
 #[derive(Default)]
 pub struct Hooks {
     pub(crate) check: Vec<CheckHook>,
+    pub(crate) start: Vec<StartHook>,
+    pub(crate) dump: Vec<(&'static str, DumpHook)>,
     pub(crate) open_logs: Vec<LogHook>,
     pub(crate) companion: Vec<CompanionHook>,
     pub(crate) child_init: Vec<fn(&Server)>,
@@ -191,6 +212,8 @@ impl Hooks {
             let of = |hook| Of { module, hook };
             match hook {
                 Hook::Check(f) => hooks.check.push(*f),
+                Hook::Start(f) => hooks.start.push(*f),
+                Hook::Dump(name, f) => hooks.dump.push((name, *f)),
                 Hook::OpenLogs(f) => hooks.open_logs.push(*f),
                 Hook::Companion(f) => hooks.companion.push(*f),
                 Hook::ChildInit(f) => hooks.child_init.push(*f),
@@ -210,7 +233,8 @@ impl Hooks {
                 Hook::Log(_, f) => hooks.log.push(*f),
                 Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
                 Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
-                Hook::Authz(_) | Hook::Authn(_) => {}
+                // Asked for by name, while the configuration is read.
+                Hook::Authz(_) | Hook::Authn(_) | Hook::Mutex(_) | Hook::SharedCache(_) => {}
             }
         }
         hooks
@@ -233,6 +257,12 @@ pub fn set_known(modules: &'static [&'static Module]) {
 /// The modules the program has.
 pub fn known() -> &'static [&'static Module] {
     KNOWN.get().copied().unwrap_or_default()
+}
+
+/// The hooks of the known modules with these faces, module by module.
+pub(crate) fn hooks_of<'a>(loaded: &'a [&'static Face]) -> impl Iterator<Item = &'static Hook> + 'a {
+    let is_loaded = |id: &str| loaded.iter().any(|face| face.id == id);
+    known().iter().filter(move |module| is_loaded(module.face.id)).flat_map(|module| module.hooks)
 }
 
 /// The known modules with these faces, in that order.

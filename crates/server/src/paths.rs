@@ -4,6 +4,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use conf::Host;
 use http::text::to_bytes;
 
 /// The path for the standard library, with its original bytes.
@@ -30,4 +31,12 @@ pub fn base_name(path: &str) -> &str {
 /// The path up to its last slash, that slash included.
 pub fn dir_name(path: &str) -> &str {
     path.rfind('/').map_or("", |at| &path[..=at])
+}
+
+/// The system's words for why a path is no directory.
+pub fn why_no_directory(host: &dyn Host, path: &str) -> &'static str {
+    match host.exists(path.trim_end_matches('/')) {
+        true => "(20)Not a directory",
+        false => "(2)No such file or directory",
+    }
 }

@@ -7,7 +7,7 @@ use conf::{Error, Face, Language, Level, Notice, Origin, Source};
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
 use server::host::Machine;
-use server::{Failed, Loaded, Sources, load};
+use server::{Failed, Loaded, Sources, load, read_only};
 
 use crate::cli::Options;
 use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
@@ -29,18 +29,6 @@ pub(crate) struct Configured {
     pub(crate) loaded: Loaded,
     /// The MPM.
     pub(crate) mpm: Chosen,
-}
-
-/// A configuration that cannot.
-pub(crate) struct Broken {
-    /// Why.
-    pub(crate) error: Error,
-    /// What was said before.
-    pub(crate) notices: Vec<Notice>,
-    /// What was read before.
-    pub(crate) included: Vec<conf::read::Included>,
-    /// Where a server with this configuration would be asked: the server that still runs with an earlier state of it may be.
-    pub(crate) socket: Option<PathBuf>,
 }
 
 /// What to read: a file, or a text of our own.
@@ -71,51 +59,59 @@ pub(crate) fn config_file(options: &Options) -> String {
 }
 
 /// Reads and resolves.
-pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box<Broken>> {
+pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box<Failed>> {
+    let chosen = std::cell::Cell::new(None);
+    let loaded = with_sources(options, text, |language, sources| {
+        load(Arc::new(Machine), language, sources, version::software, |draft, world| {
+            let mpm = mpm::choose(&world.language.loaded(), &options.program)?;
+            if sources.file.is_some() && !draft.main.get::<MpmSettings>().pid_file.is_set() {
+                let path = world.server_relative(PID_FILE);
+                draft.main.edit::<MpmSettings>().pid_file.set(path, &built_in());
+            }
+            world.notices.extend(mpm.check(&draft.main, mpm::When::Start));
+            chosen.set(Some(mpm));
+            Ok(())
+        })
+    });
+    match (loaded, chosen.take()) {
+        (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
+        (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
+        (Err(failed), _) => Err(failed),
+    }
+}
+
+/// Reads no further than to know which modules there are, and what was worth saying.
+pub(crate) fn read_language(options: &Options) -> Result<(Language, Vec<Notice>), Box<Failed>> {
+    with_sources(options, &Text::File, |language, sources| read_only(Arc::new(Machine), language, sources))
+}
+
+/// Says what the command line names: what is defined, and what is to be read.
+fn with_sources<T>(options: &Options, text: &Text<'_>, read: impl FnOnce(Language, &Sources<'_>) -> T) -> T {
     let mut language = Language::new(&KNOWN, &UNSELECTED, &server_root(options));
     for name in &options.defines {
         language.define(name, None);
     }
     let file = config_file(options);
-    let (file, text, defaults) = match text {
-        Text::File => (Some(file.as_str()), None, true),
+    let (file, text) = match text {
+        Text::File => (Some(file.as_str()), None),
         Text::Own(name, text, variables) => {
             for (name, value) in *variables {
                 language.define(name, Some(value));
             }
-            (None, Some((*name, *text)), false)
+            (None, Some((*name, *text)))
         }
     };
-    let sources = Sources { program: &options.program, before: &options.before, file, text, after: &options.after };
-    let chosen = std::cell::Cell::new(None);
-    let loaded = load(Arc::new(Machine), language, &sources, version::software, |draft, world| {
-        let mpm = mpm::choose(&world.language.loaded(), &options.program)?;
-        if defaults && !draft.main.get::<MpmSettings>().pid_file.is_set() {
-            let path = world.server_relative(PID_FILE);
-            draft.main.edit::<MpmSettings>().pid_file.set(path, &built_in());
-        }
-        world.notices.extend(mpm.check(&draft.main, mpm::When::Start));
-        chosen.set(Some(mpm));
-        Ok(())
-    });
-    match (loaded, chosen.take()) {
-        (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
-        (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
-        (Err(failed), _) => {
-            let socket = socket(&failed);
-            let Failed { error, notices, included, .. } = *failed;
-            Err(Box::new(Broken { error, notices, included, socket }))
-        }
-    }
+    read(language, &Sources { program: &options.program, before: &options.before, file, text, after: &options.after })
 }
 
-/// The control socket by the lines of a configuration that cannot be applied.
-fn socket(failed: &Failed) -> Option<PathBuf> {
+/// Where a server with this configuration, which cannot be applied, would be asked: the server that still runs with an
+/// earlier state of it may be.
+pub(crate) fn socket(failed: &Failed) -> Option<PathBuf> {
     let last = |name: &str| {
         let node = failed.tree.iter().rev().find(|node| node.name.eq_ignore_ascii_case(name))?;
         conf::words::words(&node.args).into_iter().next()
     };
-    let path = |word: String| PathBuf::from(conf::apply::join(&failed.server_root, &word));
+    let path = |word: String| PathBuf::from(conf::apply::join(&failed.language.server_root, &word));
     match (last("ControlSocket"), last("PidFile")) {
         (Some(word), _) if word.eq_ignore_ascii_case("none") => None,
         (Some(word), _) => Some(path(word)),
@@ -132,14 +128,11 @@ fn built_in() -> Origin {
 pub(crate) fn say(options: &Options, notices: &[Notice]) {
     let level = options.level.unwrap_or(Level::Warn);
     for notice in notices {
-        if notice.level <= level || notice.level == Level::Notice && !options.defined(DUMPING) {
+        if notice.level <= level || notice.level == Level::Notice {
             tell(options, &line(notice));
         }
     }
 }
-
-/// Defined by the dumps that print nothing else than what they are about.
-pub(crate) const DUMPING: &str = "-dump";
 
 /// A notice as Apache prints it before its log is open.
 fn line(notice: &Notice) -> String {
@@ -164,7 +157,12 @@ pub(crate) fn tell(options: &Options, text: &str) {
 }
 
 /// Says why a configuration cannot run.
-pub(crate) fn say_broken(options: &Options, broken: &Broken) {
-    say(options, &broken.notices);
-    tell(options, broken.error.render(&options.program).replace("{program}", &options.program).trim_end_matches('\n'));
+pub(crate) fn say_broken(options: &Options, failed: &Failed) {
+    say(options, &failed.notices);
+    say_error(options, &failed.error);
+}
+
+/// Says what is wrong.
+pub(crate) fn say_error(options: &Options, error: &Error) {
+    tell(options, error.render(&options.program).replace("{program}", &options.program).trim_end_matches('\n'));
 }

@@ -122,6 +122,13 @@ impl Options {
     pub(crate) fn defined(&self, name: &str) -> bool {
         self.defines.iter().any(|have| have == name)
     }
+
+    /// `-t`, which `-V` and `-L` need not be told.
+    fn check(&mut self) {
+        if !matches!(self.action, Action::Settings | Action::Directives) {
+            self.action = Action::Check;
+        }
+    }
 }
 
 /// The last part of how the server was called: `apache2`, `httpd`, `tsubame`.
@@ -153,6 +160,14 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
             eprint!("{}", usage(program));
             return Parsed::Done(ExitCode::FAILURE);
         }
+    }
+    // Whoever asks to be shown something does not want a server, with or without `-t`.
+    let shown = SHOWN_BY.iter().any(|name| options.defined(name));
+    if shown && matches!(options.action, Action::Start | Action::Signal(_)) {
+        options.action = Action::Check;
+    }
+    if shown || matches!(options.action, Action::Settings | Action::Directives) {
+        options.defines.push(server::core::SHOWN.into());
     }
     let httpd = options.server_root.is_some()
         || options.file.is_some()
@@ -200,7 +215,7 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
             }
             Short('E') => options.errors = Some(value(&mut parser).map_err(|_| Bad::Missing('E'))?),
             Short('k') => {
-                options.action = match value(&mut parser).map_err(|_| Bad::Option("k".into()))?.as_str() {
+                let action = match value(&mut parser).map_err(|_| Bad::Option("k".into()))?.as_str() {
                     "start" => Action::Start,
                     "stop" => Action::Signal(Signal::Stop),
                     "restart" => Action::Signal(Signal::Restart),
@@ -209,24 +224,30 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
                     "upgrade" => Action::Signal(Signal::Upgrade),
                     _ => return Err(Bad::Option("k".into())),
                 };
-                if matches!(options.action, Action::Start) {
+                if matches!(action, Action::Start) {
                     options.defines.push(EXPLICIT_START.into());
                 }
+                // Whoever wants to see something wants nothing to be done, in whichever order it is said.
+                if matches!(options.action, Action::Start | Action::Signal(_)) {
+                    options.action = action;
+                }
             }
-            Short('t') => options.action = Action::Check,
+            Short('t') => options.check(),
             Short('S') => {
-                options.action = Action::Check;
+                options.check();
                 options.defines.extend(["DUMP_VHOSTS".into(), "DUMP_RUN_CFG".into()]);
             }
             Short('M') => {
-                options.action = Action::Check;
+                options.check();
                 options.defines.push("DUMP_MODULES".into());
             }
             Short('T') => options.defines.push(server::core::NO_ROOT_CHECK.into()),
             Short('X') => options.defines.push("DEBUG".into()),
-            Short('v') => options.action = Action::Version,
+            Short(now @ ('v' | 'l')) => {
+                options.action = if now == 'v' { Action::Version } else { Action::CompiledIn };
+                return Ok(None);
+            }
             Short('V') => options.action = Action::Settings,
-            Short('l') => options.action = Action::CompiledIn,
             Short('L') => options.action = Action::Directives,
             Short('h') => return Err(Bad::Usage),
             Long("help") => {
@@ -266,6 +287,9 @@ pub(crate) fn configuration_option(
     }
     Ok(())
 }
+
+/// The names for `-D` that show something instead of starting a server. `DUMP_CONFIG` and `DUMP_CERTS` are for `-t` alone.
+const SHOWN_BY: [&str; 4] = ["DUMP_VHOSTS", "DUMP_RUN_CFG", "DUMP_MODULES", "DUMP_INCLUDES"];
 
 /// What `-k start` defines, so that it differs from no option at all.
 pub(crate) const EXPLICIT_START: &str = "-k start";

@@ -51,7 +51,7 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Reads the configuration first: with an error in it nothing is sent.
+/// Reads the configuration first: with an error in it nothing is sent, nor with what cannot be served.
 pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
     let configured = match boot::read(options, &Text::File) {
         Ok(configured) => configured,
@@ -61,6 +61,11 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
         }
     };
     boot::say(options, &configured.loaded.notices);
+    let ends = matches!(signal, cli::Signal::Stop | cli::Signal::GracefulStop);
+    if !ends && let Err(message) = configured.loaded.server.can_be_served() {
+        boot::tell(options, &message);
+        return ExitCode::FAILURE;
+    }
     let number = match signal {
         cli::Signal::Stop => sys::signal::Signal::TERM,
         cli::Signal::GracefulStop => sys::signal::Signal::WINCH,

@@ -131,12 +131,14 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
 fn configured(options: &Options) -> Result<PathBuf, ExitCode> {
     let socket = match boot::read(options, &Text::File) {
         Ok(configured) => mpm::control::path(&configured.loaded.server.main().settings),
-        Err(broken) if broken.socket.is_some() => broken.socket,
-        Err(broken) => {
-            boot::say_broken(options, &broken);
-            eprintln!("{} ctl: name the server's control socket with --socket", options.program);
-            return Err(ExitCode::FAILURE);
-        }
+        Err(failed) => match boot::socket(&failed) {
+            Some(socket) => Some(socket),
+            None => {
+                boot::say_broken(options, &failed);
+                eprintln!("{} ctl: name the server's control socket with --socket", options.program);
+                return Err(ExitCode::FAILURE);
+            }
+        },
     };
     socket.ok_or_else(|| {
         eprintln!(

@@ -1,14 +1,16 @@
 //! What `-t` and its relatives print (contract.md 14).
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use conf::Face;
+use modules::arch::mod_unixd;
 use mpm::settings::MpmSettings;
-use server::core::{CoreServer, HostAddress};
-use server::{Server, VirtualHost};
+use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress, SHOWN, mutex};
+use server::{Failed, Server, VirtualHost};
 
-use crate::boot::{self, Configured, Text};
+use crate::boot::{self, Text};
 use crate::cli::{Action, Options};
 use crate::version;
 
@@ -25,56 +27,86 @@ pub(crate) fn compiled_in() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `-t`, `-S`, `-M`, `-V`, `-L`, with the names that `-D` gives.
-pub(crate) fn run(options: &Options) -> ExitCode {
-    let configured = match boot::read(options, &Text::File) {
-        Ok(configured) => configured,
-        Err(broken) => {
-            if options.defined("DUMP_INCLUDES") {
-                print!("{}", includes(&broken.included));
-            }
-            boot::say_broken(options, &broken);
+/// `-V`: what is compiled in, and the MPM of the configuration, as far as that can be read.
+pub(crate) fn settings(options: &Options) -> ExitCode {
+    let (language, failed) = match boot::read_language(options) {
+        Ok((language, notices)) => {
+            boot::say(options, &notices);
+            (language, None)
+        }
+        Err(failed) => (failed.language.clone(), Some(failed)),
+    };
+    let code = match mpm::choose(&language.loaded(), &options.program) {
+        Ok(mpm) => version::print(Some(&mpm)),
+        Err(error) => {
+            boot::say_error(options, &error);
             return ExitCode::FAILURE;
         }
     };
+    failed.map_or(code, |failed| refuse(options, &failed))
+}
+
+/// `-t`, `-S`, `-M`, `-L`, with the names that `-D` gives.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let configured = match boot::read(options, &Text::File) {
+        Ok(configured) => configured,
+        Err(broken) => return refuse(options, &broken),
+    };
     boot::say(options, &configured.loaded.notices);
-    match options.action {
-        Action::Settings => return version::print(options, Some(&configured.mpm)),
-        Action::Directives => {
-            print!("{}", directives(&configured.loaded.server.faces()));
-            return ExitCode::SUCCESS;
-        }
-        _ => {}
-    }
-    let dumps = dumps(options, &configured);
     // Apache prints them while it reads.
-    let included = options.defined("DUMP_INCLUDES");
-    if included {
+    if options.defined("DUMP_INCLUDES") {
         print!("{}", includes(&configured.loaded.included));
     }
-    if options.defined("DUMP_CONFIG") {
-        print!("{}", conf::dump::dump_config(&configured.loaded.server.tree, &configured.loaded.server.faces()));
-    }
-    print!("{dumps}");
-    if dumps.is_empty() && !included {
+    let server = &configured.loaded.server;
+    print!("{}", dumps(server));
+    if matches!(options.action, Action::Directives) {
+        print!("{}", directives(&server.faces()));
+    } else if !options.defined(SHOWN) {
         eprintln!("Syntax OK");
     }
     ExitCode::SUCCESS
 }
 
-fn dumps(options: &Options, configured: &Configured) -> String {
-    let server = &configured.loaded.server;
+/// Says why there is nothing to show. What was read until then is shown all the same.
+fn refuse(options: &Options, failed: &Failed) -> ExitCode {
+    if options.defined("DUMP_INCLUDES") {
+        print!("{}", includes(&failed.included));
+    }
+    if options.defined("DUMP_VHOSTS") && !failed.hosts.is_empty() {
+        print!("{}", virtual_hosts(&failed.hosts));
+    }
+    let faces = failed.language.loaded();
+    if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&faces) {
+        print!("{}", conf::dump::dump_config(&failed.tree, &faces));
+    }
+    boot::say_broken(options, failed);
+    ExitCode::FAILURE
+}
+
+/// Everything that was asked for by a name, in Apache's order. The configuration may define such a name too.
+fn dumps(server: &Server) -> String {
+    let wanted = |name: &str| server.language.is_defined(name);
+    let faces = server.faces();
     let mut out = String::new();
-    if options.defined("DUMP_VHOSTS") {
-        out.push_str(&virtual_hosts(server));
+    if wanted("DUMP_VHOSTS") {
+        out += &virtual_hosts(&server.hosts);
     }
-    if options.defined("DUMP_RUN_CFG") {
-        out.push_str(&run_settings(server));
+    if wanted("DUMP_CONFIG") && shows_tree(&faces) {
+        out += &conf::dump::dump_config(&server.tree, &faces);
     }
-    if options.defined("DUMP_MODULES") {
-        out.push_str(&loaded_modules(&server.faces()));
+    if wanted("DUMP_RUN_CFG") {
+        out += &run_settings(server);
     }
-    out
+    if wanted("DUMP_MODULES") {
+        out += &loaded_modules(&faces);
+    }
+    out + &server.dumps(wanted)
+}
+
+/// Whether the module is loaded that shows the tree; a program without that module always does.
+fn shows_tree(loaded: &[&'static Face]) -> bool {
+    let is_among = |faces: &[&'static Face]| faces.iter().any(|face| face.id == "info_module");
+    is_among(loaded) || !is_among(&server::known_faces())
 }
 
 fn includes(included: &[conf::read::Included]) -> String {
@@ -112,11 +144,20 @@ fn directives(faces: &[&'static Face]) -> String {
     out
 }
 
-/// The hosts by address: exact addresses first, then wildcards.
-fn virtual_hosts(server: &Server) -> String {
+/// Where Apache's table of addresses has one: the exclusive or of an IPv4 address's bytes, or of the last four of IPv6.
+fn bucket(ip: IpAddr) -> usize {
+    let four = match ip {
+        IpAddr::V4(ip) => ip.octets(),
+        IpAddr::V6(ip) => ip.octets().last_chunk().copied().unwrap_or_default(),
+    };
+    four.iter().fold(0, |sum, byte| sum ^ usize::from(*byte))
+}
+
+/// The hosts by address, in the order of Apache's table: exact addresses first, then wildcards.
+fn virtual_hosts(hosts: &[VirtualHost]) -> String {
     let mut out = String::from("VirtualHost configuration:\n");
     let mut groups: Vec<(HostAddress, Vec<&VirtualHost>)> = Vec::new();
-    for host in &server.hosts[1..] {
+    for host in hosts.iter().skip(1) {
         for address in &host.addresses {
             match groups.iter_mut().find(|(have, _)| have == address) {
                 Some((_, members)) => members.push(host),
@@ -124,16 +165,15 @@ fn virtual_hosts(server: &Server) -> String {
             }
         }
     }
-    groups.sort_by_key(|(address, _)| address.ip.is_none());
+    groups.sort_by_key(|(address, _)| address.ip.map_or(usize::MAX, bucket));
     for (address, members) in &groups {
         let at = show(address);
         let place = |host: &VirtualHost| match &host.origin {
             Some(origin) => format!("{} ({}:{})", host.name, origin.file(), origin.line),
             None => host.name.clone(),
         };
-        if let [only] = members[..] {
-            let _ = writeln!(out, "{at:<22} {}", place(only));
-            aliases(&mut out, only);
+        if members.iter().all(|host| host.index == members[0].index) {
+            let _ = writeln!(out, "{at:<22} {}", place(members[0]));
             continue;
         }
         let _ = writeln!(out, "{at:<22} is a NameVirtualHost");
@@ -171,23 +211,14 @@ fn run_settings(server: &Server) -> String {
     let main = &server.main().settings;
     let mut out = String::new();
     let _ = writeln!(out, "ServerRoot: \"{}\"", server.language.server_root);
-    let _ = writeln!(out, "Main DocumentRoot: \"{}\"", server.main().document_root);
+    let root = main.get::<CoreServer>().document_root.get().map(String::as_str);
+    let _ = writeln!(out, "Main DocumentRoot: \"{}\"", root.unwrap_or(DOCUMENT_ROOT));
     let _ = writeln!(out, "Main ErrorLog: \"{}\"", server.main().error_log.path());
     let mpm = main.get::<MpmSettings>();
     if let Some(file) = mpm.scoreboard_file.get() {
         let _ = writeln!(out, "ScoreBoardFile: \"{file}\"");
     }
-    let runtime_dir = format!("{}/", server.language.runtime_dir.trim_end_matches('/'));
-    let mut default = format!("Mutex default: dir=\"{runtime_dir}\" mechanism=default \n");
-    for (mechanism, name) in main.get::<CoreServer>().mutexes.iter() {
-        if name == "default" {
-            let (kind, dir) = mechanism.split_once(':').unwrap_or((mechanism, &runtime_dir));
-            default = format!("Mutex default: dir=\"{dir}\" mechanism={kind} \n");
-        } else {
-            let _ = writeln!(out, "Mutex {name}: mechanism={mechanism} ");
-        }
-    }
-    out.push_str(&default);
+    out.push_str(&mutex::dump(main, &server.language));
     if let Some(file) = mpm.pid_file.get() {
         let _ = writeln!(out, "PidFile: \"{file}\"");
     }
@@ -197,10 +228,13 @@ fn run_settings(server: &Server) -> String {
             None => writeln!(out, "Define: {name}"),
         };
     }
-    if let Ok((user, group)) = modules::arch::mod_unixd::identity(main, &server::host::Machine) {
-        let unused = if sys::cred::is_root() { "" } else { " not_used" };
+    let unused = if sys::cred::is_root() { "" } else { " not_used" };
+    if let Ok((user, group)) = mod_unixd::identity(main, &server::host::Machine) {
         let _ = writeln!(out, "User: name=\"{}\" id={}{unused}", user.name, user.id);
         let _ = writeln!(out, "Group: name=\"{}\" id={}{unused}", group.name, group.id);
+    }
+    if let Some(dir) = main.get::<mod_unixd::UnixConf>().chroot.get() {
+        let _ = writeln!(out, "ChrootDir: \"{dir}\"{unused}");
     }
     out
 }

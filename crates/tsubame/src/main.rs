@@ -36,10 +36,11 @@ fn main() -> ExitCode {
         Parsed::Done(code) => return code,
     };
     match &options.action {
-        Action::Version => version::print(&options, None),
+        Action::Version => version::print(None),
         Action::CompiledIn => dump::compiled_in(),
         Action::Demo(_) => demo::run(&options),
-        Action::Check | Action::Settings | Action::Directives => dump::run(&options),
+        Action::Settings => dump::settings(&options),
+        Action::Check | Action::Directives => dump::run(&options),
         Action::Start => start::run(&options),
         // The command line of a server that was started with `-k restart`, say, starts its successor too.
         Action::Signal(_) if sys::notify::predecessor().is_some() => start::run(&options),

@@ -47,6 +47,10 @@ pub(crate) fn serve(
     text: &Text<'_>,
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
+    if let Err(message) = configured.loaded.server.can_be_served() {
+        boot::tell(options, &message);
+        return ExitCode::FAILURE;
+    }
     let main = &configured.loaded.server.main().settings;
     let listeners = match Listeners::open(main, sys::notify::passed_sockets()) {
         Ok(listeners) => listeners,
@@ -174,6 +178,7 @@ impl Hooks for Server<'_> {
             let text = broken.error.render(&self.options.program);
             text.replace("{program}", &self.options.program).trim_end().to_string()
         })?;
+        configured.loaded.server.can_be_served()?;
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {
             if notice.level <= Level::Warn {

@@ -7,8 +7,6 @@ use conf::read::VERSION;
 use server::core::Tokens;
 use server::identity::Identity;
 
-use crate::cli::Options;
-
 /// Our own version.
 pub(crate) const OWN: &str = env!("CARGO_PKG_VERSION");
 /// Where a configuration is looked for when nothing else is said, as Debian's package does.
@@ -56,7 +54,7 @@ pub(crate) fn built() -> String {
 }
 
 /// `-v`, and with `mpm` the rest of `-V`.
-pub(crate) fn print(_: &Options, mpm: Option<&mpm::Chosen>) -> ExitCode {
+pub(crate) fn print(mpm: Option<&mpm::Chosen>) -> ExitCode {
     println!("Server version: {}", full());
     println!("Server built:   {}", built());
     let Some(mpm) = mpm else { return ExitCode::SUCCESS };

@@ -25,12 +25,18 @@ impl Host for Machine {
     fn exists(&self, path: &str) -> bool {
         matches!(path, "/srv" | "/srv/file")
     }
+    fn is_filled_file(&self, path: &str) -> bool {
+        path == "/srv/file"
+    }
     fn env(&self, _: &str) -> Option<String> {
         None
     }
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let known = HashMap::from([("localhost", "127.0.0.1"), ("1.2.3", "1.2.0.3")]);
         known.get(name).and_then(|text| text.parse().ok()).map(|ip| vec![ip]).ok_or(io::ErrorKind::NotFound.into())
+    }
+    fn name_of(&self, _: IpAddr) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
     }
     fn user(&self, _: &str) -> Option<(u32, u32)> {
         None

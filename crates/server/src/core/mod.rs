@@ -1,5 +1,6 @@
 //! The core module: what holds with no other module loaded. Its settings, and small questions about them.
 
+pub mod mutex;
 pub mod options;
 mod sections;
 mod set;
@@ -16,9 +17,9 @@ use crate::request::Request;
 use crate::section::Section;
 
 pub(crate) use sections::listed;
-pub use set::NO_ROOT_CHECK;
 pub use set::is_url;
-pub use table::{CORE, HTTP_CORE, MACRO, SO, VERSION};
+pub use set::{NO_ROOT_CHECK, SHOWN};
+pub use table::{CORE, HTTP_CORE, MACRO, SO, VERSION, WATCHDOG};
 
 /// A kind of thing that is off, on, or something in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,9 @@ pub struct ETagParts {
     /// A digest of its content.
     pub digest: bool,
 }
+
+/// The default of `DocumentRoot`.
+pub const DOCUMENT_ROOT: &str = "/var/www/html";
 
 /// The default of `FileETag`.
 pub const ETAG_DEFAULT: ETagParts = ETagParts { inode: false, mtime: true, size: true, digest: false };
@@ -156,7 +160,7 @@ settings! {
         pub server_tokens: Setting<Tokens>,
         pub extended_status: Setting<bool>,
         pub see_request_tail: Setting<bool>,
-        pub mutexes: Listed<(String, String)>,
+        pub mutexes: conf::Keyed<String, mutex::Mutex>,
         pub methods: Listed<String>,
     }
 }

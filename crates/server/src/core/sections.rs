@@ -56,7 +56,8 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure
             if !rest.is_empty() {
                 return Err(format!("Multiple {name}> arguments not (yet) supported.").into());
             }
-            let expr = Expr::parse(&text).map_err(|why| format!("Cannot parse condition clause: {why}"))?;
+            let expr = Expr::parse_with(&text, super::set::anywhere(cmd))
+                .map_err(|why| format!("Cannot parse condition clause: {why}"))?;
             (Matcher::If(Arc::new(expr)), name == "<ElseIf")
         }
     };
@@ -134,7 +135,8 @@ fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, Str
     }
     let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
     if let Ok(ip) = literal.parse::<IpAddr>() {
-        return Ok(if ip.is_unspecified() && ip.is_ipv4() { any } else { vec![HostAddress { ip: Some(ip), port }] });
+        let ip = ip.to_canonical();
+        return Ok(if ip.is_unspecified() { any } else { vec![HostAddress { ip: Some(ip), port }] });
     }
     match cmd.world.host.resolve(name) {
         Ok(ips) if !ips.is_empty() => Ok(ips.into_iter().map(|ip| HostAddress { ip: Some(ip), port }).collect()),

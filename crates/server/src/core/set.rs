@@ -31,6 +31,11 @@ pub(super) fn error(_: &mut Cmd<'_>, rest: &str) -> Outcome {
     Err(if line.is_empty() { first } else { rest.to_string() })
 }
 
+/// What the core's own expressions may use: the same in `.htaccess` as elsewhere.
+pub(super) fn anywhere(cmd: &Cmd<'_>) -> conf::expr::Options {
+    conf::expr::Options { restricted: false, ..cmd.expr_options() }
+}
+
 pub(super) fn default_charset(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let charset = match value.to_ascii_lowercase().as_str() {
         "off" => None,
@@ -52,7 +57,7 @@ pub(super) fn access_file_name(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
 }
 
 pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let path = cmd.world.server_relative(value);
+    let path = cmd.world.server_relative_as_written(value);
     let check = !cmd.world.language.is_defined(NO_ROOT_CHECK);
     if check && !cmd.world.host.is_dir(&path) {
         if !cmd.place.virtual_host {
@@ -66,6 +71,10 @@ pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// The name that `-T` defines.
 pub const NO_ROOT_CHECK: &str = "-T";
+
+/// What the command line defines where a configuration is only shown (`-S`, `-M`, `-L`, `-D DUMP_...`): some files need not
+/// be there.
+pub const SHOWN: &str = "-S";
 
 pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let mut line = rest;
@@ -83,8 +92,10 @@ pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let raw = line.trim();
     let quoted = raw.strip_prefix('"').or_else(|| raw.strip_prefix('\''));
     let text = quoted.map_or_else(|| raw.to_string(), |_| next_word(&mut line));
-    let expr =
-        |text: &str| StringExpr::parse(text).map(Arc::new).map_err(|why| format!("Cannot parse expression: {why}"));
+    let options = anywhere(cmd);
+    let expr = |text: &str| {
+        StringExpr::parse_with(text, options).map(Arc::new).map_err(|why| format!("Cannot parse expression: {why}"))
+    };
     let is_text = text.contains(char::is_whitespace) || quoted.is_some() && !looks_like_target(&text);
     let document = if !is_text && text.eq_ignore_ascii_case("default") {
         ErrorDocument::Default
@@ -412,28 +423,6 @@ pub(super) fn limit_xml_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut CoreDir| &mut d.limit_xml_request_body, size)
 }
 
-pub(super) fn mutex(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    let Some((mechanism, names)) = words.split_first() else {
-        return Err("Mutex requires at least one argument, mutex (or \"default\") and mechanism".into());
-    };
-    let (kind, dir) = mechanism.split_once(':').map_or((mechanism.as_str(), None), |(kind, dir)| (kind, Some(dir)));
-    const KINDS: [&str; 9] = ["none", "posixsem", "sysvsem", "sem", "pthread", "fcntl", "flock", "file", "default"];
-    if !KINDS.contains(&kind.to_ascii_lowercase().as_str()) {
-        return Err(format!(
-            "Invalid Mutex argument {mechanism} (Mutex mechanisms are: 'none', 'default', 'flock:/path/to/file', \
-             'fcntl:/path/to/file', 'file:/path/to/file', 'pthread', 'sysvsem', 'posixsem', 'sem')"
-        ));
-    }
-    if let Some(dir) = dir {
-        let dir = cmd.world.runtime_relative(dir);
-        if !cmd.world.host.is_dir(&dir) {
-            return Err(format!("Invalid Mutex directory in argument {mechanism}"));
-        }
-    }
-    let name = names.first().map_or("default", String::as_str).to_string();
-    cmd.server_push(|s: &mut CoreServer| &mut s.mutexes, (mechanism.clone(), name))
-}
-
 pub(super) fn ranges(cmd: &mut Cmd<'_>, field: fn(&mut CoreDir) -> &mut Setting<Option<u32>>, value: &str) -> Outcome {
     let default = if cmd.row.name == "MaxRanges" { 200 } else { 20 };
     let limit = match value.to_ascii_lowercase().as_str() {
@@ -502,7 +491,8 @@ pub(super) fn set_handler(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let handler = if value.eq_ignore_ascii_case("none") {
         HandlerName::Name(None)
     } else if value.contains("%{") {
-        let expr = StringExpr::parse(value).map_err(|why| format!("Can't parse expression : {why}"))?;
+        let expr =
+            StringExpr::parse_with(value, anywhere(cmd)).map_err(|why| format!("Can't parse expression : {why}"))?;
         HandlerName::Expr(Arc::new(expr))
     } else {
         HandlerName::Name(Some(value.to_string()))
@@ -561,4 +551,14 @@ pub(super) fn keep_alive_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 pub(super) fn max_keep_alive_requests(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let count = u32::try_from(atoi(value)).unwrap_or(0);
     cmd.server_set(|s: &mut CoreServer| &mut s.max_keep_alive_requests, count)
+}
+
+pub(super) fn watchdog_interval(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match duration(value, Duration::from_secs(1)) {
+        None => Err("Unparse-able WatchdogInterval setting".into()),
+        Some(interval) if interval < Duration::from_millis(100) => {
+            Err("Invalid WatchdogInterval: minimal value 100ms".into())
+        }
+        Some(_) => Ok(()),
+    }
 }

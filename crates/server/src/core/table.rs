@@ -1,9 +1,9 @@
-//! The directives of core.c, http_core.c, mod_so.c, mod_version.c and mod_macro.c. tidy: table
+//! The directives of core.c, http_core.c, mod_so.c, mod_version.c, mod_watchdog.c and mod_macro.c. tidy: table
 
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
 use conf::{Allowed, Directive, Face, OnRead as Run};
 
-use super::{CoreDir, CoreServer, sections, set};
+use super::{CoreDir, CoreServer, mutex, sections, set};
 use crate::module::{Hook, Module, Order};
 
 const fn row(
@@ -19,6 +19,7 @@ const fn row(
 const SERVER: Allowed = Allowed::SERVER;
 const GLOBAL: Allowed = Allowed::GLOBAL;
 const ANY: Allowed = Allowed::ANY;
+const NOTHING_KEPT: Allowed = Allowed::NOTHING_KEPT;
 const CONF: Allowed = Allowed::CONF;
 const FILEINFO: Allowed = Allowed::FILEINFO;
 
@@ -46,6 +47,12 @@ pub static SO: Module =
 pub static VERSION: Module = Module {
     face: Face { id: "version_module", source: "mod_version.c", linked: true, directives: VERSION_DIRECTIVES },
     hooks: &[],
+};
+
+/// Runs what other modules want to have done now and then; none does here.
+pub static WATCHDOG: Module = Module {
+    face: Face { id: "watchdog_module", source: "mod_watchdog.c", linked: true, directives: WATCHDOG_DIRECTIVES },
+    hooks: &[Hook::Mutex("watchdog-callback")],
 };
 
 /// `<Macro>`.
@@ -123,7 +130,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("LimitRequestFields", SERVER, Take1(set::limit_fields), "100", "Limit (0 = unlimited) on max number of header fields in a request message").differs("0 is 65534."),
     row("LimitRequestBody", ANY, Take1(set::limit_body), "1073741824", "Limit (in bytes) on maximum size of request message body"),
     row("LimitXMLRequestBody", ANY, Take1(set::limit_xml_body), "1000000", "Limit (in bytes) on maximum size of an XML-based request body").without_effect("No module reads XML from requests."),
-    row("Mutex", GLOBAL, Words(set::mutex), "default", "mutex (or \"default\") and mechanism").without_effect("No mutexes of the system are needed; -DDUMP_RUN_CFG shows what was asked for."),
+    row("Mutex", GLOBAL, Words(mutex::set), "default", "mutex (or \"default\") and mechanism").without_effect("No mutexes of the system are needed; -DDUMP_RUN_CFG shows what was asked for."),
     row("MaxRanges", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_ranges, v)), "200", "Maximum number of Ranges in a request before returning the entire resource, or 0 for unlimited"),
     row("MaxRangeOverlaps", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_range_overlaps, v)), "20", "Maximum number of overlaps in Ranges in a request before returning the entire resource, or 0 for unlimited"),
     row("MaxRangeReversals", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_range_reversals, v)), "20", "Maximum number of reversals in Ranges in a request before returning the entire resource, or 0 for unlimited").differs("It works as its manual says; Apache 2.4.71 counts no reversals between ranges that do not overlap."),
@@ -167,14 +174,19 @@ const SO_DIRECTIVES: &[Directive] = &[
 
 #[rustfmt::skip]
 const VERSION_DIRECTIVES: &[Directive] = &[
-    row("<IfVersion", ANY, OnRead(Run::IfVersion), "", "a comparison operator, a version (and a delimiter)"),
+    row("<IfVersion", NOTHING_KEPT, OnRead(Run::IfVersion), "", "a comparison operator, a version (and a delimiter)"),
+];
+
+#[rustfmt::skip]
+const WATCHDOG_DIRECTIVES: &[Directive] = &[
+    row("WatchdogInterval", GLOBAL, Take1(set::watchdog_interval), "1", "Watchdog interval in seconds").without_effect("Nothing is done at intervals on behalf of modules."),
 ];
 
 #[rustfmt::skip]
 const MACRO_DIRECTIVES: &[Directive] = &[
-    row("<Macro", ANY, OnRead(Run::Macro), "", "Beginning of a macro definition section."),
-    row("Use", ANY, OnRead(Run::Use), "", "Use of a macro."),
-    row("UndefMacro", ANY, OnRead(Run::UndefMacro), "", "Remove a macro definition."),
-    row("MacroIgnoreEmptyArgs", ANY, Raw(set::ignored), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings are given all the same."),
-    row("MacroIgnoreBadNesting", ANY, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("What a macro contains is not looked at before it is used; there is no such warning."),
+    row("<Macro", NOTHING_KEPT, OnRead(Run::Macro), "", "Beginning of a macro definition section."),
+    row("Use", NOTHING_KEPT, OnRead(Run::Use), "", "Use of a macro."),
+    row("UndefMacro", NOTHING_KEPT, OnRead(Run::UndefMacro), "", "Remove a macro definition."),
+    row("MacroIgnoreEmptyArgs", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings are given all the same."),
+    row("MacroIgnoreBadNesting", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("What a macro contains is not looked at before it is used; there is no such warning."),
 ];

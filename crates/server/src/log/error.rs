@@ -4,12 +4,17 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use conf::{Level, World};
+use conf::{Error, Level, Notice, World};
 use sys::syslog::Syslog;
 
 use super::format::{Entry, Format};
 use super::{Levels, LogFile};
+use crate::Draft;
+use crate::core::CoreServer;
 use crate::request::Request;
+
+/// Where messages go if no `ErrorLog` says otherwise.
+pub(crate) const DEFAULT_NAME: &str = "logs/error_log";
 
 /// Where the messages of a virtual host go.
 #[derive(Debug)]
@@ -23,6 +28,28 @@ pub struct ErrorLog {
 enum Target {
     File(Arc<LogFile>),
     Syslog { facility: u8, tag: String, open: OnceLock<Mutex<Syslog>> },
+}
+
+/// Whether the directories of all error logs are there: the main server's, then those of the virtual hosts, the last one
+/// first. All that are missing are named.
+pub(crate) fn check_directories(draft: &Draft, world: &mut World) -> Result<(), Error> {
+    let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
+    let hosts = draft.hosts.iter().rev().filter_map(|host| {
+        let name = host.own.get::<CoreServer>().error_log.get()?;
+        Some((name.as_str(), format!("error log of vhost defined at {}", host.origin)))
+    });
+    let mut missing: Vec<String> = std::iter::once((main, "main error log".to_string()))
+        .chain(hosts)
+        .filter_map(|(name, whose)| {
+            let dir = ErrorLog::directory(name, world).filter(|dir| !world.host.is_dir(dir))?;
+            let why = crate::paths::why_no_directory(&*world.host, &dir);
+            Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
+        })
+        .collect();
+    let Some(last) = missing.pop() else { return Ok(()) };
+    let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true };
+    world.notices.extend(missing.into_iter().map(notice));
+    Err(Error::check(last))
 }
 
 impl ErrorLog {
@@ -40,12 +67,19 @@ impl ErrorLog {
                 (name.to_string(), Target::Syslog { facility: *facility, tag, open: OnceLock::new() })
             }
             _ => {
-                let path = if name.starts_with('|') { name.to_string() } else { world.server_relative(name) };
+                let path =
+                    if name.starts_with('|') { name.to_string() } else { world.server_relative_as_written(name) };
                 let file = LogFile::named(&path);
                 (path, Target::File(file))
             }
         };
         Ok(ErrorLog { name, target, format: format.map_or_else(|| Ok(Format::standard()), Format::parse)? })
+    }
+
+    /// The directory of its file, with a slash at its end; `None` where it is none.
+    fn directory(name: &str, world: &World) -> Option<String> {
+        let elsewhere = name.starts_with('|') || name == "syslog" || name.starts_with("syslog:");
+        (!elsewhere).then(|| crate::paths::dir_name(&world.server_relative_as_written(name)).to_string())
     }
 
     /// The path, command or `syslog:…`.

@@ -6,6 +6,7 @@ mod format;
 
 use conf::{Level, Setting};
 
+pub(crate) use error::{DEFAULT_NAME, check_directories};
 pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
 pub use file::{LogFile, flush_all, reaped, revive};
