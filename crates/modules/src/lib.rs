@@ -7,11 +7,13 @@
 
 pub mod aaa;
 pub mod arch;
+pub mod cache;
 pub mod filters;
 pub mod generators;
 pub mod loggers;
 pub mod mappers;
 pub mod metadata;
+pub mod ssl;
 #[cfg(test)]
 mod testing;
 
@@ -22,6 +24,7 @@ use server::Module;
 pub static MODULES: &[&Module] = &[
     &server::core::CORE,
     &server::core::SO,
+    &server::core::WATCHDOG,
     &server::core::HTTP_CORE,
     &loggers::mod_log_config::MODULE,
     &loggers::mod_logio::MODULE,
@@ -36,6 +39,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authz_host::MODULE,
     &aaa::mod_authz_user::MODULE,
     &arch::mod_bumpy_life::MODULE,
+    &cache::mod_socache_shmcb::MODULE,
     &generators::mod_admission::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_dialup::MODULE,
@@ -55,6 +59,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_mime::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,
+    &ssl::mod_ssl::MODULE,
     &server::core::MACRO,
 ];
 

@@ -352,7 +352,7 @@ Know what is in effect ({program} explain --help, {program} ctl --help):
 {}
 Names for -D that {program} itself looks at:
   FOREGROUND, NO_DETACH : do not become a daemon
-  DUMP_CONFIG           : with -t, show the configuration as it was read
+  DUMP_CONFIG           : with -t and mod_info, show the configuration as it was read
 ",
         usage(program)
             .trim_start_matches("Usage: ")

@@ -103,10 +103,9 @@ fn dumps(server: &Server) -> String {
     out + &server.dumps(wanted)
 }
 
-/// Whether the module is loaded that shows the tree; a program without that module always does.
+/// Whether the module is loaded that shows the tree, as in Apache.
 fn shows_tree(loaded: &[&'static Face]) -> bool {
-    let is_among = |faces: &[&'static Face]| faces.iter().any(|face| face.id == "info_module");
-    is_among(loaded) || !is_among(&server::known_faces())
+    loaded.iter().any(|face| face.id == "info_module")
 }
 
 fn includes(included: &[conf::read::Included]) -> String {

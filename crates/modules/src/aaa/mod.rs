@@ -13,14 +13,9 @@ pub mod mod_authz_groupfile;
 pub mod mod_authz_host;
 pub mod mod_authz_user;
 
-use conf::expr::{Options, StringExpr};
+use conf::expr::StringExpr;
 use conf::{Cmd, Level, Origin};
 use server::Request;
-
-/// What an expression may use where a line stands.
-fn expr_options(cmd: &Cmd<'_>) -> Options {
-    Options { restricted: cmd.place.htaccess, ..Options::default() }
-}
 
 /// A text with variables in it, with its line.
 #[derive(Clone, Debug)]
@@ -31,7 +26,7 @@ struct Text {
 
 impl Text {
     fn parse(cmd: &Cmd<'_>, text: &str) -> Result<Text, String> {
-        Ok(Text { expr: StringExpr::parse_with(text, expr_options(cmd))?, origin: cmd.origin() })
+        Ok(Text { expr: StringExpr::parse_with(text, cmd.expr_options())?, origin: cmd.origin() })
     }
 
     /// The rest of a `Require` line.
@@ -62,6 +57,6 @@ fn log_failed(request: &Request, module: &str, origin: &Origin, why: &str) {
 }
 
 /// What a message about a denied request calls it: its file, or its URL path where it has none.
-fn denied_thing(request: &Request) -> String {
+pub(crate) fn denied_thing(request: &Request) -> String {
     if request.filename.is_empty() { format!("uri {}", request.uri) } else { request.filename.clone() }
 }

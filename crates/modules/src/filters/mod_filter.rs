@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use conf::directive::Args::{Iterate, Raw, Take2, Take12, Take23, Words};
-use conf::expr::{Expr, Options};
+use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Merge, Origin, Outcome, settings};
@@ -160,8 +160,7 @@ fn provider(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     };
     // The name comes first in Apache, too: of two mistakes it is the one reported.
     registered(cmd, provider)?;
-    let options = Options { restricted: cmd.place.htaccess, ..Options::default() };
-    let expr = Expr::parse_with(condition, options)
+    let expr = Expr::parse_with(condition, cmd.expr_options())
         .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
     add_provider(cmd, name, provider, When::Expr(Arc::new(expr)))
 }

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1, Take23, Take123};
-use conf::expr::Expr;
+use conf::expr::{Expr, Options};
 use conf::{Allowed, Cmd, Directive, Error, Face, Keyed, Level, Merge, Origin, Outcome, Setting, World, settings};
 use server::log::LogFile;
 use server::{Draft, Hook, Module, Order, Request, Server};
@@ -121,10 +121,11 @@ impl Merge for Plan {
 fn log_format(cmd: &mut Cmd<'_>, text: &str, name: Option<&str>, escape: Option<&str>) -> Outcome {
     /// Our own: the format is one of JSON.
     const JSON: &str = "escape=json";
+    let options = cmd.expr_options();
     let format = match (name, escape) {
         (Some(JSON), _) => return Err(format!("LogFormat: {JSON} comes after a format and its name")),
-        (_, None) => Format::parse(text)?,
-        (_, Some(JSON)) => json::parse(text)?,
+        (_, None) => Format::parse(text, options)?,
+        (_, Some(JSON)) => json::parse(text, options)?,
         (_, Some(other)) => return Err(format!("LogFormat: after a format and its name comes {JSON}, not '{other}'")),
     };
     let format = Arc::new(format);
@@ -146,9 +147,10 @@ fn global_log(cmd: &mut Cmd<'_>, file: &str, format: &str, clause: Option<&str>)
 }
 
 fn add(cmd: &mut Cmd<'_>, name: &str, format: Option<&str>, clause: Option<&str>, global: bool) -> Outcome {
-    let condition = clause.map_or(Ok(Condition::Always), condition)?;
+    let options = cmd.expr_options();
+    let condition = clause.map_or(Ok(Condition::Always), |clause| condition(clause, options))?;
     let format = match format {
-        Some(text) => Some(Written { text: text.to_string(), format: Arc::new(Format::parse(text)?) }),
+        Some(text) => Some(Written { text: text.to_string(), format: Arc::new(Format::parse(text, options)?) }),
         None => None,
     };
     let target = if name.starts_with('|') { name.to_string() } else { cmd.world.server_relative(name) };
@@ -158,7 +160,7 @@ fn add(cmd: &mut Cmd<'_>, name: &str, format: Option<&str>, clause: Option<&str>
     Ok(())
 }
 
-fn condition(clause: &str) -> Result<Condition, String> {
+fn condition(clause: &str, options: Options) -> Result<Condition, String> {
     let (key, value) = clause.split_once('=').unwrap_or((clause, ""));
     match key.to_ascii_lowercase().as_str() {
         "env" if clause.contains('=') => match value.strip_prefix('!') {
@@ -168,7 +170,7 @@ fn condition(clause: &str) -> Result<Condition, String> {
             None => Ok(Condition::Set(value.to_string())),
         },
         "expr" if clause.contains('=') && value.is_empty() => Err("missing condition".into()),
-        "expr" if clause.contains('=') => Expr::parse(value).map(Condition::Expr),
+        "expr" if clause.contains('=') => Expr::parse_with(value, options).map(Condition::Expr),
         _ => Err("error in condition clause".into()),
     }
 }
@@ -195,7 +197,7 @@ fn plan(conf: &LogConf, main: &LogConf) -> Plan {
     let standard = match conf.standard.get() {
         Some(written) => find(conf, written),
         // The text is ours, and a test parses it.
-        None => Arc::new(Format::parse(COMMON).unwrap_or_default()),
+        None => Arc::new(Format::parse(COMMON, Options::default()).unwrap_or_default()),
     };
     let format_in = |conf: &LogConf, log: &Log| log.format.as_ref().map_or_else(|| standard.clone(), |w| find(conf, w));
     let own = conf.logs.own.iter().map(|log| (log.clone(), format_in(conf, log)));
@@ -209,7 +211,7 @@ fn find(conf: &LogConf, written: &Written) -> Arc<Format> {
     match conf.nicknames.get(&name) {
         Some(format) => format.clone(),
         // The text is ours, and a test parses it.
-        None if name == json::NAME => Arc::new(json::parse(json::READY).unwrap_or_default()),
+        None if name == json::NAME => Arc::new(json::parse(json::READY, Options::default()).unwrap_or_default()),
         None => written.format.clone(),
     }
 }
@@ -221,7 +223,7 @@ fn check_directory(log: &Log, world: &World) -> Result<(), Error> {
     if target.starts_with('|') || world.host.is_dir(dir) {
         return Ok(());
     }
-    let why = if world.host.exists(dir) { "(20)Not a directory" } else { "(2)No such file or directory" };
+    let why = server::paths::why_no_directory(&*world.host, dir);
     let Log { name, origin, .. } = log;
     Err(Error::check(format!(
         "{why}: AH02297: Cannot access directory '{dir}' for log file '{name}' defined at {origin}"
@@ -311,11 +313,11 @@ mod tests {
             ("expr=x ==", "syntax error, unexpected T_OP_STR_EQ, expecting '('"),
         ];
         for (clause, message) in errors {
-            assert_eq!(condition(clause).err().as_deref(), Some(message), "{clause}");
+            assert_eq!(condition(clause, Options::default()).err().as_deref(), Some(message), "{clause}");
         }
-        assert!(matches!(condition("ENV=x"), Ok(Condition::Set(name)) if name == "x"));
-        assert!(matches!(condition("env=!x"), Ok(Condition::Unset(name)) if name == "x"));
-        assert!(matches!(condition("expr=true"), Ok(Condition::Expr(_))));
+        assert!(matches!(condition("ENV=x", Options::default()), Ok(Condition::Set(name)) if name == "x"));
+        assert!(matches!(condition("env=!x", Options::default()), Ok(Condition::Unset(name)) if name == "x"));
+        assert!(matches!(condition("expr=true", Options::default()), Ok(Condition::Expr(_))));
     }
 
     #[test]
@@ -329,7 +331,7 @@ mod tests {
             ("LogFormat a escape=json", "LogFormat: escape=json comes after a format and its name"),
             ("LogFormat '\"%a' x escape=json", "LogFormat with escape=json: the last string has no closing quote"),
             ("LogFormat '{\"a\":%a}' x escape=json", ""),
-            ("LogFormat \"%c\" x", "Unrecognized LogFormat directive %c"),
+            ("LogFormat \"%z\" x", "Unrecognized LogFormat directive %z"),
             ("LogFormat \"%{a\" x", "Ran off end of LogFormat parsing args to some directive"),
             ("TransferLog", "TransferLog takes one argument, the filename of the access log"),
             ("CustomLog a b c", "error in condition clause"),

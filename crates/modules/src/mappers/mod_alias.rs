@@ -7,7 +7,7 @@ mod text;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
-use conf::expr::{self, StringExpr};
+use conf::expr::StringExpr;
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Face, Level, Origin, Outcome, Place, Setting, Stacked, settings};
@@ -168,7 +168,7 @@ fn regex(pattern: &str) -> Result<Regex, String> {
 }
 
 fn expression(cmd: &Cmd<'_>, text: &str) -> Result<StringExpr, String> {
-    StringExpr::parse_with(text, expr::Options { restricted: cmd.place.htaccess, ..expr::Options::default() })
+    StringExpr::parse_with(text, cmd.expr_options())
 }
 
 fn is_redirect(status: u16) -> bool {

@@ -104,9 +104,8 @@ fn set_env_if_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
     if text.is_empty() {
         return Err("Missing expression for SetEnvIfExpr".into());
     }
-    let options = conf::expr::Options { restricted: cmd.place.htaccess, ..Default::default() };
-    let expr =
-        Expr::parse_with(&text, options).map_err(|why| format!("Could not parse expression \"{text}\": {why}"))?;
+    let expr = Expr::parse_with(&text, cmd.expr_options())
+        .map_err(|why| format!("Could not parse expression \"{text}\": {why}"))?;
     add(cmd, When::Holds(Box::new(expr)), rest)
 }
 

@@ -1,10 +1,10 @@
 //! Debian's own `/etc/apache2`, with nothing changed in it but where it listens and writes.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::beside::{self, Said, compare};
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::oracle;
 use crate::server::Start;
@@ -47,41 +47,76 @@ fn is_there(test: &str) -> bool {
     oracle::is_there(test) && Path::new(ETC).join("apache2.conf").exists()
 }
 
-/// Standard output and error, exit status, without what may differ.
-fn run(program: &str, site: &Site, arguments: &[&str]) -> (BTreeSet<String>, BTreeSet<String>, Option<i32>) {
-    let output = Command::new(program)
-        .arg0("apache2")
-        .args(["-d", &format!("{}/etc", site.path())])
-        .args(arguments)
-        .envs(variables(site))
-        .output()
-        .expect("run");
-    // As many as there are modules that want one.
-    let kept = |line: &&str| !line.starts_with("Mutex ");
-    let lines = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).replace(site.path(), "ROOT");
-        text.lines().filter(kept).map(str::to_string).collect()
-    };
-    (lines(&output.stdout), lines(&output.stderr), output.status.code())
+/// What a program says of the copy.
+fn said(program: &str, site: &Site, arguments: &[&str]) -> Said {
+    let mut command = Command::new(program);
+    command.arg0("apache2").args(["-d", &format!("{}/etc", site.path())]).args(arguments).envs(variables(site));
+    beside::said(command, site)
+}
+
+/// Every dump, byte for byte, with mod_info for the one that needs it.
+fn compare_dumps(site: &Site) {
+    let lists: [&[&str]; 11] = [
+        &["-t"],
+        &["-S"],
+        &["-M"],
+        &["-V"],
+        &["-t", "-DDUMP_INCLUDES"],
+        &["-t", "-DDUMP_VHOSTS"],
+        &["-t", "-DDUMP_RUN_CFG"],
+        &["-t", "-DDUMP_CERTS"],
+        &["-t", "-DDUMP_INCLUDES", "-DDUMP_VHOSTS", "-DDUMP_RUN_CFG", "-DDUMP_MODULES", "-DDUMP_CERTS"],
+        &["-t", "-DDUMP_CONFIG"],
+        &[
+            "-t",
+            "-DDUMP_CONFIG",
+            "-DDUMP_INCLUDES",
+            "-DDUMP_VHOSTS",
+            "-DDUMP_RUN_CFG",
+            "-DDUMP_MODULES",
+            "-DDUMP_CERTS",
+        ],
+    ];
+    let info = format!("LoadModule info_module {}/mod_info.so", oracle::MODULES);
+    compare(&lists, |arguments| {
+        let mut arguments = arguments.to_vec();
+        if arguments.contains(&"-DDUMP_CONFIG") {
+            arguments.extend(["-C", &info]);
+        }
+        let both = [env!("CARGO_BIN_EXE_tsubame"), oracle::APACHE].map(|program| said(program, site, &arguments));
+        (format!("{arguments:?}"), both)
+    });
 }
 
 #[test]
 fn it_is_read_as_by_apache() {
-    if !is_there("it_is_read_as_by_apache") {
+    if is_there("it_is_read_as_by_apache") {
+        let site = Site::new();
+        copy(&site);
+        compare_dumps(&site);
+    }
+}
+
+/// As `a2enmod ssl; a2ensite default-ssl` leave it, with a certificate of its own.
+#[test]
+fn it_is_read_as_by_apache_with_ssl() {
+    if !is_there("it_is_read_as_by_apache_with_ssl") {
         return;
     }
     let site = Site::new();
     copy(&site);
-    for arguments in [&["-t"][..], &["-S"], &["-t", "-DDUMP_INCLUDES"], &["-t", "-DDUMP_VHOSTS"]] {
-        let [ours, theirs] =
-            [env!("CARGO_BIN_EXE_tsubame"), oracle::APACHE].map(|program| run(program, &site, arguments));
-        assert_eq!(ours, theirs, "{arguments:?}");
+    let modules = ["ssl.load", "ssl.conf", "socache_shmcb.load"].map(|name| ("mods", name));
+    for (kind, name) in modules.into_iter().chain([("sites", "default-ssl.conf")]) {
+        let link = site.root.join(format!("etc/{kind}-enabled/{name}"));
+        std::os::unix::fs::symlink(format!("../{kind}-available/{name}"), link).expect("link");
     }
-    let modules = |program| run(program, &site, &["-M"]);
-    let [ours, theirs] = [modules(env!("CARGO_BIN_EXE_tsubame")), modules(oracle::APACHE)];
-    // Watchdog is a helper of modules that are not here; macro is linked in.
-    let missing: Vec<&String> = theirs.0.difference(&ours.0).collect();
-    assert_eq!(missing, [" watchdog_module (static)"], "{ours:?}");
+    let certificate = site.file("certificate", "not looked into\n");
+    let text = site.read("etc/sites-available/default-ssl.conf");
+    let text = ["/etc/ssl/certs/ssl-cert-snakeoil.pem", "/etc/ssl/private/ssl-cert-snakeoil.key"]
+        .iter()
+        .fold(text, |text, path| text.replace(path, &certificate.to_string_lossy()));
+    site.file("etc/sites-available/default-ssl.conf", text);
+    compare_dumps(&site);
 }
 
 under_every_mpm! {

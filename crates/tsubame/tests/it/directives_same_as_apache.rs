@@ -1,6 +1,5 @@
-//! The tables of directives beside Apache's: their help, and where they may stand.
+//! Where directives may stand, beside Apache, as far as `-L` does not tell.
 
-use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -16,44 +15,6 @@ fn run(program: &str, site: &Site, arguments: &[&str]) -> (String, String, Optio
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.lines().last().unwrap_or_default().replace(site.path(), "ROOT");
     (String::from_utf8_lossy(&output.stdout).into_owned(), last, output.status.code())
-}
-
-/// What `-L` prints: source file and name, each with the lines below.
-fn listed(text: &str) -> BTreeMap<(String, String), String> {
-    let mut rows: BTreeMap<(String, String), String> = BTreeMap::new();
-    let mut key = Default::default();
-    for line in text.lines() {
-        match line.strip_suffix(')').and_then(|line| line.split_once(" (")) {
-            Some((name, source)) if !line.starts_with('\t') => key = (source.to_string(), name.to_string()),
-            _ => *rows.entry(key.clone()).or_default() += &format!("{line}\n"),
-        }
-    }
-    rows
-}
-
-#[test]
-fn all_that_our_modules_have_in_apache_is_there() {
-    oracle::check_entries(["**Modules without settings in sections**"].into_iter());
-    if !oracle::is_there("all_that_our_modules_have_in_apache_is_there") {
-        return;
-    }
-    let (ours, theirs) = (Site::new(), Site::new());
-    let mut differences = Vec::new();
-    for mpm in [Mpm::Prefork, Mpm::Worker, Mpm::Event] {
-        ours.configure(mpm, "");
-        theirs.configure_with(&oracle::load_lines().replace("mpm_event", &format!("mpm_{mpm}")), "");
-        let our = listed(&run(env!("CARGO_BIN_EXE_tsubame"), &ours, &["-L"]).0);
-        let their = listed(&run(oracle::APACHE, &theirs, &["-L"]).0.replace(" [no per-dir config]", ""));
-        assert!(their.len() > 200, "Apache lists {} directives", their.len());
-        let common = their.iter().filter(|((source, _), _)| our.keys().any(|(have, _)| have == source));
-        for (key, text) in common {
-            match our.get(key) {
-                Some(have) if have == text => {}
-                have => differences.push(format!("{mpm}: {key:?}: {have:?}\n    Apache: {text:?}")),
-            }
-        }
-    }
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 /// `-L` does not tell what may not stand in a virtual host; and some lines need no argument.

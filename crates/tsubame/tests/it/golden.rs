@@ -175,7 +175,8 @@ fn is_directive_of_base(word: &str) -> bool {
 }
 
 fn our_modules() -> String {
-    let ours = MODULES.iter().filter(|module| is_ours(module) && **module != "macro");
+    let all = MODULES.iter().chain([&"info"]);
+    let ours = all.filter(|module| is_ours(module) && **module != "macro");
     let macros = is_linked("macro").then_some(()).map_or("LoadModule macro_module MODULES/mod_macro.so\n", |()| "");
     let lines: String =
         ours.map(|module| format!("LoadModule {module}_module {0}/mod_{module}.so\n", oracle::MODULES)).collect();

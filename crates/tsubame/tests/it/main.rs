@@ -3,6 +3,7 @@
 //! One binary. [`server`] starts and judges servers, [`wire`] talks to them, [`oracle`] has Apache answer the same
 //! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
 
+mod beside;
 mod clock;
 mod command_line;
 mod control;
@@ -36,6 +37,7 @@ mod children;
 mod debian;
 mod dialup;
 mod directives_same_as_apache;
+mod dumps;
 mod explain;
 mod files;
 mod htaccess;
@@ -49,6 +51,7 @@ mod modules_same_as_apache;
 mod options;
 mod recycling;
 mod sections;
+mod ssl;
 mod unique_ids;
 mod upgrade;
 mod vhosts;

@@ -28,10 +28,14 @@ pub fn is_there(test: &str) -> bool {
     there
 }
 
-/// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without.
+/// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without. mod_ssl is not
+/// among them: it puts a library's version into what Apache calls itself.
 pub fn load_lines() -> String {
     let ours = crate::tables::faces();
-    let shared = ours.iter().filter(|face| !face.id.starts_with("mpm_")).map(|face| (face.id, face.source));
+    let shared = ours
+        .iter()
+        .filter(|face| !face.id.starts_with("mpm_") && face.id != "ssl_module")
+        .map(|face| (face.id, face.source));
     let needed = [("authz_core_module", "mod_authz_core.c"), ("mpm_event_module", "mod_mpm_event.c")];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
     all.sort_unstable();

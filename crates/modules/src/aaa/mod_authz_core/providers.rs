@@ -8,7 +8,7 @@ use conf::{Cmd, Level, Origin};
 use server::Request;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 
-use crate::aaa::{expr_options, in_require_line, log_failed};
+use crate::aaa::{in_require_line, log_failed};
 
 pub(super) static ALL: AuthzProvider =
     AuthzProvider { name: "all", parse: parse_all, check: |_, all| granted_if(all, |yes: &bool| *yes) };
@@ -63,7 +63,7 @@ struct Condition {
 fn parse_expr(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
     let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let text = quoted.unwrap_or(text);
-    let expr = Expr::parse_with(text, expr_options(cmd)).map_err(in_require_line)?;
+    let expr = Expr::parse_with(text, cmd.expr_options()).map_err(in_require_line)?;
     let asks_for_user = text.to_ascii_uppercase().contains("REMOTE_USER");
     Ok(Arc::new(Condition { expr, asks_for_user, origin: cmd.origin() }))
 }

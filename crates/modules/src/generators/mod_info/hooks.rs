@@ -31,11 +31,11 @@ const REQUESTS: &[&str] = &[
 const LISTS: [(&str, &str, &[&str]); 2] =
     [("startup_hooks", "Startup Hooks", STARTUP), ("request_hooks", "Request Hooks", REQUESTS)];
 
-/// The name of what a hook offers, if that is of the wanted kind.
-type NameOf = fn(&Hook) -> Option<&'static str>;
+/// The names of what a hook offers, if that is of the wanted kind.
+type NamesOf = fn(&Hook) -> &'static [&'static str];
 
 /// The kinds of things that modules offer.
-const PROVIDERS: [(&str, NameOf); 2] = [("authn", authn), ("authz", authz)];
+const PROVIDERS: [(&str, NamesOf); 3] = [("authn", authn), ("authz", authz), ("socache", shared_cache)];
 
 /// Anchors and titles of the lists.
 pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -90,10 +90,13 @@ fn number(order: Order) -> &'static str {
 /// What the modules offer by name.
 pub(super) fn providers(out: &mut String, entries: &[Entry]) {
     out.push_str("<h2><a name=\"providers\">Providers</a></h2>\n<dl>");
-    for (group, name_of) in PROVIDERS {
+    for (group, names_of) in PROVIDERS {
         let mut names: Vec<&str> =
-            entries.iter().flat_map(|entry| &entry.hooks).filter_map(|hook| name_of(hook)).collect();
+            entries.iter().flat_map(|entry| &entry.hooks).flat_map(|hook| names_of(hook)).copied().collect();
         names.sort_unstable();
+        if names.is_empty() {
+            continue;
+        }
         let _ = write!(out, "<dt><strong>{group}</strong> (version <tt>0</tt>):\n <br />\n");
         for name in names {
             let _ = write!(out, "<tt>&nbsp;&nbsp;{name}</tt><br/>");
@@ -103,10 +106,14 @@ pub(super) fn providers(out: &mut String, entries: &[Entry]) {
     out.push_str("</dl>\n<hr />\n");
 }
 
-fn authn(hook: &Hook) -> Option<&'static str> {
-    if let Hook::Authn(provider) = hook { Some(provider.name) } else { None }
+fn authn(hook: &Hook) -> &'static [&'static str] {
+    if let Hook::Authn(provider) = hook { std::slice::from_ref(&provider.name) } else { &[] }
 }
 
-fn authz(hook: &Hook) -> Option<&'static str> {
-    if let Hook::Authz(provider) = hook { Some(provider.name) } else { None }
+fn authz(hook: &Hook) -> &'static [&'static str] {
+    if let Hook::Authz(provider) = hook { std::slice::from_ref(&provider.name) } else { &[] }
+}
+
+fn shared_cache(hook: &Hook) -> &'static [&'static str] {
+    if let Hook::SharedCache(cache) = hook { cache.names } else { &[] }
 }

@@ -1,5 +1,6 @@
 //! From the text of a format to items (Apache manual, mod_log_config, "Custom Log Formats").
 
+use conf::expr::{Options, StringExpr};
 use http::{Known, Name};
 
 use super::time::TimeItem;
@@ -92,6 +93,8 @@ pub(super) enum What {
     Sent,
     Both,
     Script(Cost),
+    /// A variable as in expressions.
+    Variable(StringExpr),
 }
 
 impl Format {
@@ -141,7 +144,8 @@ impl HeaderName {
 }
 
 impl Format {
-    pub(super) fn parse(text: &str) -> Result<Format, String> {
+    /// Compiles a format; `options` say what `%{...}x` may ask for.
+    pub(super) fn parse(text: &str, options: Options) -> Result<Format, String> {
         let bytes = http::text::to_bytes(text);
         let mut rest = &bytes[..];
         let mut items = Vec::new();
@@ -157,7 +161,7 @@ impl Format {
                     if !literal.is_empty() {
                         items.push(Item::Text(std::mem::take(&mut literal)));
                     }
-                    items.push(Item::Field(field(&mut rest)?));
+                    items.push(Item::Field(field(&mut rest, options)?));
                 }
                 (b'\\', Some(escaped)) => {
                     match escaped {
@@ -180,7 +184,7 @@ impl Format {
 }
 
 /// What stands behind a `%`: modifiers in any order, then the letter.
-fn field(rest: &mut &[u8]) -> Result<Field, String> {
+fn field(rest: &mut &[u8], options: Options) -> Result<Field, String> {
     let (mut original, mut statuses, mut negated) = (None, Vec::new(), false);
     let mut argument = String::new();
     loop {
@@ -205,7 +209,7 @@ fn field(rest: &mut &[u8]) -> Result<Field, String> {
                 continue;
             }
             _ => {
-                let (what, used, default) = letter(rest, argument)?;
+                let (what, used, default) = letter(rest, argument, options)?;
                 *rest = &rest[used..];
                 return Ok(Field { what, original: original.unwrap_or(default), statuses, negated });
             }
@@ -215,7 +219,7 @@ fn field(rest: &mut &[u8]) -> Result<Field, String> {
 }
 
 /// The item of a letter (or `^` and two), how many bytes name it, and whether it is about the original request.
-fn letter(rest: &[u8], argument: String) -> Result<(What, usize, bool), String> {
+fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usize, bool), String> {
     let three = |what| Ok((what, 3, false));
     match rest.get(..3) {
         Some(b"^FB") => return three(What::FirstByte),
@@ -258,6 +262,9 @@ fn letter(rest: &[u8], argument: String) -> Result<(What, usize, bool), String> 
         b'v' => What::VirtualHost,
         b'V' => What::ServerName,
         b'X' => What::Connection,
+        // Both are mod_ssl's; the other one is only about connections that are encrypted.
+        b'x' if options.ssl => variable(&argument, options),
+        b'c' if options.ssl => What::Nothing,
         other => {
             let letter = http::text::from_bytes(&[other]).into_owned();
             return Err(format!("Unrecognized LogFormat directive %{letter}"));
@@ -265,6 +272,10 @@ fn letter(rest: &[u8], argument: String) -> Result<(What, usize, bool), String> 
     };
     let original = matches!(rest[0], b'D' | b'L' | b'r' | b'R' | b's' | b'T' | b'U');
     Ok((what, 1, original))
+}
+
+fn variable(name: &str, options: Options) -> What {
+    StringExpr::parse_with(&format!("%{{{name}}}"), options).map_or(What::Nothing, What::Variable)
 }
 
 fn port(argument: String) -> What {
@@ -335,13 +346,13 @@ mod tests {
             ("%{x}>!", ran_off),
         ];
         for (text, message) in table {
-            assert_eq!(Format::parse(text).err().as_deref(), Some(message), "{text}");
+            assert_eq!(Format::parse(text, Options::default()).err().as_deref(), Some(message), "{text}");
         }
     }
 
     #[test]
     fn modifiers_in_any_order() {
-        let field = |text: &str| match Format::parse(text) {
+        let field = |text: &str| match Format::parse(text, Options::default()) {
             Ok(Format(mut items)) => match items.pop() {
                 Some(Item::Field(field)) => Some((field.original, field.negated, field.statuses, field.what)),
                 _ => None,
@@ -366,7 +377,7 @@ mod tests {
 
     #[test]
     fn texts_have_their_own_escapes() {
-        let text = Format::parse(r"a%%\t\n\\\x\").map(|format| format.literal());
+        let text = Format::parse(r"a%%\t\n\\\x\", Options::default()).map(|format| format.literal());
         assert_eq!(text.as_deref(), Ok("a%\t\n\\\\x\\"));
     }
 }

@@ -1,5 +1,7 @@
 //! Lines of JSON (our own, `escape=json`): whatever a client sends, a line stays what its format says (RFC 8259).
 
+use conf::expr::Options;
+
 use super::escape::{Escape, Kind};
 use super::format::{Format, Item};
 
@@ -69,9 +71,9 @@ pub(super) fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Kind)
 }
 
 /// Compiles a format for lines of JSON: an item inside a string is a part of it, any other is a value of its own.
-pub(super) fn parse(text: &str) -> Result<Format, String> {
+pub(super) fn parse(text: &str, options: Options) -> Result<Format, String> {
     let mut inside = false;
-    let Format(mut items) = Format::parse(text)?;
+    let Format(mut items) = Format::parse(text, options)?;
     for item in &mut items {
         *item = match std::mem::replace(item, Item::Text(Vec::new())) {
             Item::Text(text) => {
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn items_know_where_they_stand() {
-        let places = |text: &str| match parse(text) {
+        let places = |text: &str| match parse(text, Options::default()) {
             Err(error) => error,
             Ok(Format(items)) => items
                 .iter()

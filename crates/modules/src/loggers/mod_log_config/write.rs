@@ -55,6 +55,10 @@ impl Field {
                 Some(cookies) => text::<E>(out, cookie(&cookies, name)),
                 None => nothing(out),
             },
+            What::Variable(variable) => {
+                let value = server::evaluate_string(request, variable).unwrap_or_default();
+                text::<E>(out, Some(&*value).filter(|value| !value.is_empty()))
+            }
             What::Env(name) => text::<E>(out, original.map_or(&request.env, |original| &original.env).get(name)),
             What::Note(name) => text::<E>(out, original.map_or(&request.notes, |original| &original.notes).get(name)),
             What::File => text::<E>(out, Some(&*request.filename).filter(|name| !name.is_empty())),

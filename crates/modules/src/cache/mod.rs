@@ -1,0 +1,3 @@
+//! What is kept for later.
+
+pub mod mod_socache_shmcb;

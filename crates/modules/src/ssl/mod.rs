@@ -1,0 +1,3 @@
+//! Connections that are encrypted.
+
+pub mod mod_ssl;

@@ -1,0 +1,261 @@
+//! The configuration of encrypted connections. They are not served yet: a server does not start with `SSLEngine on`.
+//! tidy: table
+//!
+//! Apache manual: mod_ssl. What is checked while the configuration is read, and the messages, were measured on 2.4.71; its
+//! help texts are those of Debian's build. Certificates and keys are not read by `-t`, as in Apache.
+
+mod paths;
+mod set;
+mod values;
+
+use std::sync::Arc;
+
+use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
+use conf::expr::Expr;
+use conf::{Allowed, Directive, Face, Level, Listed, Setting, settings};
+use server::authz::{AuthzProvider, Parsed, Verdict};
+use server::{Flow, Hook, Module, Order, Request, Server};
+
+use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "ssl_module", source: "mod_ssl.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Mutex("ssl-cache"),
+        Hook::Mutex("ssl-stapling"),
+        Hook::Mutex("ssl-stapling-refresh"),
+        Hook::Start(refuse_tls),
+        Hook::Dump("DUMP_CERTS", certificates),
+        Hook::AccessChecker(Order::Middle, require_ssl),
+        Hook::Authz(&SSL),
+        Hook::Authz(&SSL_VERIFY_CLIENT),
+    ],
+};
+
+settings! {
+    /// The module's settings of a server.
+    pub struct SslServer {
+        pub engine: Setting<bool>,
+        pub fips: Setting<bool>,
+        pub pass_phrase: Setting<PassPhrase>,
+        pub random_seeds: Listed<Seed>,
+        /// `None`: sessions are not kept.
+        pub session_cache: Setting<Option<Cache>>,
+        pub cache_timeout: Setting<u32>,
+        pub sni_policy: Setting<SniPolicy>,
+        pub strict_sni_vhost_check: Setting<bool>,
+        pub protocols: Setting<Protocols>,
+        pub tls13_cipher_suites: Setting<String>,
+        pub honor_cipher_order: Setting<bool>,
+        pub insecure_renegotiation: Setting<bool>,
+        pub session_tickets: Setting<bool>,
+        pub ticket_key_file: Setting<String>,
+        /// Those of a virtual host take the place of the main server's, all at once.
+        pub certificate_files: Setting<Vec<String>>,
+        pub key_files: Setting<Vec<String>>,
+        pub chain_file: Setting<String>,
+        pub ca_names_path: Setting<String>,
+        pub ca_names_file: Setting<String>,
+        pub revocation_path: Setting<String>,
+        pub revocation_file: Setting<String>,
+        pub revocation_check: Setting<CertificateCheck>,
+        pub srp_verifier_file: Setting<String>,
+        pub srp_unknown_user_seed: Setting<String>,
+        pub ocsp_enable: Setting<CertificateCheck>,
+        pub ocsp_default_responder: Setting<String>,
+        pub ocsp_override_responder: Setting<bool>,
+        pub ocsp_time_skew: Setting<u32>,
+        pub ocsp_max_age: Setting<u32>,
+        pub ocsp_responder_timeout: Setting<u32>,
+        pub ocsp_request_nonce: Setting<bool>,
+        pub ocsp_proxy_url: Setting<String>,
+        pub ocsp_no_verify: Setting<bool>,
+        pub ocsp_responder_certificate_file: Setting<String>,
+        pub stapling_cache: Setting<Cache>,
+        pub use_stapling: Setting<bool>,
+        pub stapling_time_skew: Setting<u32>,
+        pub stapling_responder_timeout: Setting<u32>,
+        pub stapling_max_age: Setting<u32>,
+        pub stapling_cache_timeout: Setting<u32>,
+        pub stapling_return_errors: Setting<bool>,
+        pub stapling_fake_try_later: Setting<bool>,
+        pub stapling_error_cache_timeout: Setting<u32>,
+        pub stapling_force_url: Setting<String>,
+        pub openssl_commands: Listed<(String, String)>,
+    }
+}
+
+settings! {
+    /// The module's settings of a section, or of a server outside sections.
+    pub struct SslDir {
+        pub cipher_suites: Setting<String>,
+        pub ca_path: Setting<String>,
+        pub ca_file: Setting<String>,
+        pub verify_client: Setting<Verify>,
+        pub verify_depth: Setting<u32>,
+        pub user_name: Setting<String>,
+        pub options: Listed<(Sign, SslOption)>,
+        pub require_ssl: Setting<bool>,
+        pub requires: Listed<Arc<Expr>>,
+        pub renegotiation_buffer: Setting<u32>,
+    }
+}
+
+settings! {
+    /// What holds for connections to other servers, by section.
+    pub struct SslProxy {
+        pub engine: Setting<bool>,
+        pub protocols: Setting<Protocols>,
+        pub cipher_suites: Setting<String>,
+        pub tls13_cipher_suites: Setting<String>,
+        pub verify: Setting<Verify>,
+        pub verify_depth: Setting<u32>,
+        pub ca_file: Setting<String>,
+        pub ca_path: Setting<String>,
+        pub revocation_path: Setting<String>,
+        pub revocation_file: Setting<String>,
+        pub revocation_check: Setting<CertificateCheck>,
+        pub machine_file: Setting<String>,
+        pub machine_path: Setting<String>,
+        pub machine_chain_file: Setting<String>,
+        pub check_peer_expire: Setting<bool>,
+        pub check_peer_cn: Setting<bool>,
+        pub check_peer_name: Setting<bool>,
+    }
+}
+
+/// Until TLS is spoken, nobody who asked for it is given a connection without.
+fn refuse_tls(server: &Server) -> Result<(), String> {
+    let engines = server.hosts.iter().map(|host| &host.settings.get::<SslServer>().engine);
+    match engines.filter(|engine| engine.or(false)).find_map(Setting::origin) {
+        Some(origin) => Err(format!(
+            "SSLEngine on at {origin}: TLS is not served yet. Turn it off there, and let another server in front of this one \
+             speak TLS"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The files of all servers in Apache's order: the main server's, then those of the virtual hosts, the last one first.
+fn certificates(server: &Server) -> String {
+    let (main, others) = server.hosts.split_at(1);
+    let files = main.iter().chain(others.iter().rev()).flat_map(|host| {
+        let files = host.settings.get::<SslServer>().certificate_files.get();
+        files.into_iter().flatten().map(|file| format!("  {file}\n"))
+    });
+    std::iter::once("Server certificates:\n".to_string()).chain(files).collect()
+}
+
+/// `SSLRequireSSL`, with no connection that is encrypted. The other conditions of a section are about such connections.
+fn require_ssl(request: &mut Request) -> Flow {
+    if !request.dir::<SslDir>().require_ssl.or(false) {
+        return Flow::Declined;
+    }
+    let thing = crate::aaa::denied_thing(request);
+    request.log("ssl", Level::Error, format!("AH02219: access to {thing} failed, reason: SSL connection required"));
+    Flow::Status(403)
+}
+
+static SSL: AuthzProvider = AuthzProvider { name: "ssl", parse: |_, rest| alone("ssl", rest), check: not_encrypted };
+static SSL_VERIFY_CLIENT: AuthzProvider = AuthzProvider {
+    name: "ssl-verify-client",
+    parse: |_, rest| alone("ssl-verify-client", rest),
+    check: not_encrypted,
+};
+
+fn alone(name: &str, rest: &str) -> Result<Parsed, String> {
+    if rest.is_empty() { Ok(Arc::new(())) } else { Err(format!("'Require {name}' does not take arguments")) }
+}
+
+fn not_encrypted(_: &mut Request, _: &Parsed) -> Verdict {
+    Verdict::Denied
+}
+
+const SERVER: Allowed = Allowed::SERVER;
+const GLOBAL: Allowed = Allowed::GLOBAL;
+const AUTH: Allowed = Allowed::AUTH;
+const CONF_AUTH: Allowed = Allowed::CONF.or(Allowed::AUTH);
+const OPTIONS: Allowed = Allowed::OPTIONS;
+const ANY: Allowed = Allowed::ANY;
+
+const NOT_YET: &str = "TLS is not served yet.";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("SSLPassPhraseDialog", GLOBAL, Take1(set::pass_phrase), "builtin", "SSL dialog mechanism for the pass phrase query ('builtin', '|/path/to/pipe_program', or 'exec:/path/to/cgi_program')").without_effect(NOT_YET),
+    row("SSLSessionCache", GLOBAL, Take1(set::session_cache), "none", "SSL Session Cache storage ('none', 'nonenotnull', 'dbm:/path/to/file')").without_effect(NOT_YET),
+    row("SSLCryptoDevice", GLOBAL, Take1(set::crypto_device), "builtin", "SSL external Crypto Device usage ('builtin', '...')").without_effect(NOT_YET),
+    row("SSLRandomSeed", GLOBAL, Take23(set::random_seed), "", "SSL Pseudo Random Number Generator (PRNG) seeding source ('startup|connect builtin|file:/path|exec:/path [bytes]')").without_effect(NOT_YET),
+    row("SSLVHostSNIPolicy", GLOBAL, Take1(set::sni_policy), "secure", "SSL VirtualHost SNI compatibility policy setting").without_effect(NOT_YET),
+    row("SSLEngine", SERVER, Take1(set::engine), "off", "SSL switch for the protocol engine ('on', 'off')").differs("TLS is not served yet: with it on a server does not start."),
+    row("SSLFIPS", GLOBAL, Flag(set::fips), "off", "Enable FIPS-140 mode (`on', `off')").without_effect(NOT_YET),
+    row("SSLCipherSuite", CONF_AUTH, Take12(set::cipher_suite), "DEFAULT", "Colon-delimited list of permitted SSL Ciphers, optional preceded by protocol identifier ('XXX:...:XXX' - see manual)").without_effect(NOT_YET),
+    row("SSLCertificateFile", SERVER, Take1(|c, v| paths::key_material(c, |s: &mut SslServer| &mut s.certificate_files, v)), "", "SSL Server Certificate file ('/path/to/file' - PEM or DER encoded)").without_effect(NOT_YET),
+    row("SSLCertificateKeyFile", SERVER, Take1(|c, v| paths::key_material(c, |s: &mut SslServer| &mut s.key_files, v)), "", "SSL Server Private Key file ('/path/to/file' - PEM or DER encoded)").without_effect(NOT_YET),
+    row("SSLCertificateChainFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.chain_file, v)), "", "SSL Server CA Certificate Chain file ('/path/to/file' - PEM encoded)").without_effect(NOT_YET),
+    row("SSLSessionTicketKeyFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ticket_key_file, v)), "", "TLS session ticket encryption/decryption key file (RFC 5077) ('/path/to/file' - file with 48 bytes of random data)").without_effect(NOT_YET),
+    row("SSLCACertificatePath", CONF_AUTH, Take1(|c, v| paths::ca(c, paths::section_directory, |d: &mut SslDir| &mut d.ca_path, v)), "", "SSL CA Certificate path ('/path/to/dir' - contains PEM encoded files)").without_effect(NOT_YET),
+    row("SSLCACertificateFile", CONF_AUTH, Take1(|c, v| paths::ca(c, paths::section_file, |d: &mut SslDir| &mut d.ca_file, v)), "", "SSL CA Certificate file ('/path/to/file' - PEM encoded)").without_effect(NOT_YET),
+    row("SSLCADNRequestPath", SERVER, Take1(|c, v| paths::directory(c, |s: &mut SslServer| &mut s.ca_names_path, v)), "", "SSL CA Distinguished Name path ('/path/to/dir' - symlink hashes to PEM of acceptable CA names to request)").without_effect(NOT_YET),
+    row("SSLCADNRequestFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ca_names_file, v)), "", "SSL CA Distinguished Name file ('/path/to/file' - PEM encoded to derive acceptable CA names to request)").without_effect(NOT_YET),
+    row("SSLCARevocationPath", SERVER, Take1(|c, v| paths::directory(c, |s: &mut SslServer| &mut s.revocation_path, v)), "", "SSL CA Certificate Revocation List (CRL) path ('/path/to/dir' - contains PEM encoded files)").without_effect(NOT_YET),
+    row("SSLCARevocationFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.revocation_file, v)), "", "SSL CA Certificate Revocation List (CRL) file ('/path/to/file' - PEM encoded)").without_effect(NOT_YET),
+    row("SSLCARevocationCheck", SERVER, Raw(|c, line| { let value = set::revocation(c, line)?; c.server_set(|s: &mut SslServer| &mut s.revocation_check, value) }), "none", "SSL CA Certificate Revocation List (CRL) checking mode").without_effect(NOT_YET),
+    row("SSLVerifyClient", CONF_AUTH, Take1(|c, v| { let value = set::verify(c, v)?; c.set(|d: &mut SslDir| &mut d.verify_client, value) }), "none", "SSL Client verify type ('none', 'optional', 'require', 'optional_no_ca')").without_effect(NOT_YET),
+    row("SSLVerifyDepth", CONF_AUTH, Take1(|c, v| { let value = set::depth(c, v)?; c.set(|d: &mut SslDir| &mut d.verify_depth, value) }), "1", "SSL Client verify depth ('N' - number of intermediate certificates)").without_effect(NOT_YET),
+    row("SSLSessionCacheTimeout", SERVER, Take1(set::cache_timeout), "300", "SSL Session Cache object lifetime ('N' - number of seconds)").without_effect(NOT_YET),
+    row("SSLProtocol", SERVER, Raw(|c, line| { let value = set::protocols(c, line)?; c.server_set(|s: &mut SslServer| &mut s.protocols, value) }), "all -SSLv3", "Enable or disable various SSL protocols ('[+-][TLSv1|TLSv1.1|TLSv1.2] ...' - see manual)").without_effect(NOT_YET),
+    row("SSLHonorCipherOrder", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.honor_cipher_order, on)), "off", "Use the server's cipher ordering preference").without_effect(NOT_YET),
+    row("SSLCompression", SERVER, Flag(set::compression), "off", "Enable SSL level compression (`on', `off')").without_effect(NOT_YET),
+    row("SSLSessionTickets", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.session_tickets, on)), "on", "Enable or disable TLS session tickets(`on', `off')").without_effect(NOT_YET),
+    row("SSLInsecureRenegotiation", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.insecure_renegotiation, on)), "off", "Enable support for insecure renegotiation").without_effect(NOT_YET),
+    row("SSLUserName", CONF_AUTH, Take1(|c, v| { let name = v.to_string(); c.set(|d: &mut SslDir| &mut d.user_name, name) }), "", "Set user name to SSL variable value").without_effect(NOT_YET),
+    row("SSLStrictSNIVHostCheck", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.strict_sni_vhost_check, on)), "off", "Strict SNI virtual host checking").without_effect(NOT_YET),
+    row("SSLSRPVerifierFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.srp_verifier_file, v)), "", "SRP verifier file ('/path/to/file' - created by srptool)").without_effect(NOT_YET),
+    row("SSLSRPUnknownUserSeed", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.srp_unknown_user_seed, v)), "", "SRP seed for unknown users (to avoid leaking a user's existence) ('some secret text')").without_effect(NOT_YET),
+    row("SSLProxyEngine", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.engine, on)), "off", "SSL switch for the proxy protocol engine ('on', 'off')").without_effect(NOT_YET),
+    row("SSLProxyProtocol", SERVER, Raw(|c, line| { let value = set::protocols(c, line)?; c.set(|p: &mut SslProxy| &mut p.protocols, value) }), "all -SSLv3", "SSL Proxy: enable or disable SSL protocol flavors ('[+-][TLSv1|TLSv1.1|TLSv1.2] ...' - see manual)").without_effect(NOT_YET),
+    row("SSLProxyCipherSuite", SERVER, Take12(set::proxy_cipher_suite), "", "SSL Proxy: colon-delimited list of permitted SSL ciphers , optionally preceded by protocol specifier ('XXX:...:XXX' - see manual)").without_effect(NOT_YET),
+    row("SSLProxyVerify", SERVER, Take1(|c, v| { let value = set::verify(c, v)?; c.set(|p: &mut SslProxy| &mut p.verify, value) }), "none", "SSL Proxy: whether to verify the remote certificate ('on' or 'off')").without_effect(NOT_YET),
+    row("SSLProxyVerifyDepth", SERVER, Take1(|c, v| { let value = set::depth(c, v)?; c.set(|p: &mut SslProxy| &mut p.verify_depth, value) }), "1", "SSL Proxy: maximum certificate verification depth ('N' - number of intermediate certificates)").without_effect(NOT_YET),
+    row("SSLProxyCACertificateFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.ca_file, v)), "", "SSL Proxy: file containing server certificates ('/path/to/file' - PEM encoded certificates)").without_effect(NOT_YET),
+    row("SSLProxyCACertificatePath", SERVER, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.ca_path, v)), "", "SSL Proxy: directory containing server certificates ('/path/to/dir' - contains PEM encoded certificates)").without_effect(NOT_YET),
+    row("SSLProxyCARevocationPath", SERVER, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.revocation_path, v)), "", "SSL Proxy: CA Certificate Revocation List (CRL) path ('/path/to/dir' - contains PEM encoded files)").without_effect(NOT_YET),
+    row("SSLProxyCARevocationFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.revocation_file, v)), "", "SSL Proxy: CA Certificate Revocation List (CRL) file ('/path/to/file' - PEM encoded)").without_effect(NOT_YET),
+    row("SSLProxyCARevocationCheck", SERVER, Raw(|c, line| { let value = set::revocation(c, line)?; c.set(|p: &mut SslProxy| &mut p.revocation_check, value) }), "none", "SSL Proxy: CA Certificate Revocation List (CRL) checking mode").without_effect(NOT_YET),
+    row("SSLProxyMachineCertificateFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.machine_file, v)), "", "SSL Proxy: file containing client certificates ('/path/to/file' - PEM encoded certificates)").without_effect(NOT_YET),
+    row("SSLProxyMachineCertificatePath", SERVER, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.machine_path, v)), "", "SSL Proxy: directory containing client certificates ('/path/to/dir' - contains PEM encoded certificates)").without_effect(NOT_YET),
+    row("SSLProxyMachineCertificateChainFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.machine_chain_file, v)), "", "SSL Proxy: file containing issuing certificates of the client certificate (`/path/to/file' - PEM encoded certificates)").without_effect(NOT_YET),
+    row("SSLProxyCheckPeerExpire", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_expire, on)), "on", "SSL Proxy: check the peer certificate's expiration date").without_effect(NOT_YET),
+    row("SSLProxyCheckPeerCN", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_cn, on)), "on", "SSL Proxy: check the peer certificate's CN").without_effect(NOT_YET),
+    row("SSLProxyCheckPeerName", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_name, on)), "on", "SSL Proxy: check the peer certificate's name (must be present in subjectAltName extension or CN").without_effect(NOT_YET),
+    row("SSLOptions", OPTIONS, Raw(set::options), "", "Set one or more options to configure the SSL engine('[+-]option[=value] ...' - see manual)").without_effect(NOT_YET),
+    row("SSLRequireSSL", AUTH, Words(|c, _| c.set(|d: &mut SslDir| &mut d.require_ssl, true)), "", "Require the SSL protocol for the per-directory context (no arguments)"),
+    row("SSLRequire", AUTH, Raw(set::require), "", "Require a boolean expression to evaluate to true for granting access(arbitrary complex boolean expression - see manual)").without_effect(NOT_YET),
+    row("SSLRenegBufferSize", AUTH, Take1(set::renegotiation_buffer), "131072", "Configure the amount of memory that will be used for buffering the request body if a per-location SSL renegotiation is required due to changed access control requirements").without_effect(NOT_YET),
+    row("SSLOCSPEnable", SERVER, Raw(set::ocsp_enable), "off", "Enable use of OCSP to verify certificate revocation mode ('on', 'leaf', 'off')").without_effect(NOT_YET),
+    row("SSLOCSPDefaultResponder", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.ocsp_default_responder, v)), "", "URL of the default OCSP Responder").without_effect(NOT_YET),
+    row("SSLOCSPOverrideResponder", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_override_responder, on)), "off", "Force use of the default responder URL ('on', 'off')").without_effect(NOT_YET),
+    row("SSLOCSPResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_time_skew, v)), "300", "Maximum time difference in OCSP responses").without_effect(NOT_YET),
+    row("SSLOCSPResponseMaxAge", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_max_age, v)), "", "Maximum age of OCSP responses").without_effect(NOT_YET),
+    row("SSLOCSPResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.ocsp_responder_timeout, v)), "10", "OCSP responder query timeout").without_effect(NOT_YET),
+    row("SSLOCSPUseRequestNonce", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_request_nonce, on)), "on", "Whether OCSP queries use a nonce or not ('on', 'off')").without_effect(NOT_YET),
+    row("SSLOCSPProxyURL", SERVER, Take1(set::ocsp_proxy_url), "", "Proxy URL to use for OCSP requests").without_effect(NOT_YET),
+    row("SSLOCSPNoVerify", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_no_verify, on)), "off", "Do not verify OCSP Responder certificate ('on', 'off')").without_effect(NOT_YET),
+    row("SSLOCSPResponderCertificateFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ocsp_responder_certificate_file, v)), "", "Trusted OCSP responder certificates(`/path/to/file' - PEM encoded certificates)").without_effect(NOT_YET),
+    row("SSLStaplingCache", GLOBAL, Take1(set::stapling_cache), "", "SSL Stapling Response Cache storage (`dbm:/path/to/file')").without_effect(NOT_YET),
+    row("SSLUseStapling", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.use_stapling, on)), "off", "SSL switch for the OCSP Stapling protocol (`on', `off')").without_effect(NOT_YET),
+    row("SSLStaplingResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_time_skew, v)), "300", "SSL stapling option for maximum time difference in OCSP responses").without_effect(NOT_YET),
+    row("SSLStaplingResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_responder_timeout, v)), "10", "SSL stapling option for OCSP responder timeout").without_effect(NOT_YET),
+    row("SSLStaplingResponseMaxAge", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_max_age, v)), "", "SSL stapling option for maximum age of OCSP responses").without_effect(NOT_YET),
+    row("SSLStaplingStandardCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_cache_timeout, v)), "3600", "SSL stapling option for normal OCSP Response Cache Lifetime").without_effect(NOT_YET),
+    row("SSLStaplingReturnResponderErrors", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_return_errors, on)), "on", "SSL stapling switch to return Status Errors Back to Client(`on', `off')").without_effect(NOT_YET),
+    row("SSLStaplingFakeTryLater", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_fake_try_later, on)), "on", "SSL stapling switch to send tryLater response to client on error (`on', `off')").without_effect(NOT_YET),
+    row("SSLStaplingErrorCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_error_cache_timeout, v)), "600", "SSL stapling option for OCSP Response Error Cache Lifetime").without_effect(NOT_YET),
+    row("SSLStaplingForceURL", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.stapling_force_url, v)), "", "SSL stapling option to Force the OCSP Stapling URL").without_effect(NOT_YET),
+    row("SSLOpenSSLConfCmd", SERVER, Take2(paths::openssl_command), "", "OpenSSL configuration command").without_effect(NOT_YET),
+    row("SSLLog", ANY, Raw(set::removed), "", "SSLLog directive is no longer supported - use ErrorLog."),
+    row("SSLLogLevel", ANY, Raw(set::removed), "", "SSLLogLevel directive is no longer supported - use LogLevel."),
+];

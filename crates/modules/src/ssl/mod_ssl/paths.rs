@@ -1,0 +1,123 @@
+//! Directives that name files and directories.
+
+use conf::values::one_of;
+use conf::{Cmd, Outcome, Setting, Settings};
+use server::core::SHOWN;
+
+use super::set::in_section;
+use super::{SslDir, SslServer};
+
+/// Where a value belongs.
+pub(super) type Field<S, T> = fn(&mut S) -> &mut Setting<T>;
+
+/// `SSLCertificateFile` and `SSLCertificateKeyFile`: one more file, or the name of an object in a security module.
+pub(super) fn key_material(cmd: &mut Cmd<'_>, field: Field<SslServer, Vec<String>>, value: &str) -> Outcome {
+    let name = if value.starts_with("pkcs11:") { value.to_string() } else { file_path(cmd, value)? };
+    let setting = field(cmd.server.edit());
+    let names = setting.get().into_iter().flatten().cloned().chain([name]).collect();
+    setting.set(names, &cmd.node.origin);
+    Ok(())
+}
+
+/// A file of the server.
+pub(super) fn file(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &str) -> Outcome {
+    let path = file_path(cmd, value)?;
+    cmd.server_set(field, path)
+}
+
+/// A directory of the server.
+pub(super) fn directory(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &str) -> Outcome {
+    let path = directory_path(cmd, value)?;
+    cmd.server_set(field, path)
+}
+
+/// A file of a section.
+pub(super) fn section_file<S: Settings>(cmd: &mut Cmd<'_>, field: Field<S, String>, value: &str) -> Outcome {
+    let path = file_path(cmd, value)?;
+    cmd.set(field, path)
+}
+
+/// A directory of a section.
+pub(super) fn section_directory<S: Settings>(cmd: &mut Cmd<'_>, field: Field<S, String>, value: &str) -> Outcome {
+    let path = directory_path(cmd, value)?;
+    cmd.set(field, path)
+}
+
+/// What a section may name only as long as it is the server.
+pub(super) fn ca(
+    cmd: &mut Cmd<'_>,
+    set: fn(&mut Cmd<'_>, Field<SslDir, String>, &str) -> Outcome,
+    field: Field<SslDir, String>,
+    value: &str,
+) -> Outcome {
+    set(cmd, field, value)?;
+    if in_section(cmd) { Err("Your SSL library does not have support for per-directory CA".into()) } else { Ok(()) }
+}
+
+/// `SSLOpenSSLConfCmd`: what OpenSSL 3.0 knows for a server's certificates.
+pub(super) fn openssl_command(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
+    #[derive(Clone, Copy)]
+    enum Takes {
+        Text,
+        File,
+        Directory,
+    }
+    use Takes::{Directory, File, Text};
+    const COMMANDS: [(&str, Takes); 28] = [
+        ("SignatureAlgorithms", Text),
+        ("ClientSignatureAlgorithms", Text),
+        ("Curves", Text),
+        ("Groups", Text),
+        ("MinProtocol", Text),
+        ("MaxProtocol", Text),
+        ("Protocol", Text),
+        ("Options", Text),
+        ("VerifyMode", Text),
+        ("CipherString", Text),
+        ("Ciphersuites", Text),
+        ("ECDHParameters", Text),
+        ("Certificate", File),
+        ("PrivateKey", File),
+        ("ServerInfoFile", File),
+        ("ChainCAFile", File),
+        ("ChainCAPath", Directory),
+        ("VerifyCAFile", File),
+        ("VerifyCAPath", Directory),
+        ("VerifyCAStore", Text),
+        ("ChainCAStore", Text),
+        ("RequestCAFile", File),
+        ("ClientCAFile", File),
+        ("RequestCAPath", Directory),
+        ("ClientCAPath", Directory),
+        ("DHParameters", File),
+        ("RecordPadding", Text),
+        ("NumTickets", Text),
+    ];
+    let value = match one_of(name, &COMMANDS) {
+        None => return Err(format!("'{name}': invalid OpenSSL configuration command")),
+        Some(Text) => value.to_string(),
+        Some(File) => file_path(cmd, value)?,
+        Some(Directory) => directory_path(cmd, value)?,
+    };
+    cmd.server_push(|s: &mut SslServer| &mut s.openssl_commands, (name.to_string(), value))
+}
+
+/// The file that is meant. Where the configuration is only shown it is taken as it is, and need not be there.
+fn file_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
+    if cmd.world.language.is_defined(SHOWN) {
+        return Ok(value.to_string());
+    }
+    let path = cmd.world.server_relative(value);
+    match cmd.world.host.is_filled_file(&path) {
+        true => Ok(path),
+        false => Err(format!("{}: file '{path}' does not exist or is empty", cmd.row.name)),
+    }
+}
+
+fn directory_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
+    let path = cmd.world.server_relative(value);
+    match cmd.world.host.is_dir(&path) {
+        true => Ok(path),
+        false => Err(format!("{}: directory '{path}' does not exist", cmd.row.name)),
+    }
+}

@@ -1,0 +1,410 @@
+//! The functions behind the directives.
+
+use std::sync::Arc;
+
+use conf::expr::Expr;
+use conf::values::{atoi, one_of};
+use conf::words::{next_word, words};
+use conf::{Allowed, Cmd, Level, Outcome};
+use server::shared_cache::shared_caches;
+
+use super::paths::Field;
+use super::values::{
+    Cache, CertificateCheck, CheckDepth, PassPhrase, Protocols, SeedSource, SeedTime, Sign, SniPolicy, SslOption,
+    Verify,
+};
+use super::{SslDir, SslProxy, SslServer};
+
+/// `SSLEngine`
+pub(super) fn engine(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let on = match conf::values::on_off(value) {
+        Some(on) => on,
+        None if value.eq_ignore_ascii_case("optional") => {
+            cmd.world.note("ssl", Level::Notice, "AH10510: 'SSLEngine optional' is no longer supported");
+            return Ok(());
+        }
+        None => return Err("Argument must be On or Off".into()),
+    };
+    cmd.server_set(|s: &mut SslServer| &mut s.engine, on)
+}
+
+/// `SSLFIPS`
+pub(super) fn fips(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
+    if cmd.server.get::<SslServer>().fips.get().is_some_and(|before| *before != on) {
+        return Err("Conflicting SSLFIPS options, cannot be both On and Off".into());
+    }
+    cmd.server_set(|s: &mut SslServer| &mut s.fips, on)
+}
+
+/// `SSLCompression`: off is all there is.
+pub(super) fn compression(_: &mut Cmd<'_>, on: bool) -> Outcome {
+    if on {
+        return Err("This version of OpenSSL does not have any compression methods available, cannot enable \
+                    SSLCompression."
+            .into());
+    }
+    Ok(())
+}
+
+/// `SSLCryptoDevice`: there are none, and what names none is accepted.
+pub(super) fn crypto_device(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match one_of(value, &[("builtin", ()), ("dynamic", ())]) {
+        Some(()) => Ok(()),
+        None => Err("SSLCryptoDevice: Invalid argument; must be one of: 'builtin' (none), 'dynamic' (Dynamic engine \
+                     loading support)"
+            .into()),
+    }
+}
+
+/// `SSLPassPhraseDialog`
+pub(super) fn pass_phrase(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let source = if value.eq_ignore_ascii_case("builtin") {
+        PassPhrase::Builtin
+    } else if let Some(file) = value.strip_prefix("exec:").filter(|file| !file.is_empty()) {
+        let path = cmd.world.server_relative(file);
+        if !cmd.world.host.exists(&path) {
+            return Err(format!("SSLPassPhraseDialog: file '{path}' does not exist"));
+        }
+        PassPhrase::Program(path)
+    } else if let Some(command) = value.strip_prefix('|').filter(|command| !command.is_empty()) {
+        PassPhrase::Pipe(command.to_string())
+    } else {
+        return Err("SSLPassPhraseDialog: Invalid argument".into());
+    };
+    cmd.server_set(|s: &mut SslServer| &mut s.pass_phrase, source)
+}
+
+/// `SSLRandomSeed`
+pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Option<&str>) -> Outcome {
+    let Some(time) = one_of(time, &[("startup", SeedTime::Startup), ("connect", SeedTime::Connect)]) else {
+        return Err(format!("SSLRandomSeed: invalid context: `{time}'"));
+    };
+    let count = u32::try_from(int(bytes.unwrap_or_default()));
+    let file = |path: &str| {
+        let path = cmd.world.server_relative(path);
+        if !cmd.world.host.exists(&path) {
+            return Err(format!("SSLRandomSeed: source path '{path}' does not exist"));
+        }
+        Ok((path, count.map_err(|_| "SSLRandomSeed: invalid number of bytes specified")?))
+    };
+    let behind = |prefix| source.strip_prefix(prefix).filter(|rest: &&str| !rest.is_empty());
+    let source = if source.eq_ignore_ascii_case("builtin") {
+        if bytes.is_some() {
+            return Err("SSLRandomSeed: byte specification not allowed for builtin seed source".into());
+        }
+        SeedSource::Builtin
+    } else if behind("egd:").is_some() {
+        return Err(format!(
+            "Invalid SSLRandomSeed entropy source `{source}': This version of OpenSSL does not support the Entropy \
+             Gathering Daemon (EGD)."
+        ));
+    } else if let Some(path) = behind("exec:") {
+        let (path, count) = file(path)?;
+        SeedSource::Program(path, count)
+    } else {
+        let (path, count) = file(behind("file:").unwrap_or(source))?;
+        SeedSource::File(path, count)
+    };
+    cmd.server_push(|s: &mut SslServer| &mut s.random_seeds, (time, source))
+}
+
+/// `SSLVHostSNIPolicy`
+pub(super) fn sni_policy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [
+        ("strict", SniPolicy::Strict),
+        ("secure", SniPolicy::Secure),
+        ("authonly", SniPolicy::AuthOnly),
+        ("insecure", SniPolicy::Insecure),
+    ];
+    let Some(policy) = one_of(value, &table) else {
+        return Err(format!("Invalid SSLVhostSNIPolicy argument '{value}'"));
+    };
+    cmd.server_set(|s: &mut SslServer| &mut s.sni_policy, policy)
+}
+
+/// `SSLSessionCache`
+pub(super) fn session_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let none = one_of(value, &[("none", ()), ("nonenotnull", ())]).is_some();
+    let cache = if none { None } else { Some(shared_cache(cmd, value, "session", ".")?) };
+    cmd.server_set(|s: &mut SslServer| &mut s.session_cache, cache)
+}
+
+/// `SSLStaplingCache`
+pub(super) fn stapling_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let cache = shared_cache(cmd, value, "stapling", "")?;
+    cmd.server_set(|s: &mut SslServer| &mut s.stapling_cache, cache)
+}
+
+/// `KIND` or `KIND:ARGUMENT`. One of Apache's two messages has no full stops.
+fn shared_cache(cmd: &Cmd<'_>, value: &str, what: &str, stop: &str) -> Result<Cache, String> {
+    let (kind, argument) = value.split_once(':').map_or((value, None), |(kind, argument)| (kind, Some(argument)));
+    let loaded = cmd.world.language.loaded();
+    let Some(cache) = shared_caches(&loaded).find(|cache| cache.names.contains(&kind)) else {
+        let known: Vec<&str> = shared_caches(&loaded).flat_map(|cache| cache.names).copied().collect();
+        return Err(format!(
+            "{}: '{kind}' {what} cache not supported (known names: {}){stop} Maybe you need to load the appropriate \
+             socache module (mod_socache_{kind}?){stop}",
+            cmd.row.name,
+            known.join(",")
+        ));
+    };
+    (cache.check)(argument).map_err(|why| format!("{}: {why}", cmd.row.name))?;
+    Ok(Cache { kind: kind.to_string(), argument: argument.map(str::to_string) })
+}
+
+/// `SSLCipherSuite`
+pub(super) fn cipher_suite(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
+    match suites(first, second)? {
+        (true, _) if in_section(cmd) => Err("TLSv1.3 ciphers cannot be set inside a directory context".into()),
+        (true, suites) => cmd.server_set(|s: &mut SslServer| &mut s.tls13_cipher_suites, suites),
+        (false, suites) => cmd.set(|d: &mut SslDir| &mut d.cipher_suites, suites),
+    }
+}
+
+/// `SSLProxyCipherSuite`
+pub(super) fn proxy_cipher_suite(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
+    match suites(first, second)? {
+        (true, suites) => cmd.set(|p: &mut SslProxy| &mut p.tls13_cipher_suites, suites),
+        (false, suites) => cmd.set(|p: &mut SslProxy| &mut p.cipher_suites, suites),
+    }
+}
+
+/// Whether the suites are those of TLS 1.3, and the suites.
+fn suites(first: &str, second: Option<&str>) -> Result<(bool, String), String> {
+    match (first, second) {
+        (suites, None) | ("SSL", Some(suites)) => Ok((false, suites.to_string())),
+        ("TLSv1.3", Some(suites)) => Ok((true, suites.to_string())),
+        (protocol, Some(_)) => Err(format!("protocol '{protocol}' not supported")),
+    }
+}
+
+/// The words of `SSLProtocol`: with a sign they add or remove, without one they replace what was said before.
+pub(super) fn protocols(cmd: &mut Cmd<'_>, line: &str) -> Result<Protocols, String> {
+    let mut set = Protocols::default();
+    for word in words(line) {
+        let (sign, name) = signed(&word);
+        if name.eq_ignore_ascii_case("SSLv2") {
+            if sign == Sign::Minus {
+                continue;
+            }
+            return Err("SSLProtocol: SSLv2 is no longer supported".into());
+        }
+        let Some(named) = one_of(name, &Protocols::NAMES) else {
+            return Err(format!("{}: Illegal protocol '{name}'", cmd.row.name));
+        };
+        if named == Protocols::default() && sign != Sign::Minus {
+            return Err("SSLv3 not supported by this version of OpenSSL".into());
+        }
+        match sign {
+            Sign::Minus => set.0 &= !named.0,
+            Sign::Plus => set.0 |= named.0,
+            Sign::None => {
+                if set != Protocols::default() {
+                    let text = format!(
+                        "AH02532: {}: Protocol '{name}' overrides already set parameter(s). Check if a +/- prefix is \
+                         missing.",
+                        cmd.row.name
+                    );
+                    cmd.world.note("ssl", Level::Warn, text);
+                }
+                set = named;
+            }
+        }
+    }
+    Ok(set)
+}
+
+/// `SSLOptions`
+pub(super) fn options(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
+    const NAMES: [(&str, SslOption); 6] = [
+        ("StdEnvVars", SslOption::StdEnvVars),
+        ("ExportCertData", SslOption::ExportCertData),
+        ("FakeBasicAuth", SslOption::FakeBasicAuth),
+        ("StrictRequire", SslOption::StrictRequire),
+        ("OptRenegotiate", SslOption::OptRenegotiate),
+        ("LegacyDNStringFormat", SslOption::LegacyDnStringFormat),
+    ];
+    for word in words(line) {
+        let (sign, name) = signed(&word);
+        let Some(option) = one_of(name, &NAMES) else {
+            return Err(format!("SSLOptions: Illegal option '{name}'"));
+        };
+        cmd.push(|d: &mut SslDir| &mut d.options, (sign, option))?;
+    }
+    Ok(())
+}
+
+fn signed(word: &str) -> (Sign, &str) {
+    match word.as_bytes().first() {
+        Some(b'+') => (Sign::Plus, &word[1..]),
+        Some(b'-') => (Sign::Minus, &word[1..]),
+        _ => (Sign::None, word),
+    }
+}
+
+/// `SSLVerifyClient` and `SSLProxyVerify`
+pub(super) fn verify(cmd: &mut Cmd<'_>, value: &str) -> Result<Verify, String> {
+    let table = [
+        ("none", Verify::None),
+        ("off", Verify::None),
+        ("optional", Verify::Optional),
+        ("require", Verify::Require),
+        ("on", Verify::Require),
+        ("optional_no_ca", Verify::OptionalNoCa),
+    ];
+    one_of(value, &table).ok_or_else(|| invalid(cmd, value))
+}
+
+/// `SSLVerifyDepth` and `SSLProxyVerifyDepth`
+pub(super) fn depth(cmd: &mut Cmd<'_>, value: &str) -> Result<u32, String> {
+    u32::try_from(int(value)).map_err(|_| invalid(cmd, value))
+}
+
+/// `SSLCARevocationCheck` and `SSLProxyCARevocationCheck`
+pub(super) fn revocation(cmd: &mut Cmd<'_>, line: &str) -> Result<CertificateCheck, String> {
+    let table = [("none", CheckDepth::None), ("leaf", CheckDepth::Leaf), ("chain", CheckDepth::Chain)];
+    certificate_check(cmd, line, &table, "no_crl_for_cert_ok")
+}
+
+/// `SSLOCSPEnable`
+pub(super) fn ocsp_enable(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
+    let table = [("off", CheckDepth::None), ("leaf", CheckDepth::Leaf), ("on", CheckDepth::Chain)];
+    let value = certificate_check(cmd, line, &table, "no_ocsp_for_cert_ok")?;
+    cmd.server_set(|s: &mut SslServer| &mut s.ocsp_enable, value)
+}
+
+fn certificate_check(
+    cmd: &Cmd<'_>,
+    line: &str,
+    table: &[(&str, CheckDepth)],
+    flag: &str,
+) -> Result<CertificateCheck, String> {
+    let mut rest = line;
+    let first = next_word(&mut rest);
+    let depth = one_of(&first, table).ok_or_else(|| invalid(cmd, &first))?;
+    let flags = words(rest);
+    match flags.iter().find(|word| !word.eq_ignore_ascii_case(flag)) {
+        Some(other) => Err(invalid(cmd, other)),
+        None => Ok(CertificateCheck { depth, unknown_is_good: !flags.is_empty() }),
+    }
+}
+
+fn invalid(cmd: &Cmd<'_>, value: &str) -> String {
+    format!("{}: Invalid argument '{value}'", cmd.row.name)
+}
+
+/// `SSLSessionCacheTimeout`
+pub(super) fn cache_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let seconds = u32::try_from(int(value)).map_err(|_| "SSLSessionCacheTimeout: Invalid argument")?;
+    cmd.server_set(|s: &mut SslServer| &mut s.cache_timeout, seconds)
+}
+
+/// A number of seconds.
+pub(super) fn seconds(cmd: &mut Cmd<'_>, field: Field<SslServer, u32>, value: &str) -> Outcome {
+    let seconds = u32::try_from(int(value)).map_err(|_| format!("{}: invalid argument", cmd.row.name))?;
+    cmd.server_set(field, seconds)
+}
+
+/// `SSLRenegBufferSize`
+pub(super) fn renegotiation_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let size = u32::try_from(int(value)).map_err(|_| format!("Invalid size for SSLRenegBufferSize: {value}"))?;
+    cmd.set(|d: &mut SslDir| &mut d.renegotiation_buffer, size)
+}
+
+/// A lenient number of 32 bits: the upper half of a longer one is lost, as in C.
+fn int(text: &str) -> i32 {
+    atoi(text) as i32
+}
+
+/// A text that is taken as it is.
+pub(super) fn text(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &str) -> Outcome {
+    cmd.server_set(field, value.to_string())
+}
+
+/// `SSLRequire`
+pub(super) fn require(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let options = conf::expr::Options { ssl_require: true, ..cmd.expr_options() };
+    let expr = Expr::parse_with(text, options).map_err(|why| format!("SSLRequire: {why}"))?;
+    cmd.push(|d: &mut SslDir| &mut d.requires, Arc::new(expr))
+}
+
+/// `SSLOCSPProxyURL`
+pub(super) fn ocsp_proxy_url(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    if !is_url(value) {
+        return Err(format!("SSLOCSPProxyURL: Cannot parse URL {value}"));
+    }
+    text(cmd, |s| &mut s.ocsp_proxy_url, value)
+}
+
+/// Whether APR's parser takes a text for a URL: a scheme is a word, a bracket is closed, a port is a number.
+fn is_url(text: &str) -> bool {
+    let rest = match text.find([':', '/']) {
+        Some(colon) if text.as_bytes()[colon] == b':' => {
+            let scheme = &text[..colon];
+            let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+            if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(is_word) {
+                return false;
+            }
+            &text[colon + 1..]
+        }
+        _ => text,
+    };
+    let Some(rest) = rest.strip_prefix("//") else { return true };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let port = match host.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        None => host.split_once(':').map_or("", |(_, port)| port),
+        Some(Some((_, port))) => port.strip_prefix(':').unwrap_or(port),
+        Some(None) => return false,
+    };
+    port.is_empty() || conf::values::number(port).is_some()
+}
+
+/// `SSLLog` and `SSLLogLevel`, whose help says that they are gone.
+pub(super) fn removed(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
+    Err(cmd.row.help.into())
+}
+
+/// Whether the line stands in a section, `<If>` included.
+pub(super) fn in_section(cmd: &Cmd<'_>) -> bool {
+    !cmd.place.allowed.meets(Allowed::SERVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SslDir, SslServer};
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for good in
+            ["http://proxy:80/", "http://[::1]:8/", "a:b", "http:", "http://u:p@a:1/", "/a:b", "1abc", "http://a:/"]
+        {
+            assert!(is_url(good), "{good}");
+        }
+        for bad in ["://", ":", "//a:b", "http://[::1/", "http://[::1]:x/", "1http://a", "http://a:1x/", "a_b:c"] {
+            assert!(!is_url(bad), "{bad}");
+        }
+    }
+
+    /// What no message shows: what the lines amount to.
+    #[test]
+    fn what_lines_amount_to() {
+        let applied = crate::testing::apply(
+            "SSLProtocol all -SSLv3 -TLSv1.1\nSSLOptions +StdEnvVars\nSSLSessionCache shmcb:x(9000)\nSSLVerifyDepth 4294967297\n\
+             SSLCertificateFile pkcs11:a\nSSLCertificateFile pkcs11:b\nSSLOCSPEnable leaf no_ocsp_for_cert_ok",
+        );
+        let applied = applied.expect("lines");
+        let server = applied.server.get::<SslServer>();
+        assert_eq!(server.protocols.get(), Some(&Protocols(1 | 4 | 8)));
+        let cache = Cache { kind: "shmcb".into(), argument: Some("x(9000)".into()) };
+        assert_eq!(server.session_cache.get(), Some(&Some(cache)));
+        assert_eq!(server.certificate_files.get(), Some(&vec!["pkcs11:a".to_string(), "pkcs11:b".to_string()]));
+        let leaf = CertificateCheck { depth: CheckDepth::Leaf, unknown_is_good: true };
+        assert_eq!(server.ocsp_enable.get(), Some(&leaf));
+        let dir = applied.dir.get::<SslDir>();
+        assert_eq!(dir.verify_depth.get(), Some(&1), "the upper half is lost");
+        assert_eq!(dir.options.iter().collect::<Vec<_>>(), [&(Sign::Plus, SslOption::StdEnvVars)]);
+        assert!(crate::testing::apply("SSLEngine optional").expect("a line").notices.len() == 1);
+    }
+}
