@@ -99,9 +99,9 @@ fn apply(machine: Arc<Machine>) {
     };
     match load(machine, language(), &sources, |_| "Tsubame".to_string(), check) {
         Ok(loaded) => {
-            conf::dump::dump_config(&loaded.tree, &loaded.server.faces());
+            conf::dump::dump_config(&loaded.server.tree, &loaded.server.faces());
         }
-        Err((error, _, _)) => knows_its_line(&error),
+        Err(failed) => knows_its_line(&failed.error),
     }
 }
 
@@ -154,7 +154,7 @@ impl Host for Machine {
     }
 
     fn is_dir(&self, path: &str) -> bool {
-        matches!(path.trim_end_matches('/'), "" | "/etc" | "/etc/httpd" | "/var/www/html")
+        matches!(path.trim_end_matches('/'), "" | "/etc" | "/etc/httpd" | "/etc/httpd/logs" | "/var/www/html")
     }
 
     fn exists(&self, path: &str) -> bool {
