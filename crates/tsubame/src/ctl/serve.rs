@@ -123,13 +123,17 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<(String, Request)
 fn on_disk(asked: &Asked<'_>) -> Result<Configured, String> {
     boot::read(asked.options, asked.text).map_err(|broken| {
         let why = broken.error.render(&asked.options.program).replace("{program}", &asked.options.program);
-        format!("the configuration on disk cannot be used:\n{why}")
+        unusable(&why)
     })
+}
+
+fn unusable(why: &str) -> String {
+    format!("the configuration on disk cannot be used:\n{why}")
 }
 
 /// Nothing is restarted with a configuration that cannot run.
 fn restart(asked: &Asked<'_>, request: Request, what: &str) -> Result<(String, Request), String> {
-    on_disk(asked)?;
+    on_disk(asked)?.loaded.server.can_be_served().map_err(|why| unusable(&why))?;
     Ok((format!("the configuration on disk can be used: {what} begins\n"), request))
 }
 

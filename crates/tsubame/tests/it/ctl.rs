@@ -21,7 +21,8 @@ fn command(site: &Site, arguments: &[&str]) -> Command {
     command
 }
 
-fn ctl(site: &Site, arguments: &[&str]) -> (String, String, Option<i32>) {
+/// What the server of a site answers to a command.
+pub fn ctl(site: &Site, arguments: &[&str]) -> (String, String, Option<i32>) {
     said(&command(site, arguments).output().expect("run"))
 }
 

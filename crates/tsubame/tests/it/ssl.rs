@@ -6,6 +6,7 @@ use sys::signal::Signal;
 
 use crate::beside::{Call, compare, modules};
 use crate::control::said;
+use crate::ctl::ctl;
 use crate::mpm::under_every_mpm;
 use crate::oracle::{self, both};
 use crate::server::{Server, Start};
@@ -148,6 +149,11 @@ under_every_mpm! {
         site.configure(mpm, TLS);
         for argument in ["restart", "graceful", "upgrade"] {
             assert_eq!(run(&["-k", argument]), (String::new(), format!("{at}\n"), Some(1)), "{argument}");
+        }
+        for command in ["restart", "graceful"] {
+            let (output, errors, status) = ctl(&site, &[command]);
+            assert!(errors.contains(&at), "{command}: {errors}");
+            assert_eq!((output.as_str(), status), ("", Some(1)), "{command}");
         }
         assert!(!server.log().contains(&at), "nothing was sent");
         for (count, signal) in [(1, Signal::HUP), (2, Signal::USR1)] {
