@@ -11,8 +11,15 @@ use crate::site::Site;
 pub type Said = (String, String, Option<i32>);
 
 /// Lines of `-V` that tell about the program, and those of our own that Apache has not.
-const OWN: [&str; 6] =
-    ["Server version:", "Server built:", "Server loaded:", "Compiled using:", " -D ", " admission_module (static)"];
+const OWN: [&str; 7] = [
+    "Server version:",
+    "Server built:",
+    "Server loaded:",
+    "Compiled using:",
+    " -D ",
+    " admission_module (static)",
+    "  mod_admission.c",
+];
 
 /// What only we say about numbers that are changed (docs/compat.md).
 const TOLD: [&str; 2] = ["what runs is ", "no file is made"];

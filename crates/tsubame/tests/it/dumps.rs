@@ -219,11 +219,12 @@ fn each_dump_alone_is_apaches() {
     }
     let texts =
         [hosts(&["*:80=a", "*:80=b", "10.0.0.1:443=c,SSLCertificateFile one.pem"]), "Include inc/a.conf\n".to_string()];
-    let lists: [&[&str]; 19] = [
+    let lists: [&[&str]; 20] = [
         &["-t"],
         &["-S"],
         &["-M"],
         &["-v", "-t"],
+        &["-t", "-l"],
         &["-V"],
         &["-t", "-DDUMP_VHOSTS"],
         &["-t", "-DDUMP_RUN_CFG"],
