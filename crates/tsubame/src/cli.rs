@@ -187,7 +187,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
 }
 
 /// Called by one of httpd's names, the program has no manners of its own.
-fn is_httpd_name(program: &str) -> bool {
+pub(crate) fn is_httpd_name(program: &str) -> bool {
     matches!(program, "httpd" | "apache2" | "apache")
 }
 

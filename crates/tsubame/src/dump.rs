@@ -11,14 +11,22 @@ use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress, SHOWN, mutex};
 use server::{Failed, Server, VirtualHost};
 
 use crate::boot::{self, Text};
-use crate::cli::{Action, Options};
+use crate::cli::{self, Action, Options};
 use crate::version;
 
+/// Modules of ours that are always there.
+const OURS: [&str; 2] = ["admission_module", "metrics_module"];
+
+/// Whether a list shows a module: who calls the program by a name of httpd's gets httpd's lists.
+fn is_listed(program: &str, face: &Face) -> bool {
+    !(cli::is_httpd_name(program) && OURS.contains(&face.id))
+}
+
 /// `-l`
-pub(crate) fn compiled_in() -> ExitCode {
+pub(crate) fn compiled_in(options: &Options) -> ExitCode {
     println!("Compiled in modules:");
     let mut seen: Vec<&str> = Vec::new();
-    for face in server::known_faces().into_iter().filter(|face| face.linked) {
+    for face in server::known_faces().into_iter().filter(|face| face.linked && is_listed(&options.program, face)) {
         if !seen.contains(&face.source) {
             println!("  {}", face.source);
             seen.push(face.source);
@@ -58,7 +66,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         print!("{}", includes(&configured.loaded.included));
     }
     let server = &configured.loaded.server;
-    print!("{}", dumps(server));
+    print!("{}", dumps(&options.program, server));
     if matches!(options.action, Action::Directives) {
         print!("{}", directives(&server.faces()));
     } else if !options.defined(SHOWN) {
@@ -84,7 +92,7 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
 }
 
 /// Everything that was asked for by a name, in Apache's order. The configuration may define such a name too.
-fn dumps(server: &Server) -> String {
+fn dumps(program: &str, server: &Server) -> String {
     let wanted = |name: &str| server.language.is_defined(name);
     let faces = server.faces();
     let mut out = String::new();
@@ -98,7 +106,7 @@ fn dumps(server: &Server) -> String {
         out += &run_settings(server);
     }
     if wanted("DUMP_MODULES") {
-        out += &loaded_modules(&faces);
+        out += &loaded_modules(program, &faces);
     }
     out + &server.dumps(wanted)
 }
@@ -118,10 +126,10 @@ fn includes(included: &[conf::read::Included]) -> String {
     out
 }
 
-fn loaded_modules(faces: &[&'static Face]) -> String {
+fn loaded_modules(program: &str, faces: &[&'static Face]) -> String {
     let mut out = String::from("Loaded Modules:\n");
     let mut seen: Vec<&str> = Vec::new();
-    for face in faces {
+    for face in faces.iter().filter(|face| is_listed(program, face)) {
         if !seen.contains(&face.id) {
             let how = if face.linked { "static" } else { "shared" };
             let _ = writeln!(out, " {} ({how})", face.id);

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     };
     match &options.action {
         Action::Version => version::print(None),
-        Action::CompiledIn => dump::compiled_in(),
+        Action::CompiledIn => dump::compiled_in(&options),
         Action::Demo(_) => demo::run(&options),
         Action::Settings => dump::settings(&options),
         Action::Check | Action::Directives => dump::run(&options),

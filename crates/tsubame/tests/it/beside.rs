@@ -10,15 +10,13 @@ use crate::site::Site;
 /// Standard output, standard error, exit status.
 pub type Said = (String, String, Option<i32>);
 
-/// Lines of `-V` that tell about the program, and those of our own that Apache has not.
-const OWN: [&str; 7] = [
+/// Lines of `-V` that tell about the program.
+const OWN: [&str; 5] = [
     "Server version:",
     "Server built:",
     "Server loaded:",
     "Compiled using:",
     " -D ",
-    " admission_module (static)",
-    "  mod_admission.c",
 ];
 
 /// What only we say about numbers that are changed (docs/compat.md).
