@@ -4,21 +4,21 @@
 
 use conf::directive::Args::{Flag, Take1};
 use conf::{Allowed, Cmd, Directive, Error, Face, Host, Outcome, Setting, Slots, World, settings};
-use server::{Draft, Hook, Module};
+use server::{Draft, Hook, Module, Server};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     face: Face { id: "unixd_module", source: "mod_unixd.c", linked: true, directives: DIRECTIVES },
-    hooks: &[Hook::Check(check)],
+    hooks: &[Hook::Check(check), Hook::Start(refuse_chroot)],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
     row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
-    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").without_effect("The server does not change its root; a service manager can (RootDirectory= of systemd)."),
+    row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("The server does not start with it when root starts it: it does not change its root. A service manager can (RootDirectory= of systemd)."),
     row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut UnixConf| &mut s.suexec, on)), "On", "Enable or disable suEXEC support").differs("No setuid program is looked for: it is On where nothing is said."),
 ];
 
@@ -38,6 +38,18 @@ fn set_chroot(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     }
     let path = value.to_string();
     cmd.server_set(|s: &mut UnixConf| &mut s.chroot, path)
+}
+
+/// Who asks for a smaller world is not served in the whole one. Where nobody could change the root, Apache does not either.
+fn refuse_chroot(server: &Server) -> Result<(), String> {
+    let chroot = &server.main().settings.get::<UnixConf>().chroot;
+    match chroot.origin().filter(|_| sys::cred::is_root()) {
+        Some(origin) => Err(format!(
+            "ChrootDir at {origin}: the server does not change its root; have a service manager do it (RootDirectory= of \
+             systemd), and remove this line"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// A user or group with its name and number.

@@ -11,13 +11,7 @@ use crate::site::Site;
 pub type Said = (String, String, Option<i32>);
 
 /// Lines of `-V` that tell about the program.
-const OWN: [&str; 5] = [
-    "Server version:",
-    "Server built:",
-    "Server loaded:",
-    "Compiled using:",
-    " -D ",
-];
+const OWN: [&str; 5] = ["Server version:", "Server built:", "Server loaded:", "Compiled using:", " -D "];
 
 /// What only we say about numbers that are changed (docs/compat.md).
 const TOLD: [&str; 2] = ["what runs is ", "no file is made"];

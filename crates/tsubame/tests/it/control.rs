@@ -323,3 +323,17 @@ fn a_daemon_lets_go_of_everything() {
     assert_eq!((fields[3], fields[4]), (pid.to_string().as_str(), "0"), "session and terminal: {stat}");
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).expect("cwd").to_str(), Some("/"));
 }
+
+/// Who asks for a smaller world is not served in the whole one.
+#[test]
+fn another_root_is_refused() {
+    if !sys::cred::is_root() {
+        return;
+    }
+    let site = site();
+    site.configure(Mpm::Percore, "ChrootDir ${ROOT}");
+    let (output, errors, status) = run(&site, Mpm::Percore, &["-DFOREGROUND"]);
+    assert_eq!((output.as_str(), status), ("", Some(1)));
+    assert!(errors.contains("httpd.conf:2: the server does not change its root"), "{errors}");
+    assert_eq!(run(&site, Mpm::Percore, &["-t"]), (String::new(), "Syntax OK\n".into(), Some(0)));
+}
