@@ -21,7 +21,15 @@ use sys::shm::Shared;
 
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use snapshot::{Process, Snapshot, Worker};
-pub use workers::{Rows, Slot, Texts, Traffic, Workers};
+pub use workers::{Answered, Rows, Slot, Texts, Traffic, Workers};
+
+/// The bounds between which the durations of requests are counted, in µs; one more is that of all that took longer.
+pub const BOUNDS: [u64; 19] = [
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
+    5_000_000, 10_000_000, 20_000_000, 50_000_000,
+];
+/// How many counts of durations there are.
+pub const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// What a worker does: the letters of Apache's status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +60,8 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [State; 11] = [
+    /// All of them.
+    pub const ALL: [State; 11] = [
         State::Dead,
         State::Starting,
         State::Ready,

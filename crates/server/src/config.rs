@@ -87,8 +87,8 @@ pub struct VirtualHost {
     pub name: String,
     /// The port of `ServerName`.
     pub port: Option<u16>,
-    /// Name and port, as the status page shows them.
-    pub(crate) label: String,
+    /// Name and port of a connection, as the status page shows them, where all addresses have the same port.
+    pub(crate) label: Option<String>,
     /// Names and wildcard names of `ServerAlias`.
     pub aliases: Vec<String>,
     /// `ServerAdmin`.
@@ -493,9 +493,9 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
     let root = core.document_root.get().map_or(crate::core::DOCUMENT_ROOT, String::as_str);
     Ok(VirtualHost {
         index,
-        label: match port.or(addresses.first().and_then(|address| address.port)) {
-            Some(port) => format!("{name}:{port}"),
-            None => name.clone(),
+        label: match addresses.first().and_then(|address| address.port) {
+            Some(port) if addresses.iter().all(|other| other.port == Some(port)) => Some(format!("{name}:{port}")),
+            _ => None,
         },
         name,
         port,

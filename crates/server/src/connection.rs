@@ -69,7 +69,7 @@ impl Service for HttpService {
             server: &self.server,
             client: Arc::new(client),
             workers: accepted.workers,
-            sent: 0,
+            traffic: 0,
             idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
@@ -99,8 +99,8 @@ struct HttpConnection {
     server: &'static Server,
     client: Arc<Client>,
     workers: Arc<Workers>,
-    /// Bytes sent so far.
-    sent: u64,
+    /// Bytes sent and received with the requests that were answered.
+    traffic: u64,
     /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
     idle_until: Instant,
     timer: Timer,
@@ -231,7 +231,7 @@ impl HttpConnection {
             Err(refusal) => return Step::Refuse(refusal, slot),
         };
         let accesses = u64::from(self.client.keepalives.load(Ordering::Relaxed));
-        slot.begin(Traffic { accesses, bytes: self.sent });
+        slot.begin(Traffic { accesses, bytes: self.traffic });
         if self.server.extended_status {
             describe(&request, &slot);
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::{Level, Listed, Origin, Setting, Slots, Source};
-use seam::scoreboard::{Slot, Traffic, Workers};
+use seam::scoreboard::{Answered, Slot, Traffic, Workers};
 use seam::{Accepted, Companion, Connection, Service, Stage, Stepping};
 use sys::cred::Identity;
 use sys::process::Pid;
@@ -206,7 +206,7 @@ impl Client {
         let is_last = seam::draining();
         let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
-        slot.finish(answer.len() as u64, std::time::Duration::ZERO);
+        slot.finish(Answered { status: 200, sent: answer.len() as u64, received: 0, took: std::time::Duration::ZERO });
         self.traffic.accesses += 1;
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })
     }

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-use super::{Life, State};
+use super::{BUCKETS, Life, State};
 
 /// Words of the header.
 pub(super) const HEADER: usize = 8;
-/// Words of a process row: three cache lines.
-pub(super) const PROCESS: usize = 24;
+/// Words of a process row: seven cache lines.
+pub(super) const PROCESS: usize = 56;
 /// Words of a worker row: six cache lines.
 pub(super) const WORKER: usize = 48;
 
@@ -58,6 +58,7 @@ pub(super) enum Field {
     QuotaRequests,
     /// Requests over the life of the server.
     Accesses,
+    /// Bytes sent and received, likewise.
     Bytes,
     /// Sum of the requests' durations in µs, likewise.
     Duration,
@@ -70,7 +71,19 @@ pub(super) enum Field {
     /// The same of scripts that were waited for.
     CpuChildrenUser,
     CpuChildrenSystem,
+    /// Bytes received with the requests, a part of `Bytes`.
+    Received,
 }
+
+/// Counters in a row, over the life of the server: where they begin in a process row and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Series<const N: usize>(usize);
+
+/// Answers with a status of 1xx to 5xx.
+pub(super) const CLASSES: Series<5> = Series(25);
+/// Requests that took no longer than each of the bounds, and longer than the one before.
+pub(super) const DURATIONS: Series<BUCKETS> = Series(30);
+const _: () = assert!(Field::Received as usize + 1 == CLASSES.0 && DURATIONS.0 + BUCKETS <= PROCESS);
 
 pub(super) const GAUGES: [Field; 7] = [
     Field::Connections,
@@ -144,6 +157,13 @@ impl ProcessRow<'_> {
     pub(super) fn sub(&self, field: Field, value: u64) {
         self.0[field as usize].fetch_sub(value, Relaxed);
     }
+    /// Counts one in a series.
+    pub(super) fn tally<const N: usize>(&self, Series(at): Series<N>, index: usize) {
+        self.0[at + index.min(N - 1)].fetch_add(1, Relaxed);
+    }
+    pub(super) fn series<const N: usize>(&self, Series(at): Series<N>) -> [u64; N] {
+        std::array::from_fn(|index| self.0[at + index].load(Relaxed))
+    }
     pub(super) fn set_life(&self, life: Life) {
         self.0[Field::Life as usize].store(life as u64, Release);
     }
@@ -164,6 +184,11 @@ impl WorkerRow<'_> {
     /// Adds; only the row's one owner writes, so a load and a store do.
     pub(super) fn add(&self, field: WorkerField, value: u64) {
         self.store(field, self.load(field).wrapping_add(value));
+    }
+    /// The connection that had the row has gone.
+    pub(super) fn forget_connection(&self) {
+        self.store(WorkerField::ConnectionAccesses, 0);
+        self.store(WorkerField::ConnectionBytes, 0);
     }
     pub(super) fn state(&self) -> State {
         State::of(self.load(WorkerField::State))

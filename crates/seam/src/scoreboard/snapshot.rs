@@ -1,7 +1,7 @@
 //! What a status page reads.
 
-use super::row::{CLIENT, Field, Header, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
-use super::{Board, Life, State};
+use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
+use super::{BUCKETS, Board, Life, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
 #[derive(Clone, Debug)]
@@ -43,14 +43,25 @@ pub struct Process {
     pub keep_alive: u64,
     /// Those that are closing.
     pub closing: u64,
+    /// Those of which a part of a head has come, where they hold no worker.
+    pub reading: u64,
+    /// Those whose request waits for its turn, where it holds no worker.
+    pub outside: u64,
     /// Connections the child has accepted.
     pub accepted: u64,
     /// Requests of this slot since the counters were last reset.
     pub accesses: u64,
-    /// Bytes likewise.
+    /// Bytes sent and received likewise.
     pub bytes: u64,
+    /// Of these, those received.
+    pub received: u64,
     /// Sum of the requests' durations, likewise.
     pub duration: u64,
+    /// Of these requests, those answered with a status of 1xx, 2xx … 5xx.
+    pub classes: [u64; 5],
+    /// Those that took no longer than each of the [`BOUNDS`](super::BOUNDS) and longer than the one before; the last: longer
+    /// than all.
+    pub durations: [u64; BUCKETS],
     /// Requests of this child.
     pub own_accesses: u64,
     /// Bytes of this child.
@@ -117,10 +128,15 @@ fn process(board: &Board, slot: usize) -> Process {
         writing: row.load(Field::Writing),
         keep_alive: row.load(Field::KeepAlive),
         closing: row.load(Field::Closing),
+        reading: row.load(Field::Reading),
+        outside: row.load(Field::Outside),
         accepted: row.load(Field::Accepted),
         accesses: row.load(Field::Accesses),
         bytes: row.load(Field::Bytes),
+        received: row.load(Field::Received),
         duration: row.load(Field::Duration),
+        classes: row.series(CLASSES),
+        durations: row.series(DURATIONS),
         own_accesses: row.load(Field::OwnAccesses),
         own_bytes: row.load(Field::OwnBytes),
         cpu: [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem]

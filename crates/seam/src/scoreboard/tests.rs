@@ -13,6 +13,10 @@ fn begin(slot: &Slot, so_far: Traffic, client: &str, vhost: &str, request: &str,
     slot.begin(so_far);
 }
 
+fn answered(status: u16, bytes: u64, took: Duration) -> Answered {
+    Answered { status, sent: bytes, received: 0, took }
+}
+
 #[test]
 fn a_request_from_begin_to_finish() {
     let board = board(4, 2);
@@ -23,14 +27,17 @@ fn a_request_from_begin_to_finish() {
     let slot = workers.acquire();
     assert_eq!((board.life(0), board.idle_workers(0)), (Life::Running, 1));
     begin(&slot, Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
-    slot.finish(50, Duration::from_millis(3));
+    slot.finish(Answered { received: 20, ..answered(200, 30, Duration::from_millis(3)) });
     let seen = board.snapshot();
     let worker = &seen.processes[0].workers[0];
     assert_eq!((worker.state, worker.accesses, worker.bytes), (State::Write, [5, 1, 1], [150, 50, 50]));
     assert_eq!((worker.took, worker.duration), (3000, 3000));
     let texts = [&worker.client, &worker.vhost, &worker.request, &worker.protocol];
     assert_eq!(texts, ["192.0.2.1", "example:80", "GET / HTTP/1.1", "http/1.1"]);
+    assert_eq!((seen.processes[0].bytes, seen.processes[0].received), (50, 20));
     drop(slot);
+    let worker = &board.snapshot().processes[0].workers[0];
+    assert_eq!((worker.accesses, worker.bytes), ([0, 1, 1], [0, 50, 50]), "the connection has gone");
     assert_eq!((board.idle_workers(0), seen.processes.len(), seen.processes[0].generation), (2, 1, 3));
 }
 
@@ -41,7 +48,7 @@ fn a_request_without_a_row_is_counted() {
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let (first, second) = (workers.acquire(), workers.acquire());
     begin(&second, Traffic::default(), CLIENT, "", "unlisted", "");
-    second.finish(7, Duration::ZERO);
+    second.finish(answered(200, 7, Duration::ZERO));
     assert_eq!(first.index, Some(0));
     let seen = board.snapshot();
     assert_eq!((seen.processes[0].accesses, seen.processes[0].bytes), (1, 7));
@@ -62,6 +69,38 @@ fn who_waits_outside_keeps_no_worker_from_others() {
     (0..5).for_each(|_| workers.leave(Gauge::Outside));
     drop(slots);
     assert_eq!(board.idle_workers(0), 2);
+}
+
+#[test]
+fn answers_are_counted_by_status_and_duration() {
+    let board = board(1, 1);
+    board.claim(0, 0, 1);
+    let workers = Workers::start(board, 0, Rows::OfRequests);
+    let cases = [
+        // Status and µs; class and bucket.
+        (200, 0, 1, 0),
+        (204, 50, 1, 0),
+        (301, 51, 2, 1),
+        (404, 1_000, 3, 4),
+        (503, 50_000_000, 4, 18),
+        (999, 50_000_001, 4, 19),
+        (100, 90_000_000_000, 0, 19),
+    ];
+    let (mut classes, mut durations) = ([0; 5], [0; BUCKETS]);
+    for (status, took, class, bucket) in cases {
+        workers.acquire().finish(answered(status, 1, Duration::from_micros(took)));
+        classes[class] += 1;
+        durations[bucket] += 1;
+        let process = &board.snapshot().processes[0];
+        assert_eq!((process.classes, process.durations), (classes, durations), "{status} in {took} us");
+    }
+    board.retire(0, None);
+    board.claim(0, 1, 1);
+    let process = &board.snapshot().processes[0];
+    assert_eq!((process.classes, process.durations), (classes, durations), "totals outlive the child");
+    board.begin_generation(1, 1, true);
+    board.claim(0, 1, 1);
+    assert_eq!(board.snapshot().processes[0].durations, [0; BUCKETS]);
 }
 
 #[test]
@@ -99,7 +138,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let slot = workers.acquire();
     begin(&slot, Traffic::default(), CLIENT, "v", "whole", "p");
-    slot.finish(10, Duration::ZERO);
+    slot.finish(answered(200, 10, Duration::ZERO));
     workers.enter(Gauge::Connections);
     workers.enter(Gauge::KeepAlive);
     // As if killed between the first store of new texts and the last.
@@ -124,7 +163,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
 fn graceful_keeps_counters_and_hangup_resets_them() {
     let board = board(2, 1);
     board.claim(0, 0, 1);
-    Workers::start(board, 0, Rows::OfRequests).acquire().finish(10, Duration::ZERO);
+    Workers::start(board, 0, Rows::OfRequests).acquire().finish(answered(200, 10, Duration::ZERO));
     board.retire(0, None);
     board.begin_generation(1, 5, false);
     assert_eq!(board.snapshot().processes[0].accesses, 1);

@@ -8,16 +8,29 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::time::{Who, cpu};
 
-use super::row::{self, CLIENT, Field, PROTOCOL, REQUEST, VHOST, WorkerField};
-use super::{Board, Gauge, Life, State, micros, now};
+use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, PROTOCOL, REQUEST, VHOST, WorkerField};
+use super::{BOUNDS, Board, Gauge, Life, State, micros, now};
 
 /// What a connection has done so far: the connection keeps it, its rows change from request to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Requests answered.
     pub accesses: u64,
-    /// Bytes sent.
+    /// Bytes sent and received.
     pub bytes: u64,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes sent, head included.
+    pub sent: u64,
+    /// Bytes received, head included.
+    pub received: u64,
+    /// How long it took.
+    pub took: Duration,
 }
 
 /// What has a row to itself.
@@ -136,7 +149,11 @@ impl Workers {
     /// connection does. For the MPM.
     pub fn show(&self, state: State) {
         if self.rows == Rows::OfOne {
-            self.board.worker(self.process, self.first).store(WorkerField::State, state as u64);
+            let row = self.board.worker(self.process, self.first);
+            row.store(WorkerField::State, state as u64);
+            if state == State::Ready {
+                row.forget_connection();
+            }
         }
     }
 
@@ -216,11 +233,18 @@ impl Workers {
         self.board.set_quiescing(self.process);
     }
 
-    fn count(&self, bytes: u64, took: u64) {
+    fn count(&self, answered: Answered, bytes: u64, took: u64) {
         let row = self.board.process(self.process);
-        for (field, value) in
-            [(Field::Accesses, 1), (Field::Bytes, bytes), (Field::OwnBytes, bytes), (Field::Duration, took)]
-        {
+        row.tally(CLASSES, usize::from(answered.status / 100).saturating_sub(1));
+        row.tally(DURATIONS, BOUNDS.partition_point(|bound| *bound < took));
+        let counts = [
+            (Field::Accesses, 1),
+            (Field::Bytes, bytes),
+            (Field::OwnBytes, bytes),
+            (Field::Received, answered.received),
+            (Field::Duration, took),
+        ];
+        for (field, value) in counts {
             row.add(field, value);
         }
         self.reaches(row.add(Field::OwnAccesses, 1), row.load(Field::QuotaRequests));
@@ -264,7 +288,13 @@ impl Slot {
     }
 
     fn give_back(&mut self) {
-        self.state(State::Ready);
+        if let Some(row) = self.row() {
+            row.store(WorkerField::State, State::Ready as u64);
+            // A worker that serves one connection at a time still has it.
+            if self.workers.rows != Rows::OfOne {
+                row.forget_connection();
+            }
+        }
         if let Some(index) = self.index.take() {
             self.workers.free[index / 64].fetch_or(1 << (index % 64), Release);
         }
@@ -299,10 +329,10 @@ impl Slot {
         row.store(WorkerField::State, State::Write as u64);
     }
 
-    /// Counts an answered request: the bytes sent, head included, and how long it took.
-    pub fn finish(&self, bytes: u64, took: Duration) {
-        let took = micros(took);
-        self.workers.count(bytes, took);
+    /// Counts an answered request.
+    pub fn finish(&self, answered: Answered) {
+        let (bytes, took) = (answered.sent.saturating_add(answered.received), micros(answered.took));
+        self.workers.count(answered, bytes, took);
         let now = now();
         self.workers.note_cpu(now);
         let Some(row) = self.row() else { return };

@@ -8,13 +8,33 @@ use crate::request::Request;
 
 /// Shows on the status page whose request is served.
 pub(super) fn describe(request: &Request, slot: &Slot) {
-    let mut address = [0; ADDRESS];
+    let (mut address, mut label) = ([0; ADDRESS], [0; LABEL]);
     slot.describe(Texts {
         client: text_of(request.client.peer.ip().to_canonical(), &mut address),
-        vhost: &request.vhost.label,
+        vhost: match &request.vhost.label {
+            Some(label) => label,
+            None => label_of(&request.vhost.name, request.client.local().port(), &mut label),
+        },
         request: &http::text::from_bytes(request.incoming.line()),
         protocol: request.protocol(),
     });
+}
+
+/// Room for as much of a host's name and port as a row shows.
+const LABEL: usize = 80;
+
+/// A host's name and the port of a connection to it, without an allocation. Of a name that is too long it is the beginning.
+fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a str {
+    const PORT: usize = 6;
+    let mut used = name.floor_char_boundary(LABEL - PORT);
+    into[..used].copy_from_slice(&name.as_bytes()[..used]);
+    into[used] = b':';
+    used += 1;
+    for unit in [10_000, 1000, 100, 10, 1].into_iter().filter(|unit| port >= *unit || *unit == 1) {
+        into[used] = b'0' + (port / unit % 10) as u8;
+        used += 1;
+    }
+    std::str::from_utf8(&into[..used]).unwrap_or_default()
 }
 
 /// Room for the text of any IP address.
@@ -59,6 +79,15 @@ fn dotted(octets: [u8; 4], into: &mut [u8; 15]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_ports() {
+        let mut room = [0; LABEL];
+        for (name, port) in [("a.example", 80), ("", 0), ("x", 65535), ("\u{fc}", 8080), ("ten", 10)] {
+            assert_eq!(label_of(name, port, &mut room), format!("{name}:{port}"));
+        }
+        assert_eq!(label_of(&"\u{fc}".repeat(60), 443, &mut room), format!("{}:443", "\u{fc}".repeat(37)));
+    }
 
     #[test]
     fn addresses_as_texts() {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use http::framing::Persistence;
 use seam::Stage;
-use seam::scoreboard::Slot;
+use seam::scoreboard::{Answered, Slot};
 
 use super::{HttpConnection, SLICE};
 use crate::output::{Delimiter, Outgoing, Persist, write_head};
 use crate::process::Response;
-use crate::request::Request;
+use crate::request::{Request, Sent};
 use crate::response::Body;
 
 /// How much of an unread request body is read and thrown away to keep the connection, in bytes.
@@ -226,10 +226,11 @@ impl HttpConnection {
         for hook in &self.server.hooks.log {
             hook(&mut request);
         }
-        slot.finish(request.sent.bytes, request.sent.duration);
+        let (status, Sent { bytes, received, duration, .. }) = (request.status, &request.sent);
+        slot.finish(Answered { status, sent: *bytes, received: *received, took: *duration });
         self.idle_until = now + request.vhost.plan.keep_alive_timeout;
         drop(slot);
-        self.sent += request.sent.bytes;
+        self.traffic += request.sent.bytes + request.sent.received;
         self.client.keepalives.fetch_add(1, Ordering::Relaxed);
         // Whatever became of the body: what was not read of it is no request.
         let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
