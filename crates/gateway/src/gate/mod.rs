@@ -7,6 +7,7 @@
 
 mod memory;
 mod policy;
+mod report;
 mod table;
 mod wait;
 
@@ -21,6 +22,7 @@ use policy::{Guest, UNLIMITED};
 use table::{Locked, Run, State, Table};
 use wait::Bell;
 
+pub use report::{Report, report, scripts};
 pub use table::Script;
 
 /// How old a reading of the memory may be: where nobody waits, and where somebody does.
@@ -120,11 +122,6 @@ pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() 
     }
     let began = Instant::now();
     Ok(Permit { seat: Some(seat), began, queued: began - came })
-}
-
-/// What is known of all scripts; nothing where there is no gate.
-pub fn scripts() -> Vec<Script> {
-    GATE.get().and_then(|gate| gate.table.lock()).map_or_else(Vec::new, |locked| locked.scripts())
 }
 
 impl Gate {

@@ -31,7 +31,7 @@ const TRIES: u32 = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES: u32 = 100;
 
-const HEADER: usize = 8;
+const HEADER: usize = 11;
 const ENTRY: usize = 12;
 const RECORD: usize = 10;
 const SCRIPT: usize = RECORD + NAME + record::STEPS;
@@ -53,6 +53,11 @@ enum Header {
     Weighed,
     /// How much scripts may have, as [`Allowance`] says it.
     Allowance,
+    /// Of all scripts, also of those that were forgotten: runs that have ended, those that did not end well, requests that
+    /// were refused.
+    Runs,
+    Failures,
+    Refused,
 }
 
 #[derive(Clone, Copy)]
@@ -249,6 +254,11 @@ impl Locked<'_> {
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.0.header(Header::Waiting).load(Relaxed) as usize
+    }
+
+    /// Runs, failures and refusals of all scripts since the table was made.
+    pub(super) fn totals(&self) -> [u64; 3] {
+        [Header::Runs, Header::Failures, Header::Refused].map(|field| self.0.header(field).load(Relaxed))
     }
 
     /// Whether too many wait.

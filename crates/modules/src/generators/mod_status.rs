@@ -1,7 +1,8 @@
 //! The status page: what the server and each of its workers are doing.
 //!
-//! Apache manual: mod_status. The page is Apache's, line for line, since tools read it.
+//! Apache manual: mod_status. The page is Apache's, line for line, since tools read it; a script makes it live ([`live`]).
 
+mod live;
 mod number;
 mod page;
 mod scripts;
@@ -9,7 +10,7 @@ mod workers;
 
 use conf::values::atoi;
 use conf::{Face, Level};
-use gateway::gate::Script;
+use gateway::gate::Report;
 use seam::scoreboard::{self, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
@@ -31,7 +32,16 @@ fn handler(request: &mut Request) -> Answer {
         request.log("status", Level::Error, "AH01237: Server status unavailable in inetd mode");
         return Answer::Status(500);
     };
-    let wish = Wish::of(request.args.as_deref().unwrap_or_default());
+    let query = request.args.as_deref().unwrap_or_default();
+    if let Some((media_type, text)) = live::file(query) {
+        request.set_content_type(media_type);
+        request.headers_out.set("Cache-Control", "no-cache");
+        return Answer::Body(Body::text(text));
+    }
+    if query == "live" {
+        return event(request, &board.snapshot());
+    }
+    let wish = Wish::of(query);
     if let Some(seconds) = wish.refresh {
         request.headers_out.set("Refresh", seconds.to_string());
     }
@@ -43,9 +53,20 @@ fn handler(request: &mut Request) -> Answer {
     let facts = Facts::of(request, &board);
     let text = match wish.short {
         true => page::short(&facts, &board),
-        false => page::html(&facts, &board, wish.no_table, &request.signature()),
+        false => page::html(&facts, &board, &wish, &request.signature()),
     };
     Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+}
+
+/// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
+fn event(request: &mut Request, board: &Snapshot) -> Answer {
+    let facts = Facts::of(request, board);
+    request.set_content_type("text/event-stream");
+    request.headers_out.set("Cache-Control", "no-store");
+    if !facts.is_async {
+        request.env.set("nokeepalive", "1");
+    }
+    Answer::Body(Body::text(live::event(&facts, board)))
 }
 
 /// What the query asks for; words are found anywhere in it.
@@ -84,15 +105,13 @@ struct Facts {
     tail: bool,
     uptime: u64,
     totals: Totals,
-    scripts: Vec<Script>,
+    gate: Report,
 }
 
 impl Facts {
     fn of(request: &Request, board: &Snapshot) -> Facts {
         let core = request.server.main().settings.get::<CoreServer>();
-        let mpm =
-            request.server.faces().iter().find_map(|face| Some(face.log_name().strip_prefix("mpm_")?.to_string()));
-        let mpm = mpm.unwrap_or_default();
+        let mpm = mpm_of(request);
         let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
         let identity = server::identity::get();
         Facts {
@@ -108,9 +127,15 @@ impl Facts {
             tail: core.see_request_tail.or(false),
             uptime: now.saturating_sub(board.restarted) / 1_000_000,
             totals: Totals::of(board),
-            scripts: gateway::gate::scripts(),
+            gate: gateway::gate::report().unwrap_or_default(),
         }
     }
+}
+
+/// The name of the multi-processing module, as in `prefork`.
+pub(super) fn mpm_of(request: &Request) -> String {
+    let name = |face: &Face| Some(face.log_name().strip_prefix("mpm_")?.to_string());
+    request.server.faces().into_iter().find_map(name).unwrap_or_default()
 }
 
 /// Sums over all children.

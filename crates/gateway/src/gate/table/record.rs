@@ -6,7 +6,7 @@ use std::time::Duration;
 use sys::process::Status;
 use sys::signal::Signal;
 
-use super::{Field, Locked, NAME, RECORD, SCRIPTS, State, hash, micros, now};
+use super::{Field, Header, Locked, NAME, RECORD, SCRIPTS, State, hash, micros, now};
 
 /// Durations are counted in steps of √2 from this many µs on.
 const FIRST_STEP: u64 = 100;
@@ -167,8 +167,11 @@ impl Locked<'_> {
         };
         self.note(index, Known::Expected, expected);
         script[Known::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
-        add(Known::Runs, 1);
-        add(Known::Failures, u64::from(run.status != Status::Exited(0)));
+        let failed = u64::from(run.status != Status::Exited(0));
+        for (own, all, count) in [(Known::Runs, Header::Runs, 1), (Known::Failures, Header::Failures, failed)] {
+            add(own, count);
+            self.0.header(all).fetch_add(count, Relaxed);
+        }
         add(Known::Cpu, micros(run.cpu));
         add(Known::Queued, micros(run.queued));
         script[RECORD + NAME + step(run.took)].fetch_add(1, Relaxed);
@@ -183,6 +186,7 @@ impl Locked<'_> {
     /// are refused may be many.
     pub(in crate::gate) fn refuse(&self, script: usize) -> bool {
         self.0.scripts[script][Known::Refused as usize].fetch_add(1, Relaxed);
+        self.0.header(Header::Refused).fetch_add(1, Relaxed);
         let explain = now().saturating_sub(self.known(script, Known::Explained)) >= micros(EXPLAINED);
         if explain {
             self.note(script, Known::Explained, now());

@@ -30,6 +30,8 @@ fn entries_come_and_go() {
     assert_eq!(locked.waiting(), 0);
     let all = locked.scripts();
     assert_eq!(all.iter().map(|script| script.runs).sum::<u64>(), 1);
+    locked.refuse(script);
+    assert_eq!(locked.totals(), [1, 0, 1]);
     let known = all.iter().find(|known| known.name == "/srv/a.cgi").expect("known");
     assert!(known.median >= Duration::from_millis(3) && known.median < Duration::from_millis(5), "{known:?}");
 }

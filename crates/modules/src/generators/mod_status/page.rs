@@ -5,7 +5,7 @@ use std::fmt::Write;
 use seam::scoreboard::{Life, Snapshot, State};
 
 use super::number::{bytes, date, general, kilobytes, seconds, span};
-use super::{Counts, Facts, escape, scripts, workers};
+use super::{Counts, Facts, Wish, escape, live, scripts, workers};
 
 /// `?auto`: a line for each value.
 pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
@@ -49,20 +49,22 @@ pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
         let sum = Connections::sum(board);
         let _ = writeln!(
             out,
-            "Processes: {}\nStopping: {}\nConnsTotal: {}\nConnsAsyncWaitIO: 0\nConnsAsyncWriting: {}\n\
+            "Processes: {}\nStopping: {}\nConnsTotal: {}\nConnsAsyncWaitIO: {}\nConnsAsyncWriting: {}\n\
              ConnsAsyncKeepAlive: {}\nConnsAsyncClosing: {}",
-            sum.processes, sum.stopping, sum.total, sum.writing, sum.keep_alive, sum.closing
+            sum.processes, sum.stopping, sum.total, sum.wait_io, sum.writing, sum.keep_alive, sum.closing
         );
     }
     let _ = writeln!(out, "Scoreboard: {}", letters(board));
-    scripts::lines(&mut out, &facts.scripts);
+    scripts::lines(&mut out, &facts.gate);
     out
 }
 
 /// The page for people.
-pub(super) fn html(facts: &Facts, board: &Snapshot, no_table: bool, signature: &str) -> String {
+pub(super) fn html(facts: &Facts, board: &Snapshot, wish: &Wish, signature: &str) -> String {
     let mut out = String::with_capacity(8192);
-    head(&mut out, facts, board);
+    // Who wants another form of the page, or the page again and again, wants no script.
+    let script = if wish.no_table || wish.refresh.is_some() { "" } else { live::SCRIPT };
+    head(&mut out, facts, board, script);
     if facts.is_async {
         connections(&mut out, board);
     }
@@ -75,7 +77,7 @@ pub(super) fn html(facts: &Facts, board: &Snapshot, no_table: bool, signature: &
         }
     }
     out.push_str(KEY);
-    match (facts.extended, no_table) {
+    match (facts.extended, wish.no_table) {
         (false, _) => {
             pids(&mut out, board);
             out.push_str(
@@ -86,7 +88,7 @@ pub(super) fn html(facts: &Facts, board: &Snapshot, no_table: bool, signature: &
         (true, true) => workers::list(&mut out, facts, board),
         (true, false) => workers::table(&mut out, facts, board),
     }
-    scripts::table(&mut out, &facts.scripts);
+    scripts::table(&mut out, &facts.gate.scripts);
     if !signature.is_empty() {
         let _ = write!(out, "<hr />\n{}", signature.strip_prefix("<hr>\n").unwrap_or(signature));
     }
@@ -129,14 +131,14 @@ impl Rates {
     }
 }
 
-fn head(out: &mut String, facts: &Facts, board: &Snapshot) {
+fn head(out: &mut String, facts: &Facts, board: &Snapshot, script: &str) {
     let Facts { name, via, version, mpm, built, totals, load: [load1, load5, load15], .. } = facts;
     let (now, restart) = dates(facts, board);
     let (config, generation) = (board.generation + 1, board.generation);
     let _ = write!(
         out,
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
-         <html><head>\n<title>Apache Status</title>\n</head><body>\n\
+         <html><head>\n<title>Apache Status</title>\n{script}</head><body>\n\
          <h1>Apache Server Status for {} (via {via})</h1>\n\n\
          <dl><dt>Server Version: {version}</dt>\n<dt>Server MPM: {mpm}</dt>\n<dt>Server Built: {built}\n\
          </dt></dl><hr /><dl>\n<dt>Current Time: {now}</dt>\n<dt>Restart Time: {restart}</dt>\n\
@@ -179,6 +181,8 @@ struct Connections {
     processes: usize,
     stopping: usize,
     total: u64,
+    /// Those that wait for something else than their clients: the rest of a head, or their turn.
+    wait_io: u64,
     writing: u64,
     keep_alive: u64,
     closing: u64,
@@ -191,6 +195,7 @@ impl Connections {
                 processes: sum.processes + 1,
                 stopping: sum.stopping + usize::from(process.life == Life::Quiescing),
                 total: sum.total + process.connections,
+                wait_io: sum.wait_io + process.reading + process.outside,
                 writing: sum.writing + process.writing,
                 keep_alive: sum.keep_alive + process.keep_alive,
                 closing: sum.closing + process.closing,
@@ -218,13 +223,14 @@ fn connections(out: &mut String, board: &Snapshot) {
         let _ = writeln!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{stopping}{old}</td><td>{}</td><td>{accepting}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td>0</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+             <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             process.slot,
             process.pid,
             process.connections,
             counts.busy,
             counts.graceful,
             counts.idle,
+            process.reading + process.outside,
             process.writing,
             process.keep_alive,
             process.closing
@@ -233,7 +239,7 @@ fn connections(out: &mut String, board: &Snapshot) {
     let sum = Connections::sum(board);
     let _ = writeln!(
         out,
-        "<tr><td>Sum</td><td>{}</td><td>{}</td><td>{}</td><td>&nbsp;</td><td>{}</td><td>{}</td><td>{}</td><td>0</td>\
+        "<tr><td>Sum</td><td>{}</td><td>{}</td><td>{}</td><td>&nbsp;</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
          <td>{}</td><td>{}</td><td>{}</td></tr>\n</table>",
         sum.processes,
         sum.stopping,
@@ -241,6 +247,7 @@ fn connections(out: &mut String, board: &Snapshot) {
         all.busy,
         all.graceful,
         all.idle,
+        sum.wait_io,
         sum.writing,
         sum.keep_alive,
         sum.closing
@@ -248,7 +255,7 @@ fn connections(out: &mut String, board: &Snapshot) {
 }
 
 /// A letter for every worker that there is or might be.
-fn letters(board: &Snapshot) -> String {
+pub(super) fn letters(board: &Snapshot) -> String {
     let rows = board.processes.iter().flat_map(|process| &process.workers);
     let mut letters: String = rows.map(|worker| worker.state.letter()).collect();
     while letters.len() < board.shown {

@@ -2,26 +2,21 @@
 
 use std::fmt::Write;
 
-use gateway::gate::Script;
+use gateway::gate::{Report, Script};
 
 use super::escape;
 
 /// `?auto`: sums, for those who draw them.
-pub(super) fn lines(out: &mut String, scripts: &[Script]) {
-    if scripts.is_empty() {
+pub(super) fn lines(out: &mut String, gate: &Report) {
+    if gate.scripts.is_empty() {
         return;
     }
-    let sum = |of: fn(&Script) -> u64| scripts.iter().map(of).sum::<u64>();
-    let memory = scripts.iter().map(|script| script.running * script.expected).sum::<u64>() / 1024;
+    let Report { runs, failures, refused, running, waiting, .. } = gate;
+    let memory = gate.scripts.iter().map(|script| script.running * script.expected).sum::<u64>() / 1024;
     let _ = write!(
         out,
-        "ScriptRuns: {}\nScriptFailures: {}\nScriptsRefused: {}\nScriptsRunning: {}\nScriptsWaiting: {}\n\
-         ScriptsExpectedKBytes: {memory}\n",
-        sum(|script| script.runs),
-        sum(|script| script.failures),
-        sum(|script| script.refused),
-        sum(|script| script.running),
-        sum(|script| script.waiting),
+        "ScriptRuns: {runs}\nScriptFailures: {failures}\nScriptsRefused: {refused}\nScriptsRunning: {running}\n\
+         ScriptsWaiting: {waiting}\nScriptsExpectedKBytes: {memory}\n",
     );
 }
 

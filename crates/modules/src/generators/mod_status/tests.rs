@@ -63,7 +63,7 @@ fn board() -> Snapshot {
 
 fn facts(board: &Snapshot, is_async: bool, extended: bool) -> Facts {
     Facts {
-        scripts: Vec::new(),
+        gate: Report::default(),
         name: "127.0.0.1".into(),
         via: "127.0.0.1".into(),
         version: "Apache/2.4.71 (Debian)".into(),
@@ -104,7 +104,7 @@ fn fields_for_tools_as_captured() {
 #[test]
 fn the_page_shows_what_clients_sent_as_text() {
     let board = board();
-    let page = page::html(&facts(&board, true, true), &board, false, "<hr>\n<address>x</address>\n");
+    let page = page::html(&facts(&board, true, true), &board, &Wish::of(""), "<hr>\n<address>x</address>\n");
     for part in [
         "<dt>Server uptime:  2 seconds</dt>",
         "<dt>.5 requests/sec - 2048 B/second - 4096 B/request - 0 ms/request</dt>",
@@ -125,10 +125,10 @@ fn the_page_shows_what_clients_sent_as_text() {
 #[test]
 fn other_pages() {
     let board = board();
-    let bare = page::html(&facts(&board, false, true), &board, true, "");
+    let bare = page::html(&facts(&board, false, true), &board, &Wish::of("notable"), "");
     let details = "<b>Server 0-0</b> (530): 1|1|1 [<b>Write</b>] u0 s0 cu0 cs0\n 1 0 0(0 B|5025 B|5025 B)\n";
     assert!(bare.contains(details) && bare.contains("</dl><pre>") && !bare.contains("<table"), "{bare}");
-    let off = page::html(&facts(&board, false, false), &board, false, "");
+    let off = page::html(&facts(&board, false, false), &board, &Wish::of(""), "");
     let pids = "PID Key: <br />\n<pre>\n   530 in state: W ,   530 in state: _ ,   530 in state: W \n\n</pre>\n<hr />To obtain";
     assert!(off.contains(pids), "{off}");
 }

@@ -65,7 +65,7 @@ fn row(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) {
         escape(&worker.client),
         escape(&worker.protocol.to_ascii_lowercase()),
         escape(&worker.vhost),
-        request(facts, worker)
+        escape(&request(facts, worker))
     );
 }
 
@@ -100,7 +100,7 @@ fn details(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) 
         bytes(worker.bytes[1]),
         bytes(worker.bytes[2]),
         escape(&worker.client),
-        request(facts, worker),
+        escape(&request(facts, worker)),
         escape(&worker.protocol.to_ascii_lowercase()),
         escape(&worker.vhost)
     );
@@ -109,8 +109,8 @@ fn details(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) 
 /// Bytes of a request line that are shown.
 const REQUEST: usize = 63;
 
-/// The beginning of the request line, or its end; whatever a client put into it, it stays a text.
-fn request(facts: &Facts, worker: &Worker) -> String {
+/// The beginning of the request line, or its end; whatever a client put into it, it is printable ASCII.
+pub(super) fn request(facts: &Facts, worker: &Worker) -> String {
     let count = worker.request.chars().count();
     let skip = if facts.tail { count.saturating_sub(REQUEST) } else { 0 };
     let mut out = String::new();
@@ -124,7 +124,7 @@ fn request(facts: &Facts, worker: &Worker) -> String {
             }),
         }
     }
-    escape(&out)
+    out
 }
 
 const TABLE: &str = "\n\n<table border=\"0\"><tr><th>Srv</th><th>PID</th><th>Acc</th><th>M</th><th>CPU

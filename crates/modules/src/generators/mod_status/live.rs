@@ -1,0 +1,155 @@
+//! The live page: what a browser makes of the status page, and the snapshots that it asks for.
+//!
+//! The page is Apache's with one script in its head. The script asks for `?live` and shows what comes; without it, or where
+//! a policy forbids it, the page is what it always was. Each answer to `?live` is one server-sent event and then over: the
+//! browser comes again a second later (HTML, "Server-sent events", `retry`). So nobody who watches holds a worker, and a
+//! thousand who watch cost no more than a thousand small requests a second.
+
+use gateway::gate::{Report, Script};
+use seam::scoreboard::{BOUNDS, BUCKETS, Life, Process, Snapshot, State, Worker};
+use serde_json::{Value, json};
+
+use super::page::letters;
+use super::{Counts, Facts, workers};
+
+/// How many children, requests and scripts are told one by one at most.
+const CHILDREN: usize = 256;
+const REQUESTS: usize = 100;
+const SCRIPTS: usize = 50;
+/// Milliseconds after which the browser asks again.
+const RETRY: u32 = 1000;
+
+/// What makes the page live: an element of its head. Relative, so that it works wherever the page is, and no inline script,
+/// so that it works under any policy that allows the server's own.
+pub(super) const SCRIPT: &str = "<script src=\"?live.js\"></script>\n";
+
+/// A file of the page, by the query that asks for it: its media type and its text.
+pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
+    match query {
+        "live.js" => Some(("text/javascript; charset=utf-8", include_str!("live.js"))),
+        "live.css" => Some(("text/css; charset=utf-8", include_str!("live.css"))),
+        _ => None,
+    }
+}
+
+/// The server as it is now, as one event.
+pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
+    let sum = |of: fn(&Process) -> u64| board.processes.iter().map(of).sum::<u64>();
+    let living = || board.processes.iter().filter(|process| process.pid != 0);
+    let cpu = living().flat_map(|process| process.cpu).sum::<u64>() + board.ended_user + board.ended_system;
+    let durations: [u64; BUCKETS] =
+        std::array::from_fn(|index| board.processes.iter().map(|process| process.durations[index]).sum());
+    let classes: [u64; 5] =
+        std::array::from_fn(|index| board.processes.iter().map(|process| process.classes[index]).sum());
+    let text = json!({
+        "now": facts.now / 1000,
+        "name": facts.name,
+        "version": facts.version,
+        "mpm": facts.mpm,
+        "uptime": facts.uptime,
+        "generation": board.generation,
+        "load": facts.load,
+        "accesses": sum(|process| process.accesses),
+        "sent": sum(|process| process.bytes.saturating_sub(process.received)),
+        "received": sum(|process| process.received),
+        "classes": classes,
+        "bounds": BOUNDS,
+        "durations": durations,
+        "cpu": cpu,
+        "letters": letters(board),
+        "connections": {
+            "total": sum(|process| process.connections),
+            "reading": sum(|process| process.reading),
+            "waiting": sum(|process| process.outside),
+            "writing": sum(|process| process.writing),
+            "keepalive": sum(|process| process.keep_alive),
+            "closing": sum(|process| process.closing),
+        },
+        "gate": gate(&facts.gate),
+        "children": living().take(CHILDREN).map(|process| child(facts, board, process)).collect::<Vec<Value>>(),
+        "requests": requests(facts, board),
+        "scripts": scripts(&facts.gate.scripts),
+    });
+    format!("retry: {RETRY}\ndata: {text}\n\n")
+}
+
+fn gate(gate: &Report) -> Value {
+    json!({
+        "running": gate.running,
+        "waiting": gate.waiting,
+        "refused": gate.refused,
+        "reserved": gate.reserved,
+        "limit": gate.limit,
+        "available": gate.available,
+        "total": gate.total,
+    })
+}
+
+fn child(facts: &Facts, board: &Snapshot, process: &Process) -> Value {
+    let counts = Counts::of(process);
+    json!({
+        "slot": process.slot,
+        "pid": process.pid,
+        "generation": process.generation,
+        "old": process.generation != board.generation,
+        "life": match process.life {
+            Life::Empty => "gone",
+            Life::Starting => "starting",
+            Life::Running => "running",
+            Life::Quiescing => "finishing",
+        },
+        "age": facts.now.saturating_sub(process.started) / 1_000_000,
+        "connections": process.connections,
+        "busy": counts.busy + counts.graceful,
+        "workers": process.workers.len(),
+        "requests": process.own_accesses,
+        "bytes": process.own_bytes,
+        "cpu": process.cpu.iter().sum::<u64>(),
+    })
+}
+
+/// Requests that are being served, those that have taken longest first.
+fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
+    let serves =
+        |worker: &Worker| worker.began > 0 && matches!(worker.state, State::Write | State::Graceful | State::Dns);
+    let mut all: Vec<(&Process, &Worker)> = board
+        .processes
+        .iter()
+        .flat_map(|process| process.workers.iter().map(move |worker| (process, worker)))
+        .filter(|(_, worker)| serves(worker))
+        .collect();
+    all.sort_by_key(|(_, worker)| worker.began);
+    let told = |(process, worker): (&Process, &Worker)| {
+        json!({
+            "pid": process.pid,
+            "state": worker.state.letter(),
+            "for": facts.now.saturating_sub(worker.began) / 1000,
+            "client": worker.client,
+            "host": worker.vhost,
+            "request": workers::request(facts, worker),
+        })
+    };
+    all.into_iter().take(REQUESTS).map(told).collect()
+}
+
+/// Scripts: those that run or wait first, then those that have used most time.
+fn scripts(scripts: &[Script]) -> Vec<Value> {
+    let mut all: Vec<&Script> = scripts.iter().collect();
+    all.sort_by_key(|script| std::cmp::Reverse((script.running + script.waiting, script.cpu)));
+    let told = |script: &Script| {
+        json!({
+            "name": script.name,
+            "running": script.running,
+            "waiting": script.waiting,
+            "runs": script.runs,
+            "failures": script.failures,
+            "refused": script.refused,
+            "median": script.median.as_micros() as u64,
+            "p99": script.p99.as_micros() as u64,
+            "cpu": script.cpu.as_micros() as u64 / script.runs.max(1),
+            "expected": script.expected,
+            "peak": script.peak,
+        })
+    };
+    all.into_iter().take(SCRIPTS).map(told).collect()
+}
