@@ -41,6 +41,7 @@ pub static MODULES: &[&Module] = &[
     &arch::mod_bumpy_life::MODULE,
     &cache::mod_socache_shmcb::MODULE,
     &generators::mod_admission::MODULE,
+    &generators::mod_metrics::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_dialup::MODULE,
     &filters::mod_filter::MODULE,

@@ -6,6 +6,7 @@ pub mod mod_autoindex;
 pub mod mod_cgi;
 pub mod mod_cgid;
 pub mod mod_info;
+pub mod mod_metrics;
 pub mod mod_status;
 pub mod mod_suexec;
 mod script;

@@ -147,7 +147,7 @@ fn the_dump_of_the_configuration() {
 fn the_list_of_modules() {
     let Some((ours, theirs)) = pages("the_list_of_modules", "", "?list") else { return };
     // Modules that only one of them has.
-    let own = ["percore.c", "mod_admission.c", "mod_bumpy_life.c", "mod_ssl.c"];
+    let own = ["percore.c", "mod_admission.c", "mod_bumpy_life.c", "mod_metrics.c", "mod_ssl.c"];
     let its = ["event.c"];
     let without = |page: &str, names: &[&str]| {
         names.iter().fold(page.to_string(), |page, name| {
@@ -208,8 +208,8 @@ fn providers_and_phases() {
         let theirs = theirs.iter().find(|(title, _)| *title == phase);
         let theirs = takers_of(theirs.unwrap_or_else(|| panic!("Apache has no phase {phase}")).1);
         for taker in takers_of(takers) {
-            // It paces bodies; Apache's takes the place of the handler of files.
-            let is_ours = taker == "10 mod_dialup.c" || taker.ends_with(" mod_ssl.c");
+            // It paces bodies; Apache's takes the place of the handler of files. Metrics Apache has not.
+            let is_ours = ["10 mod_dialup.c", "10 mod_metrics.c"].contains(&&*taker) || taker.ends_with(" mod_ssl.c");
             assert!(is_ours || theirs.contains(&taker), "{phase}: {taker} is not in {theirs:?}");
             seen.push(format!("{phase}: {taker}"));
         }

@@ -1,0 +1,75 @@
+//! Metrics: what the server does, as numbers for Prometheus and its kin (`SetHandler metrics`).
+//!
+//! Not one of Apache's modules: docs/status.md. There are as many lines whatever is asked of the server: labels come from
+//! closed sets, and no script, host or path is one.
+
+mod families;
+mod text;
+
+use conf::{Face, Level};
+use http::accept::preferences;
+use seam::scoreboard;
+use server::{Answer, Body, Handler, Hook, Module, Order, Request};
+
+use text::Format;
+
+/// The module.
+pub static MODULE: Module = Module {
+    face: Face { id: "metrics_module", source: "mod_metrics.c", linked: true, directives: &[] },
+    hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
+};
+
+fn handler(request: &mut Request) -> Answer {
+    if request.handler_name() != Some("metrics") || !matches!(&*request.method, "GET" | "HEAD") {
+        return Answer::Declined;
+    }
+    let Some(board) = scoreboard::get() else {
+        request.log("metrics", Level::Error, "there is no scoreboard to be read");
+        return Answer::Status(500);
+    };
+    let format = format_for(request.header("Accept").as_deref().unwrap_or_default());
+    request.set_content_type(format.media_type());
+    request.headers_out.set("Vary", "Accept");
+    let mpm = super::mod_status::mpm_of(request);
+    let families = families::of(&board.snapshot(), gateway::gate::report().as_ref(), mpm);
+    Answer::Body(Body::text(text::write(&families, format)))
+}
+
+/// OpenMetrics, unless the client prefers plain text, as old versions of Prometheus do.
+fn format_for(accept: &str) -> Format {
+    let quality = |kind: &str, subtype: &str| {
+        let ranges = [format!("{kind}/{subtype}"), format!("{kind}/*"), "*/*".into()];
+        let of = |range: &String| {
+            let alike = |one: &http::accept::Preference<'_>| one.value.eq_ignore_ascii_case(range.as_bytes());
+            preferences(accept.as_bytes()).filter(alike).map(|one| one.quality).max()
+        };
+        ranges.iter().find_map(of).unwrap_or(0)
+    };
+    match quality("text", "plain") > quality("application", "openmetrics-text") {
+        true => Format::Plain,
+        false => Format::OpenMetrics,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_what() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        let cases = [
+            ("", Format::OpenMetrics),
+            ("*/*", Format::OpenMetrics),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", Format::OpenMetrics),
+            (prometheus, Format::OpenMetrics),
+            ("application/openmetrics-text; version=1.0.0", Format::OpenMetrics),
+            ("text/plain", Format::Plain),
+            ("text/*", Format::Plain),
+            ("text/plain;version=0.0.4;q=1,*/*;q=0.1", Format::Plain),
+        ];
+        for (accept, want) in cases {
+            assert_eq!(format_for(accept), want, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What is measured: the scoreboard and the gate as families of metrics.
+
+use gateway::gate::Report;
+use seam::scoreboard::{BOUNDS, Life, Process, Snapshot, State};
+
+use super::text::Kind::{Counter, Gauge, Histogram, Info};
+use super::text::{Family, Kind, Sample};
+
+/// All of them, in the order of the page.
+pub(super) fn of(board: &Snapshot, gate: Option<&Report>, mpm: String) -> Vec<Family> {
+    let mut all = server(board, mpm);
+    all.extend(requests(board));
+    all.extend(processes(board));
+    all.extend(gate.into_iter().flat_map(scripts));
+    all
+}
+
+fn server(board: &Snapshot, mpm: String) -> Vec<Family> {
+    let identity = server::identity::get();
+    let texts = [
+        ("version", identity.map(|identity| identity.version.clone())),
+        ("built", identity.map(|identity| identity.built.clone())),
+        ("mpm", Some(mpm)),
+    ];
+    let labels = texts.into_iter().map(|(name, text)| (name, text.unwrap_or_default())).collect();
+    let build = vec![Sample { suffix: "_info", labels, value: "1".into() }];
+    let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
+    let uptime = now.saturating_sub(board.restarted);
+    // Of children that live, and of those that ended, whose scripts are counted with them.
+    let cpu = |own: usize, scripts: usize, ended: u64| {
+        ended + sum(board, |process| if process.pid == 0 { 0 } else { process.cpu[own] + process.cpu[scripts] })
+    };
+    let [user, system] = [cpu(0, 2, board.ended_user), cpu(1, 3, board.ended_system)];
+    vec![
+        family(Info, "build", "", "The program, and the multi-processing module that it runs.", build),
+        one(Gauge, "start_time_seconds", "seconds", "When the server started, since 1970.", seconds(board.started)),
+        one(Gauge, "uptime_seconds", "seconds", "Time since the last start or restart.", seconds(uptime)),
+        one(Counter, "restarts", "", "Restarts since the start.", board.generation.to_string()),
+        family(
+            Counter,
+            "cpu_seconds",
+            "seconds",
+            "CPU time of all children and of scripts that ended.",
+            labelled("_total", "mode", [("user", seconds(user)), ("system", seconds(system))]),
+        ),
+    ]
+}
+
+fn requests(board: &Snapshot) -> Vec<Family> {
+    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate();
+    let classes = classes.map(|(index, name)| (name, sum(board, |process| process.classes[index]).to_string()));
+    let mut below = 0;
+    let mut durations: Vec<Sample> = (0..=BOUNDS.len())
+        .map(|index| {
+            below += sum(board, |process| process.durations[index]);
+            let bound = BOUNDS.get(index).map_or("+Inf".into(), |micros| bound(*micros));
+            Sample { suffix: "_bucket", labels: vec![("le", bound)], value: below.to_string() }
+        })
+        .collect();
+    let plain = |suffix, value| Sample { suffix, labels: Vec::new(), value };
+    durations.push(plain("_count", below.to_string()));
+    durations.push(plain("_sum", seconds(sum(board, |process| process.duration))));
+    let sent = sum(board, |process| process.bytes.saturating_sub(process.received));
+    let received = sum(board, |process| process.received);
+    let count = sum(board, |process| process.accesses);
+    vec![
+        one(Counter, "requests", "", "Requests that were answered.", count.to_string()),
+        family(Counter, "responses", "", "Answers by the class of their status.", labelled("_total", "class", classes)),
+        family(
+            Histogram,
+            "request_duration_seconds",
+            "seconds",
+            "Time from the head of a request to the last byte of its answer.",
+            durations,
+        ),
+        one(Counter, "sent_bytes", "bytes", "Bytes of answers, heads included.", sent.to_string()),
+        one(Counter, "received_bytes", "bytes", "Bytes of requests, heads included.", received.to_string()),
+    ]
+}
+
+fn processes(board: &Snapshot) -> Vec<Family> {
+    let workers = |state| board.processes.iter().flat_map(|p| &p.workers).filter(|w| w.state == state).count();
+    let states = State::ALL.into_iter().filter(|state| *state != State::Dead);
+    let states = states.map(|state| (name_of(state), workers(state).to_string()));
+    let stages: [(&str, fn(&Process) -> u64); 5] = [
+        ("reading", |process| process.reading),
+        ("waiting", |process| process.outside),
+        ("writing", |process| process.writing),
+        ("keepalive", |process| process.keep_alive),
+        ("closing", |process| process.closing),
+    ];
+    let mut serving = sum(board, |process| process.connections);
+    let mut stages: Vec<(&str, String)> = stages
+        .into_iter()
+        .map(|(name, of)| {
+            let count = sum(board, of);
+            serving = serving.saturating_sub(count);
+            (name, count.to_string())
+        })
+        .collect();
+    stages.push(("serving", serving.to_string()));
+    let lives = [("starting", Life::Starting), ("running", Life::Running), ("quiescing", Life::Quiescing)];
+    let children = lives
+        .map(|(name, life)| (name, board.processes.iter().filter(|process| process.life == life).count().to_string()));
+    vec![
+        family(Gauge, "workers", "", "Rows of the scoreboard by what they do.", labelled("", "state", states)),
+        one(Gauge, "workers_limit", "", "How many rows may be busy at once.", board.shown.to_string()),
+        family(
+            Gauge,
+            "connections",
+            "",
+            "Open connections by stage; serving is each that is in none of the others.",
+            labelled("", "stage", stages),
+        ),
+        family(
+            Gauge,
+            "children",
+            "",
+            "Child processes by where they are in their lives.",
+            labelled("", "life", children),
+        ),
+    ]
+}
+
+fn scripts(gate: &Report) -> Vec<Family> {
+    let mut all = vec![
+        one(Counter, "script_runs", "", "Runs of scripts that have ended.", gate.runs.to_string()),
+        one(Counter, "script_failures", "", "Runs of scripts that did not end well.", gate.failures.to_string()),
+        one(Counter, "script_refusals", "", "Requests that were refused a run.", gate.refused.to_string()),
+        one(Gauge, "scripts_running", "", "Scripts that run.", gate.running.to_string()),
+        one(Gauge, "scripts_waiting", "", "Requests that wait until a script may run.", gate.waiting.to_string()),
+        one(
+            Gauge,
+            "script_memory_reserved_bytes",
+            "bytes",
+            "Memory that running scripts have or are expected to need.",
+            gate.reserved.to_string(),
+        ),
+    ];
+    // Where there is no limit there is no number that would say so.
+    all.extend(gate.limit.map(|limit| {
+        let help = "Memory that all scripts together may have.";
+        one(Gauge, "script_memory_limit_bytes", "bytes", help, limit.to_string())
+    }));
+    let help = "Memory that the machine, or the control group of the server, has left.";
+    all.push(one(Gauge, "memory_available_bytes", "bytes", help, gate.available.to_string()));
+    let help = "Memory of the machine, or of the control group of the server.";
+    all.push(one(Gauge, "memory_limit_bytes", "bytes", help, gate.total.to_string()));
+    all
+}
+
+fn name_of(state: State) -> &'static str {
+    match state {
+        State::Dead => "dead",
+        State::Starting => "starting",
+        State::Ready => "ready",
+        State::Read => "reading",
+        State::Write => "writing",
+        State::KeepAlive => "keepalive",
+        State::Dns => "dns",
+        State::Closing => "closing",
+        State::Log => "logging",
+        State::Graceful => "graceful",
+        State::IdleCleanup => "idle_cleanup",
+    }
+}
+
+fn sum(board: &Snapshot, of: impl Fn(&Process) -> u64) -> u64 {
+    board.processes.iter().map(of).sum()
+}
+
+/// Microseconds as seconds.
+fn seconds(micros: u64) -> String {
+    (micros as f64 / 1e6).to_string()
+}
+
+/// A bound of a histogram, always in the same form: it is a text to those who compare it (OpenMetrics 1.0, "Canonical
+/// Numbers").
+fn bound(micros: u64) -> String {
+    format!("{:?}", micros as f64 / 1e6).replace("e-5", "e-05")
+}
+
+fn family(kind: Kind, name: &'static str, unit: &'static str, help: &'static str, samples: Vec<Sample>) -> Family {
+    Family { name, kind, unit, help, samples }
+}
+
+/// A family with one line.
+fn one(kind: Kind, name: &'static str, unit: &'static str, help: &'static str, value: String) -> Family {
+    let suffix = if kind == Counter { "_total" } else { "" };
+    family(kind, name, unit, help, vec![Sample { suffix, labels: Vec::new(), value }])
+}
+
+/// A line for each value of a label.
+fn labelled(
+    suffix: &'static str,
+    label: &'static str,
+    values: impl IntoIterator<Item = (&'static str, String)>,
+) -> Vec<Sample> {
+    let line = |(name, value): (&'static str, String)| Sample { suffix, labels: vec![(label, name.into())], value };
+    values.into_iter().map(line).collect()
+}
