@@ -20,7 +20,7 @@ use sys::process::{Pid, Reaped};
 use sys::shm::Shared;
 
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
-pub use snapshot::{Process, Snapshot, Worker};
+pub use snapshot::{Described, Process, Snapshot, Worker};
 pub use workers::{Answered, Rows, Slot, Texts, Traffic, Workers};
 
 /// The bounds between which the durations of requests are counted, in µs; one more is that of all that took longer.
@@ -389,7 +389,12 @@ impl Board {
 
     /// Every process and worker as they are now.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self)
+        self.snapshot_with(Described::All)
+    }
+
+    /// The same, with the texts of some workers only.
+    pub fn snapshot_with(&self, described: Described) -> Snapshot {
+        Snapshot::of(self, described)
     }
 }
 

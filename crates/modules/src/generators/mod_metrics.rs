@@ -8,7 +8,7 @@ mod text;
 
 use conf::{Face, Level};
 use http::accept::preferences;
-use seam::scoreboard;
+use seam::scoreboard::{self, Described};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
 use text::Format;
@@ -31,7 +31,7 @@ fn handler(request: &mut Request) -> Answer {
     request.set_content_type(format.media_type());
     request.headers_out.set("Vary", "Accept");
     let mpm = super::mod_status::mpm_of(request);
-    let families = families::of(&board.snapshot(), gateway::gate::report().as_ref(), mpm);
+    let families = families::of(&board.snapshot_with(Described::Nobody), gateway::gate::report().as_ref(), mpm);
     Answer::Body(Body::text(text::write(&families, format)))
 }
 

@@ -11,7 +11,7 @@ mod workers;
 use conf::values::atoi;
 use conf::{Face, Level};
 use gateway::gate::Report;
-use seam::scoreboard::{self, Snapshot, State};
+use seam::scoreboard::{self, Board, Described, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -39,7 +39,7 @@ fn handler(request: &mut Request) -> Answer {
         return Answer::Body(Body::text(text));
     }
     if query == "live" {
-        return event(request, &board.snapshot());
+        return event(request, board);
     }
     let wish = Wish::of(query);
     if let Some(seconds) = wish.refresh {
@@ -49,7 +49,7 @@ fn handler(request: &mut Request) -> Answer {
         true => "text/plain; charset=ISO-8859-1",
         false => "text/html; charset=ISO-8859-1",
     });
-    let board = board.snapshot();
+    let board = board.snapshot_with(if wish.short { Described::Nobody } else { Described::All });
     let facts = Facts::of(request, &board);
     let text = match wish.short {
         true => page::short(&facts, &board),
@@ -59,14 +59,17 @@ fn handler(request: &mut Request) -> Answer {
 }
 
 /// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
-fn event(request: &mut Request, board: &Snapshot) -> Answer {
-    let facts = Facts::of(request, board);
+fn event(request: &mut Request, board: &Board) -> Answer {
+    let text = live::latest(|| {
+        let board = board.snapshot_with(Described::Busy);
+        live::event(&Facts::of(request, &board), &board)
+    });
     request.set_content_type("text/event-stream");
     request.headers_out.set("Cache-Control", "no-store");
-    if !facts.is_async {
+    if !is_async(&mpm_of(request)) {
         request.env.set("nokeepalive", "1");
     }
-    Answer::Body(Body::text(live::event(&facts, board)))
+    Answer::Body(Body::Bytes(text))
 }
 
 /// What the query asks for; words are found anywhere in it.
@@ -118,7 +121,7 @@ impl Facts {
             name: request.server_name().into_owned(),
             via: request.client.local().ip().to_canonical().to_string(),
             version: identity.map_or_else(|| request.server.software.clone(), |identity| identity.version.clone()),
-            is_async: matches!(&*mpm, "event" | "percore"),
+            is_async: is_async(&mpm),
             mpm,
             built: identity.map_or_else(String::new, |identity| identity.built.clone()),
             now,
@@ -136,6 +139,11 @@ impl Facts {
 pub(super) fn mpm_of(request: &Request) -> String {
     let name = |face: &Face| Some(face.log_name().strip_prefix("mpm_")?.to_string());
     request.server.faces().into_iter().find_map(name).unwrap_or_default()
+}
+
+/// Whether connections wait without a worker.
+fn is_async(mpm: &str) -> bool {
+    matches!(mpm, "event" | "percore")
 }
 
 /// Sums over all children.

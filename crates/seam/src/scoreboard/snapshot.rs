@@ -99,8 +99,19 @@ pub struct Worker {
     pub protocol: String,
 }
 
+/// Of which workers a snapshot has the texts: of thousands they cost more than all the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Described {
+    /// Of none.
+    Nobody,
+    /// Of those that serve somebody.
+    Busy,
+    /// Of all: those that are idle say whom they served last.
+    All,
+}
+
 impl Snapshot {
-    pub(super) fn of(board: &Board) -> Snapshot {
+    pub(super) fn of(board: &Board, described: Described) -> Snapshot {
         let header = board.header();
         Snapshot {
             started: header.load(Header::Started),
@@ -109,12 +120,12 @@ impl Snapshot {
             shown: header.load(Header::Shown) as usize,
             ended_user: header.load(Header::CpuUser),
             ended_system: header.load(Header::CpuSystem),
-            processes: (0..board.used()).map(|slot| process(board, slot)).collect(),
+            processes: (0..board.used()).map(|slot| process(board, slot, described)).collect(),
         }
     }
 }
 
-fn process(board: &Board, slot: usize) -> Process {
+fn process(board: &Board, slot: usize, described: Described) -> Process {
     let row = board.process(slot);
     let life = board.life(slot);
     let workers = row.workers(board.workers_per_process());
@@ -141,17 +152,21 @@ fn process(board: &Board, slot: usize) -> Process {
         own_bytes: row.load(Field::OwnBytes),
         cpu: [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem]
             .map(|field| row.load(field)),
-        workers: (0..workers).map(|index| worker(&board.worker(slot, index), life)).collect(),
+        workers: (0..workers).map(|index| worker(&board.worker(slot, index), life, described)).collect(),
     }
 }
 
-fn worker(row: &WorkerRow<'_>, life: Life) -> Worker {
+fn worker(row: &WorkerRow<'_>, life: Life, described: Described) -> Worker {
     let state = match row.state() {
         _ if life == Life::Empty => State::Dead,
         busy if busy.is_busy() && life == Life::Quiescing => State::Graceful,
         state => state,
     };
-    let [client, vhost, request, protocol] = row.read_texts([CLIENT, VHOST, REQUEST, PROTOCOL]);
+    let [client, vhost, request, protocol] = match described {
+        Described::All => row.read_texts([CLIENT, VHOST, REQUEST, PROTOCOL]),
+        Described::Busy if state.is_busy() => row.read_texts([CLIENT, VHOST, REQUEST, PROTOCOL]),
+        Described::Busy | Described::Nobody => Default::default(),
+    };
     let three = |fields: [WorkerField; 3]| fields.map(|field| row.load(field));
     Worker {
         state,

@@ -177,10 +177,15 @@ fn busy_workers_of_a_child_that_leaves_are_finishing() {
     let board = board(1, 2);
     board.claim(0, 0, 2);
     let workers = Workers::start(board, 0, Rows::OfRequests);
-    let _busy = workers.acquire();
+    let busy = workers.acquire();
+    begin(&busy, Traffic::default(), CLIENT, "v", "text", "p");
     workers.quiesce();
     let states: Vec<_> = board.snapshot().processes[0].workers.iter().map(|worker| worker.state).collect();
     assert_eq!(states, [State::Graceful, State::Ready]);
+    let told = |described| board.snapshot_with(described).processes[0].workers[0].request.clone();
+    assert_eq!([Described::Nobody, Described::Busy, Described::All].map(told), ["", "text", "text"]);
+    drop(busy);
+    assert_eq!([Described::Nobody, Described::Busy, Described::All].map(told), ["", "", "text"]);
 }
 
 #[test]

@@ -26,7 +26,10 @@ const LABEL: usize = 80;
 /// A host's name and the port of a connection to it, without an allocation. Of a name that is too long it is the beginning.
 fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a str {
     const PORT: usize = 6;
-    let mut used = name.floor_char_boundary(LABEL - PORT);
+    let mut used = name.len().min(LABEL - PORT);
+    while !name.is_char_boundary(used) {
+        used -= 1;
+    }
     into[..used].copy_from_slice(&name.as_bytes()[..used]);
     into[used] = b':';
     used += 1;

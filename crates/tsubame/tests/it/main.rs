@@ -4,6 +4,7 @@
 //! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
 
 mod beside;
+mod browser;
 mod clock;
 mod command_line;
 mod control;
@@ -47,6 +48,7 @@ mod http_same_as_apache;
 mod info;
 mod json_logs;
 mod listening;
+mod live;
 mod logs;
 mod metrics;
 mod modules_same_as_apache;
@@ -54,6 +56,7 @@ mod options;
 mod recycling;
 mod sections;
 mod ssl;
+mod status_readers;
 mod status_same_as_apache;
 mod unique_ids;
 mod upgrade;

@@ -82,7 +82,7 @@
     const triple = make("dl", { class: "triple" }, ...drawn.map(([name, kind]) =>
       make("div", { class: kind }, make("dt", {}, name), held(name, make("dd", {}, "–")))));
     const header = make("header", {},
-      make("div", { class: "about" }, held("name", make("h1")), held("about", make("p"))),
+      make("div", { class: "about" }, make("h1", {}, location.host), held("about", make("p"))),
       held("state", make("p", { class: "state", id: "state", "data-state": "live" }, "live")),
       held("told", make("p", { class: "hidden", "aria-live": "polite" })));
     const main = make("main", {},
@@ -294,17 +294,19 @@
     // Counters begin again with a restart that is not graceful.
     if (last && (now.accesses < last.accesses || now.now < last.now)) history = [];
     note(history, now);
-    show(at.name, now.name);
     show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.uptime)}`);
     const summary = [drawRates(now), drawWorkers(now.letters)];
     drawQueues(now);
     drawTables(now);
-    document.title = `${rate(change((one) => one.accesses))}/s · ${now.name}`;
+    document.title = `${rate(change((one) => one.accesses))}/s · ${location.host}`;
     if (Date.now() - told > TOLD) tell(summary.join(", "));
   };
 
-  // The connection: a snapshot for each, and the browser comes again by itself; only a refusal it takes for final.
+  // The connection: each ends after its snapshot, and the browser comes again by itself; only a refusal it takes for final.
+  // One that ends without a snapshot has failed.
+  const LOST = "connection lost, trying again";
   let source = null;
+  let failed = false;
   let timer = 0;
   let built = false;
   const state = (name, text) => {
@@ -317,20 +319,27 @@
   };
   const watch = (wait) => {
     clearTimeout(timer);
-    timer = setTimeout(() => { state("lost", "connection lost, trying again"); connect(); }, wait);
+    timer = setTimeout(() => { state("lost", LOST); connect(); }, wait);
   };
   const connect = () => {
     if (source) source.close();
     source = new EventSource("?live");
+    failed = true;
     source.onmessage = ({ data }) => {
       if (!built) build();
       built = true;
       reveal();
+      failed = false;
       state("live", "live");
       drawAll(JSON.parse(data));
       watch(SILENCE);
     };
-    source.onerror = () => { if (source.readyState === EventSource.CLOSED) watch(AGAIN); reveal(); };
+    source.onerror = () => {
+      reveal();
+      if (failed) state("lost", LOST);
+      failed = true;
+      if (source.readyState === EventSource.CLOSED) watch(AGAIN);
+    };
     watch(SILENCE);
   };
   const reveal = () => { document.documentElement.style.visibility = ""; };

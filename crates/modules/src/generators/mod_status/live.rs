@@ -2,9 +2,13 @@
 //!
 //! The page is Apache's with one script in its head. The script asks for `?live` and shows what comes; without it, or where
 //! a policy forbids it, the page is what it always was. Each answer to `?live` is one server-sent event and then over: the
-//! browser comes again a second later (HTML, "Server-sent events", `retry`). So nobody who watches holds a worker, and a
-//! thousand who watch cost no more than a thousand small requests a second.
+//! browser comes again a second later (HTML, "Server-sent events", `retry`). So nobody who watches holds a worker, and
+//! however many watch, a child draws up a few snapshots a second and sends them to all.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
 use gateway::gate::{Report, Script};
 use seam::scoreboard::{BOUNDS, BUCKETS, Life, Process, Snapshot, State, Worker};
 use serde_json::{Value, json};
@@ -19,6 +23,9 @@ const SCRIPTS: usize = 50;
 /// Milliseconds after which the browser asks again.
 const RETRY: u32 = 1000;
 
+/// How old a snapshot may be that is sent to somebody else too.
+const FRESH: Duration = Duration::from_millis(200);
+
 /// What makes the page live: an element of its head. Relative, so that it works wherever the page is, and no inline script,
 /// so that it works under any policy that allows the server's own.
 pub(super) const SCRIPT: &str = "<script src=\"?live.js\"></script>\n";
@@ -29,6 +36,20 @@ pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
         "live.js" => Some(("text/javascript; charset=utf-8", include_str!("live.js"))),
         "live.css" => Some(("text/css; charset=utf-8", include_str!("live.css"))),
         _ => None,
+    }
+}
+
+/// The last event of this child, unless it is too old: then one is drawn up. Nothing in it depends on who asks.
+pub(super) fn latest(draw_up: impl FnOnce() -> String) -> Bytes {
+    static LAST: Mutex<Option<(Instant, Bytes)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((drawn, text)) if drawn.elapsed() < FRESH => text.clone(),
+        _ => {
+            let text = Bytes::from(draw_up());
+            *last = Some((Instant::now(), text.clone()));
+            text
+        }
     }
 }
 
@@ -43,7 +64,6 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         std::array::from_fn(|index| board.processes.iter().map(|process| process.classes[index]).sum());
     let text = json!({
         "now": facts.now / 1000,
-        "name": facts.name,
         "version": facts.version,
         "mpm": facts.mpm,
         "uptime": facts.uptime,

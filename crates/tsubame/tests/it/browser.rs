@@ -1,0 +1,147 @@
+//! A real browser without a window: Chromium, told what to do in the words of its DevTools protocol.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::{Value, json};
+
+use crate::site::Site;
+use crate::wait::{DEADLINE, until};
+
+/// The program, where Debian puts it.
+const CHROMIUM: &str = "/usr/bin/chromium";
+
+/// A browser with one page; it is ended on drop.
+pub struct Browser {
+    process: Child,
+    input: ChildStdin,
+    output: Receiver<Value>,
+    session: String,
+    number: u64,
+    /// What pages are told to allow.
+    policy: &'static str,
+    /// What the page complained of.
+    pub complaints: Vec<String>,
+}
+
+impl Browser {
+    /// Starts one, with its files below the site. `None`: there is no Chromium, which is said on the test's line.
+    pub fn start(test: &str, site: &Site) -> Option<Browser> {
+        if !Path::new(CHROMIUM).exists() {
+            println!("{test}: not tried in a browser: {CHROMIUM} is not installed");
+            return None;
+        }
+        let profile = site.root.join("run/browser");
+        // It reads from descriptor 3 and writes to 4; root may not have its sandbox.
+        let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
+        let mut process = Command::new("/bin/sh")
+            .args(["-c", script, CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg("about:blank")
+            .env("HOME", &site.root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("chromium");
+        let (input, output) = (process.stdin.take().expect("input"), process.stdout.take().expect("output"));
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            for message in BufReader::new(output).split(0) {
+                let Ok(message) = message else { return };
+                let value = serde_json::from_slice(&message).expect("a message of the browser");
+                if sender.send(value).is_err() {
+                    return;
+                }
+            }
+        });
+        let session = String::new();
+        let mut browser =
+            Browser { process, input, output: receiver, session, number: 0, policy: "", complaints: Vec::new() };
+        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
+        let attached = browser.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        browser.session = attached["sessionId"].as_str().expect("a session").into();
+        for what in ["Runtime.enable", "Log.enable", "Page.enable"] {
+            browser.call(what, json!({}));
+        }
+        // A page that nobody sees asks for nothing.
+        browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
+        Some(browser)
+    }
+
+    /// Every page comes with this `Content-Security-Policy` from now on.
+    pub fn obey(&mut self, policy: &'static str) {
+        self.policy = policy;
+        let pages = json!([{"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"}]);
+        self.call("Fetch.enable", json!({"patterns": pages}));
+    }
+
+    /// Goes to a page.
+    pub fn open(&mut self, url: &str) {
+        let answer = self.call("Page.navigate", json!({"url": url}));
+        assert_eq!(answer.get("errorText"), None, "{url}");
+    }
+
+    /// As wide and high as this, in CSS pixels.
+    pub fn resize(&mut self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// The value of an expression in the page; `null` where it throws.
+    pub fn value(&mut self, expression: &str) -> Value {
+        let answer = self.call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}));
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    pub fn until(&mut self, what: &str, expression: &str) {
+        until(what, || (self.value(expression) == json!(true)).then_some(()));
+    }
+
+    fn send(&mut self, method: &str, parameters: Value) -> u64 {
+        self.number += 1;
+        let mut message = json!({"id": self.number, "method": method, "params": parameters});
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        self.input.write_all(format!("{message}\0").as_bytes()).expect("the browser listens");
+        self.number
+    }
+
+    fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let number = self.send(method, parameters);
+        loop {
+            let answer = self.output.recv_timeout(DEADLINE).unwrap_or_else(|error| panic!("{method}: {error}"));
+            if answer["id"] == json!(number) {
+                assert_eq!(answer.get("error"), None, "{method}");
+                return answer["result"].clone();
+            }
+            let what = &answer["params"];
+            match answer["method"].as_str().unwrap_or_default() {
+                "Runtime.exceptionThrown" | "Log.entryAdded" => self.complaints.push(what.to_string()),
+                "Fetch.requestPaused" => {
+                    let mut fields = what["responseHeaders"].as_array().cloned().unwrap_or_default();
+                    fields.push(json!({"name": "Content-Security-Policy", "value": self.policy}));
+                    let (id, status) = (&what["requestId"], &what["responseStatusCode"]);
+                    let with = json!({"requestId": id, "responseCode": status, "responseHeaders": fields});
+                    self.send("Fetch.continueResponse", with);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // It ends its other processes itself when nobody speaks to it any more.
+        let _ = self.input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        if crate::wait::within(DEADLINE, || self.process.try_wait().ok().flatten()).is_none() {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}

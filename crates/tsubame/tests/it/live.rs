@@ -1,0 +1,215 @@
+//! The live status page: what it is drawn from, what it costs, and what a browser makes of it.
+
+use serde_json::Value;
+use sys::signal::Signal;
+
+use crate::browser::Browser;
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::{Server, Start};
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::{Client, Response, get};
+
+const CONFIGURATION: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n\
+    </Directory>\n<Location /deep/down/status>\nSetHandler server-status\n</Location>\n";
+const PAGE: &str = "/deep/down/status";
+
+fn place() -> Site {
+    let site = Site::with([("a.txt", "0123456789")]);
+    site.script(
+        "held",
+        "#!/bin/sh\nwhile [ -e ../hold ]; do sleep 0.05; done\nprintf 'Content-Type: text/plain\\n\\nok'\n",
+    );
+    site.file("hold", "");
+    site
+}
+
+fn let_go(site: &Site) {
+    std::fs::remove_file(site.root.join("hold")).expect("hold");
+}
+
+/// A request that wants to run in whoever shows it.
+const HOSTILE: &str = "/cgi/held?<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script>";
+
+fn hostile(server: &Server<'_>) -> Client {
+    let mut client = server.client();
+    client.send(get(&HOSTILE.replace(' ', "/**/")));
+    client
+}
+
+/// The snapshot of an answer to `?live`.
+fn snapshot(answer: &Response) -> Value {
+    assert_eq!((answer.status, answer.field("Content-Type")), (200, Some("text/event-stream")));
+    assert_eq!(answer.field("Cache-Control"), Some("no-store"));
+    let text = answer.text();
+    let data = text.strip_prefix("retry: 1000\ndata: ").and_then(|rest| rest.strip_suffix("\n\n"));
+    let data = data.unwrap_or_else(|| panic!("one event: {text}"));
+    assert!(!data.contains(['\n', '\r']), "{data}");
+    serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))
+}
+
+under_every_mpm! {
+    /// One snapshot, and then the answer is over: where connections hold workers this one is not kept.
+    fn a_snapshot_for_each_request(mpm: Mpm) {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        server.allow("server seems busy");
+        for _ in 0..5 {
+            assert_eq!(server.get("/a.txt").status, 200);
+        }
+        let mut script = hostile(&server);
+        let told = until("a script that runs", || {
+            let told = snapshot(&server.get(&format!("{PAGE}?live")));
+            (told["gate"]["running"] == 1 && told["accesses"].as_u64() >= Some(5)).then_some(told)
+        });
+        assert_eq!(told["mpm"], mpm.name());
+        let letters = told["letters"].as_str().expect("letters");
+        assert!(letters.matches('W').count() >= 2, "{letters}");
+        let served = told["requests"].as_array().expect("requests");
+        let line = served.iter().find_map(|one| one["request"].as_str().filter(|line| line.contains("/cgi/held")));
+        assert!(line.expect("the script").starts_with("GET /cgi/held?<img/**/src=x"), "{served:?}");
+        let counted = |name: &str| told[name].as_array().expect(name).iter().filter_map(Value::as_u64).collect::<Vec<_>>();
+        assert_eq!(counted("durations").len(), counted("bounds").len() + 1);
+        assert_eq!(counted("durations").iter().sum::<u64>(), counted("classes").iter().sum::<u64>());
+        let children = told["children"].as_array().expect("children");
+        let running = children.iter().filter(|child| child["life"] == "running" && child["pid"].as_u64() > Some(1));
+        assert!(running.count() >= 1, "{children:?}");
+        let mut client = server.client();
+        let answer = client.get(&format!("{PAGE}?live"));
+        if matches!(mpm, Mpm::Prefork | Mpm::Worker) {
+            assert!(answer.closes());
+            client.is_closed();
+        } else {
+            snapshot(&client.get(&format!("{PAGE}?live")));
+        }
+        let_go(&site);
+        assert_eq!(script.response().text(), "ok");
+    }
+}
+
+/// More of them than there are workers, all of whom stay connected: others are served all the same.
+#[test]
+fn who_watches_holds_no_worker() {
+    for (mpm, limits) in [
+        (Mpm::Prefork, "StartServers 2\nMaxRequestWorkers 2\nKeepAliveTimeout 300\n"),
+        (Mpm::Worker, "StartServers 1\nThreadsPerChild 2\nMaxRequestWorkers 2\nKeepAliveTimeout 300\n"),
+        (
+            Mpm::Event,
+            "StartServers 1\nThreadsPerChild 2\nMaxRequestWorkers 2\nAsyncRequestWorkerFactor 50\nKeepAliveTimeout 300\n",
+        ),
+    ] {
+        let site = place();
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}{limits}"));
+        server.allow("server seems busy");
+        server.allow("MaxRequestWorkers setting");
+        let mut watchers = Vec::new();
+        for _ in 0..30 {
+            let mut client = server.client();
+            snapshot(&client.get(&format!("{PAGE}?live")));
+            // A browser closes what the server has closed.
+            client.half_close();
+            watchers.push(client);
+        }
+        assert_eq!(server.get("/a.txt").text(), "0123456789", "{mpm}");
+    }
+}
+
+/// The page has one element more than Apache's; other forms of it have none, and its files are what they should be.
+#[test]
+fn the_page_and_its_files() {
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let page = server.get(PAGE).text();
+    assert_eq!(page.matches("<script src=\"?live.js\"></script>\n</head>").count(), 1, "{page}");
+    assert!(page.matches("<script").count() == 1 && !page.contains("style") && !page.contains("<link"), "{page}");
+    for query in ["?auto", "?notable", "?refresh=5", "?refresh", "?notable&auto"] {
+        let answer = server.get(&format!("{PAGE}{query}"));
+        assert!(answer.status == 200 && !answer.text().contains("script src"), "{query}");
+    }
+    for (query, media_type) in [("live.js", "text/javascript; charset=utf-8"), ("live.css", "text/css; charset=utf-8")]
+    {
+        let answer = server.get(&format!("{PAGE}?{query}"));
+        assert_eq!((answer.status, answer.field("Content-Type")), (200, Some(media_type)));
+        let text = answer.text();
+        // Nothing comes from elsewhere, and nothing that is told becomes markup.
+        for bad in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "@import", "url("] {
+            assert!(!text.contains(bad), "{bad} in {query}");
+        }
+        let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
+        assert!(
+            !elsewhere.contains("//www") && !elsewhere.contains("http:") && !elsewhere.contains("https:"),
+            "{query}"
+        );
+    }
+}
+
+/// A browser shows what happens as it happens, finds the server again, and runs nothing that strangers have sent.
+#[test]
+fn a_browser_shows_it() {
+    let site = place();
+    let Some(mut browser) = Browser::start("a_browser_shows_it", &site) else { return };
+    let mut server = Server::start(Mpm::Event, &site, CONFIGURATION);
+    server.allow("server seems busy");
+    browser.obey("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'");
+    browser.open(&format!("http://{}{PAGE}", server.address()));
+    browser.until("the live page", "document.querySelector('#state')?.dataset.state === 'live'");
+
+    browser.until("its style", "getComputedStyle(document.querySelector('main')).display === 'grid'");
+
+    // Numbers grow.
+    let count = "Number(document.querySelector('#requests dd').textContent.replaceAll(',', ''))";
+    let before = browser.value(count).as_u64().expect("a number");
+    for _ in 0..60 {
+        assert_eq!(server.get("/a.txt").status, 200);
+    }
+    browser.until("sixty requests more", &format!("{count} >= {}", before + 60));
+    browser.until("a rate", "Number(document.querySelector('#requests .number span').textContent) > 0");
+    browser.until("latencies", "/[µm]?s$/.test(document.querySelector('#latency dd').textContent)");
+    browser.until(
+        "a line",
+        "document.querySelector('#requests .spark path:nth-of-type(2)').getAttribute('d').includes('L')",
+    );
+
+    // A script has a worker, and a line that is text.
+    let mut script = hostile(&server);
+    browser.until(
+        "the script in the table",
+        "[...document.querySelectorAll('#now td')].some(cell => cell.textContent.startsWith('GET /cgi/held?<img'))",
+    );
+    browser
+        .until("a busy worker", "[...document.querySelectorAll('.grid span')].some(cell => cell.textContent === 'W')");
+    browser.until("a script at the gate", "document.querySelector('#gate dd').textContent === '1'");
+    browser.until(
+        "the script among the scripts",
+        "document.querySelector('#scripts tbody th').textContent.endsWith('/held')",
+    );
+    assert_eq!(browser.value("typeof window.hacked"), "undefined");
+    assert_eq!(browser.value("document.images.length + document.querySelectorAll('script').length"), 1);
+    let_go(&site);
+    assert_eq!(script.response().text(), "ok");
+
+    // For those who listen, and for those with a small screen.
+    let tables = "[...document.querySelectorAll('table')].every(table => table.caption && \
+         [...table.querySelectorAll('th')].every(cell => cell.scope))";
+    assert_eq!(browser.value(tables), true);
+    let marks = "['header', 'main', 'footer', 'h1', '[aria-live=polite]'].every(mark => \
+         document.querySelectorAll(mark).length === 1) && [...document.querySelectorAll('section')].every(section => \
+         section.querySelector('h2, caption')) && document.documentElement.lang === 'en'";
+    assert_eq!(browser.value(marks), true);
+    browser.resize(375, 812);
+    assert_eq!(browser.value("document.documentElement.scrollWidth"), 375);
+
+    // The next generation is shown; a server that has gone is missed, and found again.
+    server.restart(Signal::USR1);
+    browser.until("the next generation", "document.querySelector('header p').textContent.includes('generation 1')");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    server.signal(Signal::TERM);
+    assert!(server.ends().success());
+    drop(server);
+    browser.until("a lost connection", "document.querySelector('#state').dataset.state === 'lost'");
+    let server = Start::new(&site, Mpm::Event).run();
+    server.allow("server seems busy");
+    browser.until("it is back", "document.querySelector('#state').dataset.state === 'live'");
+    browser.until("a generation of its own", "document.querySelector('header p').textContent.includes('generation 0')");
+    drop(browser);
+}
