@@ -78,11 +78,14 @@ fn requests(board: &Snapshot) -> Vec<Family> {
     ]
 }
 
+/// A number of a process.
+type Count = fn(&Process) -> u64;
+
 fn processes(board: &Snapshot) -> Vec<Family> {
     let workers = |state| board.processes.iter().flat_map(|p| &p.workers).filter(|w| w.state == state).count();
     let states = State::ALL.into_iter().filter(|state| *state != State::Dead);
     let states = states.map(|state| (name_of(state), workers(state).to_string()));
-    let stages: [(&str, fn(&Process) -> u64); 5] = [
+    let stages: [(&str, Count); 5] = [
         ("reading", |process| process.reading),
         ("waiting", |process| process.outside),
         ("writing", |process| process.writing),

@@ -58,7 +58,7 @@
   const spark = (name, second) => {
     const image = svg("svg", { class: "spark", viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" });
     image.append(svg("line", { class: "base", x1: 0, y1: 40, x2: 100, y2: 40 }));
-    at[name] = { area: svg("path", { class: "area" }), line: svg("path"), second: second ? svg("path", { class: "second" }) : null };
+    at[name] = { area: svg("path", { class: "area" }), line: svg("path"), second: second && svg("path", { class: "second" }) };
     image.append(at[name].area, at[name].line);
     if (second) image.append(at[name].second);
     return image;
@@ -69,11 +69,11 @@
     return make("section", { "aria-labelledby": id, class: kind, id: name }, heading, ...children);
   };
   const bar = (name, label) => held(name, make("meter", { min: 0, max: 1, value: 0, "aria-label": label }));
-  const table = (name, caption, columns) => {
+  const table = (name, caption, columns, kind = "") => {
     const head = columns.map(([label, kind]) => make("th", { scope: "col", class: kind || "" }, label));
     at[name] = { body: make("tbody"), columns, rows: [] };
-    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-      make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...head)), at[name].body));
+    return make("div", { class: `scroll ${kind}`, tabindex: 0, role: "region", "aria-label": caption },
+      make("table", {}, make("caption", {}, make("h2", {}, caption)), make("thead", {}, make("tr", {}, ...head)), at[name].body));
   };
 
   const build = () => {
@@ -90,7 +90,7 @@
         pairs(["accesses", "in all"], ["c2", "2xx/s"], ["c3", "3xx/s"], ["c4", "4xx/s"], ["c5", "5xx/s"])),
       panel("latency", "Time to answer, last 10 s", "tile", triple, spark("latencyLine", true),
         pairs(["slow", "slower than 1 s"])),
-      panel("traffic", "Traffic", "tile", number("sent", "sent per second"), spark("trafficLine"),
+      panel("traffic", "Traffic", "tile", number("sent", "sent/s"), spark("trafficLine"),
         pairs(["received", "received/s"], ["sentAll", "sent in all"])),
       panel("machine", "CPU and memory", "tile", number("cpu", "% of a core"), spark("cpuLine"),
         pairs(["load", "load"], ["free", "memory free"])),
@@ -105,12 +105,13 @@
           ["limit", "of"]),
         bar("gateBar", "Memory that scripts have or are expected to need")),
       make("section", { id: "now" }, table("requestRows", "Requests being served", [
-        ["For"], ["State", "text"], ["Client", "text"], ["Host", "text"], ["Request", "text wide"], ["PID"]])),
-      make("section", { id: "children" }, table("childRows", "Children", [
-        ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"], ["CPU"]])),
+        ["For"], ["State", "text"], ["Request", "text wide"], ["Client", "text"], ["Host", "text"], ["PID"]], "tall")),
       held("scripts", make("section", { id: "scripts" }, table("scriptRows", "Scripts", [
         ["Script", "text wide"], ["Running"], ["Waiting"], ["Runs"], ["Failed"], ["Refused"], ["p50"], ["p99"], ["CPU each"],
-        ["Memory expected"], ["most"]]))));
+        ["Memory expected"], ["most"]]))),
+      make("section", { id: "children" }, table("childRows", "Children", [
+        ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
+        ["CPU"]], "tall")));
     const link = (query, text) => make("a", { href: query }, text);
     const footer = make("footer", {}, link("?refresh=5", "Plain page, again every 5 s"), link("?notable", "Without tables"),
       link("?auto", "For programs"));
@@ -197,7 +198,8 @@
     line.setAttribute("d", text);
     const first = values.findIndex((value) => value !== null);
     const left = 100 - (values.length - 1 - first) * 100 / (HISTORY - 1);
-    area.setAttribute("d", text === "" || second || values.indexOf(null, first) >= 0 ? "" : `${text}L100 40L${left.toFixed(2)} 40Z`);
+    const whole = text !== "" && !second && !values.includes(null, first);
+    area.setAttribute("d", whole ? `${text}L100 40L${left.toFixed(2)} 40Z` : "");
     if (second) second.setAttribute("d", path(others, most));
   };
 
@@ -262,7 +264,7 @@
 
   const drawTables = (now) => {
     fill(at.requestRows, now.requests.map((one) => ({
-      cells: [micros(one.for * 1000), one.state, one.client, one.host, one.request, String(one.pid)] })), "None.");
+      cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, String(one.pid)] })), "None.");
     fill(at.childRows, now.children.map((one) => ({
       kind: one.old || one.life === "finishing" ? "old" : "",
       cells: [String(one.pid), one.life, count(one.generation), span(one.age), count(one.connections),
