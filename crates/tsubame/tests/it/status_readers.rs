@@ -173,3 +173,37 @@ under_every_mpm! {
         assert_eq!(script.response().text(), "ok");
     }
 }
+
+/// Where connections wait that have no worker, in both forms of the page.
+#[test]
+fn the_queues_of_event() {
+    let site = Site::new();
+    site.page("large", vec![b'x'; 16 << 20]);
+    let text = format!(
+        "{CONFIGURATION}StartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nMinSpareThreads 1\n\
+         AsyncRequestWorkerFactor 50\nKeepAliveTimeout 300\nTimeout 300\nRequestReadTimeout header=300 body=300\n"
+    );
+    let server = Server::start(Mpm::Event, &site, &text);
+    let mut clients: Vec<Client> = (0..7).map(|_| server.client()).collect();
+    let (begun, rest) = clients.split_at_mut(3);
+    let (kept, rest) = rest.split_at_mut(2);
+    begun.iter_mut().for_each(|client| client.send("GET /"));
+    kept.iter_mut().for_each(|client| assert_eq!(client.get("/none").status, 404));
+    // One does not read, and one is refused and does not go.
+    rest[0].send(get("/large"));
+    assert_eq!(rest[1].request("GET / HTTP/1.1\r\n\r\n").status, 400);
+    let ask = |query: &str| {
+        let text = format!("GET /server-status{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        server.client().request(text).text()
+    };
+    let names = ["ConnsAsyncWaitIO", "ConnsAsyncWriting", "ConnsAsyncKeepAlive", "ConnsAsyncClosing"];
+    let wanted = [3.0, 1.0, 2.0, 1.0];
+    until("three begun, one that does not read, two kept, one refused", || {
+        let values = exported(&ask("?auto"));
+        (names.map(|name| values[name]) == wanted).then_some(())
+    });
+    let page = ask("");
+    assert!(page.contains("<td>3</td><td>1</td><td>2</td><td>1</td></tr>\n</table>"), "{page}");
+    drop(clients);
+    until("nobody waits", || (names.map(|name| exported(&ask("?auto"))[name]) == [0.0; 4]).then_some(()));
+}
