@@ -253,7 +253,9 @@
     show(at.cpu, cpu === null ? "–" : rate(cpu / 1e4));
     show(at.load, now.load.map((value) => value.toFixed(2)).join("  "));
     show(at.free, `${bytes(now.gate.available)} of ${bytes(now.gate.total)}`);
-    [["request", requests], ["p50", p50], ["p99", p99], ["traffic", sent], ["cpu", cpu]]
+    // From 10 µs on, each power of ten as high as the next: both lines can be read.
+    const decades = (value) => value === null ? null : Math.log10(Math.max(1, value / 10));
+    [["request", requests], ["p50", decades(p50)], ["p99", decades(p99)], ["traffic", sent], ["cpu", cpu]]
       .forEach(([name, value]) => note(points[name], value));
     draw(at.requestLine, points.request);
     draw(at.latencyLine, points.p50, points.p99);
