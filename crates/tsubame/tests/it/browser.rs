@@ -1,10 +1,12 @@
 //! A real browser without a window: Chromium, told what to do in the words of its DevTools protocol.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
+use base64::Engine;
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -20,6 +22,8 @@ pub struct Browser {
     output: Receiver<Value>,
     session: String,
     number: u64,
+    /// What came while something else was waited for.
+    answers: HashMap<u64, Value>,
     /// What pages are told to allow.
     policy: &'static str,
     /// What the page complained of.
@@ -57,9 +61,16 @@ impl Browser {
                 }
             }
         });
-        let session = String::new();
-        let mut browser =
-            Browser { process, input, output: receiver, session, number: 0, policy: "", complaints: Vec::new() };
+        let mut browser = Browser {
+            process,
+            input,
+            output: receiver,
+            session: String::new(),
+            number: 0,
+            answers: HashMap::new(),
+            policy: "",
+            complaints: Vec::new(),
+        };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
         let attached = browser.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
         browser.session = attached["sessionId"].as_str().expect("a session").into();
@@ -114,24 +125,38 @@ impl Browser {
     fn call(&mut self, method: &str, parameters: Value) -> Value {
         let number = self.send(method, parameters);
         loop {
-            let answer = self.output.recv_timeout(DEADLINE).unwrap_or_else(|error| panic!("{method}: {error}"));
-            if answer["id"] == json!(number) {
+            if let Some(answer) = self.answers.remove(&number) {
                 assert_eq!(answer.get("error"), None, "{method}");
                 return answer["result"].clone();
             }
-            let what = &answer["params"];
-            match answer["method"].as_str().unwrap_or_default() {
+            let message = self.output.recv_timeout(DEADLINE).unwrap_or_else(|error| panic!("{method}: {error}"));
+            if let Some(number) = message["id"].as_u64() {
+                self.answers.insert(number, message);
+                continue;
+            }
+            let what = &message["params"];
+            match message["method"].as_str().unwrap_or_default() {
                 "Runtime.exceptionThrown" | "Log.entryAdded" => self.complaints.push(what.to_string()),
-                "Fetch.requestPaused" => {
-                    let mut fields = what["responseHeaders"].as_array().cloned().unwrap_or_default();
-                    fields.push(json!({"name": "Content-Security-Policy", "value": self.policy}));
-                    let (id, status) = (&what["requestId"], &what["responseStatusCode"]);
-                    let with = json!({"requestId": id, "responseCode": status, "responseHeaders": fields});
-                    self.send("Fetch.continueResponse", with);
-                }
+                "Fetch.requestPaused" => self.pass_on(&what["requestId"]),
                 _ => {}
             }
         }
+    }
+
+    /// Gives a page to the browser as if it had come with the policy.
+    fn pass_on(&mut self, request: &Value) {
+        let body = self.call("Fetch.getResponseBody", json!({"requestId": request}));
+        let text = body["body"].as_str().expect("a body");
+        let text = match body["base64Encoded"] == json!(true) {
+            true => text.to_string(),
+            false => base64::engine::general_purpose::STANDARD.encode(text),
+        };
+        let fields = json!([
+            {"name": "Content-Type", "value": "text/html"},
+            {"name": "Content-Security-Policy", "value": self.policy},
+        ]);
+        let page = json!({"requestId": request, "responseCode": 200, "responseHeaders": fields, "body": text});
+        self.call("Fetch.fulfillRequest", page);
     }
 }
 

@@ -126,8 +126,12 @@ fn the_page_and_its_files() {
         let answer = server.get(&format!("{PAGE}{query}"));
         assert!(answer.status == 200 && !answer.text().contains("script src"), "{query}");
     }
-    for (query, media_type) in [("live.js", "text/javascript; charset=utf-8"), ("live.css", "text/css; charset=utf-8")]
-    {
+    let files = [
+        ("live.js", "text/javascript; charset=utf-8"),
+        ("live.css", "text/css; charset=utf-8"),
+        ("live.svg", "image/svg+xml"),
+    ];
+    for (query, media_type) in files {
         let answer = server.get(&format!("{PAGE}?{query}"));
         assert_eq!((answer.status, answer.field("Content-Type")), (200, Some(media_type)));
         let text = answer.text();
@@ -150,7 +154,7 @@ fn a_browser_shows_it() {
     let Some(mut browser) = Browser::start("a_browser_shows_it", &site) else { return };
     let mut server = Server::start(Mpm::Event, &site, CONFIGURATION);
     server.allow("server seems busy");
-    browser.obey("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'");
+    browser.obey("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'");
     browser.open(&format!("http://{}{PAGE}", server.address()));
     browser.until("the live page", "document.querySelector('#state')?.dataset.state === 'live'");
 

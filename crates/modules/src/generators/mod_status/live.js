@@ -358,7 +358,7 @@
 
   document.head.append(
     make("link", { rel: "stylesheet", href: "?live.css" }),
-    make("link", { rel: "icon", href: "data:," }), // Otherwise browsers look for one, and what they do not find is counted.
+    make("link", { rel: "icon", type: "image/svg+xml", href: "?live.svg" }),
     make("meta", { name: "viewport", content: "width=device-width, initial-scale=1" }));
   document.documentElement.lang = "en";
   // The plain page is there for those for whom this does not work; others need not see it first.

@@ -35,6 +35,7 @@ pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
     match query {
         "live.js" => Some(("text/javascript; charset=utf-8", include_str!("live.js"))),
         "live.css" => Some(("text/css; charset=utf-8", include_str!("live.css"))),
+        "live.svg" => Some(("image/svg+xml", include_str!("live.svg"))),
         _ => None,
     }
 }
