@@ -22,7 +22,7 @@ const SEE_ALSO: &str = ".SH SEE ALSO\n.BR tsubame (8)\n";
 
 const PAGES: &[Page] = &[
     Page { path: "docs/directives.md", make: || Ok(directives::page(&faces())) },
-    Page { path: "docs/compatibility.md", make: || Ok(compatibility::page(&faces())) },
+    Page { path: "docs/compat.md", make: || Ok(compatibility::page(&faces())) },
     Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &faces()) },
     Page { path: "docs/man/tsubame-explain.8", make: || manual::page(&help(&["explain"])?, "", SEE_ALSO) },
     Page { path: "docs/man/tsubame-ctl.8", make: || manual::page(&help(&["ctl"])?, "", SEE_ALSO) },

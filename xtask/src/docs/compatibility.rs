@@ -1,4 +1,4 @@
-//! `docs/compatibility.md`: what becomes of each directive and module of Apache's manual.
+//! `docs/compat.md`: what becomes of each directive and module of Apache's manual.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub(super) fn page(faces: &[&'static Face]) -> String {
          Made by `cargo xtask docs` from the tables of the program and the names in the manual of Apache httpd 2.4.71. What is\n\
          refused is an error at the start, and in `.htaccess` (Apache: *Invalid command*), so that nothing is left out without\n\
          a word; `<IfModule>` skips it where the module is missing, as always. How the ones that are implemented differ is in\n\
-         [directives.md](directives.md), all other differences are in [compat.md](compat.md).\n\n",
+         [directives.md](directives.md), all other differences are in [differences.md](differences.md).\n\n",
     );
     let documented: Vec<&Entry> = entries.iter().filter(|entry| entry.documented()).collect();
     let counts = Counts::of(documented.iter().copied());

@@ -16,7 +16,7 @@ pub(super) fn page(faces: &[&'static Face]) -> String {
     let mut out = String::from(
         "# Directives\n\n\
          Made from the tables of the program by `cargo xtask docs`; the line below each name is the program's own help, as\n\
-         `tsubame -L` prints it. Apache's directives that are not here are in [compatibility.md](compatibility.md).\n\n\
+         `tsubame -L` prints it. Apache's directives that are not here are in [compat.md](compat.md).\n\n\
          - **Where**: *directory* is `<Directory>`, `<Files>`, `<Location>`, `<If>` and their relatives. In `.htaccess` a\n  \
            directive needs the class of `AllowOverride` that is named.\n\
          - **Since**: the first version of Apache that had it, where its manual says so.\n\n\

@@ -13,7 +13,7 @@ pub type Said = (String, String, Option<i32>);
 /// Lines of `-V` that tell about the program.
 const OWN: [&str; 5] = ["Server version:", "Server built:", "Server loaded:", "Compiled using:", " -D "];
 
-/// What only we say about numbers that are changed (docs/compat.md).
+/// What only we say about numbers that are changed (docs/differences.md).
 const TOLD: [&str; 2] = ["what runs is ", "no file is made"];
 
 /// Runs one of the programs as `apache2`, with `-d ROOT -f conf/httpd.conf` in front of the arguments.

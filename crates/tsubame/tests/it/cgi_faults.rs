@@ -22,7 +22,7 @@ struct Fault {
     /// How the script is asked for.
     request: Ask,
     expected: Outcome,
-    /// What Apache does otherwise, and the entry of `docs/compat.md` that says why.
+    /// What Apache does otherwise, and the entry of `docs/differences.md` that says why.
     apache: Option<(Outcome, &'static str)>,
 }
 

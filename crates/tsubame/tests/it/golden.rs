@@ -8,7 +8,7 @@
 //! - `>> needs alias env`: modules without which the case says nothing
 //! - `>> no newline at the end`
 //! - `>> alone`: Apache is not asked, as its words depend on more than the case
-//! - `>> differs ENTRY`: the entry of `docs/compat.md` for lines that are not the same
+//! - `>> differs ENTRY`: the entry of `docs/differences.md` for lines that are not the same
 //!
 //! `---------- file NAME` begins a further file (`NAME -> TARGET` is a symbolic link). `UPDATE=1` writes what is said now.
 
@@ -53,7 +53,7 @@ const MODULES: [&str; 28] = [
     "userdir",
 ];
 
-/// What may stand below Apache's own words without an entry in `docs/compat.md`.
+/// What may stand below Apache's own words without an entry in `docs/differences.md`.
 const FURTHER: [&str; 2] = ["  included from ", "  did you mean "];
 
 struct Case {
@@ -250,8 +250,8 @@ fn check(case: &Case) -> Vec<String> {
             || line.strip_prefix("+ ").is_some_and(|line| !FURTHER.iter().any(|one| line.starts_with(one)))
     });
     match case.value("differs ") {
-        Some(entry) if !include_str!("../../../../docs/compat.md").contains(entry) => {
-            problems.push(format!("{}: docs/compat.md has no entry {entry:?}", case.name()));
+        Some(entry) if !include_str!("../../../../docs/differences.md").contains(entry) => {
+            problems.push(format!("{}: docs/differences.md has no entry {entry:?}", case.name()));
         }
         None if different => problems.push(format!("{}: it differs from Apache without saying why", case.name())),
         _ => {}

@@ -143,7 +143,7 @@ fn formats_are_those_of_apache() {
         lines.borrow_mut().push(all);
     });
     if let [ours, theirs] = &lines.borrow()[..] {
-        // The protocol of a line that is no request is our guess; docs/compat.md has it. How long an answer is depends on the name of the server; an identifier is new each time.
+        // The protocol of a line that is no request is our guess; docs/differences.md has it. How long an answer is depends on the name of the server; an identifier is new each time.
         let skipped = |line: &&String| !["%O:", "%S:", "%L:", "%I:", "5 %H:"].iter().any(|item| line.contains(item));
         let different: Vec<String> = ours
             .iter()

@@ -102,13 +102,13 @@ pub struct Case {
     pub bytes: Vec<u8>,
 }
 
-/// A difference that is meant: `docs/compat.md` says why.
+/// A difference that is meant: `docs/differences.md` says why.
 pub struct Allowed {
     /// The case, or `*`.
     pub case: &'static str,
     /// `status`, `body`, `count`, the name of a field, or `*`.
     pub what: &'static str,
-    /// The entry of `docs/compat.md`.
+    /// The entry of `docs/differences.md`.
     pub entry: &'static str,
 }
 
@@ -161,11 +161,11 @@ pub fn both(test: &str, build: impl Fn(&Site), configuration: &str, check: impl 
     }
 }
 
-/// Every difference that is allowed is an entry of `docs/compat.md`.
+/// Every difference that is allowed is an entry of `docs/differences.md`.
 pub fn check_entries(entries: impl Iterator<Item = &'static str>) {
-    let text = include_str!("../../../../docs/compat.md");
+    let text = include_str!("../../../../docs/differences.md");
     for entry in entries {
-        assert!(text.contains(entry), "docs/compat.md has no entry {entry:?}");
+        assert!(text.contains(entry), "docs/differences.md has no entry {entry:?}");
     }
 }
 
