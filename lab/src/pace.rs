@@ -178,14 +178,17 @@ impl<'a> Pacer<'a> {
         self.free.push_back(index);
     }
 
-    /// Gives a connection up. An idle one that the server closed is no error; whoever needs it next opens another.
+    /// Gives a connection up. An idle one that the server closed is no error, also if a request has just been sent over it:
+    /// whoever needs it next opens another.
     fn fail(&mut self, index: usize, outcome: Outcome) {
         let slot = &mut self.slots[index];
-        slot.line = None;
-        if slot.due.take().is_none() {
+        let again = slot.line.take().is_some_and(|line| line.was_perhaps_idle());
+        let Some(due) = slot.due.take() else { return };
+        self.free.push_back(index);
+        if again && matches!(outcome, Outcome::BrokenRead | Outcome::BrokenWrite) {
+            self.waiting.push_front(due);
             return;
         }
-        self.free.push_back(index);
         match outcome {
             Outcome::NoConnection => self.errors.connect += 1,
             Outcome::BrokenWrite => self.errors.write += 1,

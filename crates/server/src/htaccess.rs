@@ -1,11 +1,12 @@
 //! `.htaccess` files: read through the same tables, remembered by file identity (contract.md 7).
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read};
 use std::sync::{PoisonError, RwLock};
 
 use conf::error::Phase;
 use conf::{Allowed, Error, Level, Node, Place, Reader, Slots, World};
+use sys::file::Meta;
 
 use crate::core::{CoreDir, options};
 use crate::merge::Layer;
@@ -35,8 +36,53 @@ pub(crate) struct HtaccessCache {
 }
 
 /// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends.
-pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Option<Layer>, Flow> {
+pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<Option<Layer>, Flow> {
     let Some(rules) = Rules::of(core) else { return Ok(None) };
+    let Some((path, meta)) = find(request, dir)? else {
+        request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
+        return Ok(None);
+    };
+    let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
+    let cache = &request.server.htaccess;
+    let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+    let is_current = |known: &Known| known.identity == identity && known.rules == rules.key;
+    let known = match remembered.filter(|known| is_current(known) && request.trace.is_none()) {
+        Some(known) => known,
+        None => {
+            let bytes = match fetch(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(unreadable(request, &path, dir, &error)),
+            };
+            note(request, &path, dir, &bytes, &rules);
+            // A file changed within the last tick could change again without a trace: it is not remembered.
+            let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
+            let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
+            let known = Known { identity, rules: rules.key.clone(), outcome, warnings };
+            if settled && request.trace.is_none() {
+                let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
+                if files.len() >= REMEMBERED_MAX {
+                    files.clear();
+                }
+                files.insert(path.clone(), known.clone());
+            }
+            known
+        }
+    };
+    for warning in &known.warnings {
+        request.error_log().write("core", Level::Warn, warning);
+    }
+    match known.outcome {
+        Ok(layer) => Ok(Some(layer)),
+        Err(message) => {
+            request.log("core", Level::Alert, format!("{path}: {message}"));
+            Err(Flow::Status(500))
+        }
+    }
+}
+
+/// The first access file in a directory.
+fn find(request: &Request, dir: &str) -> Result<Option<(String, Meta)>, Flow> {
     for name in &request.vhost.access_file_names {
         let path = join(dir, name);
         let Some(os) = c_path(&path) else { continue };
@@ -55,43 +101,17 @@ pub(crate) fn read(request: &Request, dir: &str, core: &CoreDir) -> Result<Optio
             request.log("core", Level::Alert, text);
             return Err(Flow::Status(500));
         }
-        let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
-        let cache = &request.server.htaccess;
-        let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-        let known = match remembered.filter(|known| known.identity == identity && known.rules == rules.key) {
-            Some(known) => known,
-            None => {
-                let bytes = match std::fs::read(crate::paths::os_path(&path)) {
-                    Ok(bytes) => bytes,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(unreadable(request, &path, dir, &error)),
-                };
-                // A file changed within the last tick could change again without a trace: it is not remembered.
-                let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
-                let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
-                let known = Known { identity, rules: rules.key.clone(), outcome, warnings };
-                if settled {
-                    let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
-                    if files.len() >= REMEMBERED_MAX {
-                        files.clear();
-                    }
-                    files.insert(path.clone(), known.clone());
-                }
-                known
-            }
-        };
-        for warning in &known.warnings {
-            request.error_log().write("core", Level::Warn, warning);
-        }
-        return match known.outcome {
-            Ok(layer) => Ok(Some(layer)),
-            Err(message) => {
-                request.log("core", Level::Alert, format!("{path}: {message}"));
-                Err(Flow::Status(500))
-            }
-        };
+        return Ok(Some((path, meta)));
     }
     Ok(None)
+}
+
+/// What is in a file, whatever has taken its place meanwhile: nothing waits, and there is an end to it.
+fn fetch(path: &str) -> io::Result<Vec<u8>> {
+    let file = std::fs::File::from(sys::file::open(&c_path(path).ok_or(io::ErrorKind::InvalidFilename)?)?);
+    let mut bytes = Vec::new();
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The time within which a second change might leave no trace in a file's time of change, in nanoseconds.
@@ -175,31 +195,24 @@ fn read_tree(
     (tree, place, World { host: server.host.clone(), language, notices })
 }
 
-/// Notes for who asks what the access file in `dir` says, and for each of its lines whether it is let in.
-pub(crate) fn note(request: &mut Request, dir: &str, core: &CoreDir) {
+/// Notes for who asks what an access file says, and for each of its lines whether it is let in.
+fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
     let Some(mut trace) = request.trace.take() else { return };
-    let names = &request.vhost.access_file_names;
-    let read = |path: String| std::fs::read(crate::paths::os_path(&path)).ok().map(|bytes| (path, bytes));
-    match (Rules::of(core), names.iter().find_map(|name| read(join(dir, name)))) {
-        (Some(rules), Some((path, bytes))) => {
-            let (tree, place, mut world) = read_tree(request, &path, dir, bytes, &rules);
-            let (tree, wrong) = match tree {
-                Ok(tree) => (tree, None),
-                Err(error) => (Vec::new(), Some(error.message)),
-            };
-            let mut slots = Slots::default();
-            let lines = tree.iter().map(|node| {
-                let said = world.notices.len();
-                let one = std::slice::from_ref(node);
-                let outcome = conf::apply(one, &mut Slots::default(), &mut slots, &place, &mut world);
-                let skipped = || world.notices.get(said).map(|notice| notice.text.clone());
-                (node.clone(), outcome.err().map(|error| error.message).or_else(skipped))
-            });
-            trace.note(Step::AccessFile(path.clone(), lines.collect(), wrong));
-            trace.layers.push(Met::File(path, tree));
-        }
-        _ => trace.note(Step::MissingAccessFile(dir.to_string())),
-    }
+    let (tree, place, mut world) = read_tree(request, path, dir, bytes.to_vec(), rules);
+    let (tree, wrong) = match tree {
+        Ok(tree) => (tree, None),
+        Err(error) => (Vec::new(), Some(error.message)),
+    };
+    let mut slots = Slots::default();
+    let lines = tree.iter().map(|node| {
+        let said = world.notices.len();
+        let one = std::slice::from_ref(node);
+        let outcome = conf::apply(one, &mut Slots::default(), &mut slots, &place, &mut world);
+        let skipped = || world.notices.get(said).map(|notice| notice.text.clone());
+        (node.clone(), outcome.err().map(|error| error.message).or_else(skipped))
+    });
+    trace.note(Step::AccessFile(path.to_string(), lines.collect(), wrong));
+    trace.layers.push(Met::File(path.to_string(), tree));
     request.trace = Some(trace);
 }
 

@@ -215,7 +215,6 @@ fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
             }
         } else {
             walked.htaccess = true;
-            htaccess::note(request, &dir[..=end], slots.get());
             match htaccess::read(request, &dir[..=end], slots.get()) {
                 Ok(Some(layer)) => walked.merged = server.merger.merge(&walked.merged, &layer),
                 Ok(None) => {}

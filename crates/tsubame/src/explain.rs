@@ -21,6 +21,7 @@ pub(crate) use config::{everything, lines, module_ids};
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
+use crate::start;
 use crate::style::Style;
 
 /// What is asked.
@@ -86,7 +87,15 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match answer(&query, Arc::new(configured.loaded.server), configured.mpm, Style::of_output()) {
+    let server = Arc::new(configured.loaded.server);
+    // As who serves: what children may not read is not there for them, and must not be shown to others through their files.
+    if query.url.is_some()
+        && let Err(why) = become_child(&server)
+    {
+        eprintln!("{program} explain: {why}");
+        return ExitCode::FAILURE;
+    }
+    match answer(&query, server, configured.mpm, Style::of_output()) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -95,6 +104,16 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             eprintln!("{program} explain: {why}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Takes on the rights of the children, where this process may.
+fn become_child(server: &Server) -> Result<(), String> {
+    match start::identity(&server.main().settings)? {
+        Some(children) => {
+            children.assume().map_err(|error| format!("{}: cannot become the user who serves", sys::describe(&error)))
+        }
+        None => Ok(()),
     }
 }
 
@@ -158,7 +177,7 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
     let url = query.url.as_deref().unwrap_or_default();
     let (host, target) = match url.split_once("://") {
         Some((scheme, rest)) if !url.starts_with('/') => {
-            if scheme != "http" {
+            if !scheme.eq_ignore_ascii_case("http") {
                 return Err(format!("{scheme}: only http is served"));
             }
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -171,19 +190,31 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
     if !target.starts_with('/') && target != "*" {
         return Err(format!("{target}: a path begins with a slash"));
     }
-    let port = host.as_deref().and_then(|host| host.rsplit_once(':')).and_then(|(_, port)| port.parse().ok());
-    let local = query.to.unwrap_or_else(|| listening(server, port));
+    let named = host.as_deref().map(|host| {
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !host.ends_with(']') => (name, port.parse().ok()),
+            _ => (host, None),
+        };
+        (name.trim_start_matches('[').trim_end_matches(']').parse().ok(), port.unwrap_or(HTTP_PORT))
+    });
+    let local = query.to.unwrap_or_else(|| match named {
+        Some((ip, port)) => listening(server, ip, Some(port)),
+        None => listening(server, None, None),
+    });
     let host = query.host.clone().or(host).unwrap_or_else(|| server.main().name.clone());
     let client = SocketAddr::new(query.from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), 50000);
     let method = query.method.clone().unwrap_or_else(|| "GET".into());
     Ok(Question { method, target, host: Some(host), fields: query.fields.clone(), client, local })
 }
 
-/// An address that the server listens on: with that port if one is named, or else the first.
-fn listening(server: &Server, port: Option<u16>) -> SocketAddr {
+/// The port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
+/// An address that the server listens on: that address and port as far as they are named, or else the first.
+fn listening(server: &Server, ip: Option<IpAddr>, port: Option<u16>) -> SocketAddr {
     let all = &server.main().settings.get::<MpmSettings>().listen;
     let line = all.iter().find(|line| port.is_none_or(|port| line.port == port));
     let port = port.or(line.map(|line| line.port)).unwrap_or(80);
-    let ip = line.and_then(|line| line.addresses.first()).map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
-    SocketAddr::new(ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), port)
+    let own = line.and_then(|line| line.addresses.first()).map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
+    SocketAddr::new(ip.or(own).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), port)
 }

@@ -49,6 +49,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Whether the server may have closed an idle connection before it saw the request: it has answered others on it, and
+    /// nothing of this answer has come. A client asks again on another connection (RFC 9112 section 9.3.1).
+    pub(super) fn was_perhaps_idle(&self) -> bool {
+        self.served > 0 && self.received.is_empty()
+    }
+
     /// Begins to connect. Events come once for each change, with `token`.
     pub(super) fn open(epoll: &OwnedFd, address: SocketAddr, token: u64) -> rustix::io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

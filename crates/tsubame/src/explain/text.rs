@@ -32,7 +32,11 @@ pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[S
 fn virtual_host(out: &mut String, explanation: &Explanation, style: Style) {
     let vhost = explanation.request.vhost;
     let _ = match &vhost.origin {
-        None => writeln!(out, "Virtual host: none has this address, so the main server ({})", vhost.name),
+        None => {
+            let others = explanation.request.server.hosts.len() - 1;
+            let hint = if others > 0 { format!("; {others} have others, which --to can ask") } else { String::new() };
+            writeln!(out, "Virtual host: none has this address, so the main server ({}){hint}", vhost.name)
+        }
         Some(origin) => {
             let why = match (explanation.candidates, explanation.named) {
                 (1, _) => "the only one of this address".to_string(),
