@@ -159,8 +159,8 @@ pub trait Hooks {
     /// number is given) with all its rights; requests are served as `children`, if that is somebody else. Returns what the
     /// parent is to do.
     fn converse(&mut self, connection: OwnedFd, parent: Pid, children: Option<&Identity>) -> control::Request;
-    /// Workers make no progress: told once, until they do again.
-    fn stalled(&mut self, _stall: &Stall) {}
+    /// Workers make no progress: told once of each child, until it does again.
+    fn stalled(&mut self, _stalls: &[Stall]) {}
     /// All workers are busy, and there may be no more.
     fn limit_reached(&mut self) {}
     /// Another process of the server has ended: one that the binary or a module started from the parent.

@@ -71,7 +71,8 @@ fn used(words: &[AtomicU64; PLACES + 1]) -> usize {
 }
 
 fn find(words: &[AtomicU64; PLACES + 1], used: usize, module: &str) -> Option<Level> {
-    let entry = words[1..=used].iter().map(|word| word.load(Relaxed)).find(|word| word >> 8 == number(module))?;
+    let number = number(module);
+    let entry = words[1..=used].iter().map(|word| word.load(Relaxed)).find(|word| word >> 8 == number)?;
     Level::NAMES.get((entry & 0xff) as usize).map(|(_, level)| *level)
 }
 

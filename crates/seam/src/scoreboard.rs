@@ -316,7 +316,7 @@ impl Board {
     }
 
     /// A number that is another one after any worker of the child in a slot has done anything: began or ended a request, or
-    /// went on with it. `None`: none is busy.
+    /// went on with it. `None`: none is busy with more than the wait for a next request.
     pub fn mark(&self, slot: usize) -> Option<u64> {
         let rows = || (0..self.process(slot).workers(self.per_process)).map(|index| self.worker(slot, index));
         let of = |row: WorkerRow<'_>| {
@@ -325,19 +325,24 @@ impl Board {
         let join = |mark: u64, word: u64| mark.wrapping_mul(0x0100_0000_01b3).wrapping_add(word);
         let process = self.process(slot);
         let counts = [Field::Accepted, Field::OwnAccesses].map(|field| process.load(field));
-        let busy = rows().any(|row| row.state().is_busy());
+        let busy = rows().map(|row| row.state()).any(|state| state.is_busy() && state != State::KeepAlive);
         busy.then(|| rows().flat_map(of).chain(counts).fold(0, join))
     }
 
     /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
     /// whose head has begun to come: it will be needed in a moment. Who waits outside needs none.
     pub fn idle_workers(&self, slot: usize) -> usize {
+        let reading = usize::try_from(self.process(slot).load(Field::Reading)).unwrap_or(usize::MAX);
+        self.free_workers(slot).saturating_sub(reading)
+    }
+
+    /// How many workers of the child in a slot could serve somebody at once.
+    pub fn free_workers(&self, slot: usize) -> usize {
         let process = self.process(slot);
         let workers = process.workers(self.per_process);
         let free = (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count();
         let gauge = |field| usize::try_from(process.load(field)).unwrap_or(usize::MAX);
-        let idle = free.saturating_add(gauge(Field::Outside)).saturating_sub(gauge(Field::Unlisted));
-        idle.min(workers).saturating_sub(gauge(Field::Reading))
+        free.saturating_add(gauge(Field::Outside)).saturating_sub(gauge(Field::Unlisted)).min(workers)
     }
 
     /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written

@@ -15,11 +15,13 @@ use http::{Head, Parse};
 
 use crate::config::{Server, VirtualHost};
 use crate::connection;
+use crate::core::options::Bits;
 use crate::core::{CoreDir, CoreServer};
 use crate::process::{self, Work};
 use crate::request::{Client, Incoming, Request};
 use crate::section::Section;
 use crate::stream::Stream;
+use crate::trace::Mapped;
 pub use crate::trace::{Met, Step, Trace};
 
 /// A request that nobody sent.
@@ -51,10 +53,20 @@ pub struct Explanation {
     pub named: bool,
     /// The module that makes the answer, if one does.
     pub handler: Option<&'static str>,
-    /// What has a part in its settings, in the order in which it counts.
-    pub layers: Vec<Layer>,
+    /// The path asked for, and those that it was redirected to inside the server, such as that of an error document.
+    pub paths: Vec<Settings>,
     /// The answer would be made by somebody who has to be waited for, as for a script: it was not begun.
     pub waits: bool,
+}
+
+/// What holds for a path.
+pub struct Settings {
+    /// The path.
+    pub path: String,
+    /// What has a part in its settings, in the order in which it counts.
+    pub layers: Vec<Layer>,
+    /// What the `Options` of all layers come to.
+    pub options: Bits,
 }
 
 /// A part of the configuration.
@@ -105,19 +117,28 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     let waits = matches!(process::start(&mut request), Work::Later(_));
     let mut trace = request.trace.take().unwrap_or_default();
     trace.hear();
-    let vhost = request.vhost;
-    let mut layers = layers(server, vhost, &trace.layers);
-    let dir = trace.cut_off.as_ref().unwrap_or(&request.dir);
-    judge(layers.iter_mut().flat_map(|layer| &mut layer.lines), &[&vhost.settings, &dir.slots]);
+    let last = Mapped {
+        path: request.uri.clone(),
+        layers: std::mem::take(&mut trace.layers),
+        settings: trace.cut_off.take().unwrap_or_else(|| request.dir.clone()),
+    };
+    let paths = trace.before.iter().chain([&last]).map(|mapped| settings(server, request.vhost, mapped)).collect();
     Ok(Explanation {
         candidates: server.by_name.candidates(question.local),
         named: server.by_name.choose(question.local, request.hostname.as_deref()).1,
         handler: trace.handler(),
         steps: trace.steps,
-        layers,
+        paths,
         waits,
         request,
     })
+}
+
+fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
+    let mut layers = layers(server, vhost, &mapped.layers);
+    let dir = &mapped.settings.slots;
+    judge(layers.iter_mut().flat_map(|layer| &mut layer.lines), &[&vhost.settings, dir]);
+    Settings { path: mapped.path.clone(), layers, options: dir.get::<CoreDir>().options.0.effective() }
 }
 
 fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, String> {

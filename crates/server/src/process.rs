@@ -13,7 +13,7 @@ use crate::module::{Answering, Flow, Handler, Of};
 use crate::phase::{self, all, first};
 use crate::request::{Kind, Previous, Request};
 use crate::response::{Answer, Body, Keep};
-use crate::trace::{HANDLER, Step};
+use crate::trace::HANDLER;
 use crate::walk;
 
 /// What goes to the client.
@@ -346,10 +346,12 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     request.uri = path.to_string();
     request.args = args;
     request.no_local_copy |= status >= 400;
+    if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
+        let why = if status >= 400 { "the error document" } else { "an internal redirect" };
+        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.uri.clone(), why);
+        request.trace = Some(trace);
+    }
     request.reset_mapping(reached);
-    let path = request.uri.clone();
-    let why = if status >= 400 { "the error document" } else { "an internal redirect" };
-    request.trace.iter_mut().for_each(|trace| trace.note(Step::Path(path.clone(), why)));
     // Variables of the request's own are made again for the new path.
     let _ = all(request, &phase::POST_READ);
 }

@@ -16,6 +16,8 @@ pub(crate) const HANDLER: &str = "handler";
 pub struct Trace {
     /// What has a part in its settings, in the order in which it was merged.
     pub layers: Vec<Met>,
+    /// The same of the paths that it was for before: those of error documents and other redirects came after them.
+    pub(crate) before: Vec<Mapped>,
     /// What happened, in order.
     pub steps: Vec<Step>,
     /// What had been merged where the configuration could not be read on.
@@ -31,6 +33,15 @@ pub enum Met {
     Section(Origin),
     /// An `.htaccess` file: its path and its lines.
     File(String, Vec<Node>),
+}
+
+/// A path that a request was for.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) path: String,
+    pub(crate) layers: Vec<Met>,
+    /// The settings that came of them.
+    pub(crate) settings: Merged,
 }
 
 /// Something that happened.
@@ -86,6 +97,13 @@ impl Trace {
     /// Puts the messages where they belong among the steps.
     pub(crate) fn hear(&mut self) {
         self.steps.append(self.said.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The request goes on for another path.
+    pub(crate) fn redirected(&mut self, from: String, settings: Merged, to: String, why: &'static str) {
+        let settings = self.cut_off.take().unwrap_or(settings);
+        self.before.push(Mapped { path: from, layers: std::mem::take(&mut self.layers), settings });
+        self.note(Step::Path(to, why));
     }
 
     /// The path is mapped from the beginning: what was met on the way to another one does not count.

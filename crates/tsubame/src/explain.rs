@@ -166,10 +166,11 @@ pub(crate) fn answer(query: &Query, server: Arc<Server>, mpm: Chosen, style: Sty
     let server: &'static Server = Box::leak(Box::new(server));
     let question = question(query, server)?;
     let explanation = server::explain::explain(server, &question)?;
-    let directives = directives::of(&explanation, server, query.all);
+    let directives = |settings| directives::of(settings, server, query.all);
+    let paths: Vec<_> = explanation.paths.iter().map(|settings| (settings, directives(settings))).collect();
     Ok(match query.json {
-        true => json::of(&question, &explanation, &directives),
-        false => text::of(&question, &explanation, &directives, style),
+        true => json::of(&question, &explanation, &paths),
+        false => text::of(&question, &explanation, &paths, style),
     })
 }
 

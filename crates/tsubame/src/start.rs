@@ -196,8 +196,8 @@ impl Hooks for Server<'_> {
         }
     }
 
-    fn stalled(&mut self, stall: &Stall) {
-        watch::stalled(stall);
+    fn stalled(&mut self, stalls: &[Stall]) {
+        watch::stalled(stalls);
     }
 
     fn limit_reached(&mut self) {

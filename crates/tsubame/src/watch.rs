@@ -10,57 +10,90 @@ use sys::process::{Pid, threads};
 
 use crate::ctl::Running;
 
-/// How many workers are told of one by one, and how many kinds of requests together.
+/// How many children and workers are told of one by one, and how many kinds of requests together.
+const CHILDREN_TOLD: usize = 4;
 const WORKERS_TOLD: usize = 16;
 const KINDS_TOLD: usize = 5;
 
 /// Workers that make no progress: what each of them waits for.
-pub(crate) fn stalled(stall: &Stall) {
-    let seconds = stall.since.as_secs();
-    let who = match (stall.child, stall.deaf) {
-        (Some((_, pid)), true) => {
-            format!("child {pid} has not answered for {seconds} s: its event loop does not go on")
-        }
-        (Some((_, pid)), false) => format!("no worker of child {pid} has made progress for {seconds} s"),
-        (None, _) => format!("no worker has made progress for {seconds} s"),
-    };
-    let kernel = stall.child.map_or_else(String::new, |(_, pid)| format!("; its threads: {}", threads_of(pid)));
-    seam::log!("core", Warn, "{who}{kernel}{} (StallTimeout)", scripts());
+pub(crate) fn stalled(stalls: &[Stall]) {
     let processes = processes();
-    let slot = stall.child.map(|(slot, _)| slot);
-    let concerned = processes.iter().filter(|process| slot.is_none_or(|slot| process.slot == slot));
-    let busy: Vec<(&Process, usize, &Worker)> = concerned
-        .flat_map(|process| process.workers.iter().enumerate().map(move |(i, worker)| (process, i, worker)))
-        .filter(|(.., worker)| worker.state.is_busy())
-        .collect();
-    for (process, index, worker) in busy.iter().take(WORKERS_TOLD) {
-        let Worker { client, vhost, request, .. } = worker;
-        let seconds = age(process, worker).as_secs();
-        let doing = doing(worker.state);
+    let mut left = WORKERS_TOLD;
+    for stall in stalls.iter().take(CHILDREN_TOLD) {
+        let seconds = stall.since.as_secs();
+        let who = match (stall.child, stall.deaf) {
+            (Some((_, pid)), true) => {
+                format!("child {pid} has not answered for {seconds} s: its event loop does not go on")
+            }
+            (Some((_, pid)), false) => {
+                format!("no worker of child {pid} has begun or ended a request for {seconds} s, and all are busy")
+            }
+            (None, _) => format!("no worker has begun or ended a request for {seconds} s, and all are busy"),
+        };
+        let kernel = stall.child.map_or_else(String::new, |(_, pid)| format!("; its threads: {}", threads_of(pid)));
+        seam::log!("core", Warn, "{who}{kernel}{} (StallTimeout)", scripts());
+        let slot = stall.child.map(|(slot, _)| slot);
+        let busy = busy(processes.iter().filter(|process| slot.is_none_or(|slot| process.slot == slot)));
+        for (process, index, worker) in busy.iter().take(left) {
+            let (slot, pid, doing) = (process.slot, process.pid, doing(worker.state));
+            let what = match worker.state {
+                // What the row says is of the request before.
+                State::Read => String::new(),
+                _ => format!(" since {} s: {}", age(process, worker).as_secs(), request(worker)),
+            };
+            seam::log!("core", Warn, "worker {slot}-{index} of child {pid} {doing}{what}");
+        }
+        if busy.len() > left {
+            seam::log!("core", Warn, "and {} workers more; all of them: {}", busy.len() - left, kinds(&busy));
+        }
+        left = left.saturating_sub(busy.len());
+    }
+    if stalls.len() > CHILDREN_TOLD {
+        let more = stalls.len() - CHILDREN_TOLD;
         seam::log!(
             "core",
             Warn,
-            "worker {}-{index} of child {} {doing} since {seconds} s: {request} for {client} at {vhost}",
-            process.slot,
-            process.pid
+            "{more} children more make no progress; all busy workers: {}",
+            kinds(&busy(&processes))
         );
-    }
-    if busy.len() > WORKERS_TOLD {
-        let all = kinds(busy.iter().map(|(process, _, worker)| (*process, *worker)));
-        seam::log!("core", Warn, "and {} workers more; all of them: {all}", busy.len() - WORKERS_TOLD);
     }
 }
 
 /// No worker is left: who has them.
 pub(crate) fn limit_reached(running: &Running) {
     let processes = processes();
-    let all = processes.iter().flat_map(|process| process.workers.iter().map(move |worker| (process, worker)));
-    let workers: Vec<(&Process, &Worker)> = all.filter(|(_, worker)| worker.state.is_busy()).collect();
-    if workers.is_empty() {
+    let busy = busy(&processes);
+    let reading: u64 = processes.iter().map(|process| process.reading).sum();
+    if busy.is_empty() && reading == 0 {
         return;
     }
-    let (name, count) = (running.mpm.name(), workers.len());
-    seam::log!("core", Error, "busy workers of {name}: {count}, with {}{}", kinds(workers.iter().copied()), scripts());
+    let (name, count) = (running.mpm.name(), busy.len());
+    let heads = match reading {
+        0 => String::new(),
+        _ => format!("; {reading} connections have sent a part of a request"),
+    };
+    let with = if busy.is_empty() { String::new() } else { format!(", with {}", kinds(&busy)) };
+    seam::log!("core", Error, "busy workers of {name}: {count}{with}{heads}{}", scripts());
+}
+
+/// A worker with its process, and its number there.
+type Busy<'a> = (&'a Process, usize, &'a Worker);
+
+fn busy<'a>(processes: impl IntoIterator<Item = &'a Process>) -> Vec<Busy<'a>> {
+    let of = |process: &'a Process| process.workers.iter().enumerate().map(move |(i, worker)| (process, i, worker));
+    processes.into_iter().flat_map(of).filter(|(.., worker)| worker.state.is_busy()).collect()
+}
+
+/// What a worker serves: without the query, which may hold what is not for the error log.
+fn request(worker: &Worker) -> String {
+    let Worker { client, vhost, request, .. } = worker;
+    if request.is_empty() {
+        return "whose request is not known (ExtendedStatus Off)".into();
+    }
+    let (path, rest) = request.split_once('?').map_or((&**request, None), |(path, rest)| (path, Some(rest)));
+    let protocol = rest.and_then(|rest| rest.rsplit_once(' ')).map_or("", |(_, protocol)| protocol);
+    let query = if rest.is_some() { "?... " } else { "" };
+    format!("{path}{query}{protocol} for {client} at {vhost}")
 }
 
 fn processes() -> Vec<Process> {
@@ -88,22 +121,24 @@ fn doing(state: State) -> &'static str {
 }
 
 /// Requests of the same kind together: what is done, the method and the path.
-fn kinds<'a>(workers: impl Iterator<Item = (&'a Process, &'a Worker)>) -> String {
+fn kinds(workers: &[Busy<'_>]) -> String {
     let mut kinds: BTreeMap<(&str, String), (usize, Duration)> = BTreeMap::new();
-    for (process, worker) in workers {
+    for (process, _, worker) in workers {
         let request = worker.request.split_once('?').map_or(&*worker.request, |(path, _)| path);
-        let request: Vec<&str> = request.split(' ').take(2).collect();
-        let (count, longest) = kinds.entry((doing(worker.state), request.join(" "))).or_default();
+        let words: Vec<&str> = request.split(' ').take(2).collect();
+        let request = if worker.state == State::Read { String::new() } else { words.join(" ") };
+        let (count, longest) = kinds.entry((doing(worker.state), request)).or_default();
         *count += 1;
         *longest = age(process, worker).max(*longest);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
     let more = kinds.len().saturating_sub(KINDS_TOLD);
-    let told = kinds.into_iter().take(KINDS_TOLD).map(|((doing, request), (count, longest))| {
-        let request = if request.is_empty() { "a connection without a request".into() } else { request };
-        format!("{count} x {request} ({doing}, since {} s at most)", longest.as_secs())
-    });
+    let told =
+        kinds.into_iter().take(KINDS_TOLD).map(|((doing, request), (count, longest))| match request.is_empty() {
+            true => format!("{count} x a connection ({doing})"),
+            false => format!("{count} x {request} ({doing}, since {} s at most)", longest.as_secs()),
+        });
     let more = (more > 0).then(|| format!("{more} other kinds"));
     told.chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -113,7 +113,7 @@ impl Supervisor<'_> {
         let mut all = Look::default();
         self.watchdog.children.retain(|child, _| children.contains(child));
         for child @ (slot, pid) in children {
-            let look = Look { idle: self.board.idle_workers(slot), mark: self.board.mark(slot) };
+            let look = Look { idle: self.board.free_workers(slot), mark: self.board.mark(slot) };
             all = all.join(look);
             if alone || !self.board.is_running(slot) {
                 continue;
@@ -128,7 +128,9 @@ impl Supervisor<'_> {
         if alone && let Some(since) = self.watchdog.all.look(all, now, after) {
             stalls.push(Stall { child: None, since, deaf: false });
         }
-        stalls.iter().for_each(|stall| self.hooks.stalled(stall));
+        if !stalls.is_empty() {
+            self.hooks.stalled(&stalls);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use conf::{Allowed, Directive, Face};
 use server::Server;
-use server::explain::{Explanation, Fate, Line};
+use server::explain::{Fate, Line, Settings};
 
 /// A directive, and all that is said of it.
 pub(super) struct Said<'a> {
@@ -16,9 +16,9 @@ pub(super) struct Said<'a> {
 
 /// The directives that are said anything of, by module and name; with `all` also those that are not about requests, and
 /// those with a default that nobody says anything of.
-pub(super) fn of<'a>(explanation: &'a Explanation, server: &Server, all: bool) -> Vec<Said<'a>> {
+pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<Said<'a>> {
     let mut found: Vec<Said<'a>> = Vec::new();
-    for layer in &explanation.layers {
+    for layer in &settings.layers {
         for line in layer.lines.iter().filter(|line| all || !line.row.allowed.global_only()) {
             match found.iter_mut().find(|said| std::ptr::eq(said.row, line.row)) {
                 Some(said) => said.lines.push((&layer.title, line)),
@@ -35,7 +35,7 @@ pub(super) fn of<'a>(explanation: &'a Explanation, server: &Server, all: bool) -
         found.extend(defaults(server, &found));
     }
     for said in found.iter_mut().filter(|said| said.row.name == "Options") {
-        said.result = Some(server::core::options::names(explanation.request.options()));
+        said.result = Some(server::core::options::names(settings.options));
     }
     let place = |said: &Said<'_>| {
         let faces = server.faces();

@@ -2,11 +2,11 @@
 
 use conf::{Node, Origin};
 use serde_json::{Value, json};
-use server::explain::{Explanation, Fate, Layer, Line, Question, Step};
+use server::explain::{Explanation, Fate, Layer, Line, Question, Settings, Step};
 
 use super::directives::{self, Said};
 
-pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[Said<'_>]) -> String {
+pub(super) fn of(question: &Question, explanation: &Explanation, paths: &[(&Settings, Vec<Said<'_>>)]) -> String {
     let request = &explanation.request;
     let vhost = request.vhost;
     let value = json!({
@@ -35,10 +35,17 @@ pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[S
             "runs": explanation.waits,
             "location": request.headers_out.get("Location"),
         },
-        "layers": explanation.layers.iter().map(layer).collect::<Vec<_>>(),
-        "directives": directives.iter().map(said).collect::<Vec<_>>(),
+        "paths": paths.iter().map(path).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
+}
+
+fn path((of, directives): &(&Settings, Vec<Said<'_>>)) -> Value {
+    json!({
+        "path": of.path,
+        "layers": of.layers.iter().map(layer).collect::<Vec<_>>(),
+        "directives": directives.iter().map(said).collect::<Vec<_>>(),
+    })
 }
 
 /// A line, and the lines that included it.

@@ -3,12 +3,17 @@
 use std::fmt::Write as _;
 
 use conf::{Origin, Remark};
-use server::explain::{Explanation, Fate, Question, Step};
+use server::explain::{Explanation, Fate, Question, Settings, Step};
 
 use super::directives::Said;
 use crate::style::Style;
 
-pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[Said<'_>], style: Style) -> String {
+pub(super) fn of(
+    question: &Question,
+    explanation: &Explanation,
+    paths: &[(&Settings, Vec<Said<'_>>)],
+    style: Style,
+) -> String {
     let mut out = String::new();
     let Question { method, target, host, client, local, .. } = question;
     let host = host.as_deref().unwrap_or("-");
@@ -19,13 +24,18 @@ pub(super) fn of(question: &Question, explanation: &Explanation, directives: &[S
     let mut number = 0;
     steps(&mut out, &explanation.steps, style, &mut number);
     answer(&mut out, explanation, style);
-    let _ = writeln!(out, "\n{}", style.bold("What has a part in the settings: what comes later counts more"));
-    for (number, layer) in explanation.layers.iter().enumerate() {
-        let at = layer.origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
-        let _ = writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
+    for (of, directives) in paths {
+        // Only an error document or another redirect makes it more than one.
+        let whose = if paths.len() > 1 { format!(" of {}", of.path) } else { String::new() };
+        let title = format!("What has a part in the settings{whose}: what comes later counts more");
+        let _ = writeln!(out, "\n{}", style.bold(title));
+        for (number, layer) in of.layers.iter().enumerate() {
+            let at = layer.origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
+            let _ = writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
+        }
+        let _ = writeln!(out, "\n{}", style.bold(format!("Directives{whose}")));
+        settings(&mut out, directives, style);
     }
-    let _ = writeln!(out, "\n{}", style.bold("Directives"));
-    settings(&mut out, directives, style);
     out
 }
 

@@ -24,7 +24,8 @@ fn json(site: &Site, arguments: &[&str]) -> Value {
 
 /// The values of a directive that count, and those that do not, each with the line of its file.
 fn values(explained: &Value, name: &str) -> (Vec<String>, Vec<String>) {
-    let said = explained["directives"].as_array().expect("directives").iter().find(|said| said["name"] == name);
+    let said =
+        explained["paths"][0]["directives"].as_array().expect("directives").iter().find(|said| said["name"] == name);
     let list = |key: &str| -> Vec<String> {
         let lines = said.and_then(|said| said[key].as_array()).into_iter().flatten();
         lines
@@ -168,15 +169,57 @@ fn values_have_origins_and_losers() {
     assert_eq!(holds, ["FollowSymLinks Indexes (httpd.conf:6)", "-Indexes (httpd.conf:11)"]);
     let (holds, lost) = values(&explained, "LogFormat");
     assert_eq!((holds, lost), (vec!["\"%h %r\" one (httpd.conf:3)".into()], vec!["\"%h\" one (httpd.conf:2)".into()]));
-    let options = explained["directives"].as_array().expect("list").iter().find(|said| said["name"] == "Options");
+    let options =
+        explained["paths"][0]["directives"].as_array().expect("list").iter().find(|said| said["name"] == "Options");
     assert_eq!(options.map(|said| &said["result"]), Some(&Value::from("FollowSymLinks")));
-    let titles: Vec<&str> =
-        explained["layers"].as_array().expect("layers").iter().filter_map(|layer| layer["title"].as_str()).collect();
+    let titles: Vec<&str> = explained["paths"][0]["layers"]
+        .as_array()
+        .expect("layers")
+        .iter()
+        .filter_map(|layer| layer["title"].as_str())
+        .collect();
     let last: Vec<&str> = titles.iter().rev().take(2).map(|title| title.rsplit('/').next().unwrap_or(title)).collect();
     assert_eq!(last, ["<Files page.foo>", ".htaccess"]);
-    let included = &explained["directives"].as_array().expect("list").iter().find(|said| said["name"] == "SetEnv");
+    let included =
+        &explained["paths"][0]["directives"].as_array().expect("list").iter().find(|said| said["name"] == "SetEnv");
     let chain = included.map(|said| said["not_in_effect"][0]["origin"]["included_from"][0].as_str().expect("chain"));
     assert!(chain.is_some_and(|chain| chain.ends_with("httpd.conf:13")), "{chain:?}");
+}
+
+/// Where an error document answers, the settings of the path that was asked for are shown first, and then its own.
+#[test]
+fn an_error_document_hides_nothing() {
+    let site = Site::with([("closed/x.html", "no\n"), ("sorry.html", "sorry\n")]);
+    let text = "ErrorDocument 403 /sorry.html\n<Location /closed>\nRequire all denied\n</Location>\n\
+                <Location /sorry.html>\nRequire all granted\n</Location>";
+    site.configure(Mpm::Percore, text);
+    let explained = json(&site, &["/closed/x.html"]);
+    assert_eq!((&explained["answer"]["status"], explained["paths"].as_array().map(Vec::len)), (&403.into(), Some(2)));
+    let require = |path: usize| {
+        let said =
+            explained["paths"][path]["directives"].as_array().expect("list").iter().find(|d| d["name"] == "Require");
+        said.expect("a line")["in_effect"][0]["value"].as_str().expect("value").to_string()
+    };
+    assert_eq!((explained["paths"][0]["path"].as_str(), require(0).as_str()), (Some("/closed/x.html"), "all denied"));
+    assert_eq!((explained["paths"][1]["path"].as_str(), require(1).as_str()), (Some("/sorry.html"), "all granted"));
+}
+
+/// Only what those may read who serve is shown, however the file came there, and nothing is waited for.
+#[test]
+fn what_children_may_not_read_is_not_shown() {
+    let site = Site::with([("a/x.html", "x\n"), ("b/x.html", "x\n")]);
+    site.configure(Mpm::Percore, "<Directory ${DOCS}>\nRequire all granted\nAllowOverride All\n</Directory>");
+    let secret = site.file("secret", "SetEnv SECRET 1\n");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("mode");
+    std::os::unix::fs::symlink(&secret, site.root.join("htdocs/a/.htaccess")).expect("link");
+    let made = Command::new("mkfifo").arg(site.root.join("htdocs/b/.htaccess")).status();
+    assert!(made.expect("mkfifo").success());
+    if sys::cred::is_root() {
+        let (text, _, _) = explain(&site, &["/a/x.html"]);
+        assert!(text.contains("AH00529") && text.contains("  status    403") && !text.contains("SECRET"), "{text}");
+    }
+    let (text, _, _) = explain(&site, &["/b/x.html"]);
+    assert!(text.contains("not a regular file") && text.contains("  status    403"), "{text}");
 }
 
 /// Which lines of an `.htaccess` file are let in, and which line keeps others from being read.

@@ -1,5 +1,7 @@
 //! Who holds the workers: the error log says it when none is left, and when none goes on.
 
+use std::time::{Duration, Instant};
+
 use sys::process::Pid;
 use sys::signal::Signal;
 
@@ -41,15 +43,15 @@ fn a_stall_is_explained() {
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(format!("GET /cgi-bin/slow.cgi?{number} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
         }
-        let line = server.logged("made progress for");
+        let line = server.logged("and all are busy");
         assert!(line.contains("slow.cgi (2 run, 0 wait)"), "{line}");
-        server.logged(" s: GET /cgi-bin/slow.cgi?1 HTTP/1.1 for 127.");
+        server.logged(" s: GET /cgi-bin/slow.cgi?... HTTP/1.1 for 127.");
         site.file("go", "");
         for client in &mut clients {
             assert_eq!(client.response().status, 200);
         }
         // Told once for each stall.
-        assert_eq!(server.log().matches("made progress for").count(), 1);
+        assert_eq!(server.log().matches("and all are busy").count(), 1);
     }
 }
 
@@ -87,5 +89,32 @@ fn the_limit_is_explained() {
     site.file("go", "");
     for client in &mut clients {
         assert_eq!(client.response().status, 200);
+    }
+}
+
+/// Clients that only wait for their next request stall nobody, though they hold all workers; nor do halves of requests that hold
+/// none.
+#[test]
+fn waiting_clients_are_no_stall() {
+    for (mpm, halves) in [(Mpm::Worker, false), (Mpm::Prefork, false), (Mpm::Event, true)] {
+        let site = site();
+        let numbers = "<IfModule !prefork.c>\nThreadsPerChild 2\n</IfModule>\nMaxRequestWorkers 2\nStartServers 1\n\
+                       StallTimeout 1\nKeepAliveTimeout 60\n";
+        let server = Server::start(mpm, &site, numbers);
+        server.allow("MaxRequestWorkers setting");
+        let mut clients: Vec<_> = (0..2).map(|_| server.client()).collect();
+        for client in &mut clients {
+            assert_eq!(client.get("/").status, 200);
+            if halves {
+                client.send("GET / HTTP/1.1\r\nHost: h\r\n");
+            }
+        }
+        // Several looks of the watchdog.
+        let start = Instant::now();
+        until("three seconds", || (start.elapsed() >= Duration::from_secs(3)).then_some(()));
+        for client in &mut clients {
+            let rest = if halves { "\r\n" } else { "GET / HTTP/1.1\r\nHost: h\r\n\r\n" };
+            assert_eq!(client.request(rest).status, 200);
+        }
     }
 }
