@@ -122,6 +122,25 @@ impl Check {
     }
 }
 
+/// What holds where nothing is said, by the directives of prefork and of the modules with threads (Apache manual).
+pub(crate) mod defaults {
+    pub(crate) const SERVER_LIMIT: i64 = 16;
+    pub(crate) const THREAD_LIMIT: i64 = 64;
+    pub(crate) const THREADS_PER_CHILD: i64 = 25;
+    pub(crate) const MAX_REQUEST_WORKERS: i64 = 400;
+    pub(crate) const START_SERVERS: i64 = 3;
+    pub(crate) const MIN_SPARE_THREADS: i64 = 75;
+    pub(crate) const MAX_SPARE_THREADS: i64 = 250;
+
+    pub(crate) mod prefork {
+        pub(crate) const SERVER_LIMIT: i64 = 256;
+        pub(crate) const MAX_REQUEST_WORKERS: i64 = 256;
+        pub(crate) const START_SERVERS: i64 = 5;
+        pub(crate) const MIN_SPARE_SERVERS: i64 = 5;
+        pub(crate) const MAX_SPARE_SERVERS: i64 = 10;
+    }
+}
+
 /// How many processes and threads Linux can number (`PID_MAX_LIMIT`, proc(5)). Apache has limits of its own here, which who
 /// needs more has to compile in.
 const NUMBERED_MAX: i64 = 4_194_304;
@@ -137,8 +156,14 @@ pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan,
         When::Start => None,
         When::Restart((servers, _)) => Some(servers),
     };
-    let server_limit = check.limit([175, 177, 179], "ServerLimit", "servers", s.server_limit.or(256), first);
-    let wanted = s.max_request_workers.or(256);
+    let server_limit = check.limit(
+        [175, 177, 179],
+        "ServerLimit",
+        "servers",
+        s.server_limit.or(defaults::prefork::SERVER_LIMIT),
+        first,
+    );
+    let wanted = s.max_request_workers.or(defaults::prefork::MAX_REQUEST_WORKERS);
     let children = if wanted > server_limit as i64 {
         let text = format!("MaxRequestWorkers of {wanted} exceeds ServerLimit value of {server_limit}");
         let start = format!("{text} servers, decreasing MaxRequestWorkers to {server_limit}. {RAISE}");
@@ -147,9 +172,15 @@ pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan,
     } else {
         to_size(check.at_least_one(182, "MaxRequestWorkers", wanted, ""))
     };
-    let start = to_size(check.at_least_one(184, "StartServers", s.start_servers.or(5), ""));
-    let min = to_size(check.at_least_one(186, "MinSpareServers", s.min_spare_servers.or(5), FAILURE));
-    let max = to_size(s.max_spare_servers.or(10)).max(min + 1);
+    let start =
+        to_size(check.at_least_one(184, "StartServers", s.start_servers.or(defaults::prefork::START_SERVERS), ""));
+    let min = to_size(check.at_least_one(
+        186,
+        "MinSpareServers",
+        s.min_spare_servers.or(defaults::prefork::MIN_SPARE_SERVERS),
+        FAILURE,
+    ));
+    let max = to_size(s.max_spare_servers.or(defaults::prefork::MAX_SPARE_SERVERS)).max(min + 1);
     let plan = Plan {
         children,
         workers: 1,
@@ -196,11 +227,13 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, whe
     };
     let n = |offset: u32| kind.first_number + offset;
     let servers = first.map(|first| first.0);
-    let server_limit = check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(16), servers);
+    let server_limit =
+        check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(defaults::SERVER_LIMIT), servers);
     let threads = first.map(|first| first.1);
-    let thread_limit = check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(64), threads);
+    let thread_limit =
+        check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(defaults::THREAD_LIMIT), threads);
 
-    let workers = s.threads_per_child.or(25);
+    let workers = s.threads_per_child.or(defaults::THREADS_PER_CHILD);
     let workers = if workers > thread_limit as i64 {
         let text = format!("ThreadsPerChild of {workers} exceeds ThreadLimit of {thread_limit}");
         let advice = "To increase, please see the ThreadLimit directive.";
@@ -210,10 +243,16 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, whe
     } else {
         to_size(check.at_least_one(n(12), "ThreadsPerChild", workers, ""))
     };
-    let children = children(&mut check, n(14), s.max_request_workers.or(400), workers, server_limit);
-    let start = to_size(check.at_least_one(n(20), "StartServers", s.start_servers.or(3), ""));
-    let min = to_size(check.at_least_one(n(22), "MinSpareThreads", s.min_spare_threads.or(75), FAILURE));
-    let max = to_size(s.max_spare_threads.or(250)).max(min + workers + 1);
+    let children =
+        children(&mut check, n(14), s.max_request_workers.or(defaults::MAX_REQUEST_WORKERS), workers, server_limit);
+    let start = to_size(check.at_least_one(n(20), "StartServers", s.start_servers.or(defaults::START_SERVERS), ""));
+    let min = to_size(check.at_least_one(
+        n(22),
+        "MinSpareThreads",
+        s.min_spare_threads.or(defaults::MIN_SPARE_THREADS),
+        FAILURE,
+    ));
+    let max = to_size(s.max_spare_threads.or(defaults::MAX_SPARE_THREADS)).max(min + workers + 1);
     let plan = Plan {
         children,
         workers,

@@ -403,6 +403,11 @@ impl Board {
     }
 }
 
+/// How long ago a time of a [`Snapshot`] was.
+pub fn since(then: u64) -> Duration {
+    Duration::from_micros(micros(sys::time::realtime()).saturating_sub(then))
+}
+
 /// Microseconds since 1970, up to 4 ms late.
 fn now() -> u64 {
     micros(sys::time::realtime_coarse())

@@ -102,8 +102,7 @@ fn processes() -> Vec<Process> {
 
 /// How long a worker has been at it: since its last request began or ended, or its child did where there was none.
 fn age(process: &Process, worker: &Worker) -> Duration {
-    let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
-    Duration::from_micros(now.saturating_sub(worker.began.max(worker.used).max(process.started)))
+    scoreboard::since(worker.began.max(worker.used).max(process.started))
 }
 
 /// What a worker does, in words.

@@ -2,6 +2,7 @@
 
 use conf::{Origin, Setting, Slots};
 
+use super::defaults::{self, prefork};
 use super::{Plan, Spare};
 use crate::settings::MpmSettings;
 
@@ -96,20 +97,20 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
     };
     let all = plan.children * plan.workers;
     let threads = [
-        row("ServerLimit", &s.server_limit, 16, plan.limits.0),
-        row("ThreadLimit", &s.thread_limit, 64, plan.limits.1),
-        row("ThreadsPerChild", &s.threads_per_child, 25, plan.workers),
-        row("MaxRequestWorkers", &s.max_request_workers, 400, all),
-        row("StartServers", &s.start_servers, 3, plan.start),
-        row("MinSpareThreads", &s.min_spare_threads, 75, min),
-        row("MaxSpareThreads", &s.max_spare_threads, 250, max),
+        row("ServerLimit", &s.server_limit, defaults::SERVER_LIMIT, plan.limits.0),
+        row("ThreadLimit", &s.thread_limit, defaults::THREAD_LIMIT, plan.limits.1),
+        row("ThreadsPerChild", &s.threads_per_child, defaults::THREADS_PER_CHILD, plan.workers),
+        row("MaxRequestWorkers", &s.max_request_workers, defaults::MAX_REQUEST_WORKERS, all),
+        row("StartServers", &s.start_servers, defaults::START_SERVERS, plan.start),
+        row("MinSpareThreads", &s.min_spare_threads, defaults::MIN_SPARE_THREADS, min),
+        row("MaxSpareThreads", &s.max_spare_threads, defaults::MAX_SPARE_THREADS, max),
     ];
     let processes = [
-        row("ServerLimit", &s.server_limit, 256, plan.limits.0),
-        row("MaxRequestWorkers", &s.max_request_workers, 256, plan.children),
-        row("StartServers", &s.start_servers, 5, plan.start),
-        row("MinSpareServers", &s.min_spare_servers, 5, min),
-        row("MaxSpareServers", &s.max_spare_servers, 10, max),
+        row("ServerLimit", &s.server_limit, prefork::SERVER_LIMIT, plan.limits.0),
+        row("MaxRequestWorkers", &s.max_request_workers, prefork::MAX_REQUEST_WORKERS, plan.children),
+        row("StartServers", &s.start_servers, prefork::START_SERVERS, plan.start),
+        row("MinSpareServers", &s.min_spare_servers, prefork::MIN_SPARE_SERVERS, min),
+        row("MaxSpareServers", &s.max_spare_servers, prefork::MAX_SPARE_SERVERS, max),
     ];
     match kind {
         Kind::Processes => processes.into(),

@@ -41,10 +41,9 @@ fn life(process: &Process) -> &'static str {
     }
 }
 
-/// A time of day in µs, as seconds before now.
+/// A time of a snapshot, as seconds before now.
 fn age(then: u64) -> u64 {
-    let now = u64::try_from(sys::time::realtime().as_micros()).unwrap_or(u64::MAX);
-    now.saturating_sub(then) / 1_000_000
+    scoreboard::since(then).as_secs()
 }
 
 fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: Style) -> String {
