@@ -1,10 +1,9 @@
 //! Directives that name files and directories.
 
 use conf::values::one_of;
-use conf::{Cmd, Outcome, Setting, Settings};
+use conf::{Allowed, Cmd, Outcome, Setting, Settings};
 use server::core::SHOWN;
 
-use super::set::in_section;
 use super::{SslDir, SslServer};
 
 /// Where a value belongs.
@@ -120,4 +119,9 @@ fn directory_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
         true => Ok(path),
         false => Err(format!("{}: directory '{path}' does not exist", cmd.row.name)),
     }
+}
+
+/// Whether the line stands in a section, `<If>` included.
+pub(super) fn in_section(cmd: &Cmd<'_>) -> bool {
+    !cmd.place.allowed.meets(Allowed::SERVER)
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Level, Outcome};
+use conf::{Cmd, Level, Outcome};
 use server::shared_cache::shared_caches;
 
-use super::paths::Field;
+use super::paths::{Field, in_section};
 use super::values::{
     Cache, CertificateCheck, CheckDepth, PassPhrase, Protocols, SeedSource, SeedTime, Sign, SniPolicy, SslOption,
     Verify,
@@ -363,11 +363,6 @@ fn is_url(text: &str) -> bool {
 /// `SSLLog` and `SSLLogLevel`, whose help says that they are gone.
 pub(super) fn removed(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
     Err(cmd.row.help.into())
-}
-
-/// Whether the line stands in a section, `<If>` included.
-pub(super) fn in_section(cmd: &Cmd<'_>) -> bool {
-    !cmd.place.allowed.meets(Allowed::SERVER)
 }
 
 #[cfg(test)]
