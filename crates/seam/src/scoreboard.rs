@@ -357,13 +357,15 @@ impl Board {
         for field in row::GAUGES {
             process.store(field, 0);
         }
+        let header = self.header();
+        header.enter();
         process.store(Field::Pid, 0);
         if let Some(reaped) = reaped {
-            let header = self.header();
             header.add(Header::CpuUser, micros(reaped.user));
             header.add(Header::CpuSystem, micros(reaped.system));
         }
         process.set_life(Life::Empty);
+        header.leave();
     }
 
     /// Starts a generation: the number that new children carry, and how many worker rows a status page shows at least.

@@ -35,7 +35,7 @@ fn handler(request: &mut Request) -> Answer {
     Answer::Body(Body::text(text::write(&families, format)))
 }
 
-/// OpenMetrics, unless the client prefers plain text, as old versions of Prometheus do.
+/// OpenMetrics, unless the client prefers plain text, as old versions of Prometheus do, or is a browser, which would not show it.
 fn format_for(accept: &str) -> Format {
     let quality = |kind: &str, subtype: &str| {
         let ranges = [format!("{kind}/{subtype}"), format!("{kind}/*"), "*/*".into()];
@@ -45,7 +45,8 @@ fn format_for(accept: &str) -> Format {
         };
         ranges.iter().find_map(of).unwrap_or(0)
     };
-    match quality("text", "plain") > quality("application", "openmetrics-text") {
+    let is_browser = preferences(accept.as_bytes()).any(|one| one.value.eq_ignore_ascii_case(b"text/html"));
+    match is_browser || quality("text", "plain") > quality("application", "openmetrics-text") {
         true => Format::Plain,
         false => Format::OpenMetrics,
     }
@@ -61,7 +62,7 @@ mod tests {
         let cases = [
             ("", Format::OpenMetrics),
             ("*/*", Format::OpenMetrics),
-            ("text/html,application/xhtml+xml,*/*;q=0.8", Format::OpenMetrics),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", Format::Plain),
             (prometheus, Format::OpenMetrics),
             ("application/openmetrics-text; version=1.0.0", Format::OpenMetrics),
             ("text/plain", Format::Plain),

@@ -329,7 +329,10 @@ mod tests {
             ),
             ("LogFormat a b c", "LogFormat: after a format and its name comes escape=json, not 'c'"),
             ("LogFormat a escape=json", "LogFormat: escape=json comes after a format and its name"),
-            ("LogFormat '\"%a' x escape=json", "LogFormat with escape=json: the last string has no closing quote"),
+            (
+                "LogFormat '\"%a' x escape=json",
+                "LogFormat with escape=json: its lines would not be JSON: EOF while parsing a string at line 1 column 2",
+            ),
             ("LogFormat '{\"a\":%a}' x escape=json", ""),
             ("LogFormat \"%z\" x", "Unrecognized LogFormat directive %z"),
             ("LogFormat \"%{a\" x", "Ran off end of LogFormat parsing args to some directive"),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, fence};
 use super::{BUCKETS, Life, State};
 
 /// Words of the header.
-pub(super) const HEADER: usize = 8;
+pub(super) const HEADER: usize = 16;
 /// Words of a process row: seven cache lines.
 pub(super) const PROCESS: usize = 56;
 /// Words of a worker row: six cache lines.
@@ -31,6 +31,8 @@ pub(super) enum Header {
     Used,
     /// How many workers there are of which a request that waits holds one.
     Held,
+    /// Odd while what an ended child has used passes from its row to the header.
+    Sequence,
 }
 
 /// A process row.
@@ -138,6 +140,32 @@ impl HeaderRow<'_> {
     }
     pub(super) fn add(&self, field: Header, value: u64) {
         self.0[field as usize].fetch_add(value, Relaxed);
+    }
+    /// The parent begins and ends to move numbers between rows and header: who sums them up must not see them in neither or
+    /// in both. Should it die there, nobody goes on anyway.
+    pub(super) fn enter(&self) {
+        self.0[Header::Sequence as usize].fetch_add(1, AcqRel);
+        fence(Release);
+    }
+    pub(super) fn leave(&self) {
+        self.0[Header::Sequence as usize].fetch_add(1, Release);
+    }
+    /// What was read while nothing moved; after some tries, whatever was read.
+    pub(super) fn read<T>(&self, read: impl Fn() -> T) -> T {
+        const TRIES: usize = 16;
+        let sequence = &self.0[Header::Sequence as usize];
+        for _ in 0..TRIES {
+            let before = sequence.load(Acquire);
+            if before & 1 == 0 {
+                let result = read();
+                fence(Acquire);
+                if sequence.load(Relaxed) == before {
+                    return result;
+                }
+            }
+            std::thread::yield_now();
+        }
+        read()
     }
 }
 

@@ -113,7 +113,7 @@ pub enum Described {
 impl Snapshot {
     pub(super) fn of(board: &Board, described: Described) -> Snapshot {
         let header = board.header();
-        Snapshot {
+        header.read(|| Snapshot {
             started: header.load(Header::Started),
             restarted: header.load(Header::Restarted),
             generation: header.load(Header::Generation) as u32,
@@ -121,7 +121,7 @@ impl Snapshot {
             ended_user: header.load(Header::CpuUser),
             ended_system: header.load(Header::CpuSystem),
             processes: (0..board.used()).map(|slot| process(board, slot, described)).collect(),
-        }
+        })
     }
 }
 

@@ -198,6 +198,11 @@ impl Workers {
         reached
     }
 
+    /// Whether a connection holds a worker as long as it is there, whatever it waits for.
+    pub fn are_held(&self) -> bool {
+        self.rows == Rows::OfOne
+    }
+
     /// Whether any request of these rows is being answered or logged.
     pub fn is_answering(&self) -> bool {
         (self.first..self.first + self.count).any(|row| self.board.worker(self.process, row).state() == State::Write)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use seam::Stage;
 
-use super::{HEAD_PIECE, HttpConnection, SLICE};
+use super::{HEAD_PIECE, HttpConnection, SHORT_LINGER, SLICE};
 
 impl HttpConnection {
     /// Waits for the next request.
@@ -16,9 +16,11 @@ impl HttpConnection {
         Idle { connection: self, waited: false }
     }
 
-    /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6).
+    /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6). Where a worker waits with the connection,
+    /// a client that sends nothing for a while is left, as in Apache.
     pub(super) async fn linger(&mut self, at_most: Duration) -> Stage {
         let deadline = Instant::now() + at_most;
+        let silence = if self.workers.are_held() { SHORT_LINGER } else { at_most };
         if self.client.stream.shutdown().is_err() {
             return Stage::Closed;
         }
@@ -26,7 +28,8 @@ impl HttpConnection {
         let mut since = Instant::now();
         loop {
             sink.clear();
-            match self.timer.until(deadline, self.client.stream.read(&mut sink, HEAD_PIECE)).await {
+            let next = deadline.min(Instant::now() + silence);
+            match self.timer.until(next, self.client.stream.read(&mut sink, HEAD_PIECE)).await {
                 Some(Ok(read)) if read > 0 => {}
                 _ => return Stage::Closed,
             }

@@ -324,3 +324,25 @@ fn what_will_run_is_told() {
     let everything = format!("{}{}", site.read("logs/error_log"), site.read("logs/stderr"));
     assert_eq!(everything.matches(said).count(), 1, "{everything}");
 }
+
+/// Where a worker waits with a connection, a client that does not close its side holds it for two seconds of silence, not for
+/// the half minute that a client may take which still sends.
+#[test]
+fn a_silent_client_is_soon_left() {
+    for (mpm, numbers) in [
+        (Mpm::Prefork, "MaxRequestWorkers 1\nStartServers 1\nServerLimit 1\n"),
+        (Mpm::Worker, "ThreadsPerChild 1\nMaxRequestWorkers 1\nStartServers 1\nServerLimit 1\n"),
+    ] {
+        let site = Site::with([("index.html", "hello\n")]);
+        let server =
+            Server::start(mpm, &site, &format!("{numbers}SetEnv nokeepalive 1\nSetEnvIf Host . nokeepalive\n"));
+        server.allow("MaxRequestWorkers setting");
+        let mut silent = server.client();
+        assert_eq!(silent.get("/").status, 200);
+        let began = std::time::Instant::now();
+        assert_eq!(server.get("/").status, 200);
+        let waited = began.elapsed();
+        assert!(waited < std::time::Duration::from_secs(15), "{mpm}: {waited:?}");
+        drop(silent);
+    }
+}

@@ -85,10 +85,19 @@ pub(super) fn parse(text: &str, options: Options) -> Result<Format, String> {
             item => item,
         };
     }
-    if inside {
-        return Err("LogFormat with escape=json: the last string has no closing quote".into());
+    let mut sample = Vec::new();
+    for item in &items {
+        match item {
+            Item::Text(text) => sample.extend_from_slice(text),
+            Item::InString(_) => sample.push(b'x'),
+            Item::Value(_) => sample.extend_from_slice(b"null"),
+            _ => {}
+        }
     }
-    Ok(Format(items))
+    match serde_json::from_slice::<serde_json::Value>(&sample) {
+        Ok(_) => Ok(Format(items)),
+        Err(error) => Err(format!("LogFormat with escape=json: its lines would not be JSON: {error}")),
+    }
 }
 
 /// Whether a string is open where a text ends.
@@ -168,7 +177,10 @@ mod tests {
         assert_eq!(places(r#"{"a":%a,"b":"%b %B"}"#), "tvtstst");
         assert_eq!(places(r#"{"a\"%a":1}"#), "tst");
         assert_eq!(places("%a"), "v");
-        assert_eq!(places(r#"{"a":"%a}"#), "LogFormat with escape=json: the last string has no closing quote");
+        assert_eq!(
+            places(r#"{"a":"%a}"#),
+            "LogFormat with escape=json: its lines would not be JSON: EOF while parsing a string at line 1 column 7"
+        );
         assert_eq!(places("%c"), "Unrecognized LogFormat directive %c");
         assert!(places(READY).bytes().all(|place| b"tv".contains(&place)));
     }
