@@ -10,20 +10,34 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
+use crate::process::Pid;
+
 /// How many descriptors one message carries at most.
 pub const DESCRIPTORS_MAX: usize = 4;
+
+/// How long the path of a socket may be, in bytes: `sun_path` without its end (unix(7)).
+pub const PATH_MAX: usize = 107;
+
+fn address(path: &Path) -> io::Result<SocketAddrUnix> {
+    let length = path.as_os_str().len();
+    if length > PATH_MAX {
+        let text = format!("the path of a socket has at most {PATH_MAX} bytes, and this one {length}");
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
+    }
+    Ok(SocketAddrUnix::new(path)?)
+}
 
 fn socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
-/// Listens, without blocking, at a path that must not exist yet; only this user (and root) can connect. `backlog`
-/// connections may wait to be accepted.
+/// Listens, without blocking, at a path that must not exist yet and has at most [`PATH_MAX`] bytes; only this user (and
+/// root) can connect. `backlog` connections may wait to be accepted.
 pub fn listen(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
     let socket = socket()?;
     // The file gets the mode that the socket has when it is bound: there is no moment in which others could connect.
     rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
-    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::bind(&socket, &address(path)?)?;
     net::listen(&socket, backlog)?;
     Ok(socket)
 }
@@ -36,13 +50,18 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 /// Connects to a path. `WouldBlock`: too many wait there already. The socket does not block.
 pub fn connect(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
-    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    net::connect(&socket, &address(path)?)?;
     Ok(socket)
 }
 
-/// The user of the process at the other end, when it connected.
+/// The user of the process at the other end, when it connected, or when it began to listen.
 pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// The process at the other end: who connected, or who began to listen.
+pub fn peer_process(socket: impl AsFd) -> io::Result<Pid> {
+    Ok(sockopt::socket_peercred(socket)?.pid.into())
 }
 
 /// Sends bytes, and with the first of them copies of up to [`DESCRIPTORS_MAX`] descriptors. Returns how many bytes went;
@@ -88,6 +107,7 @@ mod tests {
         let client = connect(&path).expect("connect");
         let server = accept(&listener).expect("accept");
         assert_eq!(peer_user(&server).ok(), Some(crate::cred::uid()));
+        assert_eq!([&client, &server].map(|end| peer_process(end).ok()), [Some(Pid::own()); 2]);
         let (mut reader, writer) = io::pipe().expect("pipe");
         assert_eq!(send(&client, b"hello", &[writer.as_fd()]).ok(), Some(5));
         drop((writer, client));
@@ -100,5 +120,17 @@ mod tests {
         assert_eq!(text, "through");
         assert!(listen(&path, 4).is_err(), "the path is taken");
         let _ = std::fs::remove_file(&path);
+    }
+
+    #[test]
+    fn a_path_has_as_many_bytes_as_the_system_takes() {
+        let path = |length: usize| {
+            let begin = format!("{}/{}-", std::env::temp_dir().display(), std::process::id());
+            std::path::PathBuf::from(format!("{begin:x<length$}"))
+        };
+        drop(listen(&path(PATH_MAX), 1).expect("listen"));
+        std::fs::remove_file(path(PATH_MAX)).expect("the file");
+        let error = listen(&path(PATH_MAX + 1), 1).expect_err("too long").to_string();
+        assert_eq!(error, "the path of a socket has at most 107 bytes, and this one 108");
     }
 }

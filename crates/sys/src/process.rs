@@ -61,6 +61,12 @@ impl Pid {
     }
 }
 
+impl From<rx::Pid> for Pid {
+    fn from(pid: rx::Pid) -> Pid {
+        Pid(pid)
+    }
+}
+
 impl From<Pid> for rx::Pid {
     fn from(pid: Pid) -> rx::Pid {
         pid.0
@@ -324,6 +330,12 @@ pub fn die_with(parent: Pid, signal: Signal) -> io::Result<bool> {
         return last_os_error();
     }
     Ok(Pid::parent() == Some(parent))
+}
+
+/// Ends this process by `SIGALRM` after so many seconds, whatever it does; a process that it forks has no such limit.
+pub fn die_after(limit: Duration) {
+    // SAFETY: alarm(2) takes a number and touches no memory.
+    unsafe { libc::alarm(u32::try_from(limit.as_secs()).unwrap_or(u32::MAX)) };
 }
 
 /// Lets a process that changed its user dump core and be traced again, as `CoreDumpDirectory` asks for.
