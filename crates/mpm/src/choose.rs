@@ -8,9 +8,11 @@ use seam::scoreboard::Rows;
 
 use crate::Mpm;
 use crate::event::EVENT;
-use crate::limits::{self, When, explain::Explained};
+use crate::limits::{self, Fixed, When, explain::Explained};
+use crate::listen;
 use crate::percore::PERCORE;
 use crate::prefork::PREFORK;
+use crate::settings::MpmSettings;
 use crate::worker::WORKER;
 
 /// A module that was chosen.
@@ -53,10 +55,25 @@ impl Chosen {
         (self.0.plan)(settings, when).1
     }
 
-    /// How the numbers of processes, threads and connections come about.
-    pub fn explain(&self, settings: &Slots) -> Explained {
-        let plan = (self.0.plan)(settings, When::Start).0;
-        limits::explain::explain(self.name(), self.0.kind, settings, plan)
+    /// Whether a server that runs with this module can be restarted with that one. `Err`: no, as a text for people.
+    pub fn can_become(&self, next: &Chosen) -> Result<(), String> {
+        if std::ptr::addr_eq(self.0.face, next.0.face) {
+            return Ok(());
+        }
+        Err(format!("changing {} to {} needs a stop and a start", self.0.face.log_name(), next.0.face.log_name()))
+    }
+
+    /// How the numbers of processes, threads and connections come about: at a first start, or in a running server, for which
+    /// some were `fixed` by then.
+    pub fn explain(&self, settings: &Slots, fixed: Option<Fixed>) -> Explained {
+        let (when, buckets) = match fixed {
+            None => (When::Start, listen::buckets(settings.get::<MpmSettings>())),
+            Some(Fixed { limits, buckets }) => (When::Restart(limits), buckets),
+        };
+        let plan = (self.0.plan)(settings, when).0.for_buckets(buckets);
+        let mut explained = limits::explain::explain(self.name(), self.0.kind, settings, plan);
+        limits::explain::preface(&mut explained, buckets, fixed.is_some());
+        explained
     }
 }
 

@@ -1,13 +1,32 @@
 //! The control socket: where the running server is asked and told, by its own user and by root only.
 //!
 //! The parent accepts and reads nothing: each conversation is a process of its own, which the binary leads
-//! ([`Hooks::converse`](crate::Hooks)). What it is to do for the client it says with its exit status ([`Request`]).
+//! ([`Hooks::converse`](crate::Hooks)). What the parent is to do it learns by the same signals as from everybody else, so
+//! that the kernel sees to it that no conversation orders anything after it gave up its rights.
 
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
-use conf::Slots;
+use conf::error::Phase;
+use conf::{Error, Slots};
+use sys::cred::Identity;
+use sys::process::Pid;
 
+use crate::limits::Fixed;
 use crate::settings::MpmSettings;
+
+/// What a conversation has to work with, in a process of its own that is a copy of the parent with all its rights.
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    /// To the client; does not block.
+    pub connection: OwnedFd,
+    /// The parent.
+    pub parent: Pid,
+    /// As whom requests are served, if that is somebody else.
+    pub children: Option<&'a Identity>,
+    /// What stays as it is when the server is restarted.
+    pub fixed: Fixed,
+}
 
 /// Where the socket is, with these settings: beside the pid file where `ControlSocket` does not say otherwise. `None`: there
 /// is none.
@@ -15,40 +34,28 @@ pub fn path(settings: &Slots) -> Option<PathBuf> {
     let settings = settings.get::<MpmSettings>();
     match settings.control_socket.get() {
         Some(configured) => configured.as_ref().map(PathBuf::from),
-        None => settings.pid_file.get().map(|pid_file| PathBuf::from(pid_file).with_extension("ctl")),
+        None => settings.pid_file.get().map(|pid_file| beside(Path::new(pid_file))),
     }
 }
 
-/// What a conversation asks the parent to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Nothing.
-    Nothing,
-    /// A graceful restart.
-    Graceful,
-    /// A hard restart.
-    Restart,
-    /// A graceful stop.
-    GracefulStop,
-    /// A stop.
-    Stop,
+/// The socket that belongs to a pid file: its whole name, and `.ctl`. Two pid files never have the same.
+pub fn beside(pid_file: &Path) -> PathBuf {
+    let mut name = pid_file.as_os_str().to_owned();
+    name.push(".ctl");
+    name.into()
 }
 
-impl Request {
-    const ALL: [Request; 5] =
-        [Request::Nothing, Request::Graceful, Request::Restart, Request::GracefulStop, Request::Stop];
-    /// Statuses below are those of programs that fail.
-    const FIRST: i32 = 100;
-
-    /// The exit status that says so.
-    pub(crate) fn status(self) -> i32 {
-        if self == Request::Nothing { 0 } else { Request::FIRST + self as i32 }
+/// Refuses what cannot be: a socket at the place of the pid file.
+pub fn check(settings: &Slots) -> Result<(), Error> {
+    let settings = settings.get::<MpmSettings>();
+    let (Some(Some(socket)), Some(pid_file)) = (settings.control_socket.get(), settings.pid_file.get()) else {
+        return Ok(());
+    };
+    if Path::new(socket) != Path::new(pid_file) {
+        return Ok(());
     }
-
-    /// What an exit status says.
-    pub(crate) fn of_status(status: i32) -> Request {
-        Request::ALL.into_iter().find(|request| request.status() == status).unwrap_or(Request::Nothing)
-    }
+    let message = format!("ControlSocket {socket} is the PidFile too: give one of them another name");
+    Err(Error { phase: Phase::Apply, message, origin: settings.control_socket.origin().cloned(), hint: None })
 }
 
 #[cfg(test)]
@@ -56,8 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_go_both_ways() {
-        assert!(Request::ALL.into_iter().all(|request| Request::of_status(request.status()) == request));
-        assert!([1, 42, 100, 105].into_iter().all(|status| Request::of_status(status) == Request::Nothing));
+    fn each_pid_file_has_its_own_socket() {
+        for (pid_file, socket) in
+            [("run/site.a", "run/site.a.ctl"), ("run/site.b", "run/site.b.ctl"), ("a.ctl", "a.ctl.ctl")]
+        {
+            assert_eq!(beside(Path::new(pid_file)), Path::new(socket));
+        }
     }
 }

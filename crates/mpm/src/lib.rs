@@ -34,7 +34,6 @@ mod worker;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,12 +45,13 @@ use seam::log::Log;
 use seam::scoreboard::Rows;
 use sys::cred::Identity;
 use sys::process::{Pid, Reaped};
+use sys::signal::Signal;
 
 use child::Child;
 pub use choose::{Chosen, choose};
 use limits::explain::Kind;
 pub use limits::explain::{Asked, Explained};
-pub use limits::{Plan, Spare, When};
+pub use limits::{Fixed, Plan, Spare, When};
 pub use listen::{Listeners, OpenError};
 use policy::Counts;
 pub use supervisor::Stall;
@@ -155,10 +155,9 @@ pub trait Hooks {
     fn reload(&mut self, how: Restart) -> Result<Generation, String>;
     /// The configuration that `reload` gave last is in effect.
     fn begun(&mut self) {}
-    /// Talks with somebody who connected to the control socket, in a process of its own, which is a copy of the parent (whose
-    /// number is given) with all its rights; requests are served as `children`, if that is somebody else. Returns what the
-    /// parent is to do.
-    fn converse(&mut self, connection: OwnedFd, parent: Pid, children: Option<&Identity>) -> control::Request;
+    /// Talks with somebody who connected to the control socket, in a process of its own. Returns the signal that the parent
+    /// is to get from it.
+    fn converse(&mut self, conversation: control::Conversation<'_>) -> Option<Signal>;
     /// Workers make no progress: told once of each child, until it does again.
     fn stalled(&mut self, _stalls: &[Stall]) {}
     /// All workers are busy, and there may be no more.

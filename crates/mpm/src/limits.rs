@@ -40,6 +40,15 @@ impl Plan {
     }
 }
 
+/// What the first start has fixed for all generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// `ServerLimit` and `ThreadLimit`: the scoreboard was made for them.
+    pub limits: (usize, usize),
+    /// How many buckets of listening sockets there are.
+    pub buckets: usize,
+}
+
 /// How many workers are to be idle, over all children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {

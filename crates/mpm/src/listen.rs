@@ -175,7 +175,7 @@ impl Listeners {
 }
 
 /// A bucket for so many processors, where that is configured.
-fn buckets(s: &MpmSettings) -> usize {
+pub(crate) fn buckets(s: &MpmSettings) -> usize {
     let ratio = usize::try_from(s.buckets_ratio.or(0)).unwrap_or(0);
     sys::affinity::cpus().checked_div(ratio).unwrap_or(1).max(1)
 }

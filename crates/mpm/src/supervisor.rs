@@ -174,13 +174,13 @@ impl Supervisor<'_> {
         }
         self.begin_generation(false);
         if self.about.predecessor.is_none() {
-            self.open_control(false);
+            self.open_control(None);
         }
         self.accompany();
         self.spawn_owed();
         self.announce();
         loop {
-            self.wait(self.until_next());
+            self.wait_or_be_asked(self.until_next());
             if !self.reap() {
                 self.end_children();
                 self.end_companions();
@@ -226,11 +226,33 @@ impl Supervisor<'_> {
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
+    /// In a new process: gives up what is the parent's alone. Returns the listening sockets, which this process may need.
+    fn leave_parent(&mut self) -> Listeners {
+        self.notifier = Notifier::default();
+        self.companions = Companions::default();
+        self.conversations = Conversations::default();
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// As [`wait`](Supervisor::wait), and for somebody at the control socket: only where conversations are taken up.
+    fn wait_or_be_asked(&mut self, most: Duration) {
+        match self.conversations.descriptor() {
+            Some(control) => {
+                let waited = any_readable([self.signals.as_fd(), self.board.bell().as_fd(), control], most);
+                self.awake(waited);
+            }
+            None => self.wait(most),
+        }
+    }
+
     /// Waits for a signal, or for the bell of a child, and remembers what is asked for.
     fn wait(&mut self, most: Duration) {
-        let bell = self.board.bell().as_fd();
-        let control = self.conversations.descriptor().unwrap_or(bell);
-        if let Err(error) = any_readable([self.signals.as_fd(), bell, control], most) {
+        let waited = any_readable([self.signals.as_fd(), self.board.bell().as_fd()], most);
+        self.awake(waited);
+    }
+
+    fn awake(&mut self, waited: std::io::Result<()>) {
+        if let Err(error) = waited {
             seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
         self.board.bell().hush();

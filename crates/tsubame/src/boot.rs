@@ -68,6 +68,7 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box
                 let path = world.server_relative(PID_FILE);
                 draft.main.edit::<MpmSettings>().pid_file.set(path, &built_in());
             }
+            mpm::control::check(&draft.main)?;
             world.notices.extend(mpm.check(&draft.main, mpm::When::Start));
             chosen.set(Some(mpm));
             Ok(())
@@ -105,19 +106,22 @@ fn with_sources<T>(options: &Options, text: &Text<'_>, read: impl FnOnce(Languag
 }
 
 /// Where a server with this configuration, which cannot be applied, would be asked: the server that still runs with an
-/// earlier state of it may be.
-pub(crate) fn socket(failed: &Failed) -> Option<PathBuf> {
+/// earlier state of it may be. Control socket and pid file.
+pub(crate) fn socket(failed: &Failed) -> Option<(PathBuf, PathBuf)> {
     let last = |name: &str| {
         let node = failed.tree.iter().rev().find(|node| node.name.eq_ignore_ascii_case(name))?;
         conf::words::words(&node.args).into_iter().next()
     };
     let path = |word: String| PathBuf::from(conf::apply::join(&failed.language.server_root, &word));
-    match (last("ControlSocket"), last("PidFile")) {
-        (Some(word), _) if word.eq_ignore_ascii_case("none") => None,
-        (Some(word), _) => Some(path(word)),
-        (None, pid_file) => Some(path(pid_file.unwrap_or_else(|| PID_FILE.into())).with_extension("ctl")),
+    if failed.tree.is_empty() {
+        return None;
     }
-    .filter(|_| !failed.tree.is_empty())
+    let pid_file = path(last("PidFile").unwrap_or_else(|| PID_FILE.into()));
+    match last("ControlSocket") {
+        Some(word) if word.eq_ignore_ascii_case("none") => None,
+        Some(word) => Some((path(word), pid_file)),
+        None => Some((mpm::control::beside(&pid_file), pid_file)),
+    }
 }
 
 fn built_in() -> Origin {

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::prelude::*;
+use mpm::settings::MpmSettings;
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
@@ -27,8 +28,10 @@ pub(crate) use serve::{Asked, Running, serve};
 const WORDS_MAX: u64 = 64 * 1024;
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The word that says that the client's output is a terminal.
+/// The word that says that the client's output is a terminal; it comes before the command.
 const COLOURS: &str = "--colours";
+/// The beginning of the word that says which server is meant, by the number of its parent; also before the command.
+const PID: &str = "--pid=";
 
 /// The words after `tsubame ctl`.
 pub(crate) const USAGE: &str = "\
@@ -36,8 +39,9 @@ tsubame ctl: asks the running server, and tells it what to do
 
 Usage: tsubame ctl [-d directory] [-f file] [-D name] [--socket path] COMMAND
 
-The server is that of the configuration file, or the one that listens at the socket (ControlSocket; beside the PidFile where
-that is not given). Only its own user and root may ask.
+The server is the one that the PidFile of the configuration names, or with --socket whoever listens there. Its socket is that
+of ControlSocket, or else has the PidFile's name and .ctl. Only its own user and root may ask; nothing is sent to a program of
+anybody else's.
 
 Commands that ask (with --json for programs):
   status                  processes, workers, connections, the gate
@@ -70,30 +74,31 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let socket = match socket.map_or_else(|| configured(&options), Ok) {
-        Ok(socket) => socket,
-        Err(code) => return code,
+    let meeting = match socket {
+        Some(socket) => Meeting { socket, pid_file: None },
+        None => match configured(&options) {
+            Ok(meeting) => meeting,
+            Err(code) => return code,
+        },
     };
-    match ask(&socket, &words) {
-        Ok((true, text)) => {
+    match ask(&meeting, &words) {
+        Ok(text) => {
             // A reader that has seen enough closes its pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
-        Ok((false, text)) => {
-            eprint!("{program} ctl: {text}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            let what = match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "no server runs there",
-                io::ErrorKind::PermissionDenied => "only root and the user who started the server may ask it",
-                _ => "the server cannot be asked",
-            };
-            eprintln!("{program} ctl: {}: {}: {what}", socket.display(), sys::describe(&error));
+        Err(why) => {
+            eprintln!("{program} ctl: {}", why.trim_end());
             ExitCode::FAILURE
         }
     }
+}
+
+/// Where a server is asked.
+struct Meeting {
+    socket: PathBuf,
+    /// The file that names the server that is meant; `None`: whoever listens.
+    pid_file: Option<PathBuf>,
 }
 
 /// What the command line asks for.
@@ -119,6 +124,10 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
                 for word in parser.raw_args()? {
                     words.push(word.string()?);
                 }
+                // Of explain the server knows more.
+                if words[0] != "explain" && words.iter().any(|word| word == "-h" || word == "--help") {
+                    return Ok(None);
+                }
                 return Ok(Some(Command { socket, words }));
             }
             arg => return Err(arg.unexpected()),
@@ -128,11 +137,15 @@ fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, l
 }
 
 /// Where the server of a configuration listens, also if that cannot be used any more.
-fn configured(options: &Options) -> Result<PathBuf, ExitCode> {
-    let socket = match boot::read(options, &Text::File) {
-        Ok(configured) => mpm::control::path(&configured.loaded.server.main().settings),
+fn configured(options: &Options) -> Result<Meeting, ExitCode> {
+    let (socket, pid_file) = match boot::read(options, &Text::File) {
+        Ok(configured) => {
+            let settings = &configured.loaded.server.main().settings;
+            let pid_file = settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from);
+            (mpm::control::path(settings), pid_file)
+        }
         Err(failed) => match boot::socket(&failed) {
-            Some(socket) => Some(socket),
+            Some((socket, pid_file)) => (Some(socket), Some(pid_file)),
             None => {
                 boot::say_broken(options, &failed);
                 eprintln!("{} ctl: name the server's control socket with --socket", options.program);
@@ -140,7 +153,7 @@ fn configured(options: &Options) -> Result<PathBuf, ExitCode> {
             }
         },
     };
-    socket.ok_or_else(|| {
+    socket.map(|socket| Meeting { socket, pid_file }).ok_or_else(|| {
         eprintln!(
             "{} ctl: this configuration has no control socket (ControlSocket none, or no PidFile)",
             options.program
@@ -149,24 +162,68 @@ fn configured(options: &Options) -> Result<PathBuf, ExitCode> {
     })
 }
 
-/// Asks; returns whether it went well, and the server's text.
-fn ask(socket: &Path, words: &[String]) -> io::Result<(bool, String)> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let colours = Style::of_output().0.then(|| COLOURS.to_string());
+/// Asks; returns the server's text. `Err`: what the server refused, or why it could not be asked.
+fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<String, String> {
+    let stream = connect(socket)?;
     let mut request = Vec::new();
-    for word in colours.iter().chain(words) {
+    let colours = Style::of_output().0.then(|| COLOURS.to_string());
+    let pid = pid_file.as_deref().map(meant).transpose()?;
+    for word in colours.iter().chain(&pid).chain(words) {
         request.extend_from_slice(word.as_bytes());
         request.push(0);
     }
     request.push(0);
-    stream.write_all(&request)?;
+    let answer = exchange(stream, &request).map_err(|error| {
+        let place = socket.display();
+        match error.kind() {
+            io::ErrorKind::WouldBlock => format!("{place}: no answer within {} s", PATIENCE.as_secs()),
+            _ => format!("{place}: {}: the server cannot be asked", sys::describe(&error)),
+        }
+    })?;
+    match answer.split_once('\n') {
+        Some(("ok", text)) => Ok(text.to_string()),
+        Some(("error", text)) => Err(text.to_string()),
+        _ => Err(format!("{}: the server gave no answer, its error log may say why", socket.display())),
+    }
+}
+
+/// Connects to a server of our own or of root's: nobody else is told or believed anything.
+fn connect(socket: &Path) -> Result<UnixStream, String> {
+    let place = socket.display();
+    let connected = sys::local::connect(socket).and_then(|fd| Ok((sys::local::peer_user(&fd)?, UnixStream::from(fd))));
+    let (user, stream) = connected.map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                "no server runs there, or it has no control socket (-X, ControlSocket none)"
+            }
+            io::ErrorKind::PermissionDenied => "only root and the user who started the server may ask it",
+            io::ErrorKind::WouldBlock => "too many ask it already",
+            _ => "the server cannot be asked",
+        };
+        format!("{place}: {}: {what}", sys::describe(&error))
+    })?;
+    if user != 0 && user != sys::cred::uid() {
+        return Err(format!("{place}: a program of the user with number {user} listens there: ask it as that user"));
+    }
+    Ok(stream)
+}
+
+/// The word that says which server is meant.
+fn meant(pid_file: &Path) -> Result<String, String> {
+    let name = pid_file.display();
+    match mpm::pidfile::read(pid_file) {
+        Ok(Some(pid)) => Ok(format!("{PID}{pid}")),
+        Ok(None) => Err(format!("{name}: no such PidFile, so another server listens; --socket asks whoever does")),
+        Err(error) => Err(format!("{name}: {}: which server is meant cannot be read", sys::describe(&error))),
+    }
+}
+
+fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<String> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(request)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    match answer.split_once('\n') {
-        Some(("ok", text)) => Ok((true, text.to_string())),
-        Some(("error", text)) => Ok((false, text.to_string())),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
+    Ok(answer)
 }

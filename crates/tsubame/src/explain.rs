@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lexopt::prelude::*;
-use mpm::Chosen;
 use mpm::settings::MpmSettings;
+use mpm::{Chosen, Fixed};
 use server::Server;
 use server::explain::Question;
 
@@ -95,7 +95,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
         eprintln!("{program} explain: {why}");
         return ExitCode::FAILURE;
     }
-    match answer(&query, server, configured.mpm, Style::of_output()) {
+    match answer(&query, server, configured.mpm, None, Style::of_output()) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -153,10 +153,16 @@ pub(crate) fn read(
     Ok(Some(query))
 }
 
-/// Answers with this server. `Err`: it cannot be asked, and why.
-pub(crate) fn answer(query: &Query, server: Arc<Server>, mpm: Chosen, style: Style) -> Result<String, String> {
+/// Answers with this server, for which some numbers are `fixed` if it runs. `Err`: it cannot be asked, and why.
+pub(crate) fn answer(
+    query: &Query,
+    server: Arc<Server>,
+    mpm: Chosen,
+    fixed: Option<Fixed>,
+    style: Style,
+) -> Result<String, String> {
     if query.numbers {
-        let explained = mpm.explain(&server.main().settings);
+        let explained = mpm.explain(&server.main().settings, fixed);
         return Ok(if query.json { numbers::json(&explained) } else { numbers::text(&explained, style) });
     }
     if query.config {

@@ -1,17 +1,17 @@
 //! Starts the server.
 
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::{Level, Slots};
 use modules::arch::mod_unixd;
-use mpm::control::Request;
+use mpm::control::Conversation;
 use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart, Stall};
 use server::HttpService;
 use server::host::Machine;
 use sys::cred::{Identity, User};
-use sys::process::{Fork, Pid, Reaped};
+use sys::process::{Fork, Reaped};
+use sys::signal::Signal;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
@@ -204,9 +204,10 @@ impl Hooks for Server<'_> {
         watch::limit_reached(&self.running);
     }
 
-    fn converse(&mut self, connection: OwnedFd, parent: Pid, children: Option<&Identity>) -> Request {
+    fn converse(&mut self, conversation: Conversation<'_>) -> Option<Signal> {
         let Server { options, text, running, .. } = self;
-        ctl::serve(connection, &ctl::Asked { running, options, text, parent, children })
+        let Conversation { connection, parent, children, fixed } = conversation;
+        ctl::serve(connection, &ctl::Asked { running, options, text, parent, children, fixed })
     }
 
     fn ended(&mut self, process: &Reaped) {

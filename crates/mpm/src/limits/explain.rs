@@ -84,6 +84,28 @@ pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &Slots, plan: Plan) 
     Explained { mpm, asked, sums, plan, connections }
 }
 
+/// Adds what comes before all arithmetic: buckets of listening sockets raise numbers, and a server that runs already has
+/// its limits from the first start.
+pub(crate) fn preface(explained: &mut Explained, buckets: usize, runs: bool) {
+    if buckets > 1 {
+        let each = "each has a child of its own, so there are no fewer children, at the start either";
+        explained.sums.insert(0, format!("buckets of listening sockets (ListenCoresBucketsRatio): {buckets}; {each}"));
+    }
+    let limits: Vec<String> = explained
+        .asked
+        .iter()
+        .filter(|row| runs && LIMITS.contains(&row.name) && row.is_changed())
+        .filter_map(|row| Some(format!("{} {}", row.name, row.runs?)))
+        .collect();
+    if !limits.is_empty() {
+        let text = format!("as at the first start: {}; a restart cannot change that", limits.join(", "));
+        explained.sums.insert(0, text);
+    }
+}
+
+/// What the first start fixes.
+const LIMITS: [&str; 2] = ["ServerLimit", "ThreadLimit"];
+
 fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<Asked> {
     let row = |name, setting: &Setting<i64>, default: i64, runs: usize| Asked {
         name,

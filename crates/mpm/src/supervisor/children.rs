@@ -2,15 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use sys::notify::Notifier;
 use sys::process::{Fork, Pid, Status, exit_now, fork, reap};
 use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
 
-use super::companions::Companions;
-use super::conversations::Conversations;
 use super::family::Standing;
 use super::{Supervisor, TICK};
+use crate::Listeners;
 use crate::child::{Birth, FATAL, Order, SICK};
 use crate::limits::Spare;
 use crate::settings::MpmSettings;
@@ -101,9 +99,7 @@ impl Supervisor<'_> {
 
     /// Lives as a child: with orders of its own instead of the parent's signals. Returns the exit status.
     pub(super) fn become_child(&mut self, slot: usize, bucket: usize) -> i32 {
-        self.notifier = Notifier::default();
-        self.companions = Companions::default();
-        self.conversations = Conversations::default();
+        let listeners = self.leave_parent();
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
             Ok(orders) => self.signals = orders,
             Err(error) => {
@@ -111,12 +107,12 @@ impl Supervisor<'_> {
                 return FATAL;
             }
         }
-        self.birth(slot, bucket).live()
+        self.birth(slot, listeners.only(bucket)).live()
     }
 
     /// What a child takes with it. It takes rather than copies: the listeners, so that nobody can connect to it any more
     /// when it closes its own; and all else, because memory that a child does not write to is shared with its parent.
-    fn birth(&mut self, slot: usize, bucket: usize) -> Birth {
+    fn birth(&mut self, slot: usize, listeners: Listeners) -> Birth {
         let settings = self.generation.settings.get::<MpmSettings>();
         let (core_dump_directory, max_mem_free) =
             (settings.core_dump_directory.get().cloned(), settings.max_mem_free.get().copied());
@@ -124,7 +120,7 @@ impl Supervisor<'_> {
             mpm: self.generation.mpm.0,
             service: self.generation.service.clone(),
             plan: self.plan,
-            listeners: std::mem::take(&mut self.listeners).only(bucket),
+            listeners,
             board: self.board,
             slot,
             orders: self.signals.clone(),

@@ -10,7 +10,6 @@ use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
 
 use super::backoff::Backoff;
-use super::conversations::Conversations;
 use super::{Supervisor, TICK};
 use crate::child::{FATAL, Order};
 
@@ -119,11 +118,8 @@ impl Supervisor<'_> {
 
     /// Lives as a companion. Returns the exit status. The order matters as it does for a child.
     fn become_companion(&mut self, companion: &Companion) -> i32 {
-        self.notifier = sys::notify::Notifier::default();
         // Nobody can connect to it, and nobody to others through it.
-        self.listeners = crate::Listeners::default();
-        self.companions = Companions::default();
-        self.conversations = Conversations::default();
+        drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
             set_title(&format!("{}: {} daemon", self.about.program, companion.name))?;

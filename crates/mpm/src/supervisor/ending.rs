@@ -64,6 +64,8 @@ impl Supervisor<'_> {
     pub(super) fn stop(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Stopping");
         self.disinherit();
+        // Nobody is answered any more.
+        self.close_control();
         self.listeners = Listeners::default();
         self.end_children();
         self.end_companions();

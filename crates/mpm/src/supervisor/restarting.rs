@@ -42,10 +42,7 @@ impl Supervisor<'_> {
     /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
     fn next_generation(&mut self, how: Restart) -> Result<Next, String> {
         let next = self.hooks.reload(how)?;
-        if !std::ptr::addr_eq(next.mpm.0.face, self.generation.mpm.0.face) {
-            let (old, new) = (self.module(), next.mpm.0.face.log_name());
-            return Err(format!("changing {old} to {new} needs a stop and a start"));
-        }
+        self.generation.mpm.can_become(&next.mpm)?;
         let when = When::Restart(self.plan.limits);
         let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
         let notices = next.mpm.check(&next.settings, when);
@@ -93,7 +90,7 @@ impl Supervisor<'_> {
             self.spawn_owed();
         }
         self.move_pid_file();
-        self.open_control(false);
+        self.open_control(None);
         self.announce();
     }
 }

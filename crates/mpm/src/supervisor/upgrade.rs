@@ -141,7 +141,7 @@ impl Supervisor<'_> {
             return false;
         }
         self.about.predecessor = None;
-        self.open_control(true);
+        self.open_control(Some(predecessor));
         // Without it there is nobody to tell, and its number may be another's.
         if Pid::parent() == Some(predecessor) {
             let _ = predecessor.kill(Signal::WINCH);

@@ -1,6 +1,8 @@
 //! What only some clients may notice: panics, children that are blocked, and a lack of descriptors.
 
 use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use sys::process::Pid;
@@ -13,6 +15,7 @@ cases! {
     ["prefork", "worker", "event", "percore"]:
         a_panic_ends_one_connection, a_blocked_child_holds_nobody_up, a_child_without_descriptors_holds_nobody_up;
     ["worker", "event", "percore"]: no_descriptors_are_left;
+    ["percore"]: an_exit_status_orders_nothing;
 }
 
 /// Two children of two threads, and more when these are busy.
@@ -52,6 +55,21 @@ fn a_panic_ends_one_connection(mpm: &str) {
         }
         assert_eq!(server.connect_to(children[0]).served_by(), children[0]);
     }
+}
+
+/// A conversation that gave up its rights, or panics, ends somehow: that is no order.
+fn an_exit_status_orders_nothing(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    let children = server.children();
+    let socket = server.directory.join("pid.ctl");
+    for status in (1..=127).chain([255]) {
+        let mut stream = UnixStream::connect(&socket).expect("connect");
+        stream.write_all(&[status]).expect("send");
+        assert_eq!(stream.read_to_end(&mut Vec::new()).expect("the end"), 0);
+    }
+    until("all conversations to be over", || (server.children() == children).then_some(()));
+    assert!(server.children().contains(&server.connect().served_by()));
+    assert_eq!(server.says("restart"), None);
 }
 
 fn a_blocked_child_holds_nobody_up(mpm: &str) {

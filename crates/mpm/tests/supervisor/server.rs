@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use seam::{Accepted, Companion, Connection, Service, Stage, Stepping};
 use sys::cred::Identity;
 use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
+use sys::signal::Signal;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
-use tsubame_mpm::control::Request;
+use tsubame_mpm::control::Conversation;
 use tsubame_mpm::settings::{Listen, MpmSettings};
 use tsubame_mpm::{About, Generation, Hooks, Listeners, Restart, choose, run, tables};
 
@@ -109,8 +110,12 @@ fn generation() -> Generation {
 struct Reload;
 
 impl Hooks for Reload {
-    fn converse(&mut self, _: OwnedFd, _: Pid, _: Option<&Identity>) -> Request {
-        Request::Nothing
+    /// Ends with the exit status that the client sends.
+    fn converse(&mut self, conversation: Conversation<'_>) -> Option<Signal> {
+        let mut stream = UnixStream::from(conversation.connection);
+        let mut status = [0];
+        stream.set_nonblocking(false).and_then(|()| stream.read_exact(&mut status)).expect("a byte");
+        std::process::exit(status[0].into())
     }
 
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {

@@ -6,13 +6,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use mpm::Chosen;
-use mpm::control::Request;
+use conf::Level;
+use mpm::{Chosen, Fixed, When};
 use server::Server;
 use sys::cred::Identity;
-use sys::process::Pid;
+use sys::process::{Pid, die_with};
+use sys::signal::Signal;
 
-use super::{COLOURS, PATIENCE, WORDS_MAX, difference, levels, status};
+use super::{COLOURS, PATIENCE, PID, WORDS_MAX, difference, levels, status};
 use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
 use crate::explain;
@@ -32,21 +33,22 @@ pub(crate) struct Asked<'a> {
     pub(crate) text: &'a Text<'a>,
     pub(crate) parent: Pid,
     pub(crate) children: Option<&'a Identity>,
+    pub(crate) fixed: Fixed,
 }
 
-/// Answers one client; returns what the parent is to do for it.
-pub(crate) fn serve(connection: OwnedFd, asked: &Asked<'_>) -> Request {
+/// A text, and the signal that the parent is to get once the client has it.
+type Answer = (String, Option<Signal>);
+
+/// Answers one client; returns the signal that the parent is to get for it.
+pub(crate) fn serve(connection: OwnedFd, asked: &Asked<'_>) -> Option<Signal> {
     let answered = UnixStream::from(connection);
-    match converse(&answered, asked) {
-        Ok(request) => request,
-        Err(error) => {
-            seam::log!("core", Debug, "{}: control socket", sys::describe(&error));
-            Request::Nothing
-        }
-    }
+    converse(&answered, asked).unwrap_or_else(|error| {
+        seam::log!("core", Debug, "{}: control socket", sys::describe(&error));
+        None
+    })
 }
 
-fn converse(stream: &UnixStream, asked: &Asked<'_>) -> io::Result<Request> {
+fn converse(stream: &UnixStream, asked: &Asked<'_>) -> io::Result<Option<Signal>> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -60,13 +62,13 @@ fn converse(stream: &UnixStream, asked: &Asked<'_>) -> io::Result<Request> {
     };
     let mut out = stream;
     match answer {
-        Ok((text, request)) => {
+        Ok((text, order)) => {
             write!(out, "ok\n{text}")?;
-            Ok(request)
+            Ok(order)
         }
         Err(text) => {
             writeln!(out, "error\n{}", text.trim_end())?;
-            Ok(Request::Nothing)
+            Ok(None)
         }
     }
 }
@@ -87,35 +89,62 @@ fn words(stream: &UnixStream) -> io::Result<Vec<String>> {
     }
 }
 
-fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<(String, Request), String> {
-    let style = Style(words.first().is_some_and(|word| word == COLOURS));
-    if style.0 {
+fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
+    let mut style = Style(false);
+    while let Some(word) = words.first() {
+        match word.strip_prefix(PID) {
+            Some(pid) if *pid == asked.parent.to_string() => {}
+            Some(pid) => {
+                let text = format!("the server that listens here has pid {}, the PidFile names {pid}", asked.parent);
+                return Err(format!("{text}; --socket asks whoever listens"));
+            }
+            None if word == COLOURS => style = Style(true),
+            None => break,
+        }
         words.remove(0);
     }
     let mut words = words.into_iter();
     let command = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
-    let json = rest.iter().any(|word| word == "--json");
-    let plain: Vec<&str> = rest.iter().map(String::as_str).filter(|word| *word != "--json").collect();
-    let nothing = |text: String| Ok((text, Request::Nothing));
-    let no_more = || match plain.first() {
-        Some(word) => Err(format!("{command}: what is {word}?")),
-        None => Ok(()),
-    };
-    let running = asked.running;
     match command.as_str() {
-        "status" => no_more().and_then(|()| nothing(status::server(asked, json, style))),
-        "scripts" => no_more().and_then(|()| nothing(status::scripts(json, style))),
-        "config" => no_more().and_then(|()| nothing(explain::everything(&running.server, json, style))),
-        "diff" => no_more()
-            .and_then(|()| nothing(difference::of(&running.server, &on_disk(asked)?.loaded.server, json, style))),
-        "explain" => nothing(explained(rest, asked, style)?),
-        "log-level" => nothing(levels::change(&running.server, &plain, json)?),
-        "graceful" => restart(asked, Request::Graceful, "a graceful restart"),
-        "restart" => restart(asked, Request::Restart, "a restart"),
-        "graceful-stop" => Ok(("the server stops when it has finished what it serves\n".into(), Request::GracefulStop)),
-        "stop" => Ok(("the server stops\n".into(), Request::Stop)),
+        "explain" => Ok((explained(rest, asked, style)?, None)),
+        "graceful" | "restart" | "graceful-stop" | "stop" => {
+            no_more(&command, &rest)?;
+            told(&command, asked)
+        }
+        _ => Ok((shown(&command, &rest, asked, style)?, None)),
+    }
+}
+
+fn no_more(command: &str, words: &[impl AsRef<str>]) -> Result<(), String> {
+    words.first().map_or(Ok(()), |word| Err(format!("{command}: what is {}?", word.as_ref())))
+}
+
+/// What is there to be seen, and levels.
+fn shown(command: &str, words: &[String], asked: &Asked<'_>, style: Style) -> Result<String, String> {
+    let json = words.iter().any(|word| word == "--json");
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--json").collect();
+    let server = &asked.running.server;
+    if command != "log-level" {
+        no_more(command, &words)?;
+    }
+    match command {
+        "status" => Ok(status::server(asked, json, style)),
+        "scripts" => Ok(status::scripts(json, style)),
+        "config" => Ok(explain::everything(server, json, style)),
+        "diff" => Ok(difference::of(server, &on_disk(asked)?.loaded.server, json, style)),
+        "log-level" => levels::change(server, &words, json),
         other => Err(format!("{other}: no such command; `tsubame ctl --help` names them")),
+    }
+}
+
+/// What the parent is to do.
+fn told(command: &str, asked: &Asked<'_>) -> Result<Answer, String> {
+    match command {
+        "graceful" => restart(asked, Signal::USR1, "a graceful restart"),
+        "restart" => restart(asked, Signal::HUP, "a restart"),
+        "graceful-stop" => Ok(("the server stops when it has finished what it serves\n".into(), Some(Signal::WINCH))),
+        _ => Ok(("the server stops\n".into(), Some(Signal::TERM))),
     }
 }
 
@@ -131,10 +160,16 @@ fn unusable(why: &str) -> String {
     format!("the configuration on disk cannot be used:\n{why}")
 }
 
-/// Nothing is restarted with a configuration that cannot run.
-fn restart(asked: &Asked<'_>, request: Request, what: &str) -> Result<(String, Request), String> {
-    on_disk(asked)?.loaded.server.can_be_served().map_err(|why| unusable(&why))?;
-    Ok((format!("the configuration on disk can be used: {what} begins\n"), request))
+/// Nothing is restarted with a configuration that cannot run. What the parent will say of its numbers is said here too.
+fn restart(asked: &Asked<'_>, signal: Signal, what: &str) -> Result<Answer, String> {
+    let Configured { loaded, mpm } = on_disk(asked)?;
+    asked.running.mpm.can_become(&mpm).and_then(|()| loaded.server.can_be_served()).map_err(|why| unusable(&why))?;
+    let mut text = format!("the configuration on disk can be used: {what} begins\n");
+    let said = mpm.check(&loaded.server.main().settings, When::Restart(asked.fixed.limits));
+    for notice in said.iter().filter(|notice| notice.level <= Level::Warn) {
+        text += &format!("{}\n", notice.text);
+    }
+    Ok((text, Some(signal)))
 }
 
 /// As who serves: what children may not read is not there for them.
@@ -146,8 +181,14 @@ fn explained(words: Vec<String>, asked: &Asked<'_>, style: Style) -> Result<Stri
         Err(why) => return Err(format!("explain: {why}")),
     };
     if let Some(children) = asked.children {
-        children.assume().map_err(|error| format!("cannot become the user who serves: {}", sys::describe(&error)))?;
+        // Who becomes somebody else outlives the parent again.
+        let became = children.assume().and_then(|()| die_with(asked.parent, Signal::KILL));
+        match became {
+            Ok(true) => {}
+            Ok(false) => return Err("the server has ended".into()),
+            Err(error) => return Err(format!("cannot become the user who serves: {}", sys::describe(&error))),
+        }
     }
     let Running { server, mpm } = asked.running.clone();
-    explain::answer(&query, server, mpm, style)
+    explain::answer(&query, server, mpm, Some(asked.fixed), style)
 }

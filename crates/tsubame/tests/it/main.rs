@@ -10,6 +10,7 @@ mod command_line;
 mod control;
 mod crowded;
 mod ctl;
+mod ctl_faults;
 mod descriptors;
 mod faults;
 mod golden;
