@@ -27,7 +27,7 @@ pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> S
     if json {
         let change = |(side, (text, origin)): &(Side, &Line)| {
             let side = if *side == Side::Running { "running" } else { "disk" };
-            json!({ "only": side, "line": text.trim(), "origin": origin })
+            json!({ "only": side, "line": text.trim(), "origin": origin, "needs_start": needs_start(text) })
         };
         let changes: Vec<Value> = changes.iter().map(change).collect();
         return format!("{:#}\n", json!({ "same": changes.is_empty(), "changes": changes }));
@@ -37,7 +37,8 @@ pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> S
     }
     let mut out = format!("{}\n{}\n", style.bad("- in effect"), style.good("+ on disk: in effect after a restart"));
     for (side, (text, origin)) in changes {
-        let at = style.dim(format!("  # {origin}"));
+        let hint = if needs_start(text) { "; needs a stop and a start" } else { "" };
+        let at = style.dim(format!("  # {origin}{hint}"));
         let _ = match side {
             Side::Disk => writeln!(out, "{}{at}", style.good(format!("+ {text}"))),
             Side::Both | Side::Running => writeln!(out, "{}{at}", style.bad(format!("- {text}"))),
@@ -46,11 +47,27 @@ pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> S
     out
 }
 
+/// Directives of which the first start has fixed what they ask for.
+const FIXED: [&str; 3] = ["ServerLimit", "ThreadLimit", "ListenCoresBucketsRatio"];
+
+/// Whether a line is about what a restart cannot change.
+fn needs_start(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let (name, first) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    name == LOAD_MODULE && first.starts_with("mpm_") || FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(name))
+}
+
+const LOAD_MODULE: &str = "LoadModule";
+
 /// Everything that a configuration says, modules and names first.
 fn all(server: &Server) -> Vec<Line> {
     let plain = |text: String| (text, "before all lines".to_string());
     let mut out = vec![plain(format!("ServerRoot {}", server.language.server_root))];
-    out.extend(module_ids(server).into_iter().map(|id| plain(format!("LoadModule {id}"))));
+    // It does not matter in which order they are loaded.
+    let mut modules = module_ids(server);
+    modules.sort_unstable();
+    modules.dedup();
+    out.extend(modules.into_iter().map(|id| plain(format!("{LOAD_MODULE} {id}"))));
     out.extend(server.language.defines().map(|(name, value)| plain(format!("Define {name} {}", value.unwrap_or("")))));
     lines(&server.tree, 0, &mut out);
     out

@@ -50,13 +50,13 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: St
     let mut out = String::new();
     let (name, parent) = (asked.running.mpm.name(), asked.parent);
     let _ = writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
-    let _ = writeln!(
-        out,
-        "up {} s, restarted {} times, last {} s ago",
-        age(board.started),
-        board.generation,
-        age(board.restarted)
-    );
+    let last = age(board.restarted);
+    let restarted = match board.generation {
+        0 => "not restarted".to_string(),
+        1 => format!("restarted {last} s ago"),
+        times => format!("restarted {times} times, last {last} s ago"),
+    };
+    let _ = writeln!(out, "up {} s, {restarted}", age(board.started));
     let sum = |of: fn(&Process) -> u64| board.processes.iter().map(of).sum::<u64>();
     let _ = writeln!(
         out,

@@ -11,6 +11,7 @@ mod control;
 mod crowded;
 mod ctl;
 mod ctl_faults;
+mod ctl_limits;
 mod descriptors;
 mod faults;
 mod golden;
