@@ -10,6 +10,7 @@ mod status;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -187,7 +188,8 @@ fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<Strin
     }
 }
 
-/// Connects to a server of our own or of root's: nobody else is told or believed anything.
+/// Connects to a server of our own or of root's: nobody else is told or believed anything. Root may ask a user's server in a
+/// directory of that user's own.
 fn connect(socket: &Path) -> Result<UnixStream, String> {
     let place = socket.display();
     let connected = sys::local::connect(socket).and_then(|fd| Ok((sys::local::peer_user(&fd)?, UnixStream::from(fd))));
@@ -202,7 +204,11 @@ fn connect(socket: &Path) -> Result<UnixStream, String> {
         };
         format!("{place}: {}: {what}", sys::describe(&error))
     })?;
-    if user != 0 && user != sys::cred::uid() {
+    let at_home = || {
+        let directory = socket.parent().and_then(|directory| std::fs::metadata(directory).ok());
+        sys::cred::is_root() && directory.is_some_and(|directory| directory.uid() == user)
+    };
+    if user != 0 && user != sys::cred::uid() && !at_home() {
         return Err(format!("{place}: a program of the user with number {user} listens there: ask it as that user"));
     }
     Ok(stream)

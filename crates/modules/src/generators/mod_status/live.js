@@ -102,14 +102,14 @@
           ["closing", "closing"], ["reading", "reading"], ["waiting", "waiting for a script"])),
       panel("gate", "Gate for scripts", "half",
         pairs(["running", "running"], ["queued", "waiting"], ["refused", "refused"], ["reserved", "memory taken"],
-          ["limit", "of"]),
+          ["limit", "limit"]),
         bar("gateBar", "Memory that scripts have or are expected to need")),
-      make("section", { id: "now" }, table("requestRows", "Requests being served", [
+      make("section", { id: "now", "aria-label": "Requests being served" }, table("requestRows", "Requests being served", [
         ["For"], ["State", "text"], ["Request", "text wide"], ["Client", "text"], ["Host", "text"], ["PID"]], "tall")),
-      held("scripts", make("section", { id: "scripts" }, table("scriptRows", "Scripts", [
+      held("scripts", make("section", { id: "scripts", "aria-label": "Scripts" }, table("scriptRows", "Scripts", [
         ["Script", "text wide"], ["Running"], ["Waiting"], ["Runs"], ["Failed"], ["Refused"], ["p50"], ["p99"], ["CPU each"],
-        ["Memory expected"], ["most"]]))),
-      make("section", { id: "children" }, table("childRows", "Children", [
+        ["Memory expected"], ["Memory, most"]]))),
+      make("section", { id: "children", "aria-label": "Children" }, table("childRows", "Children", [
         ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
         ["CPU"]], "tall")));
     const link = (query, text) => make("a", { href: query }, text);
@@ -203,7 +203,7 @@
     if (second) second.setAttribute("d", path(others, most));
   };
 
-  const drawWorkers = (letters) => {
+  const drawWorkers = (letters, limit) => {
     const used = letters.replace(/\.+$/, "");
     const drawn = used.slice(0, CELLS);
     while (at.grid.childElementCount > drawn.length) at.grid.lastChild.remove();
@@ -227,7 +227,7 @@
     const rows = used.length - (used.match(/\./g) || []).length;
     const busy = rows - (counts._ || 0) - (counts.S || 0) - (counts.I || 0);
     const more = used.length > CELLS ? `, the first ${count(CELLS)} are shown` : "";
-    show(at.workerSum, `${count(busy)} of ${count(rows)} busy, ${count(letters.length)} at most${more}`);
+    show(at.workerSum, `${count(busy)} of ${count(rows)} busy, ${count(limit)} at most${more}`);
     at.grid.setAttribute("aria-label", STATES.filter(([letter]) => counts[letter])
       .map(([letter, name]) => `${counts[letter]} ${name}`).join(", "));
     return `${count(busy)} of ${count(rows)} workers busy`;
@@ -266,7 +266,8 @@
 
   const drawTables = (now) => {
     fill(at.requestRows, now.requests.map((one) => ({
-      cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, String(one.pid)] })), "None.");
+      cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, String(one.pid)] })),
+      now.extended ? "None." : "Not told: ExtendedStatus is Off.");
     fill(at.childRows, now.children.map((one) => ({
       kind: one.old || one.life === "finishing" ? "old" : "",
       cells: [String(one.pid), one.life, count(one.generation), span(one.age), count(one.connections),
@@ -299,11 +300,12 @@
     if (last && (now.accesses < last.accesses || now.now < last.now)) history = [];
     note(history, now);
     show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.uptime)}`);
-    const summary = [drawRates(now), drawWorkers(now.letters)];
+    const summary = [drawRates(now), drawWorkers(now.letters, now.workers)];
     drawQueues(now);
     drawTables(now);
     document.title = `${rate(change((one) => one.accesses))}/s · ${location.host}`;
-    if (Date.now() - told > TOLD) tell(summary.join(", "));
+    // The first snapshot is nothing to compare with.
+    if (history.length > 1 && Date.now() - told > TOLD) tell(summary.join(", "));
   };
 
   // The connection: each ends after its snapshot, and the browser comes again by itself; only a refusal it takes for final.
@@ -318,6 +320,7 @@
     document.body.classList.toggle("stale", name === "lost");
     if (at.state.dataset.state === name) return;
     at.state.dataset.state = name;
+    if (name !== "live") document.title = `${text} · ${location.host}`;
     show(at.state, text);
     tell(text);
   };

@@ -78,6 +78,8 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "durations": durations,
         "cpu": cpu,
         "letters": letters(board),
+        "workers": board.shown,
+        "extended": facts.extended,
         "connections": {
             "total": sum(|process| process.connections),
             "reading": sum(|process| process.reading),
@@ -88,7 +90,7 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         },
         "gate": gate(&facts.gate),
         "children": living().take(CHILDREN).map(|process| child(facts, board, process)).collect::<Vec<Value>>(),
-        "requests": requests(facts, board),
+        "requests": if facts.extended { requests(facts, board) } else { Vec::new() },
         "scripts": scripts(&facts.gate.scripts),
     });
     format!("retry: {RETRY}\ndata: {text}\n\n")
