@@ -4,11 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use server::{Answer, Request};
-
 use crate::command::Owner;
 use crate::gate::Rules;
-use crate::script_log::{ScriptLog, complain};
+use crate::script_log::ScriptLog;
 
 /// A module that runs scripts, and how.
 #[derive(Clone, Debug)]
@@ -49,13 +47,5 @@ impl Starter {
             Starter::Own => None,
             Starter::Daemon { owner, .. } => *owner,
         }
-    }
-}
-
-impl Caller {
-    /// Writes what is wrong with a script to the error log and the script log; `number` is Apache's of the message.
-    pub fn refuse(&self, request: &Request, status: u16, number: &str, text: &str) -> Answer {
-        complain(request, self.module, number, self.log.as_ref(), status, text);
-        Answer::Status(status)
     }
 }

@@ -26,4 +26,4 @@ pub mod spawn;
 
 pub use caller::{Caller, Starter};
 pub use run::run;
-pub use script_log::ScriptLog;
+pub use script_log::{ScriptLog, complain};

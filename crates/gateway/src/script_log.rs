@@ -104,8 +104,9 @@ fn fields(entry: &mut Vec<u8>, fields: &Fields) {
     }
 }
 
-/// Writes what is wrong with a script to the error log, and to the script log if there is one.
-pub(crate) fn complain(
+/// Writes what is wrong with a script to the error log, and to the script log if there is one; `number` is Apache's of the
+/// message. For who only asks what would happen nothing is written.
+pub fn complain(
     request: &Request,
     module: &'static str,
     number: &str,
@@ -114,7 +115,7 @@ pub(crate) fn complain(
     text: &str,
 ) {
     request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.filename));
-    if let Some(log) = log {
+    if let Some(log) = log.filter(|_| !request.is_question()) {
         log.error(request, status, text);
     }
 }

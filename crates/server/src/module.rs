@@ -68,6 +68,8 @@ pub enum Handler {
     Later {
         /// Whether the answer is its to make.
         claims: fn(&Request) -> bool,
+        /// What the answer is where it is known at once; `None`: it has to be made.
+        check: fn(&mut Request) -> Option<Answer>,
         /// Makes it.
         answer: fn(&mut Request) -> Answering<'_>,
     },

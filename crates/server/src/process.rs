@@ -232,7 +232,9 @@ fn handle(request: &mut Request) -> Handled {
                 Answer::Declined => continue,
                 answer => Handled::Answer(answer),
             },
-            Handler::Later { claims, answer } if claims(request) => Handled::Later(answer),
+            Handler::Later { claims, check, answer } if claims(request) => {
+                check(request).map_or(Handled::Later(answer), Handled::Answer)
+            }
             Handler::Later { .. } => continue,
         };
         if let Some(trace) = &mut request.trace {

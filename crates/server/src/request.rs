@@ -433,6 +433,12 @@ impl Request {
         self.type_by_script = true;
     }
 
+    /// Whether nobody sent it: somebody asks what would happen ([`explain`](crate::explain)), and nothing is to be written
+    /// or changed because of that.
+    pub fn is_question(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Whether a message of that module and level would be written.
     pub fn logs(&self, module: &str, level: Level) -> bool {
         // Who asks why wants to hear it all.

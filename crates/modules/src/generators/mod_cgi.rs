@@ -9,16 +9,19 @@ use conf::values::duration;
 use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
 use server::{Handler, Hook, Module, Order};
 
-use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script};
+use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
 use crate::row;
 
 /// The module. Where mod_cgid is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     face: Face { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(
-        Order::Middle,
-        Handler::Later { claims: is_script, answer: |request| answer(request, &WAY) },
-    )],
+    hooks: &[Hook::Handler(Order::Middle, SCRIPTS)],
+};
+
+const SCRIPTS: Handler = Handler::Later {
+    claims: is_script,
+    check: |request| refusal(request, &WAY),
+    answer: |request| answer(request, &WAY),
 };
 
 static WAY: Way = Way {

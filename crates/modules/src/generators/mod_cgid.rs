@@ -14,17 +14,19 @@ use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
 use super::mod_suexec::owners;
-use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script};
+use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
 use crate::row;
 
 /// The module. Where mod_cgi is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     face: Face { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
-    hooks: &[
-        Hook::Check(daemons::resolve),
-        Hook::Companion(companion),
-        Hook::Handler(Order::Middle, Handler::Later { claims: is_script, answer: |request| answer(request, &WAY) }),
-    ],
+    hooks: &[Hook::Check(daemons::resolve), Hook::Companion(companion), Hook::Handler(Order::Middle, SCRIPTS)],
+};
+
+const SCRIPTS: Handler = Handler::Later {
+    claims: is_script,
+    check: |request| refusal(request, &WAY),
+    answer: |request| answer(request, &WAY),
 };
 
 static WAY: Way = Way {

@@ -83,10 +83,7 @@ pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Answeri
             return Answer::Status(500);
         };
         let caller = caller(request, way, starter);
-        match refusal(request, &caller, way) {
-            Some(answer) => answer,
-            None => gateway::run(request, caller).await,
-        }
+        gateway::run(request, caller).await
     })
 }
 
@@ -102,12 +99,6 @@ fn starter(request: &Request, way: &Way) -> Option<Starter> {
 }
 
 fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
-    let conf = request.host::<ScriptServer>();
-    let log = conf.log.get().map(|path| ScriptLog {
-        path: path.clone(),
-        length_max: conf.log_length.or(10_385_760),
-        body_max: conf.log_buffer.or(1024),
-    });
     let own = (way.timeout)(request).filter(|own| !own.is_zero());
     let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout.or(Duration::from_secs(60)));
     let nph = base_name(&request.filename).starts_with("nph-");
@@ -115,15 +106,24 @@ fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
         module: way.module,
         timeout,
         nph,
-        log,
+        log: log(request),
         rules: rules(request),
         starter,
         accounts: accounts_for_scripts(request),
     }
 }
 
-/// What must be true of a script before it is started.
-fn refusal(request: &Request, caller: &Caller, way: &Way) -> Option<Answer> {
+fn log(request: &Request) -> Option<ScriptLog> {
+    let conf = request.host::<ScriptServer>();
+    conf.log.get().map(|path| ScriptLog {
+        path: path.clone(),
+        length_max: conf.log_length.or(10_385_760),
+        body_max: conf.log_buffer.or(1024),
+    })
+}
+
+/// What must be true of a script before it is started. `None`: it may be.
+pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer> {
     // A directory of scripts that `ScriptAlias` names needs no further permission.
     let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("cgi-script"));
     let [forbidden, missing, directory, no_path_info] = way.refusals;
@@ -136,7 +136,14 @@ fn refusal(request: &Request, caller: &Caller, way: &Way) -> Option<Answer> {
         Some(_) if request.accept_path_info == Some(false) && !request.path_info.is_empty() => {
             (404, no_path_info, "AcceptPathInfo off disallows user's path")
         }
+        // Whoever starts it finds that out anyway: only who asks what would happen is told before.
+        Some(meta) if request.is_question() && !meta.is_executable() => {
+            let text = |request: &Request| format!("nobody may execute {}, so it cannot be started", request.filename);
+            request.note_step(way.module, None, text);
+            return Some(Answer::Status(500));
+        }
         Some(_) => return None,
     };
-    Some(caller.refuse(request, status, number, text))
+    gateway::complain(request, way.module, number, log(request).as_ref(), status, text);
+    Some(Answer::Status(status))
 }

@@ -10,13 +10,13 @@ use crate::server::Server;
 use crate::site::Site;
 
 /// Runs `tsubame explain` on the site's configuration.
-fn explain(site: &Site, arguments: &[&str]) -> (String, String, Option<i32>) {
+pub fn explain(site: &Site, arguments: &[&str]) -> (String, String, Option<i32>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
     command.args(["explain", "-d", site.path(), "-f", "conf/httpd.conf"]).args(arguments).current_dir(&site.root);
     said(&command.output().expect("run"))
 }
 
-fn json(site: &Site, arguments: &[&str]) -> Value {
+pub fn json(site: &Site, arguments: &[&str]) -> Value {
     let (output, errors, status) = explain(site, &[&["--json"], arguments].concat());
     assert_eq!((errors.as_str(), status), ("", Some(0)), "{arguments:?}");
     serde_json::from_str(&output).expect("JSON")
@@ -54,6 +54,10 @@ fn site() -> Site {
         ("limited/x.html", "x\n"),
     ]);
     site.script("env.cgi", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nok\\n'\n");
+    site.file("cgi-bin/dull.cgi", "#!/bin/sh\n");
+    site.file("cgi-bin/sub/file", "");
+    site.page("scripts/no.cgi", "");
+    site.page("more/strict.cgi", "");
     site.file("conf/more.conf", "SetEnv FROM include\n");
     site
 }
@@ -74,6 +78,14 @@ Include conf/more.conf
 </Directory>
 <Directory ${DOCS}/private>
 Require all denied
+</Directory>
+<Directory ${DOCS}/scripts>
+SetHandler cgi-script
+</Directory>
+<Directory ${DOCS}/more>
+Options ExecCGI
+SetHandler cgi-script
+AcceptPathInfo Off
 </Directory>
 <Directory ${ROOT}/cgi-bin>
 Require all granted
@@ -104,11 +116,16 @@ fn what_is_explained_is_what_happens() {
     server.allow("Invalid command 'Bogus'");
     server.allow("Options not allowed here");
     server.allow("script not found or unable to stat");
+    server.allow("Options ExecCGI is off in this directory");
+    server.allow("attempt to invoke directory as script");
+    server.allow("AcceptPathInfo off disallows user's path");
+    server.allow("exec of '");
+    server.allow("End of script output before headers");
     server.allow("AH10244: invalid URI path");
     let foretold = |host: &str, path: &str| {
         let explained = json(&site, &["--host", host, "--to", &site.address().to_string(), path]);
         match explained["answer"]["runs"].as_bool() {
-            // What a script answers only the script knows.
+            // What a script that can be started answers only the script knows.
             Some(true) => 200,
             _ => u16::try_from(explained["answer"]["status"].as_u64().expect("status")).expect("status"),
         }
@@ -127,6 +144,10 @@ fn what_is_explained_is_what_happens() {
         ("/limited/x.html", 500),
         ("/cgi-bin/env.cgi", 200),
         ("/cgi-bin/none.cgi", 404),
+        ("/cgi-bin/sub/", 403),
+        ("/cgi-bin/dull.cgi", 500),
+        ("/scripts/no.cgi", 403),
+        ("/more/strict.cgi/info", 404),
         ("/%2e%2e/x", 400),
     ];
     for host in ["one.example", "a.two.example", "nobody.example"] {
@@ -134,8 +155,7 @@ fn what_is_explained_is_what_happens() {
             let mut client = server.client();
             client.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
             let got = client.response().status;
-            // A script that is not there is found out by whoever would run it.
-            let told = if path.ends_with("none.cgi") { got } else { foretold(host, path) };
+            let told = foretold(host, path);
             if told != got {
                 wrong.push(format!("{host}{path}: foretold {told}, got {got}"));
             }
