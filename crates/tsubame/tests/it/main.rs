@@ -19,6 +19,7 @@ mod limits;
 mod load;
 mod memory;
 mod mpm;
+mod negotiation;
 mod observe;
 mod open_metrics;
 mod oracle;

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use http::text::from_bytes;
-use server::paths::{base_name, os_path};
+use server::paths::{base_name, c_path};
 
 use super::accept::Media;
 use super::select::Variant;
@@ -39,8 +39,13 @@ static MAPS: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
 
 /// Reads a map, unless it is the one that was read before.
 pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
-    let mut file = File::open(os_path(path))?;
+    let os = c_path(path).ok_or(io::ErrorKind::InvalidInput)?;
+    // Whoever opens a pipe and waits for somebody to write into it waits for ever.
+    let file = File::from(sys::file::open(&os)?);
     let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("a type map is a regular file"));
+    }
     if meta.len() > SIZE_MAX {
         return Err(io::Error::other("a type map this large is none"));
     }
@@ -52,7 +57,7 @@ pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
         return Ok(map.clone());
     }
     let mut bytes = Vec::with_capacity(meta.len() as usize);
-    file.by_ref().take(SIZE_MAX).read_to_end(&mut bytes)?;
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
     let map = Arc::new(parse(&bytes, path));
     let mut maps = remembered();
     if maps.len() >= REMEMBERED_MAX {
