@@ -70,7 +70,7 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<O
         }
     };
     for warning in &known.warnings {
-        request.error_log().write("core", Level::Warn, warning);
+        request.log_apart("core", Level::Warn, warning);
     }
     match known.outcome {
         Ok(layer) => Ok(Some(layer)),

@@ -465,6 +465,16 @@ impl Request {
         }
     }
 
+    /// The same without the client's address, for what would be said of the server's files whoever asks.
+    pub fn log_apart(&self, module: &str, level: Level, text: impl AsRef<str>) {
+        if self.logs(module, level) {
+            match &self.trace {
+                None => self.error_log().write(module, level, text.as_ref()),
+                Some(trace) => trace.say(module, level, text.as_ref()),
+            }
+        }
+    }
+
     /// The error log of the virtual host.
     pub fn error_log(&self) -> &ErrorLog {
         &self.vhost.error_log

@@ -48,9 +48,7 @@ impl<T> Files<T> {
         let meta = sys::file::fstat(&file)?;
         if !meta.is_file() && path != "/dev/null" {
             let text = format!("AH00554: Access to file {path} denied by server: not a regular file");
-            if request.logs("core", Level::Error) {
-                request.error_log().write("core", Level::Error, &text);
-            }
+            request.log_apart("core", Level::Error, &text);
             // What Apache says then: EBADF.
             return Err(io::Error::from_raw_os_error(9));
         }

@@ -330,7 +330,7 @@ async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: us
 /// Writes to the error log, later than the request is at hand.
 fn complain(request: &Request) -> Complain {
     let (server, client) = (request.vhost, request.client.peer);
-    let is_on = request.logs("deflate", Level::Warn);
+    let is_on = !request.is_question() && request.logs("deflate", Level::Warn);
     Box::new(move |text| {
         if is_on {
             server.error_log.write("deflate", Level::Warn, &format!("[client {client}] {text}"));
