@@ -85,6 +85,18 @@ impl Limited {
         let method = if method == "HEAD" { "GET" } else { method };
         self.methods.iter().any(|m| m == method) != self.except
     }
+
+    /// Whether every request that `other` means is meant.
+    pub fn includes(&self, other: &Limited) -> bool {
+        let all = |inner: &Limited, outer: &Limited| inner.methods.iter().all(|m| outer.methods.contains(m));
+        match (self.except, other.except) {
+            (false, false) => all(other, self),
+            (true, true) => all(self, other),
+            (true, false) => !other.methods.iter().any(|m| self.methods.contains(m)),
+            // Nobody can name all methods that there are.
+            (false, true) => false,
+        }
+    }
 }
 
 /// Where a line stands: what it may be, and what encloses it.

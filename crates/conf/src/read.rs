@@ -177,6 +177,8 @@ pub struct Reader {
     htaccess: Option<Place>,
     /// Sections that are open around the text being read.
     around: usize,
+    /// How many texts were given in memory so far.
+    texts: u32,
 }
 
 /// A text being read.
@@ -186,8 +188,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(bytes: Vec<u8>, max: usize, name: String, included_from: Option<Origin>) -> Input {
-        Input { lines: Lines::new(bytes, max), source: Arc::new(Source { name, included_from }) }
+    pub(crate) fn new(bytes: Vec<u8>, max: usize, source: Source) -> Input {
+        Input { lines: Lines::new(bytes, max), source: Arc::new(source) }
     }
 
     /// The next line that says something, and where it stands.
@@ -235,6 +237,7 @@ impl Reader {
             include_depth: 0,
             htaccess: None,
             around: 0,
+            texts: 0,
         }
     }
 
@@ -246,7 +249,9 @@ impl Reader {
     /// Reads a text that is already in memory.
     pub fn read_text(&mut self, name: &str, text: Vec<u8>) -> Result<Vec<Node>, Error> {
         let max = if self.htaccess.is_some() { LINE_MAX_HTACCESS } else { LINE_MAX };
-        self.read_input(&mut Input::new(text, max, name.to_string(), None), None)
+        let source = Source { nth: self.texts, ..Source::new(name) };
+        self.texts += 1;
+        self.read_input(&mut Input::new(text, max, source), None)
     }
 
     /// Reads a file, or, if it is a directory, all files below it.
@@ -502,7 +507,8 @@ impl Reader {
             self.warn("macro", warning);
         }
         let title = definition.title(origin);
-        let mut input = Input::new(text, LINE_MAX, title, Some(origin.clone()));
+        let mut input =
+            Input::new(text, LINE_MAX, Source { included_from: Some(origin.clone()), ..Source::new(title) });
         Ok(self.read_input(&mut input, None)?)
     }
 
@@ -591,7 +597,7 @@ impl Reader {
             .read(path)
             .map_err(|error| format!("Could not open configuration file {path}: {}", reason(&error)))?;
         self.included.push(Included { depth: self.include_depth, line: self.include_line, file: path.to_string() });
-        let mut input = Input::new(bytes, LINE_MAX, path.to_string(), from.cloned());
+        let mut input = Input::new(bytes, LINE_MAX, Source { included_from: from.cloned(), ..Source::new(path) });
         nodes.extend(self.read_input(&mut input, None)?);
         Ok(())
     }

@@ -85,13 +85,35 @@ impl<T: Default> Gathered<T> {
     /// The value to be added to, by the line at `origin`.
     pub fn edit(&mut self, origin: &Origin) -> &mut T {
         let (value, lines) = self.0.get_or_insert_default();
-        lines.push(origin.clone());
+        // A directive may add word by word.
+        if lines.last() != Some(origin) {
+            lines.push(origin.clone());
+        }
         value
     }
 
+    /// A new value, from the line at `origin`: what the lines before it said does not count any more.
+    pub fn begin(&mut self, origin: &Origin) -> &mut T {
+        self.0 = None;
+        self.edit(origin)
+    }
+}
+
+impl<T> Gathered<T> {
+    /// A line of this level of which nothing is left in the value.
+    pub fn forget(&mut self, origin: &Origin) {
+        self.0.iter_mut().for_each(|(_, lines)| lines.retain(|line| line != origin));
+    }
+
     /// The value, if any level set it.
+    #[inline]
     pub fn get(&self) -> Option<&T> {
         self.0.as_ref().map(|(value, _)| value)
+    }
+
+    /// The last line that had a part in it.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.0.as_ref().and_then(|(_, lines)| lines.last())
     }
 }
 
@@ -425,7 +447,7 @@ mod tests {
     }
 
     fn at(line: u32) -> Origin {
-        Origin { source: Arc::new(Source { name: "f".into(), included_from: None }), line }
+        Origin { source: Arc::new(Source::new("f")), line }
     }
 
     #[test]

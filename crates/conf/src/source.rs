@@ -9,8 +9,17 @@ use std::sync::Arc;
 pub struct Source {
     /// The name shown in messages: an absolute path, `-c/-C directives`, or Apache's wording for a macro.
     pub name: String,
+    /// Which of the texts it is that the server was started with: those of `-C` and of `-c` have one name.
+    pub nth: u32,
     /// The `Include` (or `Use`) line which led here; `None` for what the server was started with.
     pub included_from: Option<Origin>,
+}
+
+impl Source {
+    /// A text that nothing included.
+    pub fn new(name: impl Into<String>) -> Source {
+        Source { name: name.into(), nth: 0, included_from: None }
+    }
 }
 
 /// A line of a [`Source`]. Cheap to clone.
@@ -44,6 +53,7 @@ impl PartialEq for Origin {
     fn eq(&self, other: &Origin) -> bool {
         self.line == other.line
             && self.source.name == other.source.name
+            && self.source.nth == other.source.nth
             && self.source.included_from == other.source.included_from
     }
 }

@@ -147,7 +147,7 @@ mod tests {
 
     /// Of MaxConnectionsPerChild and mod_bumpy_life's two, 0 where there is no such line.
     fn connections(plain: i64, min: u64, max: u64) -> Option<(u64, u64)> {
-        let origin = Origin { source: Arc::new(Source { name: "f".into(), included_from: None }), line: 1 };
+        let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
         let mut slots = Slots::default();
         slots.edit::<MpmSettings>().max_connections_per_child.set(plain, &origin);
         let bumpy = slots.edit::<BumpyLife>();

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use conf::{Cmd, Face, Limited};
+use conf::{Cmd, Face, Limited, Origin};
 
 use crate::merge::Layer;
 use crate::module::{Hook, hooks_of};
@@ -84,7 +84,7 @@ conf::settings! {
     /// `Satisfy` of mod_access_compat, which the core has to know.
     pub struct Satisfy {
         /// The lines, each with the methods it counts for: whether either the host check or the user is enough.
-        pub lines: conf::Gathered<Vec<(Option<Arc<Limited>>, bool)>>,
+        pub lines: conf::Gathered<Vec<(Option<Arc<Limited>>, bool, Origin)>>,
     }
 }
 
@@ -94,7 +94,7 @@ impl Satisfy {
     pub fn any(&self, method: &str) -> bool {
         let means = |limited: &Option<Arc<Limited>>| limited.as_ref().is_none_or(|limited| limited.covers(method));
         let lines = self.lines.get().map_or(&[][..], Vec::as_slice);
-        lines.iter().rev().find(|(limited, _)| means(limited)).is_some_and(|(_, any)| *any)
+        lines.iter().rev().find(|(limited, ..)| means(limited)).is_some_and(|(_, any, _)| *any)
     }
 }
 

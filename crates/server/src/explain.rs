@@ -102,7 +102,7 @@ pub struct Line {
 pub enum Fate {
     /// It counts.
     Holds,
-    /// Another line of the same directive counts instead.
+    /// Another line counts instead, of the same directive or of one that writes to the same place.
     Lost,
     /// No setting says that it came from this line: the directive has no effect, or has had it already.
     Silent,
@@ -293,6 +293,26 @@ fn inner_levels(
     }
 }
 
+/// Directives whose lines replace each other's, beside those of their own name.
+const FAMILIES: [&[&str]; 11] = [
+    &["SetEnv", "UnsetEnv", "PassEnv"],
+    &["order", "allow", "deny", "Satisfy"],
+    &["IndexIgnore", "IndexIgnoreReset"],
+    &["CustomLog", "TransferLog"],
+    &["AddCharset", "RemoveCharset"],
+    &["AddEncoding", "RemoveEncoding"],
+    &["AddHandler", "RemoveHandler"],
+    &["AddInputFilter", "RemoveInputFilter"],
+    &["AddLanguage", "RemoveLanguage"],
+    &["AddOutputFilter", "RemoveOutputFilter"],
+    &["AddType", "RemoveType"],
+];
+
+/// A name that stands for all directives that write to the same place.
+fn family(name: &'static str) -> &'static str {
+    FAMILIES.iter().find(|names| names.contains(&name)).map_or(name, |names| names[0])
+}
+
 /// Finds out which lines count: those that the settings still hold.
 fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&Slots]) {
     let mut held: HashSet<Origin> = HashSet::new();
@@ -302,12 +322,12 @@ fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&Slots]) {
         });
     }
     let mut lines: Vec<&mut Line> = lines.collect();
-    let mut counted: HashSet<&'static str> = HashSet::new();
+    let mut counted: HashSet<&str> = HashSet::new();
     for line in lines.iter_mut().filter(|line| held.contains(&line.origin)) {
         line.fate = Fate::Holds;
-        counted.insert(line.row.name);
+        counted.insert(family(line.row.name));
     }
-    for line in lines.iter_mut().filter(|line| line.fate == Fate::Silent && counted.contains(line.row.name)) {
+    for line in lines.iter_mut().filter(|line| line.fate == Fate::Silent && counted.contains(family(line.row.name))) {
         line.fate = Fate::Lost;
     }
 }

@@ -100,7 +100,7 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
 }
 
 fn serve(request: &mut Request, meta: &Meta) -> Answer {
-    let parts = request.dir::<CoreDir>().etag.or(ETAG_DEFAULT);
+    let parts = request.dir::<CoreDir>().etag.get().copied().unwrap_or(ETAG_DEFAULT);
     let kept = match request.kept.take().filter(|kept| kept.meta == *meta && kept.parts == parts) {
         Some(kept) => kept,
         None => match open(&request.filename, parts) {

@@ -125,7 +125,7 @@ pub(crate) fn socket(failed: &Failed) -> Option<(PathBuf, PathBuf)> {
 }
 
 fn built_in() -> Origin {
-    Origin { source: Arc::new(Source { name: "built-in default".into(), included_from: None }), line: 0 }
+    Origin { source: Arc::new(Source::new("built-in default")), line: 0 }
 }
 
 /// Says on standard error (or in the `-E` file) what was worth saying while the configuration was read.

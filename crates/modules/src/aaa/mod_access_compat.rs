@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Limited, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Limited, Origin, Outcome, settings};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -39,7 +39,7 @@ settings! {
 /// The lines of a section.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    orders: Vec<(Methods, Turn)>,
+    orders: Vec<(Methods, Turn, Origin)>,
     allow: Vec<(Methods, Who)>,
     deny: Vec<(Methods, Who)>,
 }
@@ -72,12 +72,29 @@ fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
     cmd.dir.edit::<CompatDir>().rules.edit(&origin)
 }
 
+/// A line of this section that a later one has replaced, for all methods that it is about.
+fn forget(cmd: &mut Cmd<'_>, lost: &Origin) {
+    cmd.dir.edit::<Satisfy>().lines.forget(lost);
+    cmd.dir.edit::<CompatDir>().rules.forget(lost);
+}
+
+fn includes(later: &Methods, before: &Methods) -> bool {
+    match (later, before) {
+        (None, _) => true,
+        (Some(later), Some(before)) => later.includes(before),
+        (Some(_), None) => false,
+    }
+}
+
 fn set_order(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let table =
         [("allow,deny", Turn::AllowDeny), ("deny,allow", Turn::DenyAllow), ("mutual-failure", Turn::MutualFailure)];
     let turn = conf::values::one_of(value, &table).ok_or("unknown order")?;
-    let methods = cmd.place.limited.clone();
-    rules(cmd).orders.push((methods, turn));
+    let (methods, origin) = (cmd.place.limited.clone(), cmd.origin());
+    let orders = &mut rules(cmd).orders;
+    let lost: Vec<_> = orders.extract_if(.., |(before, ..)| includes(&methods, before)).collect();
+    orders.push((methods, turn, origin));
+    lost.iter().for_each(|(.., origin)| forget(cmd, origin));
     Ok(())
 }
 
@@ -88,7 +105,10 @@ fn set_satisfy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     // Forgets the outer rules.
     rules(cmd);
     let origin = cmd.origin();
-    cmd.dir.edit::<Satisfy>().lines.edit(&origin).push((methods, any));
+    let lines = cmd.dir.edit::<Satisfy>().lines.edit(&origin);
+    let lost: Vec<_> = lines.extract_if(.., |(before, ..)| includes(&methods, before)).collect();
+    lines.push((methods, any, origin));
+    lost.iter().for_each(|(.., origin)| forget(cmd, origin));
     Ok(())
 }
 
@@ -126,8 +146,8 @@ fn parse_who(word: &str) -> Result<Who, String> {
 fn check(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
-    let turn = rules.orders.iter().rev().find(|(methods, _)| covers(methods, &request.method));
-    let let_in = match turn.map_or(Turn::DenyAllow, |(_, turn)| *turn) {
+    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.method));
+    let let_in = match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
         Turn::AllowDeny | Turn::MutualFailure => means(request, &rules.allow) && !means(request, &rules.deny),
         Turn::DenyAllow => !means(request, &rules.deny) || means(request, &rules.allow),
     };

@@ -112,7 +112,7 @@ fn fill(draft: &mut Draft, _: &mut World) -> Result<(), Error> {
 }
 
 fn fill_one(server: &mut Slots) {
-    let default = Origin { source: Arc::new(Source { name: "built-in default".into(), included_from: None }), line: 0 };
+    let default = Origin { source: Arc::new(Source::new("built-in default")), line: 0 };
     let conf = server.get::<ReqTimeout>();
     let of = |setting: &Setting<Option<ReadTimeout>>, or: ReadTimeout| {
         (setting.or(Some(or)), setting.origin().unwrap_or(&default).clone())

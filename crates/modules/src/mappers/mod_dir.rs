@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Outcome, Setting, settings};
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::metadata::mod_mime::DIRECTORY;
@@ -28,7 +28,7 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a section.
     pub struct DirConf {
-        index: Setting<Vec<String>>,
+        index: Gathered<Vec<String>>,
         slash: Setting<bool>,
         check_handler: Setting<bool>,
         fallback: Setting<Option<String>>,
@@ -39,14 +39,12 @@ settings! {
 /// Lines of one section add up; `disabled` alone empties the list.
 fn add_index(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let origin = cmd.origin();
-    let conf = cmd.dir.edit::<DirConf>();
-    let mut names = conf.index.get().cloned().unwrap_or_default();
+    let index = &mut cmd.dir.edit::<DirConf>().index;
     let words = words(rest);
     match &words[..] {
-        [only] if only.eq_ignore_ascii_case("disabled") => names.clear(),
-        _ => names.extend(words),
+        [only] if only.eq_ignore_ascii_case("disabled") => index.begin(&origin).clear(),
+        _ => index.edit(&origin).extend(words),
     }
-    conf.index.set(names, &origin);
     Ok(())
 }
 

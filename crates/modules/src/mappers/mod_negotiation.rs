@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Outcome, Setting, settings};
 use http::Version;
 use server::paths::{dir_name, os_path};
 use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, Request};
@@ -53,8 +53,8 @@ settings! {
 settings! {
     /// The module's settings of a section.
     pub struct NegotiationDir {
-        priority: Setting<Vec<String>>,
-        force: Setting<Force>,
+        priority: Gathered<Vec<String>>,
+        force: Gathered<Force>,
     }
 }
 
@@ -67,10 +67,7 @@ struct Force {
 
 fn add_language(cmd: &mut Cmd<'_>, language: &str) -> Outcome {
     let origin = cmd.origin();
-    let conf = cmd.dir.edit::<NegotiationDir>();
-    let mut languages = conf.priority.get().cloned().unwrap_or_default();
-    languages.push(language.to_string());
-    conf.priority.set(languages, &origin);
+    cmd.dir.edit::<NegotiationDir>().priority.edit(&origin).push(language.to_string());
     Ok(())
 }
 
@@ -90,7 +87,9 @@ fn add_force(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         "fallback" => force.fallback = true,
         _ => return Err(format!("Invalid ForceLanguagePriority option {word}")),
     }
-    cmd.set(|d: &mut NegotiationDir| &mut d.force, force)
+    let origin = cmd.origin();
+    *cmd.dir.edit::<NegotiationDir>().force.edit(&origin) = force;
+    Ok(())
 }
 
 /// What there is to choose from.
@@ -121,7 +120,7 @@ impl Offer {
         wishes.rate_scripts(scripts, &terms);
         let slots = request.dir.slots.clone();
         let conf = slots.get::<NegotiationDir>();
-        let force = conf.force.or(Force { prefer: true, fallback: false });
+        let force = conf.force.get().copied().unwrap_or(Force { prefer: true, fallback: false });
         let encoded = match (request.env.contains("no-gzip"), request.env.get("gzip-only-text/html")) {
             (true, _) => Encoded::None,
             (false, Some("1")) => Encoded::Html,

@@ -7,7 +7,7 @@ use conf::{Origin, Setting, Source};
 use super::*;
 
 fn slots(lines: &str) -> Slots {
-    let origin = Origin { source: Arc::new(Source { name: "f".into(), included_from: None }), line: 1 };
+    let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
     let mut slots = Slots::default();
     for line in lines.split(" ; ").filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(' ').expect("name and value");

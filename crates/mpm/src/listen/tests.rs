@@ -7,7 +7,7 @@ use conf::{Origin, Source};
 use super::*;
 
 fn settings(lines: &[(&[&str], u16)]) -> Slots {
-    let origin = Origin { source: Arc::new(Source { name: "f".into(), included_from: None }), line: 1 };
+    let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
     let mut slots = Slots::default();
     for (addresses, port) in lines {
         let addresses = addresses.iter().map(|text| text.parse().expect("address")).collect();

@@ -53,7 +53,7 @@ static PREFORK_ONLY: [&Face; 2] = [&CORE, &PREFORK];
 static EVENT_ONLY: [&Face; 2] = [&CORE, &EVENT];
 
 fn try_lines(modules: &'static [&'static Face], lines: &str) -> (Result<(), Error>, Slots, World) {
-    let source = Arc::new(Source { name: "f".into(), included_from: None });
+    let source = Arc::new(Source::new("f"));
     let node = |(line, text): (u32, &str)| {
         let (name, args) = text.split_once(' ').unwrap_or((text, ""));
         let origin = Origin { source: source.clone(), line };

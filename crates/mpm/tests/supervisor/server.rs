@@ -73,7 +73,7 @@ fn generation() -> Generation {
     let faces = [&tables::PREFORK, &tables::WORKER, &tables::EVENT, &tables::PERCORE];
     let named = |face: &&&conf::Face| face.log_name() == format!("mpm_{}", variable(MPM));
     let face = faces.iter().find(named).expect("a module");
-    let origin = Origin { source: Arc::new(Source { name: "test".into(), included_from: None }), line: 1 };
+    let origin = Origin { source: Arc::new(Source::new("test")), line: 1 };
     let mut settings = Slots::default();
     let s: &mut MpmSettings = settings.edit();
     let address = variable("TSUBAME_TEST_LISTEN").parse().expect("address");

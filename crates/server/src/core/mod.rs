@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Level, Listed, Setting, Slots, settings};
+use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Slots, settings};
 
 use crate::request::Request;
 use crate::section::Section;
@@ -53,12 +53,31 @@ pub enum HandlerName {
 }
 
 /// `LogLevel`: one level for all, and levels for single modules.
-#[derive(Clone, Debug)]
+/// An inner level that says anything replaces it as a whole.
+#[derive(Clone, Debug, Default)]
 pub struct LogLevels {
     /// For the modules not named.
-    pub all: Option<Level>,
-    /// Module (log name) and level.
-    pub modules: Vec<(String, Level)>,
+    pub all: Setting<Level>,
+    /// Level by module (log name).
+    pub modules: Keyed<String, Level>,
+}
+
+impl LogLevels {
+    /// The level of a module, if anything is said that concerns it.
+    pub fn of(&self, module: &str) -> Option<Level> {
+        self.modules.get(module).or(self.all.get()).copied()
+    }
+}
+
+impl Merge for LogLevels {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.all.is_set() || !add.modules.is_empty() { add.clone() } else { base.clone() }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.all.origins(see);
+        self.modules.origins(see);
+    }
 }
 
 /// `AllowOverride`.
@@ -75,7 +94,7 @@ pub struct Override {
 }
 
 /// What a file's ETag is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ETagParts {
     /// Its inode number.
     pub inode: bool,
@@ -138,7 +157,7 @@ settings! {
         pub server_admin: Setting<String>,
         pub error_log: Setting<String>,
         pub error_log_format: Setting<String>,
-        pub log_level: Setting<LogLevels>,
+        pub log_level: LogLevels,
         pub access_file_names: Setting<Vec<String>>,
         pub timeout: Setting<Duration>,
         pub keep_alive: Setting<bool>,
@@ -156,11 +175,11 @@ settings! {
         pub allow_0_9: Setting<bool>,
         pub strict_host_check: Setting<bool>,
         pub internal_recursion: Setting<(u32, u32)>,
-        pub protocols: Setting<Vec<String>>,
+        pub protocols: Gathered<Vec<String>>,
         pub server_tokens: Setting<Tokens>,
         pub extended_status: Setting<bool>,
         pub see_request_tail: Setting<bool>,
-        pub mutexes: conf::Keyed<String, mutex::Mutex>,
+        pub mutexes: Keyed<String, mutex::Mutex>,
         pub methods: Listed<String>,
     }
 }
@@ -173,14 +192,14 @@ settings! {
         pub options: Plain<options::Options>,
         pub allow_override: Setting<Override>,
         pub allow_override_list: Setting<Arc<HashSet<String>>>,
-        pub error_documents: conf::Keyed<u16, ErrorDocument>,
+        pub error_documents: Keyed<u16, ErrorDocument>,
         pub handler: Setting<HandlerName>,
         pub force_type: Setting<Option<String>>,
         pub output_filters: Setting<Vec<String>>,
         pub input_filters: Setting<Vec<String>>,
         pub default_charset: Setting<Option<String>>,
         pub accept_path_info: Setting<Option<bool>>,
-        pub etag: Setting<ETagParts>,
+        pub etag: Gathered<ETagParts>,
         pub sendfile: Setting<bool>,
         pub mmap: Setting<bool>,
         pub content_digest: Setting<bool>,
@@ -188,7 +207,7 @@ settings! {
         pub canonical_name: Setting<Tri>,
         pub canonical_physical_port: Setting<bool>,
         pub hostname_lookups: Setting<Tri>,
-        pub log_level: Setting<LogLevels>,
+        pub log_level: LogLevels,
         pub limit_request_body: Setting<u64>,
         pub limit_xml_request_body: Setting<u64>,
         pub max_ranges: Setting<Option<u32>>,
@@ -196,7 +215,7 @@ settings! {
         pub max_range_reversals: Setting<Option<u32>>,
         pub read_buffer_size: Setting<usize>,
         pub cgi_pass_auth: Setting<bool>,
-        pub cgi_vars: conf::Keyed<String, String>,
+        pub cgi_vars: Keyed<String, String>,
         pub qualify_redirect_url: Setting<bool>,
         pub rlimit_cpu: Setting<Rlimit>,
         pub rlimit_mem: Setting<Rlimit>,
@@ -218,12 +237,12 @@ pub type Rlimit = (Option<u64>, Option<Option<u64>>);
 #[derive(Clone, Debug, Default)]
 pub struct Plain<T>(pub T);
 
-impl<T: conf::Merge> conf::Merge for Plain<T> {
+impl<T: Merge> Merge for Plain<T> {
     fn merge(base: &Self, add: &Self) -> Self {
         Plain(T::merge(&base.0, &add.0))
     }
 
-    fn origins(&self, see: &mut dyn FnMut(&conf::Origin)) {
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
         self.0.origins(see);
     }
 }

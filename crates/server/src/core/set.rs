@@ -11,7 +11,8 @@ use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
 
 use super::{
-    CoreDir, CoreServer, ETAG_DEFAULT, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri, options,
+    CoreDir, CoreServer, ETAG_DEFAULT, ETagParts, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri,
+    options,
 };
 
 pub(super) fn on_off<S: Settings>(cmd: &mut Cmd<'_>, field: fn(&mut S) -> &mut Setting<bool>, value: &str) -> Outcome {
@@ -217,14 +218,17 @@ pub(super) fn default_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn file_etag(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
-    let mut parts = super::ETagParts { inode: false, mtime: false, size: false, digest: false };
+    let mut parts = ETagParts::default();
+    // A line that only adds and takes away goes on from the lines before it.
+    let mut absolute = true;
     for (i, word) in words(rest).iter().enumerate() {
         let (sign, name) = match word.strip_prefix(['+', '-']) {
             Some(name) => (Some(!word.starts_with('-')), name),
             None => (None, word.as_str()),
         };
         if i == 0 && sign.is_some() {
-            parts = cmd.dir.get::<CoreDir>().etag.or(ETAG_DEFAULT);
+            parts = cmd.dir.get::<CoreDir>().etag.get().copied().unwrap_or(ETAG_DEFAULT);
+            absolute = false;
         }
         let on = sign.unwrap_or(true);
         match name.to_ascii_lowercase().as_str() {
@@ -233,11 +237,14 @@ pub(super) fn file_etag(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
             "size" => parts.size = on,
             "digest" => parts.digest = on,
             "all" => (parts.inode, parts.mtime, parts.size) = (on, on, on),
-            "none" => parts = super::ETagParts { inode: false, mtime: false, size: false, digest: false },
+            "none" => (parts, absolute) = (ETagParts::default(), true),
             _ => return Err(format!("Unknown keyword '{name}' for FileETag directive")),
         }
     }
-    cmd.set(|d: &mut CoreDir| &mut d.etag, parts)
+    let origin = cmd.origin();
+    let etag = &mut cmd.dir.edit::<CoreDir>().etag;
+    *(if absolute { etag.begin(&origin) } else { etag.edit(&origin) }) = parts;
+    Ok(())
 }
 
 pub(super) fn read_buffer_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -348,22 +355,16 @@ pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
             Some(face.ok_or_else(|| format!("Cannot find module {module}"))?.log_name().to_string())
         }
     };
-    let change = |setting: &mut Setting<LogLevels>, origin: &conf::Origin| {
-        let fresh = LogLevels { all: None, modules: Vec::new() };
-        let mut levels = setting.get().cloned().unwrap_or(fresh);
-        match name {
-            Some(name) => {
-                levels.modules.retain(|(have, _)| *have != name);
-                levels.modules.push((name, level));
-            }
-            None => levels = LogLevels { all: Some(level), modules: Vec::new() },
-        }
-        setting.set(levels, origin);
+    let levels = match cmd.place.path {
+        Some(_) => &mut cmd.dir.edit::<CoreDir>().log_level,
+        None => &mut cmd.server.edit::<CoreServer>().log_level,
     };
-    if cmd.place.path.is_some() {
-        change(&mut cmd.dir.edit::<CoreDir>().log_level, &cmd.node.origin);
-    } else {
-        change(&mut cmd.server.edit::<CoreServer>().log_level, &cmd.node.origin);
+    match name {
+        Some(name) => levels.modules.set(name, level, &cmd.node.origin),
+        None => {
+            *levels = LogLevels::default();
+            levels.all.set(level, &cmd.node.origin);
+        }
     }
     Ok(())
 }
@@ -519,10 +520,7 @@ pub(super) fn trace(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn protocols(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
-    let server = cmd.server.edit::<CoreServer>();
-    let mut names = server.protocols.get().cloned().unwrap_or_default();
-    names.push(name.to_string());
-    server.protocols.set(names, &cmd.node.origin);
+    cmd.server.edit::<CoreServer>().protocols.edit(&cmd.node.origin).push(name.to_string());
     Ok(())
 }
 

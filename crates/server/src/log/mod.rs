@@ -4,7 +4,7 @@ mod error;
 mod file;
 mod format;
 
-use conf::{Level, Setting};
+use conf::Level;
 
 pub(crate) use error::{DEFAULT_NAME, check_directories};
 pub use error::{ErrorLog, MainLog, os_prefix};
@@ -18,18 +18,13 @@ use crate::request::Request;
 /// `LogLevel` of a virtual host, resolved.
 #[derive(Clone, Debug)]
 pub struct Levels {
-    all: Level,
-    modules: Vec<(String, Level)>,
+    named: LogLevels,
 }
 
 impl Levels {
     /// From the directive's values; the default is `warn`.
-    pub fn new(setting: &Setting<LogLevels>) -> Levels {
-        let levels = setting.get();
-        Levels {
-            all: levels.and_then(|levels| levels.all).unwrap_or(Level::Warn),
-            modules: levels.map(|levels| levels.modules.clone()).unwrap_or_default(),
-        }
+    pub fn new(named: &LogLevels) -> Levels {
+        Levels { named: named.clone() }
     }
 
     /// The level of a module: messages up to it are written.
@@ -37,7 +32,7 @@ impl Levels {
         if let Some(level) = seam::log_levels::of(module) {
             return level;
         }
-        self.modules.iter().find(|(name, _)| name == module).map_or(self.all, |(_, level)| *level)
+        self.named.of(module).unwrap_or(Level::Warn)
     }
 }
 
@@ -46,7 +41,5 @@ pub(crate) fn level_for(request: &Request, module: &str) -> Level {
     if let Some(level) = seam::log_levels::of(module) {
         return level;
     }
-    let own = request.dir::<CoreDir>().log_level.get();
-    let named = own.and_then(|levels| levels.modules.iter().find(|(name, _)| name == module)).map(|(_, level)| *level);
-    named.or(own.and_then(|levels| levels.all)).unwrap_or_else(|| request.vhost.levels.of(module))
+    request.dir::<CoreDir>().log_level.of(module).unwrap_or_else(|| request.vhost.levels.of(module))
 }

@@ -1,6 +1,6 @@
 //! The lines that a request meets, directive by directive.
 
-use conf::{Allowed, Directive, Face};
+use conf::{Allowed, Directive, Face, Remark};
 use server::Server;
 use server::explain::{Fate, Line, Settings};
 
@@ -52,6 +52,14 @@ fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
     rows.filter(|(_, row)| !row.default.is_empty() && row.allowed != Allowed::NONE && unsaid(row))
         .map(|(module, row)| Said { row, module, lines: Vec::new(), result: None })
         .collect()
+}
+
+/// What is worth knowing of a directive, whatever became of its lines.
+pub(super) fn remark(row: &Directive) -> Option<String> {
+    row.remark.map(|remark| match remark {
+        Remark::WithoutEffect(why) => format!("no effect: {why}"),
+        Remark::Differs(how) => format!("not as in Apache: {how}"),
+    })
 }
 
 /// What has become of a line, in a word or two.

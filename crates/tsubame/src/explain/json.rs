@@ -66,6 +66,7 @@ fn said(said: &Said<'_>) -> Value {
         "name": said.row.name,
         "module": said.module.id,
         "default": said.row.default,
+        "remark": directives::remark(said.row),
         "in_effect": lines(|fate| fate == Fate::Holds),
         "not_in_effect": lines(|fate| fate != Fate::Holds),
         "result": said.result,

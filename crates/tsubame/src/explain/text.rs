@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use conf::{Origin, Remark};
+use conf::Origin;
 use server::explain::{Explanation, Fate, Question, Settings, Step};
 
 use super::directives::Said;
@@ -159,8 +159,8 @@ fn settings(out: &mut String, directives: &[Said<'_>], style: Style) {
                 Fate::Silent => writeln!(out, "    {}{at}  {}", style.dim(text), super::directives::fate(line)),
             };
         }
-        if let Some(Remark::WithoutEffect(why)) = said.row.remark {
-            let _ = writeln!(out, "      {}", style.dim(format!("no effect: {why}")));
+        if let Some(remark) = super::directives::remark(said.row) {
+            let _ = writeln!(out, "      {}", style.dim(remark));
         }
         if let Some(result) = said.result.as_ref().filter(|_| said.lines.len() > 1) {
             let _ = writeln!(out, "    = {name} {result}");

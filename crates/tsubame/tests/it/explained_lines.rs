@@ -1,6 +1,9 @@
 //! What `tsubame explain` says of lines where it is not simply the last one that counts, and what asking leaves alone.
 
+use serde_json::Value;
+
 use crate::ctl;
+use crate::explain::{explain, json};
 use crate::mpm::Mpm;
 use crate::server::Server;
 use crate::site::Site;
@@ -29,4 +32,113 @@ fn asking_writes_nothing() {
     assert_eq!(server.get("/a/x.html").status, 200);
     server.logged("] AH02296: Unknown directive bogus");
     assert!(!server.log().contains("[client "));
+}
+
+/// The lines of a directive with what has become of them, those first that count last.
+fn fates(explained: &Value, name: &str) -> Vec<String> {
+    let all = explained["paths"][0]["directives"].as_array().expect("directives");
+    let said = all.iter().filter(|said| said["name"].as_str().is_some_and(|have| have.eq_ignore_ascii_case(name)));
+    let lines = said.flat_map(|said| ["in_effect", "not_in_effect"].map(|key| said[key].as_array().expect("lines")));
+    let text = |line: &Value| {
+        let within = line["within"].as_str().expect("within");
+        let blank = if within.is_empty() { "" } else { " " };
+        let (value, fate) = (line["value"].as_str().expect("value"), line["fate"].as_str().expect("fate"));
+        format!("{within}{blank}{value}: {fate}")
+    };
+    lines.flatten().map(text).collect()
+}
+
+/// Lines that add up all count, up to one that begins anew.
+#[test]
+fn lines_that_gather() {
+    let site = Site::with([("x.html", "x\n")]);
+    site.configure(
+        Mpm::Percore,
+        "LogLevel error\nLogLevel notice\nLogLevel core:info\nLogLevel dir:info\nLogLevel core:debug\n\
+         Protocols h2\nProtocols http/1.1\n\
+         <Directory ${DOCS}>\nDirectoryIndex gone.html\nDirectoryIndex disabled\nDirectoryIndex a.html\n\
+         DirectoryIndex b.html\nLanguagePriority en\nLanguagePriority de fr\nForceLanguagePriority Prefer\n\
+         ForceLanguagePriority Fallback\nFileETag All\nFileETag Size\nFileETag +INode\n</Directory>",
+    );
+    let explained = json(&site, &["/x.html"]);
+    for (name, want) in [
+        ("DirectoryIndex", &["disabled: in effect", "a.html: in effect", "b.html: in effect", "gone.html: lost"][..]),
+        ("LanguagePriority", &["en: in effect", "de fr: in effect"]),
+        ("ForceLanguagePriority", &["Prefer: in effect", "Fallback: in effect"]),
+        ("FileETag", &["Size: in effect", "+INode: in effect", "All: lost"]),
+        (
+            "LogLevel",
+            &[
+                "notice: in effect",
+                "dir:info: in effect",
+                "core:debug: in effect",
+                "warn: lost",
+                "error: lost",
+                "core:info: lost",
+            ],
+        ),
+        ("Protocols", &["h2: in effect", "http/1.1: in effect"]),
+    ] {
+        assert_eq!(fates(&explained, name), want, "{name}");
+    }
+}
+
+/// Lines of which nothing is left are not in effect, whichever directive has replaced them.
+#[test]
+fn lines_that_are_lost() {
+    let site = Site::with([("a/b/x.html", "x\n")]);
+    site.configure(
+        Mpm::Percore,
+        "IndexIgnore outer\nErrorLogFormat request %M\n\
+         <Directory ${DOCS}>\nSetEnv A 1\nUnsetEnv B\nPassEnv PATH\nAddType text/x-a .a\nAddHandler x .a\n\
+         Order deny,allow\n</Directory>\n\
+         <Directory ${DOCS}/a>\nIndexIgnoreReset On\nIndexIgnore inner\nUnsetEnv A\nSetEnv B 2\nSetEnv PATH x\n\
+         RemoveType .a\nRemoveHandler .a\nIndexOptions +IconsAreLinks\nIndexOptions FancyIndexing\n\
+         IndexOptions +FoldersFirst\nIndexOptions NameWidth=*\n\
+         Satisfy Any\nSatisfy All\nOrder deny,allow\n\
+         <Limit GET POST>\nOrder allow,deny\nAllow from all\n</Limit>\n<Limit POST>\nOrder deny,allow\n</Limit>\n\
+         <Limit GET>\nOrder mutual-failure\n</Limit>\n<Limit GET>\nOrder allow,deny\n</Limit>\n</Directory>\n\
+         <Directory ${DOCS}/a/b>\nIndexIgnore deeper\n</Directory>",
+    );
+    let explained = json(&site, &["/a/b/x.html"]);
+    for (name, want) in [
+        ("SetEnv", &["B 2: in effect", "PATH x: in effect", "A 1: lost"][..]),
+        ("UnsetEnv", &["A: in effect", "B: lost"]),
+        ("PassEnv", &["PATH: lost"]),
+        ("AddType", &["text/x-a .a: lost"]),
+        ("AddHandler", &["x .a: lost"]),
+        ("RemoveHandler", &[".a: in effect"]),
+        ("IndexIgnoreReset", &["On: in effect"]),
+        ("IndexIgnore", &["inner: in effect", "deeper: in effect", "outer: lost"]),
+        (
+            "IndexOptions",
+            &["FancyIndexing: in effect", "NameWidth=*: in effect", "+IconsAreLinks: lost", "+FoldersFirst: lost"],
+        ),
+        ("Satisfy", &["All: in effect", "Any: lost"]),
+        (
+            "Order",
+            &[
+                "deny,allow: in effect",
+                "<Limit GET POST> allow,deny: in effect",
+                "<Limit POST> deny,allow: in effect",
+                "<Limit GET> allow,deny: in effect",
+                "deny,allow: lost",
+                "<Limit GET> mutual-failure: lost",
+            ],
+        ),
+        ("ErrorLogFormat", &["request %M: no effect here"]),
+    ] {
+        assert_eq!(fates(&explained, name), want, "{name}");
+    }
+    let (text, ..) = explain(&site, &["/a/b/x.html"]);
+    assert!(text.contains("not as in Apache: Formats for connection and request are checked and not used."), "{text}");
+}
+
+/// The lines of `-C` and of `-c` are counted each from 1, and are not the same for that.
+#[test]
+fn lines_of_the_command_line() {
+    let site = Site::with([("x.html", "x\n")]);
+    site.configure(Mpm::Percore, "SetEnv A file");
+    let explained = json(&site, &["-C", "SetEnv A before", "-c", "SetEnv A after", "/x.html"]);
+    assert_eq!(fates(&explained, "SetEnv"), ["A after: in effect", "A before: lost", "A file: lost"]);
 }

@@ -93,7 +93,7 @@ fn sections_that_let_nobody_in_are_told() {
 #[test]
 fn inner_rules_replace_unless_they_are_merged() {
     let rules = |kind| Some(Arc::new(Group::new(kind)));
-    let origin = conf::Origin { source: Arc::new(conf::Source { name: "f".into(), included_from: None }), line: 1 };
+    let origin = conf::Origin { source: Arc::new(conf::Source::new("f")), line: 1 };
     let wanted = |merging: Option<Merging>, rules| Wanted { merging: merging.map(|m| (m, origin.clone())), rules };
     let kind = |wanted: &Wanted| wanted.rules.as_ref().map(|rules| rules.kind());
     let outer = wanted(None, rules(Kind::Any));

@@ -84,17 +84,23 @@ pub(super) struct Ignored {
     pub(super) list: Stacked<Item>,
     /// `IndexIgnoreReset`: what outer levels say does not count.
     pub(super) reset: Setting<bool>,
+    /// The line that has done so.
+    done: Option<Origin>,
 }
 
 impl Merge for Ignored {
     fn merge(base: &Self, add: &Self) -> Self {
-        let list = if add.reset.or(false) { add.list.clone() } else { Merge::merge(&base.list, &add.list) };
-        Ignored { list, reset: Setting::default() }
+        let (list, done) = match add.reset.origin().filter(|_| add.reset.or(false)) {
+            Some(line) => (add.list.clone(), Some(line.clone())),
+            None => (Merge::merge(&base.list, &add.list), base.done.clone()),
+        };
+        Ignored { list, reset: Setting::default(), done }
     }
 
     fn origins(&self, see: &mut dyn FnMut(&Origin)) {
         self.list.origins(see);
         self.reset.origins(see);
+        self.done.iter().for_each(see);
     }
 }
 

@@ -64,8 +64,9 @@ pub(super) struct Options {
     /// something too.
     in_section: bool,
     merged: bool,
-    /// The lines that had a part in it.
-    lines: Vec<Origin>,
+    /// The lines that had a part in `set`, and those that had one in `add` and `remove`.
+    set_lines: Vec<Origin>,
+    sign_lines: Vec<Origin>,
 }
 
 impl Options {
@@ -74,6 +75,16 @@ impl Options {
         let merged = (self.in_section && !self.merged).then(|| Merge::merge(&Options::default(), self));
         merged.as_ref().unwrap_or(self).set.unwrap_or(0)
     }
+
+    /// A word without a sign: what the signs before it said is forgotten.
+    fn begin(&mut self, set: Option<Bits>, origin: &Origin) {
+        (self.add, self.remove) = (0, 0);
+        self.sign_lines.clear();
+        if set.is_some() {
+            self.set = set;
+            self.set_lines.push(origin.clone());
+        }
+    }
 }
 
 impl Merge for Options {
@@ -81,7 +92,7 @@ impl Merge for Options {
         let merged = Options { in_section: true, merged: true, ..Options::default() };
         match add.set {
             // Signs beside an absolute set are lost here, as in Apache.
-            Some(set) => Options { set: Some(set), lines: add.lines.clone(), ..merged },
+            Some(set) => Options { set: Some(set), set_lines: add.set_lines.clone(), ..merged },
             None => {
                 let (plus, minus) = ((base.add | add.add) & !add.remove, base.remove | add.remove);
                 let set = (base.set.unwrap_or(0) & !NONE | plus) & !minus;
@@ -89,7 +100,8 @@ impl Merge for Options {
                     set: Some(set).filter(|_| base.set.is_some() || set != 0),
                     add: plus,
                     remove: minus,
-                    lines: [&base.lines[..], &add.lines[..]].concat(),
+                    set_lines: base.set_lines.clone(),
+                    sign_lines: [&base.sign_lines[..], &add.sign_lines[..]].concat(),
                     ..merged
                 }
             }
@@ -97,7 +109,8 @@ impl Merge for Options {
     }
 
     fn origins(&self, see: &mut dyn FnMut(&Origin)) {
-        self.lines.iter().for_each(see);
+        let signs_count = self.merged || self.in_section && self.set.is_none();
+        self.set_lines.iter().chain(self.sign_lines.iter().filter(|_| signs_count)).for_each(see);
     }
 }
 
@@ -118,7 +131,8 @@ const ICON_SIZE: (i64, i64) = (20, 22);
 
 /// Applies the words of one line.
 pub(super) fn apply(conf: &mut IndexDir, words: &[String], in_section: bool, origin: &Origin) -> Result<(), String> {
-    let Options { mut set, mut add, mut remove, .. } = conf.options;
+    let mut options = std::mem::take(&mut conf.options);
+    (options.in_section, options.merged) = (in_section, false);
     for word in words {
         let (sign, name) = match word.chars().next() {
             Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
@@ -130,8 +144,9 @@ pub(super) fn apply(conf: &mut IndexDir, words: &[String], in_section: bool, ori
                 if sign.is_some() {
                     return Err("Cannot combine '+' or '-' with 'None' keyword".into());
                 }
-                set = Some(NONE);
-                0
+                options.set_lines.clear();
+                options.begin(Some(NONE), origin);
+                continue;
             }
             None => {
                 detail(conf, name, sign == Some('-'), origin)?;
@@ -140,21 +155,21 @@ pub(super) fn apply(conf: &mut IndexDir, words: &[String], in_section: bool, ori
         };
         match sign {
             None => {
-                if bits != 0 {
-                    set = Some(set.unwrap_or(0) | bits);
-                }
-                (add, remove) = (0, 0);
+                let set = (bits != 0).then(|| options.set.unwrap_or(0) | bits);
+                options.begin(set, origin);
             }
-            Some('+') => (add, remove) = (add | bits, remove & !bits),
-            Some(_) => (add, remove) = (add & !bits, remove | bits),
+            Some(sign) => {
+                let (on, off) = if sign == '+' { (bits, 0) } else { (0, bits) };
+                options.add = options.add & !off | on;
+                options.remove = options.remove & !on | off;
+                options.sign_lines.extend((bits != 0).then(|| origin.clone()));
+            }
         }
     }
-    if set.is_some_and(|set| set & NONE != 0 && set != NONE) {
+    if options.set.is_some_and(|set| set & NONE != 0 && set != NONE) {
         return Err("Cannot combine other IndexOptions keywords with 'None'".into());
     }
-    let mut lines = std::mem::take(&mut conf.options.lines);
-    lines.push(origin.clone());
-    conf.options = Options { set, add, remove, in_section, merged: false, lines };
+    conf.options = options;
     Ok(())
 }
 

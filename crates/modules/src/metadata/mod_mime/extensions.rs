@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn line() -> Origin {
-        Origin { source: Arc::new(conf::Source { name: "f".into(), included_from: None }), line: 1 }
+        Origin { source: Arc::new(conf::Source::new("f")), line: 1 }
     }
 
     #[test]
