@@ -51,7 +51,7 @@ impl World {
 
     /// Says something at a level, under the name of a module, as a line of the error log.
     pub fn note(&mut self, module: &'static str, level: Level, text: impl Into<String>) {
-        self.notices.push(Notice { module, level, text: text.into(), bare: false });
+        self.notices.push(Notice { module, level, text: text.into(), bare: false, origin: None });
     }
 }
 
@@ -265,7 +265,7 @@ pub fn apply(
     world: &mut World,
 ) -> Result<(), Error> {
     for node in nodes {
-        let modules = world.language.loaded();
+        let (modules, said) = (world.language.loaded(), world.notices.len());
         let mut rows = find_all(&modules, &node.name).peekable();
         if rows.peek().is_none() {
             unknown(node, place, world, &modules)?;
@@ -277,6 +277,10 @@ pub fn apply(
                 Err(Failure::Message(message)) => return Err(Error::at(Phase::Apply, &node.origin, message)),
                 Err(Failure::Inner(error)) => return Err(*error),
             }
+        }
+        // Those of lines inside a section have theirs already.
+        for notice in &mut world.notices[said..] {
+            notice.origin.get_or_insert_with(|| node.origin.clone());
         }
     }
     Ok(())

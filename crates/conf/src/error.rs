@@ -137,6 +137,8 @@ pub struct Notice {
     pub text: String,
     /// Printed bare while the server starts, as Apache does with its start-up messages.
     pub bare: bool,
+    /// The line that gave cause for it, where it was one that was being applied.
+    pub origin: Option<Origin>,
 }
 
 /// Line breaks and other control characters cannot forge a second message; bytes beyond ASCII are shown as Apache shows

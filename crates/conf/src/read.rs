@@ -366,7 +366,7 @@ impl Reader {
     }
 
     pub(crate) fn warn(&mut self, module: &'static str, text: String) {
-        self.notices.push(Notice { module, level: Level::Warn, text, bare: false });
+        self.notices.push(Notice { module, level: Level::Warn, text, bare: false, origin: None });
     }
 
     /// Runs a directive of the language; what it yields takes its place in the tree.

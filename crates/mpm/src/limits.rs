@@ -85,12 +85,14 @@ impl Check {
                 level: Level::Warn,
                 text: format!("AH{number:05}: WARNING: {start}"),
                 bare: true,
+                origin: None,
             },
             When::Restart(_) => Notice {
                 module: self.module,
                 level: Level::Warn,
                 text: format!("AH{:05}: {restart}", number + 1),
                 bare: false,
+                origin: None,
             },
         };
         self.notices.push(notice);
@@ -123,7 +125,7 @@ impl Check {
                 let text =
                     format!("changing {name} to {fits} from original value of {first} not allowed during restart");
                 let text = format!("AH{:05}: {text}", numbers[2]);
-                self.notices.push(Notice { module: self.module, level: Level::Warn, text, bare: false });
+                self.notices.push(Notice { module: self.module, level: Level::Warn, text, bare: false, origin: None });
                 first
             }
             _ => fits,
@@ -310,7 +312,7 @@ fn tell(check: &mut Check, asked: &[(&str, &Setting<i64>, bool)], plan: &Plan, c
     if let Spare::Between(min, max) = plan.spare {
         text += &format!("; from {min} to {max} workers are kept idle, as far as there are so many");
     }
-    check.notices.push(Notice { module: check.module, level: Level::Notice, text, bare: false });
+    check.notices.push(Notice { module: check.module, level: Level::Notice, text, bare: false, origin: None });
 }
 
 /// `MaxRequestWorkers` as a number of children.

@@ -446,7 +446,7 @@ fn main_name(draft: &Draft, world: &mut World, program: &str) -> (String, Option
         return (full, None);
     }
     let mut say = |text: String| {
-        world.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true });
+        world.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true, origin: None });
     };
     let address = world.host.resolve(&short).ok().and_then(|found| found.first().copied());
     if address.is_none() {

@@ -22,7 +22,7 @@ use crate::request::{Client, Incoming, Request};
 use crate::section::Section;
 use crate::stream::Stream;
 use crate::trace::Mapped;
-pub use crate::trace::{Met, Step, Trace};
+pub use crate::trace::{AccessLine, Met, Step, Trace};
 
 /// A request that nobody sent.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::{PoisonError, RwLock};
 
 use conf::error::Phase;
-use conf::{Allowed, Error, Level, Node, Place, Reader, Slots, World};
+use conf::{Allowed, Error, Level, Node, Origin, Place, Reader, Slots, World};
 use sys::file::Meta;
 
 use crate::core::{CoreDir, options};
@@ -13,7 +13,7 @@ use crate::merge::Layer;
 use crate::module::Flow;
 use crate::paths::{c_path, join};
 use crate::request::Request;
-use crate::trace::{Met, Step};
+use crate::trace::{AccessLine, Met, Step};
 
 /// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
 const SIZE_MAX: u64 = 1024 * 1024;
@@ -199,21 +199,60 @@ fn read_tree(
 fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
     let Some(mut trace) = request.trace.take() else { return };
     let (tree, place, mut world) = read_tree(request, path, dir, bytes.to_vec(), rules);
-    let (tree, wrong) = match tree {
+    let (tree, mut wrong) = match tree {
         Ok(tree) => (tree, None),
         Err(error) => (Vec::new(), Some(error.message)),
     };
-    let mut slots = Slots::default();
-    let lines = tree.iter().map(|node| {
-        let said = world.notices.len();
-        let one = std::slice::from_ref(node);
-        let outcome = conf::apply(one, &mut Slots::default(), &mut slots, &place, &mut world);
-        let skipped = || world.notices.get(said).map(|notice| notice.text.clone());
-        (node.clone(), outcome.err().map(|error| error.message).or_else(skipped))
-    });
-    trace.note(Step::AccessFile(path.to_string(), lines.collect(), wrong));
+    let (errors, notices) = objections(tree.clone(), &place, &mut world);
+    wrong = wrong.or_else(|| errors.first().map(|(_, message)| message.clone()));
+    let mut lines = Vec::new();
+    list(&tree, 0, false, &[errors, notices].concat(), &mut lines);
+    trace.note(Step::AccessFile(path.to_string(), lines, wrong));
     trace.layers.push(Met::File(path.to_string(), tree));
     request.trace = Some(trace);
+}
+
+/// More errors of a file than this are not looked for.
+const ERRORS_MAX: usize = 100;
+
+/// What is said of a line.
+type Objection = (Origin, String);
+
+/// The errors of a file, found by striking out the line of each and reading on, and what is said of the other lines.
+fn objections(mut tree: Vec<Node>, place: &Place, world: &mut World) -> (Vec<Objection>, Vec<Objection>) {
+    let mut errors = Vec::new();
+    while errors.len() < ERRORS_MAX {
+        world.notices.clear();
+        let outcome = conf::apply(&tree, &mut Slots::default(), &mut Slots::default(), place, world);
+        let Err(Error { message, origin: Some(origin), .. }) = outcome else { break };
+        let struck = strike(&mut tree, &origin);
+        errors.push((origin, message));
+        if !struck {
+            break;
+        }
+    }
+    let notices = std::mem::take(&mut world.notices).into_iter();
+    (errors, notices.filter_map(|notice| Some((notice.origin?, notice.text))).collect())
+}
+
+/// Takes a line out. `false`: it is not there.
+fn strike(nodes: &mut Vec<Node>, origin: &Origin) -> bool {
+    let before = nodes.len();
+    nodes.retain(|node| node.origin != *origin);
+    nodes.len() < before
+        || nodes.iter_mut().filter_map(|node| node.children.as_mut()).any(|inner| strike(inner, origin))
+}
+
+/// The lines one below the other. Those in a section that is passed over are so too (`barred`).
+fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], lines: &mut Vec<AccessLine>) {
+    for node in nodes {
+        let own = objections.iter().find(|(origin, _)| *origin == node.origin).map(|(_, text)| text.clone());
+        let objection = own.or_else(|| barred.then(|| "the section around it is not let in".to_string()));
+        let barred = objection.is_some();
+        let text = format!("{} {}", node.name, node.args);
+        lines.push(AccessLine { depth, text, number: node.origin.line, objection });
+        list(node.children.as_deref().unwrap_or_default(), depth + 1, barred, objections, lines);
+    }
 }
 
 /// Whether access files would be looked for with these settings.

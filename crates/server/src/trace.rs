@@ -44,6 +44,19 @@ pub(crate) struct Mapped {
     pub(crate) settings: Merged,
 }
 
+/// A line of an access file.
+#[derive(Clone, Debug)]
+pub struct AccessLine {
+    /// How many sections are around it.
+    pub depth: usize,
+    /// The directive, or the first line of a section.
+    pub text: String,
+    /// Its number.
+    pub number: u32,
+    /// What is wrong with it, or why it is passed over.
+    pub objection: Option<String>,
+}
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -53,8 +66,8 @@ pub enum Step {
     NoAccessFile(String, Option<Origin>),
     /// An access file is looked for in a directory, and there is none.
     MissingAccessFile(String),
-    /// An access file was read: its path, its lines each with what is wrong with it, and what is wrong as a whole.
-    AccessFile(String, Vec<(Node, Option<String>)>, Option<String>),
+    /// An access file was read: its path, its lines, and the first error, because of which none of them counts.
+    AccessFile(String, Vec<AccessLine>, Option<String>),
     /// A module decided a phase: the phase, the module, and the status if that ends the request.
     Decided(&'static str, &'static str, Option<u16>),
     /// A module's own words, and the line that they are about.

@@ -65,7 +65,7 @@ pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
             return Err(format!("DocumentRoot '{path}' is not a directory, or is not readable"));
         }
         let text = format!("AH00112: Warning: DocumentRoot [{path}] does not exist");
-        cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true });
+        cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
     }
     cmd.server_set(|s: &mut CoreServer| &mut s.document_root, path)
 }
@@ -372,7 +372,7 @@ pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 pub(super) fn name_virtual_host(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
     let at = &cmd.node.origin;
     let text = format!("AH00548: NameVirtualHost has no effect and will be removed in the next release {at}");
-    cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true });
+    cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
     Ok(())
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn check_directories(draft: &Draft, world: &mut World) -> Result<(), 
         })
         .collect();
     let Some(last) = missing.pop() else { return Ok(()) };
-    let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true };
+    let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true, origin: None };
     world.notices.extend(missing.into_iter().map(notice));
     Err(Error::check(last))
 }

@@ -1,8 +1,8 @@
 //! An explanation for programs.
 
-use conf::{Node, Origin};
+use conf::Origin;
 use serde_json::{Value, json};
-use server::explain::{Explanation, Fate, Layer, Line, Question, Settings, Step};
+use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Question, Settings, Step};
 
 use super::directives::{self, Said};
 
@@ -91,12 +91,12 @@ fn step(step: &Step) -> Value {
         }
         Step::MissingAccessFile(directory) => json!({ "step": "missing access file", "directory": directory }),
         Step::AccessFile(path, lines, wrong) => {
-            let line = |(node, objection): &(Node, Option<String>)| {
-                let text = format!("{} {}", node.name, node.args);
-                json!({ "line": node.origin.line, "text": text, "objection": objection })
+            let line = |line: &AccessLine| {
+                let AccessLine { depth, text, number, objection } = line;
+                json!({ "line": number, "depth": depth, "text": text, "objection": objection })
             };
             let lines: Vec<Value> = lines.iter().map(line).collect();
-            json!({ "step": "access file", "path": path, "lines": lines, "error": wrong })
+            json!({ "step": "access file", "path": path, "lines": lines, "used": wrong.is_none(), "error": wrong })
         }
         Step::Decided(phase, module, status) => {
             json!({ "step": "decided", "phase": phase, "module": module, "status": status })

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use conf::Origin;
-use server::explain::{Explanation, Fate, Question, Settings, Step};
+use server::explain::{AccessLine, Explanation, Fate, Question, Settings, Step};
 
 use super::directives::Said;
 use crate::style::Style;
@@ -81,14 +81,17 @@ fn steps(out: &mut String, steps: &[Step], style: Style, number: &mut usize) {
             Step::NoAccessFile(..) => {}
             Step::MissingAccessFile(directory) => item(out, number, &format!("{directory} has no .htaccess")),
             Step::AccessFile(path, lines, wrong) => {
-                let wrong = wrong.as_ref().map_or_else(String::new, |wrong| format!(": {}", style.bad(wrong)));
-                item(out, number, &format!("{path} is read{wrong}"));
-                for (node, objection) in lines {
-                    let line = format!("{} {}", node.name, node.args);
-                    let _ = match objection {
-                        None => writeln!(out, "        {:>4}  {line}  {}", node.origin.line, style.good("let in")),
-                        Some(why) => writeln!(out, "        {:>4}  {line}  {}", node.origin.line, style.bad(why)),
+                let none_counts = |wrong| format!(", and none of it is used because of an error: {}", style.bad(wrong));
+                let used = wrong.as_ref().map_or_else(String::new, none_counts);
+                item(out, number, &format!("{path} is read{used}"));
+                for AccessLine { depth, text, number, objection } in lines {
+                    let verdict = match objection {
+                        Some(why) => style.bad(why),
+                        None if wrong.is_none() => style.good("let in"),
+                        None => String::new(),
                     };
+                    let line = format!("{}{text}  {verdict}", "  ".repeat(*depth));
+                    let _ = writeln!(out, "        {number:>4}  {}", line.trim_end());
                 }
             }
             Step::Decided(phase, module, status) => {

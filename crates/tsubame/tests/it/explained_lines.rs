@@ -142,3 +142,64 @@ fn lines_of_the_command_line() {
     let explained = json(&site, &["-C", "SetEnv A before", "-c", "SetEnv A after", "/x.html"]);
     assert_eq!(fates(&explained, "SetEnv"), ["A after: in effect", "A before: lost", "A file: lost"]);
 }
+
+/// What is said of each line of the access file of a directory, and whether the file is used.
+fn judged(site: &Site, path: &str) -> (Vec<String>, bool) {
+    let explained = json(site, &[path]);
+    let steps = explained["steps"].as_array().expect("steps");
+    let read = steps.iter().find(|step| step["step"] == "access file").expect("an access file");
+    let line = |line: &Value| {
+        let objection = line["objection"].as_str().map_or_else(String::new, |why| format!(": {why}"));
+        format!("{} {}{objection}", line["line"], line["text"].as_str().expect("text"))
+    };
+    (read["lines"].as_array().expect("lines").iter().map(line).collect(), read["used"].as_bool().expect("used"))
+}
+
+/// Lines inside sections are judged one by one, and an error anywhere is the end of the whole file.
+#[test]
+fn access_files_are_judged_inside_sections_too() {
+    let site = Site::with([("strict/x.html", "x\n"), ("lenient/x.html", "x\n")]);
+    let lines = "SetEnv A b\n<Files x.html>\nOptions +Indexes\nSetEnv C d\n</Files>\n<If \"true\">\nSetEnv E f\n</If>\n\
+                 <Else>\nBogus on\n</Else>\n<Limit GET>\nRequire all granted\n</Limit>\n";
+    for directory in ["strict", "lenient"] {
+        site.page(&format!("{directory}/.htaccess"), lines);
+    }
+    site.configure(
+        Mpm::Percore,
+        "<Directory ${DOCS}/strict>\nAllowOverride FileInfo\n</Directory>\n\
+         <Directory ${DOCS}/lenient>\nAllowOverride FileInfo Nonfatal=All\n</Directory>",
+    );
+    let expected = |options: &str, bogus: &str, limit: &str| {
+        [
+            "1 SetEnv A b",
+            "2 <Files x.html>",
+            &format!("3 Options +Indexes: {options}"),
+            "4 SetEnv C d",
+            "6 <If \"true\">",
+            "7 SetEnv E f",
+            "9 <Else >",
+            &format!("10 Bogus on: {bogus}"),
+            &format!("12 <Limit GET>: {limit}"),
+            "13 Require all granted: the section around it is not let in",
+        ]
+        .map(String::from)
+    };
+    let unknown = "perhaps misspelled or defined by a module not included in the server configuration";
+    let (lines, used) = judged(&site, "/strict/x.html");
+    let strict = expected(
+        "Options not allowed in <Files> context",
+        &format!("Invalid command 'Bogus', {unknown}"),
+        "<Limit not allowed here",
+    );
+    assert_eq!((lines, used), (strict.to_vec(), false));
+    let (lines, used) = judged(&site, "/lenient/x.html");
+    let forbidden = |name: &str| format!("AH02295: {name} in .htaccess forbidden by AllowOverride");
+    let lenient =
+        expected(&forbidden("Options"), &format!("AH02296: Unknown directive bogus {unknown}"), &forbidden("<Limit"));
+    assert_eq!((lines, used), (lenient.to_vec(), true));
+    let (text, ..) = explain(&site, &["/strict/x.html"]);
+    assert!(text.contains("none of it is used because of an error: Options not allowed in <Files> context"), "{text}");
+    assert!(text.contains("           1  SetEnv A b\n"), "{text}");
+    let (text, ..) = explain(&site, &["/lenient/x.html"]);
+    assert!(text.contains("           4    SetEnv C d  let in\n"), "{text}");
+}
