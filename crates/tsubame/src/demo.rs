@@ -9,7 +9,7 @@ use mpm::Listeners;
 use crate::boot::{self, Text};
 use crate::cli::{Action, Options};
 use crate::start;
-use crate::style::Style;
+use crate::style::{Page, Style};
 
 /// The files of the demonstration, as they lie in `conf/` of the sources. Those in `cgi-bin` are programs.
 const FILES: &[(&str, &[u8])] = &[
@@ -126,22 +126,23 @@ fn own_directory() -> std::io::Result<PathBuf> {
 
 /// Says what to open and what to try next.
 fn greet(listeners: &Listeners, root: &str, home: &str, demonstration: bool) {
-    let style = Style::of_output();
+    let (style, mut page) = (Style::of_output(), Page::default());
     for listener in listeners.iter() {
         let at = format!("http://{}", listener.address);
-        println!("{}", style.bold(format!("Tsubame is serving {root}")));
-        println!("  {at}/");
+        writeln!(page, "{}", style.bold(format!("Tsubame is serving {root}")));
+        writeln!(page, "  {at}/");
         if demonstration {
-            println!("  {at}/cgi-bin/hello.sh        a CGI script");
-            println!("  {at}/files/                  a directory listing");
+            writeln!(page, "  {at}/cgi-bin/hello.sh        a CGI script");
+            writeln!(page, "  {at}/files/                  a directory listing");
         }
-        println!("  {at}/server-status           what the server is doing");
+        writeln!(page, "  {at}/server-status           what the server is doing");
     }
-    println!("Try next:");
-    println!("  tsubame --port 8000 DIR                          serve a directory of yours");
-    println!("  tsubame ctl --socket {home}/control explain /");
-    println!("                                                   why this server answers as it does");
-    println!("  tsubame -t -f /etc/apache2/apache2.conf          check an Apache configuration");
-    println!("  tsubame --help                                   everything else");
-    println!("Ctrl-C stops the server.");
+    writeln!(page, "Try next:");
+    writeln!(page, "  tsubame --port 8000 DIR                          serve a directory of yours");
+    writeln!(page, "  tsubame ctl --socket {home}/control explain /");
+    writeln!(page, "                                                   why this server answers as it does");
+    writeln!(page, "  tsubame -t -f /etc/apache2/apache2.conf          check an Apache configuration");
+    writeln!(page, "  tsubame --help                                   everything else");
+    writeln!(page, "Ctrl-C stops the server.");
+    print!("{}", page.finish());
 }

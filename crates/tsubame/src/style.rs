@@ -1,6 +1,6 @@
-//! Colours, where they are wanted.
+//! Text for people: colours, where they are wanted, and nothing that a terminal would obey beside them.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write as _};
 use std::io::IsTerminal;
 
 /// Whether text is marked up for a terminal.
@@ -36,6 +36,59 @@ impl Style {
     }
 
     fn wrap(self, code: &str, text: impl Display) -> String {
-        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+        if self.0 { format!("{MARK}[{code}m{text}{MARK}[0m") } else { text.to_string() }
+    }
+}
+
+/// Stands for the escape character of our own marks until they are on a [`Page`]. No text from elsewhere has it:
+/// `http::text` keeps bytes there, and only those beyond ASCII.
+const MARK: char = '\u{10FF1B}';
+
+/// Lines for people, written with `writeln!`. Values may come from anybody's files and requests: their control characters
+/// are shown (`\x1b`) and do nothing, line breaks among them.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+impl Page {
+    /// Adds a line; what is formatted ends with its line break.
+    pub(crate) fn write_fmt(&mut self, line: fmt::Arguments<'_>) {
+        let text = line.to_string();
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        for c in line.chars() {
+            let private = u32::from(c).checked_sub(u32::from(MARK) - 0x1b);
+            match (c, private) {
+                (MARK, _) => self.0.push('\x1b'),
+                // A byte that is not UTF-8.
+                (_, Some(byte)) if byte <= 0xff => self.show(byte),
+                ('\t', _) => self.0.push(c),
+                _ if c.is_control() => self.show(c.into()),
+                _ => self.0.push(c),
+            }
+        }
+        self.0.push('\n');
+    }
+
+    fn show(&mut self, byte: u32) {
+        let _ = write!(self.0, "\\x{byte:02x}");
+    }
+
+    /// The text.
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_marks_of_our_own_reach_the_terminal() {
+        let mut page = Page::default();
+        let name = http::text::from_bytes(b"a\x1b[31m\n\t\x7f\xc2\x9b\xff\xf4\x8f\xbc\x9b.html");
+        writeln!(page, "{} é", Style(true).bold(&name));
+        writeln!(page);
+        let shown = "a\\x1b[31m\\x0a\t\\x7f\\x9b\\xff\\xf4\\x8f\\xbc\\x9b.html";
+        assert_eq!(page.finish(), format!("\x1b[1m{shown}\x1b[0m é\n\n"));
     }
 }

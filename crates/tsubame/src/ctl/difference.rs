@@ -1,12 +1,10 @@
 //! What a restart would change: the configuration in effect beside the one on disk.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 use server::Server;
 
 use crate::explain::{lines, module_ids};
-use crate::style::Style;
+use crate::style::{Page, Style};
 
 /// A line of one side, with its place.
 type Line = (String, String);
@@ -35,16 +33,18 @@ pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> S
     if changes.is_empty() {
         return "the configuration on disk is the one in effect\n".into();
     }
-    let mut out = format!("{}\n{}\n", style.bad("- in effect"), style.good("+ on disk: in effect after a restart"));
+    let mut out = Page::default();
+    writeln!(out, "{}", style.bad("- in effect"));
+    writeln!(out, "{}", style.good("+ on disk: in effect after a restart"));
     for (side, (text, origin)) in changes {
         let hint = if needs_start(text) { "; needs a stop and a start" } else { "" };
         let at = style.dim(format!("  # {origin}{hint}"));
-        let _ = match side {
+        match side {
             Side::Disk => writeln!(out, "{}{at}", style.good(format!("+ {text}"))),
             Side::Both | Side::Running => writeln!(out, "{}{at}", style.bad(format!("- {text}"))),
-        };
+        }
     }
-    out
+    out.finish()
 }
 
 /// Directives of which the first start has fixed what they ask for.

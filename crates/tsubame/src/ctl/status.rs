@@ -1,7 +1,6 @@
 //! `tsubame ctl status` and `scripts`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use gateway::gate::{self, Script};
@@ -9,7 +8,7 @@ use seam::scoreboard::{self, Life, Process, Snapshot};
 use serde_json::{Value, json};
 
 use super::serve::Asked;
-use crate::style::Style;
+use crate::style::{Page, Style};
 use crate::version;
 
 /// The server as a whole.
@@ -47,29 +46,29 @@ fn age(then: u64) -> u64 {
 }
 
 fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: Style) -> String {
-    let mut out = String::new();
+    let mut out = Page::default();
     let (name, parent) = (asked.running.mpm.name(), asked.parent);
-    let _ = writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
+    writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
     let last = age(board.restarted);
     let restarted = match board.generation {
         0 => "not restarted".to_string(),
         1 => format!("restarted {last} s ago"),
         times => format!("restarted {times} times, last {last} s ago"),
     };
-    let _ = writeln!(out, "up {} s, {restarted}", age(board.started));
+    writeln!(out, "up {} s, {restarted}", age(board.started));
     let sum = |of: fn(&Process) -> u64| board.processes.iter().map(of).sum::<u64>();
-    let _ = writeln!(
+    writeln!(
         out,
-        "{} requests, {} KiB, {} connections open\n",
+        "{} requests, {} KiB, {} connections open",
         sum(|process| process.accesses),
         sum(|process| process.bytes) / 1024,
         sum(|process| process.connections),
     );
-    let _ = writeln!(out, "{}", style.bold("  child  generation      life     age  connections   requests  workers"));
+    writeln!(out, "{}", style.bold("  child  generation      life     age  connections   requests  workers"));
     for process in alive(board) {
         let workers: String = states(process).iter().map(|(state, count)| format!(" {count}{state}")).collect();
         let life = life(process);
-        let _ = writeln!(
+        writeln!(
             out,
             "{:>7}  {:>10}  {life:>8}  {:>4} s  {:>11}  {:>9} {workers}",
             process.pid,
@@ -82,8 +81,9 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: St
     let running: u64 = scripts.iter().map(|script| script.running).sum();
     let waiting: u64 = scripts.iter().map(|script| script.waiting).sum();
     let refused: u64 = scripts.iter().map(|script| script.refused).sum();
-    let _ = writeln!(out, "\nscripts: {running} run, {waiting} wait for their turn, {refused} were refused so far");
-    out
+    writeln!(out);
+    writeln!(out, "scripts: {running} run, {waiting} wait for their turn, {refused} were refused so far");
+    out.finish()
 }
 
 fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script]) -> String {
@@ -132,9 +132,10 @@ pub(super) fn scripts(json: bool, style: Style) -> String {
         return "no script has been asked for\n".into();
     }
     let title = "run  wait     runs  failed  refused  expected     most       p50       p99  script";
-    let mut out = format!("{}\n", style.bold(title));
+    let mut out = Page::default();
+    writeln!(out, "{}", style.bold(title));
     for script in &scripts {
-        let _ = writeln!(
+        writeln!(
             out,
             "{:>3}  {:>4}  {:>7}  {:>6}  {:>7}  {:>8}  {:>7}  {:>8}  {:>8}  {}",
             script.running,
@@ -149,7 +150,7 @@ pub(super) fn scripts(json: bool, style: Style) -> String {
             script.name,
         );
     }
-    out
+    out.finish()
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -1,7 +1,5 @@
 //! The configuration that is in effect: every line with its origin, and those struck out that another line has replaced.
 
-use std::fmt::Write as _;
-
 use conf::Node;
 use conf::read::Ran;
 use serde_json::{Value, json};
@@ -10,7 +8,7 @@ use server::explain::{Fate, Layer, levels};
 
 use super::directives::fate;
 use super::json::origin;
-use crate::style::Style;
+use crate::style::{Page, Style};
 
 /// As text, or for programs.
 pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
@@ -20,41 +18,43 @@ pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
 
 fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
     let language = &server.language;
-    let mut out = String::new();
-    let _ = writeln!(out, "{}", style.bold("what everything else relies on"));
-    let _ =
-        writeln!(out, "  ServerRoot \"{}\"\n  DefaultRuntimeDir \"{}\"", language.server_root, language.runtime_dir);
+    let mut out = Page::default();
+    writeln!(out, "{}", style.bold("what everything else relies on"));
+    writeln!(out, "  ServerRoot \"{}\"", language.server_root);
+    writeln!(out, "  DefaultRuntimeDir \"{}\"", language.runtime_dir);
     for (name, value) in defines(server) {
         let value = value.map_or_else(String::new, |value| format!(" \"{value}\""));
-        let _ = writeln!(out, "  Define {name}{value}");
+        writeln!(out, "  Define {name}{value}");
     }
     for id in module_ids(server) {
-        let _ = writeln!(out, "  LoadModule {id}");
+        writeln!(out, "  LoadModule {id}");
     }
     if !server.ran.is_empty() {
-        let _ = writeln!(out, "\n{}", style.bold("obeyed while it was read"));
+        writeln!(out);
+        writeln!(out, "{}", style.bold("obeyed while it was read"));
     }
     for ran in &server.ran {
         let at = style.dim(format!("  # {}", ran.origin));
-        let _ = match ran.holds {
+        match ran.holds {
             Some(false) => writeln!(out, "- {}{at} not true: passed over", style.struck(&ran.text)),
             Some(true) => writeln!(out, "  {}{at} true", ran.text),
             None => writeln!(out, "  {}{at}", ran.text),
-        };
+        }
     }
     for level in levels.iter().filter(|level| !level.lines.is_empty()) {
         let at = level.origin.as_ref().map_or_else(String::new, |origin| style.dim(format!("  # {origin}")));
-        let _ = writeln!(out, "\n{}{at}", style.bold(&level.title));
+        writeln!(out);
+        writeln!(out, "{}{at}", style.bold(&level.title));
         for line in &level.lines {
             let text = format!("{}{} {}", line.within, line.row.name, line.args);
             let at = style.dim(format!("  # {}", line.origin));
-            let _ = match line.fate {
+            match line.fate {
                 Fate::Lost => writeln!(out, "- {}{at} {}", style.struck(text), fate(line)),
                 Fate::Holds | Fate::Silent => writeln!(out, "  {text}{at}"),
-            };
+            }
         }
     }
-    out
+    out.finish()
 }
 
 fn for_programs(server: &Server, levels: &[Layer]) -> String {

@@ -1,38 +1,34 @@
 //! `--mpm`: what was asked of the multi-processing module, and what it makes of it.
 
-use std::fmt::Write as _;
-
 use mpm::{Asked, Explained, Spare};
 use serde_json::{Value, json};
 
-use crate::style::Style;
+use crate::style::{Page, Style};
 
 pub(super) fn text(explained: &Explained, style: Style) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "{}\n", style.bold(format!("MPM {}", explained.mpm)));
+    let mut out = Page::default();
+    writeln!(out, "{}", style.bold(format!("MPM {}", explained.mpm)));
+    writeln!(out);
     if !explained.asked.is_empty() {
-        let _ = writeln!(out, "  {:<20} {:>9} {:>9}", "directive", "asked for", "runs");
+        writeln!(out, "  {:<20} {:>9} {:>9}", "directive", "asked for", "runs");
     }
     for row in &explained.asked {
         let value = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let wanted = row.configured.as_ref().map(|(value, _)| *value).or(row.wanted);
         let runs = format!("{:>9}", value(row.runs.map(|runs| runs.to_string())));
         let runs = if row.is_changed() { style.bad(runs) } else { runs };
-        let _ = writeln!(
-            out,
-            "  {:<20} {:>9} {runs}  {}",
-            row.name,
-            value(wanted.map(|w| w.to_string())),
-            place(row, style)
-        );
+        writeln!(out, "  {:<20} {:>9} {runs}  {}", row.name, value(wanted.map(|w| w.to_string())), place(row, style));
     }
-    let _ = writeln!(out, "\n{}", style.bold("How that comes about"));
+    writeln!(out);
+    writeln!(out, "{}", style.bold("How that comes about"));
     for sum in &explained.sums {
         let (what, sum) = sum.split_once(": ").unwrap_or(("", sum));
-        let _ = writeln!(out, "  {}: {sum}", style.good(what));
+        writeln!(out, "  {}: {sum}", style.good(what));
     }
-    let _ = writeln!(out, "\n{}\n  {}", style.bold("What runs"), summary(explained));
-    out
+    writeln!(out);
+    writeln!(out, "{}", style.bold("What runs"));
+    writeln!(out, "  {}", summary(explained));
+    out.finish()
 }
 
 fn place(row: &Asked, style: Style) -> String {

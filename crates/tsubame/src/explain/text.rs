@@ -6,7 +6,7 @@ use conf::Origin;
 use server::explain::{AccessLine, Explanation, Fate, Question, Settings, Step};
 
 use super::directives::Said;
-use crate::style::Style;
+use crate::style::{Page, Style};
 
 pub(super) fn of(
     question: &Question,
@@ -14,13 +14,15 @@ pub(super) fn of(
     paths: &[(&Settings, Vec<Said<'_>>)],
     style: Style,
 ) -> String {
-    let mut out = String::new();
+    let mut out = Page::default();
     let Question { method, target, host, client, local, .. } = question;
     let host = host.as_deref().unwrap_or("-");
-    let _ = writeln!(out, "{}", style.bold(format!("{method} {target}")));
-    let _ = writeln!(out, "Host: {host}, from {} to {local}\n", client.ip());
+    writeln!(out, "{}", style.bold(format!("{method} {target}")));
+    writeln!(out, "Host: {host}, from {} to {local}", client.ip());
+    writeln!(out);
     virtual_host(&mut out, explanation, style);
-    let _ = writeln!(out, "\n{}", style.bold("What happens"));
+    writeln!(out);
+    writeln!(out, "{}", style.bold("What happens"));
     let mut number = 0;
     steps(&mut out, &explanation.steps, style, &mut number);
     answer(&mut out, explanation, style);
@@ -28,20 +30,22 @@ pub(super) fn of(
         // Only an error document or another redirect makes it more than one.
         let whose = if paths.len() > 1 { format!(" of {}", of.path) } else { String::new() };
         let title = format!("What has a part in the settings{whose}: what comes later counts more");
-        let _ = writeln!(out, "\n{}", style.bold(title));
+        writeln!(out);
+        writeln!(out, "{}", style.bold(title));
         for (number, layer) in of.layers.iter().enumerate() {
             let at = layer.origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
-            let _ = writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
+            writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
         }
-        let _ = writeln!(out, "\n{}", style.bold(format!("Directives{whose}")));
+        writeln!(out);
+        writeln!(out, "{}", style.bold(format!("Directives{whose}")));
         settings(&mut out, directives, style);
     }
-    out
+    out.finish()
 }
 
-fn virtual_host(out: &mut String, explanation: &Explanation, style: Style) {
+fn virtual_host(out: &mut Page, explanation: &Explanation, style: Style) {
     let vhost = explanation.request.vhost;
-    let _ = match &vhost.origin {
+    match &vhost.origin {
         None => {
             let others = explanation.request.server.hosts.len() - 1;
             let hint = if others > 0 { format!("; {others} have others, which --to can ask") } else { String::new() };
@@ -53,12 +57,13 @@ fn virtual_host(out: &mut String, explanation: &Explanation, style: Style) {
                 (count, true) => format!("its name, among {count} of this address"),
                 (count, false) => format!("the first of {count} of this address: none has the name asked for"),
             };
-            writeln!(out, "Virtual host: {}{}\n  chosen as {why}", style.good(&vhost.name), at(origin, style))
+            writeln!(out, "Virtual host: {}{}", style.good(&vhost.name), at(origin, style));
+            writeln!(out, "  chosen as {why}");
         }
-    };
+    }
 }
 
-fn steps(out: &mut String, steps: &[Step], style: Style, number: &mut usize) {
+fn steps(out: &mut Page, steps: &[Step], style: Style, number: &mut usize) {
     let mut closed: Vec<&str> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         // Directories in which nothing is looked for are told together.
@@ -91,7 +96,7 @@ fn steps(out: &mut String, steps: &[Step], style: Style, number: &mut usize) {
                         None => String::new(),
                     };
                     let line = format!("{}{text}  {verdict}", "  ".repeat(*depth));
-                    let _ = writeln!(out, "        {number:>4}  {}", line.trim_end());
+                    writeln!(out, "        {number:>4}  {}", line.trim_end());
                 }
             }
             Step::Decided(phase, module, status) => {
@@ -111,62 +116,63 @@ fn steps(out: &mut String, steps: &[Step], style: Style, number: &mut usize) {
     }
 }
 
-fn item(out: &mut String, number: &mut usize, text: &str) {
+fn item(out: &mut Page, number: &mut usize, text: &str) {
     *number += 1;
-    let _ = writeln!(out, "  {number:>2}  {text}");
+    writeln!(out, "  {number:>2}  {text}");
 }
 
-fn answer(out: &mut String, explanation: &Explanation, style: Style) {
+fn answer(out: &mut Page, explanation: &Explanation, style: Style) {
     let request = &explanation.request;
-    let _ = writeln!(out, "\n{}", style.bold("The answer"));
+    writeln!(out);
+    writeln!(out, "{}", style.bold("The answer"));
     let file = match request.stat {
         _ if request.filename.is_empty() => "none".into(),
         Some(meta) if meta.is_dir() => format!("{} (a directory)", request.filename),
         Some(_) => request.filename.clone(),
         None => format!("{} (not there)", request.filename),
     };
-    let _ = writeln!(out, "  file      {file}");
+    writeln!(out, "  file      {file}");
     if !request.path_info.is_empty() {
-        let _ = writeln!(out, "  path info {}", request.path_info);
+        writeln!(out, "  path info {}", request.path_info);
     }
-    let _ = writeln!(out, "  type      {}", request.content_type.as_deref().unwrap_or("unknown"));
-    let _ = writeln!(out, "  handler   {}", request.handler.as_deref().unwrap_or("none is named"));
-    let _ = writeln!(out, "  made by   {}", explanation.handler.unwrap_or("nobody"));
-    let _ = match explanation.waits {
+    writeln!(out, "  type      {}", request.content_type.as_deref().unwrap_or("unknown"));
+    writeln!(out, "  handler   {}", request.handler.as_deref().unwrap_or("none is named"));
+    writeln!(out, "  made by   {}", explanation.handler.unwrap_or("nobody"));
+    match explanation.waits {
         true => writeln!(out, "  status    {}", style.good("it would be made now")),
         false if request.status < 400 => writeln!(out, "  status    {}", style.good(request.status)),
         false => writeln!(out, "  status    {}", style.bad(request.status)),
-    };
+    }
     if let Some(location) = request.headers_out.get("Location").filter(|_| (300..400).contains(&request.status)) {
-        let _ = writeln!(out, "  location  {location}");
+        writeln!(out, "  location  {location}");
     }
 }
 
-fn settings(out: &mut String, directives: &[Said<'_>], style: Style) {
+fn settings(out: &mut Page, directives: &[Said<'_>], style: Style) {
     let mut module = "";
     for said in directives {
         if said.module.source != module {
             module = said.module.source;
-            let _ = writeln!(out, "  {}", style.dim(module));
+            writeln!(out, "  {}", style.dim(module));
         }
         let name = said.row.name;
         if said.lines.is_empty() {
-            let _ = writeln!(out, "    {name} {}  {}", said.row.default, style.dim("by default"));
+            writeln!(out, "    {name} {}  {}", said.row.default, style.dim("by default"));
         }
         for (_, line) in said.lines.iter().rev() {
             let text = format!("{}{name} {}", line.within, line.args);
             let at = at(&line.origin, style);
-            let _ = match line.fate {
+            match line.fate {
                 Fate::Holds => writeln!(out, "    {text}{at}"),
                 Fate::Lost => writeln!(out, "  - {}{at}  {}", style.struck(text), super::directives::fate(line)),
                 Fate::Silent => writeln!(out, "    {}{at}  {}", style.dim(text), super::directives::fate(line)),
-            };
+            }
         }
         if let Some(remark) = super::directives::remark(said.row) {
-            let _ = writeln!(out, "      {}", style.dim(remark));
+            writeln!(out, "      {}", style.dim(remark));
         }
         if let Some(result) = said.result.as_ref().filter(|_| said.lines.len() > 1) {
-            let _ = writeln!(out, "    = {name} {result}");
+            writeln!(out, "    = {name} {result}");
         }
     }
 }

@@ -203,3 +203,34 @@ fn access_files_are_judged_inside_sections_too() {
     let (text, ..) = explain(&site, &["/lenient/x.html"]);
     assert!(text.contains("           4    SetEnv C d  let in\n"), "{text}");
 }
+
+/// What others have written moves no cursor: control characters of paths, fields and files are shown.
+#[test]
+fn nothing_from_elsewhere_reaches_the_terminal() {
+    let evil = "a\u{1b}[2J\u{7f}\u{9b}b";
+    let site = Site::with([("x.html", "x\n")]);
+    site.page("a/.htaccess", format!("SetEnv A {evil}\n<Files {evil}>\nSetEnv B {evil}\n</Files>\n"));
+    site.script("evil\n\u{1b}[2J", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nok\\n'\n");
+    let text = format!(
+        "SetEnv OUTER {evil}\nDefine NAME {evil}\nScriptAlias /cgi-bin/ ${{ROOT}}/cgi-bin/\n\
+         <Directory ${{DOCS}}/a>\nAllowOverride All\n</Directory>"
+    );
+    let server = Server::start(Mpm::Percore, &site, &text);
+    assert_eq!(server.get("/cgi-bin/evil%0a%1b%5b2J").status, 200);
+    let path = "/a/x%1b%5b2J%0a%c2%9b%ff?y";
+    let mut outputs = vec![
+        explain(&site, &[path]).0,
+        explain(&site, &["--config"]).0,
+        ctl::ctl(&site, &["scripts"]).0,
+        ctl::ctl(&site, &["explain", path]).0,
+    ];
+    site.configure(Mpm::Percore, &text.replace("OUTER", "OTHER"));
+    outputs.push(ctl::ctl(&site, &["diff"]).0);
+    for (output, shown) in
+        outputs.iter().zip([r"x\x1b[2J\x0a\x9b\xff", r"a\x1b[2J\x7f\x9bb", "evil??[2J", r"\x1b[2J", r"OTHER a\x1b[2J"])
+    {
+        assert!(output.contains(shown), "{shown} is not in\n{output}");
+        let bad = output.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+        assert_eq!(bad, None, "{output:?}");
+    }
+}
