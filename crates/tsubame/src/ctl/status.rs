@@ -64,6 +64,7 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: St
         sum(|process| process.bytes) / 1024,
         sum(|process| process.connections),
     );
+    writeln!(out);
     writeln!(out, "{}", style.bold("  child  generation      life     age  connections   requests  workers"));
     for process in alive(board) {
         let workers: String = states(process).iter().map(|(state, count)| format!(" {count}{state}")).collect();

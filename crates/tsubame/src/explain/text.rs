@@ -47,9 +47,11 @@ fn virtual_host(out: &mut Page, explanation: &Explanation, style: Style) {
     let vhost = explanation.request.vhost;
     match &vhost.origin {
         None => {
-            let others = explanation.request.server.hosts.len() - 1;
-            let hint = if others > 0 { format!("; {others} have others, which --to can ask") } else { String::new() };
-            writeln!(out, "Virtual host: none has this address, so the main server ({}){hint}", vhost.name)
+            let why = match explanation.request.server.hosts.len() - 1 {
+                0 => "none is configured".to_string(),
+                others => format!("none of {others} has this address (--to asks another one)"),
+            };
+            writeln!(out, "Virtual host: {why}, so the main server, {}", style.good(&vhost.name))
         }
         Some(origin) => {
             let why = match (explanation.candidates, explanation.named) {
