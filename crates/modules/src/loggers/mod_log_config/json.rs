@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(places("%a"), "v");
         assert_eq!(
             places(r#"{"a":"%a}"#),
-            "LogFormat with escape=json: its lines would not be JSON: EOF while parsing a string at line 1 column 7"
+            "LogFormat with escape=json: its lines would not be JSON: EOF while parsing a string at line 1 column 8"
         );
         assert_eq!(places("%c"), "Unrecognized LogFormat directive %c");
         assert!(places(READY).bytes().all(|place| b"tv".contains(&place)));
