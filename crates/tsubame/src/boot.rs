@@ -147,15 +147,18 @@ fn line(notice: &Notice) -> String {
     format.bare_line(notice.module, notice.level, &notice.text)
 }
 
-/// Writes a line to standard error, or to the `-E` file.
+/// Writes a line to standard error, or to the `-E` file, whose name begins in `ServerRoot` as in Apache.
 pub(crate) fn tell(options: &Options, text: &str) {
-    match &options.errors {
+    let file = options.errors.as_ref().and_then(|name| {
+        let path = conf::apply::join(&server_root(options), name);
+        std::fs::OpenOptions::new().create(true).append(true).open(path).ok()
+    });
+    match file {
         None => eprintln!("{text}"),
-        Some(path) => {
+        Some(mut file) => {
             use std::io::Write;
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
             // Nowhere else is left to say it.
-            let _ = file.and_then(|mut file| writeln!(file, "{text}"));
+            let _ = writeln!(file, "{text}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What `-t` and its relatives print (contract.md 14).
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
@@ -63,29 +65,35 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     boot::say(options, &configured.loaded.notices);
     // Apache prints them while it reads.
     if options.defined("DUMP_INCLUDES") {
-        print!("{}", includes(&configured.loaded.included));
+        show(&includes(&configured.loaded.included));
     }
     let server = &configured.loaded.server;
-    print!("{}", dumps(&options.program, server));
+    show(&dumps(&options.program, server));
     if matches!(options.action, Action::Directives) {
-        print!("{}", directives(&server.faces()));
+        show(&directives(&server.faces()));
     } else if !options.defined(SHOWN) {
-        eprintln!("Syntax OK");
+        boot::tell(options, "Syntax OK");
     }
     ExitCode::SUCCESS
+}
+
+/// Prints a dump with the bytes that the configuration has.
+fn show(text: &str) {
+    // Who does not listen any more need not be told.
+    let _ = std::io::stdout().write_all(&http::text::to_bytes(text));
 }
 
 /// Says why there is nothing to show. What was read until then is shown all the same.
 fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     if options.defined("DUMP_INCLUDES") {
-        print!("{}", includes(&failed.included));
+        show(&includes(&failed.included));
     }
     if options.defined("DUMP_VHOSTS") && !failed.hosts.is_empty() {
-        print!("{}", virtual_hosts(&failed.hosts));
+        show(&virtual_hosts(&failed.hosts));
     }
     let faces = failed.language.loaded();
     if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&faces) {
-        print!("{}", conf::dump::dump_config(&failed.tree, &faces));
+        show(&conf::dump::dump_config(&failed.tree, &faces));
     }
     boot::say_broken(options, failed);
     ExitCode::FAILURE
@@ -160,26 +168,29 @@ fn bucket(ip: IpAddr) -> usize {
     four.iter().fold(0, |sum, byte| sum ^ usize::from(*byte))
 }
 
-/// The hosts by address, in the order of Apache's table: exact addresses first, then wildcards.
+/// The hosts by address, in the order of Apache's table: exact addresses first, then wildcards. Apache fills a chain of
+/// its table from the front and begins with the last host.
 fn virtual_hosts(hosts: &[VirtualHost]) -> String {
     let mut out = String::from("VirtualHost configuration:\n");
-    let mut groups: Vec<(HostAddress, Vec<&VirtualHost>)> = Vec::new();
-    for host in hosts.iter().skip(1) {
-        for address in &host.addresses {
+    let mut groups: VecDeque<(HostAddress, VecDeque<&VirtualHost>)> = VecDeque::new();
+    for host in hosts.iter().skip(1).rev() {
+        // `*:80 *:80` is one address to Apache; one that is no wildcard counts as often as it is written.
+        let addresses = host.addresses.chunk_by(|one, next| one.ip.is_none() && one == next);
+        for address in addresses.filter_map(<[HostAddress]>::first) {
             match groups.iter_mut().find(|(have, _)| have == address) {
-                Some((_, members)) => members.push(host),
-                None => groups.push((*address, vec![host])),
+                Some((_, members)) => members.push_front(host),
+                None => groups.push_front((*address, VecDeque::from([host]))),
             }
         }
     }
-    groups.sort_by_key(|(address, _)| address.ip.map_or(usize::MAX, bucket));
+    groups.make_contiguous().sort_by_key(|(address, _)| address.ip.map_or(usize::MAX, bucket));
     for (address, members) in &groups {
-        let at = show(address);
+        let at = shown(address);
         let place = |host: &VirtualHost| match &host.origin {
             Some(origin) => format!("{} ({}:{})", host.name, origin.file(), origin.line),
             None => host.name.clone(),
         };
-        if members.iter().all(|host| host.index == members[0].index) {
+        if members.len() == 1 {
             let _ = writeln!(out, "{at:<22} {}", place(members[0]));
             continue;
         }
@@ -205,7 +216,7 @@ fn aliases(out: &mut String, host: &VirtualHost) {
     }
 }
 
-fn show(address: &HostAddress) -> String {
+fn shown(address: &HostAddress) -> String {
     let port = address.port.map_or("*".to_string(), |port| port.to_string());
     match address.ip {
         None => format!("*:{port}"),

@@ -1,6 +1,9 @@
 //! `-S`, `-M`, `-L`, `-V` and `-t -D DUMP_...` are Apache's, byte for byte.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -53,7 +56,7 @@ fn hosts(all: &[&str]) -> String {
 
 /// What virtual hosts may look like.
 fn host_cases() -> Vec<String> {
-    let lists: [&[&str]; 14] = [
+    let lists: [&[&str]; 22] = [
         &[],
         &["*:80=a"],
         &["*=a", "*=b"],
@@ -97,6 +100,14 @@ fn host_cases() -> Vec<String> {
             "*:444=u",
         ],
         &["*:80=a,ErrorLog none/x"],
+        &["*:80=a", "*:81=b", "*:80=c"],
+        &["*:80 *:81=a"],
+        &["*:80 [::]:80 0.0.0.0:80 1.2.3.4:1=a", "*:81 *:80 *:81=b"],
+        &["1.2.3.4:80 1.2.3.4:80 *:80 *:80=a", "*:81=b"],
+        &["1.2.3.4:80=a", "1.2.3.4:*=b", "*:80=c", "*:81=d"],
+        &["1.2.3.4:80 1.2.3.4:*=a", "1.2.3.4:81=b", "4.3.2.1:80=c", "1.2.3.4:81 4.3.2.1:80=d"],
+        &["*:80 *:81 *:82=a", "*:82 *:80=b", "*:83 *:81 *:83=c", "*:84=d"],
+        &["1.2.3.4:1 *:80 4.3.2.1:1=a", "*:81 1.2.3.4:2=b", "[::4]:1 4.0.0.0:1=c", "4.3.2.1:1 1.2.3.4:1 *:80=d"],
     ];
     let mut cases: Vec<String> = lists.iter().map(|list| hosts(list)).collect();
     let many: Vec<String> = (1..60).map(|i| format!("10.{}.{}.{i}:{}=h{i}", i % 3, i % 7, 80 + i % 4)).collect();
@@ -242,6 +253,60 @@ fn each_dump_alone_is_apaches() {
         &["-S", "-C", "Define X y", "-DX", "-DY"],
     ];
     compare_texts(&texts, &lists, None, Path::new(OURS));
+}
+
+/// Names and values that are not UTF-8 come out as they are.
+#[test]
+fn bytes_are_kept() {
+    const LOAD_ENV: &str = "LoadModule env_module /usr/lib/apache2/modules/mod_env.so\n";
+    let text = b"SetEnv a \xe9\xff\nDefine \xe9 \xff\nErrorLog logs/\xe9\nInclude inc/l*.inc\n\
+                 <VirtualHost *:80>\nServerName \xe9\n</VirtualHost>\n<VirtualHost *:80>\nServerAlias \xff\n</VirtualHost>\n";
+    let site = site(LOAD_ENV);
+    site.file(OsStr::from_bytes(b"inc/l\xe9.inc"), b"SetEnv b \"\xe9 \xc3\xa9\"\n");
+    let printed = |program| {
+        let base = site.root.join("conf/httpd.conf");
+        std::fs::write(&base, [format!("{}{LOAD_ENV}", self::base()).as_bytes(), text].concat())
+            .expect("configuration");
+        let mut command = Command::new(program);
+        command
+            .arg0("apache2")
+            .args(["-d", site.path(), "-f", "conf/httpd.conf"])
+            .args(ALL)
+            .output()
+            .expect("run")
+            .stdout
+    };
+    let ours = printed(OURS);
+    let odd = ours.iter().filter(|byte| !byte.is_ascii()).count();
+    assert_eq!(odd, 16, "{}", String::from_utf8_lossy(&ours));
+    if oracle::is_there("bytes_are_kept") {
+        let sorted = |bytes: &[u8]| {
+            let mut lines: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&ours), sorted(&printed(oracle::APACHE)));
+    }
+}
+
+/// What goes to standard error, and the verdict too, goes to the file of `-E` instead.
+#[test]
+fn the_verdict_goes_where_errors_go() {
+    if oracle::is_there("the_verdict_goes_where_errors_go") {
+        let cases: Vec<(&str, &str)> =
+            ["", "Bogus 1\n"].into_iter().flat_map(|text| [(text, "-t"), (text, "-S")]).collect();
+        compare(&cases, |(text, argument)| {
+            let site = site(text);
+            let call = Call { site: &site, arguments: &["-E", "logs/said", argument], user: None };
+            let both = [OURS, oracle::APACHE].map(|program| {
+                let (out, errors, code) = call.said(Path::new(program));
+                let file = site.read("logs/said").replace(site.path(), "ROOT");
+                std::fs::write(site.root.join("logs/said"), "").expect("emptied");
+                (out, format!("{errors}{file}"), code)
+            });
+            (format!("{argument} on\n{text}"), both)
+        });
+    }
 }
 
 /// The tree is shown by mod_info: without it there is none.

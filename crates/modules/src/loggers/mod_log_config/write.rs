@@ -38,7 +38,7 @@ impl Field {
         let original = if self.original { request.original() } else { None };
         let sent = &request.sent;
         match &self.what {
-            What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(text.as_bytes())),
+            What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http::text::to_bytes(text))),
             What::Nothing => nothing(out),
             What::Address => address(out, request.client.peer.ip()),
             What::LocalAddress => address(out, request.client.local().ip()),
