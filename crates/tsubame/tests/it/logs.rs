@@ -156,6 +156,21 @@ fn formats_are_those_of_apache() {
     }
 }
 
+/// An argument that nobody knows comes out as it was written, byte for byte.
+#[test]
+fn bytes_of_a_format_are_kept() {
+    let build = |site: &Site| {
+        site.file("conf/odd.conf", b"CustomLog logs/odd \"%{\xe9\xff}p %{\xc3\xa9\xe9}T\"\n");
+    };
+    oracle::both("bytes_of_a_format_are_kept", build, "Include conf/odd.conf", |site| {
+        let mut client = Client::connect(site.address());
+        client.send("GET / HTTP/1.0\r\n\r\n");
+        client.rest();
+        let read = || std::fs::read(site.root.join("logs/odd")).ok().filter(|bytes| bytes.ends_with(b"\n"));
+        assert_eq!(until("the line", read), b"\xe9\xff \xc3\xa9\xe9\n");
+    });
+}
+
 /// Which lines are written at all.
 #[test]
 fn conditions_choose_the_lines() {
