@@ -10,11 +10,16 @@ pub fn atoi(text: &str) -> i64 {
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
-    let value = digits
+    let sign = if negative { -1 } else { 1 };
+    digits
         .bytes()
         .take_while(u8::is_ascii_digit)
-        .fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
-    if negative { -value } else { value }
+        .fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(sign * i64::from(digit - b'0')))
+}
+
+/// The same in the 32 bits of C's `int`: what stands above them is lost, so 3000000000 is negative and 5000000000 is not.
+pub fn int(text: &str) -> i32 {
+    atoi(text) as i32
 }
 
 /// A whole decimal number and nothing else.
@@ -72,7 +77,15 @@ mod tests {
         for (text, lenient, strict) in cases {
             assert_eq!((atoi(text), number(text)), (lenient, strict), "{text}");
         }
-        assert_eq!(atoi("99999999999999999999"), i64::MAX);
+        let large = [
+            ("99999999999999999999", i64::MAX, -1),
+            ("-99999999999999999999", i64::MIN, 0),
+            ("3000000000", 3_000_000_000, -1_294_967_296),
+            ("5000000000", 5_000_000_000, 705_032_704),
+        ];
+        for (text, long, short) in large {
+            assert_eq!((atoi(text), int(text)), (long, short), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The sections of the core: what they match, and what is applied inside (contract.md 3 to 6, 13).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use conf::expr::Expr;
@@ -121,14 +121,10 @@ pub(super) fn virtual_host(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Fail
 
 /// The addresses of one word of a `<VirtualHost>` line.
 fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, String> {
-    let bad = || "The address or port is invalid".to_string();
-    let (name, port) = match word.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
-            let port = if port == "*" { None } else { Some(port.parse().ok().filter(|p| *p != 0).ok_or_else(bad)?) };
-            (name, port)
-        }
-        _ => (word, None),
-    };
+    if word.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (name, port) = name_and_port(word.strip_suffix(":*").unwrap_or(word))?;
     let any = vec![HostAddress { ip: None, port }];
     if name == "*" || name.eq_ignore_ascii_case("_default_") {
         return Ok(any);
@@ -148,6 +144,31 @@ fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, Str
             Ok(Vec::new())
         }
     }
+}
+
+/// A word of a `<VirtualHost>` line taken apart as Apache's library does: the port is what digits stand at its end, behind a
+/// colon or alone.
+fn name_and_port(word: &str) -> Result<(&str, Option<u16>), String> {
+    const BAD: &str = "The address or port is invalid";
+    let before = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &word[before.len()..];
+    let port = || digits.parse().ok().filter(|port| *port != 0).ok_or(BAD);
+    let (name, port) = match before.strip_suffix(':') {
+        _ if before.is_empty() => {
+            port()?;
+            return Err("Missing address for VirtualHost".into());
+        }
+        Some("") => return Err(BAD.into()),
+        Some(name) if !digits.is_empty() => (name, Some(port()?)),
+        _ => (word, None),
+    };
+    if let Some(literal) = name.strip_prefix('[') {
+        let address = literal.strip_suffix(']').and_then(|literal| literal.split('%').next());
+        if address.is_none_or(|address| address.parse::<Ipv6Addr>().is_err()) {
+            return Err(BAD.into());
+        }
+    }
+    Ok((name, port))
 }
 
 /// What the argument of a section with paths, wildcards or expressions means.

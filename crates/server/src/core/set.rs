@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::directive::find;
 use conf::expr::StringExpr;
-use conf::values::{atoi, duration, number, one_of, seconds};
+use conf::values::{atoi, duration, int, number, one_of, seconds};
 use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
 
@@ -247,10 +247,26 @@ pub(super) fn file_etag(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     Ok(())
 }
 
+/// A number that C's `unsigned` holds.
+fn unsigned(value: &str) -> Result<u32, String> {
+    let number = number(value.trim_start()).and_then(|n| u32::try_from(n).ok());
+    // The brackets are Apache's.
+    number.ok_or_else(|| format!("parameter must be a number between 0 and (4294967295U)): {value}"))
+}
+
 pub(super) fn read_buffer_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    match number(value).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0) {
-        Some(size) => cmd.set(|d: &mut CoreDir| &mut d.read_buffer_size, size),
-        None => Err("ReadBufferSize must be a size in bytes".into()),
+    let size = unsigned(value)? as usize;
+    cmd.set(|d: &mut CoreDir| &mut d.read_buffer_size, size)
+}
+
+pub(super) fn flush_max_threshold(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    unsigned(value).map(|_| ())
+}
+
+pub(super) fn flush_max_pipelined(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match number(value.trim_start()).filter(|n| (-1..=i64::from(i32::MAX)).contains(n)) {
+        Some(_) => Ok(()),
+        None => Err(format!("parameter must be a number between -1 and (2147483647): {value}")),
     }
 }
 
@@ -315,15 +331,17 @@ pub(super) fn error_log(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
 }
 
 pub(super) fn error_log_format(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
-    match second {
+    match second.filter(|second| !second.is_empty()) {
         None => {
             let format = first.to_string();
             crate::log::Format::parse(&format)?;
             cmd.server_set(|s: &mut CoreServer| &mut s.error_log_format, format)
         }
         // Lines of their own for a connection or a request are not written; the formats are checked all the same.
-        Some(format) if matches!(first, "connection" | "request") => crate::log::Format::parse(format).map(|_| ()),
-        Some(_) => Err("ErrorLogFormat type must be one of request, connection".into()),
+        Some(format) => match one_of(first, &[("connection", ()), ("request", ())]) {
+            Some(()) => crate::log::Format::check_once(format),
+            None => Err("ErrorLogFormat type must be one of request, connection".into()),
+        },
     }
 }
 
@@ -395,7 +413,7 @@ pub(super) fn server_tokens(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// A lenient number that must not be negative, with the directive's name in the message.
 fn limit(cmd: &Cmd<'_>, value: &str, zero: &str) -> Result<usize, String> {
     let name = cmd.row.name;
-    usize::try_from(atoi(value)).map_err(|_| format!("{name} \"{value}\" must be a non-negative integer{zero}"))
+    usize::try_from(int(value)).map_err(|_| format!("{name} \"{value}\" must be a non-negative integer{zero}"))
 }
 
 pub(super) fn limit_line(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -414,13 +432,20 @@ pub(super) fn limit_fields(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn limit_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let size = number(value).and_then(|n| u64::try_from(n).ok());
-    let size = size.ok_or("LimitRequestBody requires a non-negative integer.")?;
+    let size = number(value.trim_start()).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| match atoi(value) {
+        i64::MIN | i64::MAX => "LimitRequestBody argument is not parsable.",
+        _ => "LimitRequestBody requires a non-negative integer.",
+    })?;
     cmd.set(|d: &mut CoreDir| &mut d.limit_request_body, size)
 }
 
 pub(super) fn limit_xml_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    /// What Apache can still escape: every character may become six, and an end is to follow.
+    const MOST: u64 = u64::MAX / 6 - 1;
     let size = u64::try_from(atoi(value)).map_err(|_| "LimitXMLRequestBody requires a non-negative integer.")?;
+    if size > MOST {
+        return Err(format!("LimitXMLRequestBody must not exceed {MOST}"));
+    }
     cmd.set(|d: &mut CoreDir| &mut d.limit_xml_request_body, size)
 }
 
@@ -430,12 +455,11 @@ pub(super) fn ranges(cmd: &mut Cmd<'_>, field: fn(&mut CoreDir) -> &mut Setting<
         "none" => Some(0),
         "default" => Some(default),
         "unlimited" => None,
-        _ => match number(value).and_then(|n| u32::try_from(n).ok()) {
-            Some(0) => None,
-            Some(n) => Some(n),
-            None => {
+        _ => match u32::try_from(int(value)) {
+            Ok(0) | Err(_) => {
                 return Err(format!("{} requires 'none', 'default', 'unlimited' or a positive integer", cmd.row.name));
             }
+            Ok(n) => Some(n),
         },
     };
     cmd.set(field, limit)
@@ -447,12 +471,9 @@ pub(super) fn rlimit(
     soft: &str,
     hard: Option<&str>,
 ) -> Outcome {
-    let parse = |text: &str| {
-        if text.eq_ignore_ascii_case("max") { Ok(None) } else { u64::try_from(atoi(text)).map(Some) }
-    };
-    let bad = |_| format!("Invalid parameters for {}", cmd.row.name);
-    let value = (parse(soft).map_err(bad)?, hard.map(parse).transpose().map_err(bad)?);
-    cmd.set(field, value)
+    // As in C, a negative number is a large one; -1 is no limit at all.
+    let parse = |text: &str| (!text.eq_ignore_ascii_case("max")).then(|| atoi(text) as u64);
+    cmd.set(field, (parse(soft), hard.map(parse)))
 }
 
 pub(super) fn regex_options(_: &mut Cmd<'_>, word: &str) -> Outcome {
@@ -465,7 +486,7 @@ pub(super) fn regex_options(_: &mut Cmd<'_>, word: &str) -> Outcome {
 
 pub(super) fn internal_recursion(cmd: &mut Cmd<'_>, redirects: &str, lookups: Option<&str>) -> Outcome {
     let positive = |text: &str, what: &str| {
-        let n = u32::try_from(atoi(text)).ok().filter(|n| *n > 0);
+        let n = u32::try_from(int(text)).ok().filter(|n| *n > 0);
         n.ok_or_else(|| format!("The recursion limit must be greater than zero.{what}"))
     };
     let first = positive(redirects, "")?;
@@ -522,6 +543,10 @@ pub(super) fn trace(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 pub(super) fn protocols(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     cmd.server.edit::<CoreServer>().protocols.edit(&cmd.node.origin).push(name.to_string());
     Ok(())
+}
+
+pub(super) fn protocols_honor_order(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    conf::values::on_off(value).map(|_| ()).ok_or_else(|| "ProtocolsHonorOrder must be 'on' or 'off'".into())
 }
 
 pub(super) fn protocol_options(cmd: &mut Cmd<'_>, word: &str) -> Outcome {

@@ -26,8 +26,6 @@ struct Item {
     what: What,
     /// `-`: a `-` where there is nothing.
     dash: bool,
-    /// `+`: leave the whole line out where there is nothing.
-    required: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -75,12 +73,26 @@ impl Format {
         Format::parse(STANDARD).unwrap_or(Format(Vec::new()))
     }
 
-    /// Parses a format.
+    /// Parses the format of log lines, which have a message.
     pub fn parse(text: &str) -> Result<Format, String> {
+        let format = Format::items(text, false)?;
+        if format.0.iter().any(|item| matches!(item.what, What::Message)) {
+            Ok(format)
+        } else {
+            Err("main ErrorLogFormat must contain message format string '%M'".into())
+        }
+    }
+
+    /// Checks the format of lines that are written once for a connection or request: they have no message.
+    pub fn check_once(text: &str) -> Result<(), String> {
+        Format::items(text, true).map(|_| ())
+    }
+
+    fn items(text: &str, once: bool) -> Result<Format, String> {
         let mut items = Vec::new();
         let mut literal = String::new();
         let mut chars = text.chars().peekable();
-        let text_item = |text: String| Item { what: What::Text(text), dash: false, required: false };
+        let text_item = |text: String| Item { what: What::Text(text), dash: false };
         while let Some(c) = chars.next() {
             match c {
                 '\\' => literal.extend(chars.next().map(|c| match c {
@@ -92,16 +104,18 @@ impl Format {
                 ' ' => {
                     literal.push(' ');
                     items.push(text_item(std::mem::take(&mut literal)));
-                    items.push(Item { what: What::Gap, dash: false, required: false });
+                    items.push(Item { what: What::Gap, dash: false });
                 }
                 '%' => {
                     if !literal.is_empty() {
                         items.push(text_item(std::mem::take(&mut literal)));
                     }
-                    if let Some(item) = Format::item(&mut chars)? {
-                        items.push(item);
-                    } else {
+                    if chars.next_if_eq(&'%').is_some() {
                         literal.push('%');
+                    } else if chars.next_if_eq(&' ').is_some() {
+                        items.push(Item { what: What::Gap, dash: false });
+                    } else {
+                        items.push(Format::item(&mut chars, once)?);
                     }
                 }
                 c => literal.push(c),
@@ -113,10 +127,10 @@ impl Format {
         Ok(Format(items))
     }
 
-    fn item(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<Item>, String> {
+    fn item(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, once: bool) -> Result<Item, String> {
         let (mut dash, mut required, mut argument) = (false, false, String::new());
         loop {
-            let c = chars.next().ok_or("Ran off end of ErrorLogFormat parsing args to some directive")?;
+            let c = chars.next().ok_or("Ran off end of error log format parsing args to some directive")?;
             let what = match c {
                 '-' => {
                     dash = true;
@@ -131,8 +145,6 @@ impl Format {
                     argument = chars.by_ref().take_while(|c| *c != '}').collect();
                     continue;
                 }
-                '%' => return Ok(None),
-                ' ' => What::Gap,
                 't' => What::Time(match argument.as_str() {
                     "u" => TimeStyle::Micros,
                     "c" => TimeStyle::Compact,
@@ -159,7 +171,13 @@ impl Format {
                 'n' => What::Note(argument),
                 c => return Err(format!("Unrecognized error log format directive %{c}")),
             };
-            return Ok(Some(Item { what, dash, required }));
+            return match what {
+                What::Message if once => {
+                    Err("%M cannot be used in once-per-request or once-per-connection formats".into())
+                }
+                _ if required && !once => Err("The '+' flag cannot be used in the main error log format".into()),
+                what => Ok(Item { what, dash }),
+            };
         }
     }
 
@@ -195,8 +213,6 @@ impl Format {
                     } else if item.dash {
                         line.push('-');
                         filled = true;
-                    } else if item.required {
-                        return String::new();
                     } else {
                         empty = true;
                     }

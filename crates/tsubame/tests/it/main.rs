@@ -64,6 +64,7 @@ mod status_readers;
 mod status_same_as_apache;
 mod unique_ids;
 mod upgrade;
+mod values;
 mod vhosts;
 mod waiting;
 mod watchdog;

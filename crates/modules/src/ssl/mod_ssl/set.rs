@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conf::expr::Expr;
-use conf::values::{atoi, one_of};
+use conf::values::{int, one_of};
 use conf::words::{next_word, words};
 use conf::{Cmd, Level, Outcome};
 use server::shared_cache::shared_caches;
@@ -309,11 +309,6 @@ pub(super) fn seconds(cmd: &mut Cmd<'_>, field: Field<SslServer, u32>, value: &s
 pub(super) fn renegotiation_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let size = u32::try_from(int(value)).map_err(|_| format!("Invalid size for SSLRenegBufferSize: {value}"))?;
     cmd.set(|d: &mut SslDir| &mut d.renegotiation_buffer, size)
-}
-
-/// A lenient number of 32 bits: the upper half of a longer one is lost, as in C.
-fn int(text: &str) -> i32 {
-    atoi(text) as i32
 }
 
 /// A text that is taken as it is.
