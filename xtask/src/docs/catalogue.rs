@@ -138,14 +138,26 @@ pub(super) fn prose(text: &str) -> String {
     out
 }
 
+/// A remark of ours in a page, in a cell of a table too: what stands between two backquotes is code.
+pub(super) fn remark(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts.map(|(i, part)| if i % 2 == 0 { prose(part) } else { format!("`{part}`") }).collect()
+}
+
 #[cfg(test)]
 mod tests {
+
     use std::collections::BTreeSet;
 
     use conf::Args;
 
     use super::super::faces;
     use super::*;
+
+    #[test]
+    fn remarks_have_code() {
+        assert_eq!(remark("As <b>, `a_b=<c>`, _d_."), "As \\<b>, `a_b=<c>`, \\_d\\_.");
+    }
 
     #[test]
     fn places_are_those_of_apache() {

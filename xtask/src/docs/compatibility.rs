@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use conf::{Directive, Face, Remark};
 
 use super::apache::{MODULES, Page};
-use super::catalogue::{Entry, State, code, entries, prose};
+use super::catalogue::{Entry, State, code, entries, prose, remark};
 use super::{directives, title};
 
 /// The page.
@@ -126,7 +126,7 @@ fn state(entry: &Entry, faces: &[&'static Face]) -> String {
         }
         State::WithoutEffect => {
             let why = idle(entry).next().map_or("", |(_, why)| why);
-            format!("accepted without effect: {}", prose(why))
+            format!("accepted without effect: {}", remark(why))
         }
         State::Refused => format!("refused: {}", refusal(entry, faces)),
     }

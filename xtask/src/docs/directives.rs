@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use conf::{Args, Directive, Face, Remark};
 
-use super::catalogue::{Entry, class, context, entries, prose};
+use super::catalogue::{Entry, class, context, entries, prose, remark};
 use super::title;
 
 /// The version that brought the directives which Apache has not.
@@ -74,14 +74,14 @@ fn section(out: &mut String, entry: &Entry) {
     item(
         "Without effect",
         by_module(entry, |row| match row.remark {
-            Some(Remark::WithoutEffect(why)) => prose(why),
+            Some(Remark::WithoutEffect(why)) => remark(why),
             _ => String::new(),
         }),
     );
     item(
         "Differs from Apache",
         by_module(entry, |row| match row.remark {
-            Some(Remark::Differs(how)) => prose(how),
+            Some(Remark::Differs(how)) => remark(how),
             _ => String::new(),
         }),
     );

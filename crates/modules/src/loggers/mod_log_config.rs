@@ -34,7 +34,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CustomLog", Allowed::SERVER, Take23(custom_log), "", "a file name, a custom log format string or format name, and an optional \"env=\" or \"expr=\" clause (see docs)"),
     row("GlobalLog", Allowed::GLOBAL, Take23(global_log), "", "Same as CustomLog, but forces virtualhosts to inherit the log"),
     row("TransferLog", Allowed::SERVER, Take1(|c, file| add(c, file, None, None, false)), "", "the filename of the access log"),
-    row("LogFormat", Allowed::SERVER, Take123(log_format), r#""%h %l %u %t \"%r\" %>s %b""#, "a log format string (see docs) and an optional format name").differs("A third word, `escape=json`, makes lines of JSON (docs/logs.md)."),
+    row("LogFormat", Allowed::SERVER, Take123(log_format), r#""%h %l %u %t \"%r\" %>s %b""#, "a log format string (see docs) and an optional format name").syntax("format|nickname [nickname [escape=json]]").differs("A third word, `escape=json`, makes lines of JSON (docs/logs.md)."),
     row("BufferedLogs", Allowed::SERVER, Flag(|_, _| Ok(())), "Off", "Enable Buffered Logging (experimental)").without_effect("Lines are always written together when there are many, and never wait when there are few."),
 ];
 

@@ -33,7 +33,7 @@ const SCRIPT: &str = "cgi-script";
 const DIRECTIVES: &[Directive] = &[
     row("Alias", Allowed::CONF, Take12(|c, a, b| add_alias(c, a, b, false)), "", "a fakename and a realname, or a realname in a Location"),
     row("ScriptAlias", Allowed::CONF, Take12(|c, a, b| add_alias(c, a, b, true)), "", "a fakename and a realname, or a realname in a Location"),
-    row("Redirect", Allowed::FILEINFO, Take123(|c, a, b, d| add_redirect(c, [Some(a), b, d], 302, false)), "", "an optional status, then document to be redirected and destination URL"),
+    row("Redirect", Allowed::FILEINFO, Take123(|c, a, b, d| add_redirect(c, [Some(a), b, d], 302, false)), "", "an optional status, then document to be redirected and destination URL").differs("Outside sections a status that redirects nowhere needs a path, too."),
     row("AliasMatch", Allowed::SERVER, Take2(|c, a, b| add_alias_match(c, a, b, false)), "", "a regular expression and a filename"),
     row("ScriptAliasMatch", Allowed::SERVER, Take2(|c, a, b| add_alias_match(c, a, b, true)), "", "a regular expression and a filename"),
     row("RedirectMatch", Allowed::FILEINFO, Take23(|c, a, b, d| add_redirect(c, [Some(a), Some(b), d], 302, true)), "", "an optional status, then a regular expression and destination URL"),

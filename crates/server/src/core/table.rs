@@ -188,5 +188,5 @@ const MACRO_DIRECTIVES: &[Directive] = &[
     row("Use", NOTHING_KEPT, OnRead(Run::Use), "", "Use of a macro."),
     row("UndefMacro", NOTHING_KEPT, OnRead(Run::UndefMacro), "", "Remove a macro definition."),
     row("MacroIgnoreEmptyArgs", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings are given all the same."),
-    row("MacroIgnoreBadNesting", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("What a macro contains is not looked at before it is used; there is no such warning."),
+    row("MacroIgnoreBadNesting", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("There is no such warning: what a macro contains is not looked at before it is used, and then a section must be whole."),
 ];
