@@ -57,14 +57,8 @@ impl Macro {
     /// The text with the parameters replaced, and what is odd about the values.
     pub(crate) fn expand(&self, values: &[String]) -> Result<(Vec<u8>, Vec<String>), String> {
         if values.len() != self.parameters.len() {
-            return Err(format!(
-                "macro '{}' (defined on line {} of \"{}\") used with {} arguments instead of {}",
-                self.name,
-                self.defined.line,
-                self.defined.file(),
-                values.len(),
-                self.parameters.len()
-            ));
+            let (given, wanted) = (values.len(), self.parameters.len());
+            return Err(format!("{} used with {given} arguments instead of {wanted}", self.definition()));
         }
         let warnings = self.parameters.iter().zip(values).filter(|(_, value)| value.is_empty());
         let warnings = warnings.map(|(name, _)| format!("macro '{}': empty value for '{name}'", self.name)).collect();
@@ -102,13 +96,17 @@ impl Macro {
 
     /// What stands for the file name in messages and dumps.
     pub(crate) fn title(&self, used: &Origin) -> String {
-        format!(
-            "macro '{}' (defined on line {} of \"{}\") used on line {} of \"{}\"",
-            self.name,
-            self.defined.line,
-            self.defined.file(),
-            used.line,
-            used.file()
-        )
+        format!("{} used on line {} of \"{}\"", self.definition(), used.line, used.file())
+    }
+
+    /// Whether a place stands in this macro's own text, perhaps by way of others.
+    pub(crate) fn contains(&self, place: &Origin) -> bool {
+        let definition = self.definition();
+        let mut around = std::iter::successors(Some(place), |place| place.source.included_from.as_ref());
+        around.any(|place| place.file().starts_with(&definition))
+    }
+
+    fn definition(&self) -> String {
+        format!("macro '{}' (defined on line {} of \"{}\")", self.name, self.defined.line, self.defined.file())
     }
 }

@@ -499,6 +499,9 @@ impl Reader {
         let Some(definition) = self.language.macros.get(&name).cloned() else {
             return Err(format!("macro '{name}' undefined").into());
         };
+        if definition.contains(origin) {
+            return Err(format!("recursive use of macro '{name}' is invalid").into());
+        }
         if origin.depth() >= INCLUDE_DEPTH_MAX {
             return Err(too_deep());
         }
