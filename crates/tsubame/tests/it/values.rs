@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::beside::{Call, Said, compare, modules};
 use crate::oracle;
 use crate::site::Site;
+use crate::wire::Client;
 
 /// The core's limits, formats and addresses: one line each, `\n` between the lines of a section.
 #[test]
@@ -24,6 +25,25 @@ fn values_of_the_core_are_checked_as_by_apache() {
         let call = Call { site: &site, arguments: &["-t"], user: None };
         (line.clone(), call.both(Path::new(env!("CARGO_BIN_EXE_tsubame"))).map(without_resolver))
     });
+}
+
+/// -1 is no limit, in Apache as here; a number beside it is one.
+#[test]
+fn a_negative_limit_of_scripts_is_none() {
+    let build = |site: &Site| {
+        site.script("limit", "#!/bin/sh\nprintf '\\n'\nulimit -Sv\n");
+    };
+    for (limit, said) in [("-1", "unlimited"), ("-1 -1", "unlimited"), ("1000000000 -1", "976562")] {
+        let configuration = format!(
+            "ScriptAlias /cgi/ ${{ROOT}}/cgi-bin/\n<Directory ${{ROOT}}/cgi-bin>\nRequire all granted\n</Directory>\nRLimitMEM {limit}"
+        );
+        oracle::both("a_negative_limit_of_scripts_is_none", build, &configuration, |site| {
+            let mut client = Client::connect(site.address());
+            client.send("GET /cgi/limit HTTP/1.0\r\n\r\n");
+            let answer = String::from_utf8_lossy(&client.rest().0).into_owned();
+            assert_eq!(answer.lines().last(), Some(said), "{limit}: {answer}");
+        });
+    }
 }
 
 /// What a resolver says of a name that it does not know depends on the machine.
