@@ -89,7 +89,7 @@ fn lines_that_are_lost() {
     let site = Site::with([("a/b/x.html", "x\n")]);
     site.configure(
         Mpm::Percore,
-        "IndexIgnore outer\nErrorLogFormat request %M\n\
+        "IndexIgnore outer\nErrorLogFormat request %a\n\
          <Directory ${DOCS}>\nSetEnv A 1\nUnsetEnv B\nPassEnv PATH\nAddType text/x-a .a\nAddHandler x .a\n\
          Order deny,allow\n</Directory>\n\
          <Directory ${DOCS}/a>\nIndexIgnoreReset On\nIndexIgnore inner\nUnsetEnv A\nSetEnv B 2\nSetEnv PATH x\n\
@@ -126,7 +126,7 @@ fn lines_that_are_lost() {
                 "<Limit GET> mutual-failure: lost",
             ],
         ),
-        ("ErrorLogFormat", &["request %M: no effect here"]),
+        ("ErrorLogFormat", &["request %a: no effect here"]),
     ] {
         assert_eq!(fates(&explained, name), want, "{name}");
     }
