@@ -78,9 +78,10 @@ impl Stream {
         })
     }
 
-    /// Whether the client has said that it sends nothing more, and all that it sent was received.
+    /// Whether the client sends nothing more, or has reset the connection, and all that it sent was received. Safe to ask
+    /// beside [`unless_reset`](Stream::unless_reset).
     pub fn has_ended(&self) -> bool {
-        sys::socket::peek(&self.socket, &mut [0]).is_ok_and(|bytes| bytes == 0)
+        sys::socket::has_ended(&self.socket).unwrap_or(true)
     }
 
     /// Whether bytes have come that nobody has received, also those that the reactor has not seen yet.
@@ -168,4 +169,50 @@ impl Stream {
 enum Direction {
     Read,
     Write,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A client, and what the server has of it.
+    fn connected() -> (TcpStream, Stream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
+        let client = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (socket, _) = listener.accept().expect("accept");
+        socket.set_nonblocking(true).expect("non-blocking");
+        (client, Stream::new(socket.into()))
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime")
+    }
+
+    #[test]
+    fn to_ask_for_the_end_hides_no_reset() {
+        let (client, stream) = connected();
+        assert!(!stream.has_ended());
+        sys::socket::set_linger(&client, Some(Duration::ZERO)).expect("linger");
+        drop(client);
+        assert!(stream.has_ended(), "the kernel knows of a reset on this machine at once");
+        let waits = async { tokio::time::timeout(Duration::from_secs(30), stream.unless_reset(pending::<()>())).await };
+        assert_eq!(runtime().block_on(waits), Ok(None));
+    }
+
+    #[test]
+    fn what_was_not_received_is_no_end() {
+        use std::io::Write;
+
+        let (mut client, stream) = connected();
+        client.write_all(b"a").expect("write");
+        client.shutdown(std::net::Shutdown::Write).expect("shutdown");
+        assert!(!stream.has_ended());
+        let mut buffer = Vec::new();
+        let read = runtime().block_on(stream.read(&mut buffer, 8));
+        assert_eq!((read.ok(), stream.has_ended()), (Some(1), true));
+    }
 }

@@ -79,6 +79,13 @@ pub fn any_readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Duration)
     }
 }
 
+/// Whether the other side of a socket sends nothing more, or the connection was reset. Does not wait.
+pub(crate) fn is_shut(fd: impl AsFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&fd, PollFlags::RDHUP)];
+    // What is no event that was asked for is a failure, which is told in any case.
+    Ok(poll(&mut fds, timespec(Some(Duration::ZERO)).as_ref())? > 0)
+}
+
 /// Waits until one descriptor can be written to; `false` when `timeout` passed before.
 pub fn writable(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
     wait_for(fd, PollFlags::OUT, timeout)

@@ -164,9 +164,16 @@ pub fn receive_into(socket: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> 
     Ok(net::recv(socket, rustix::buffer::spare_capacity(into), RecvFlags::DONTWAIT)?.0)
 }
 
-/// As [`receive`], but leaves the data there for the next call.
+/// As [`receive`], but leaves the data there for the next call. An error is told only once: of a connection that was reset
+/// nobody hears so again.
 pub fn peek(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(net::recv(socket, into, RecvFlags::DONTWAIT | RecvFlags::PEEK)?.0)
+}
+
+/// Whether the other side sends nothing more, or has reset the connection, and everything that it sent was received. Asks
+/// without receiving: who waits for the connection to fail must still be told.
+pub fn has_ended(socket: impl AsFd) -> io::Result<bool> {
+    Ok(crate::poll::is_shut(&socket)? && rustix::io::ioctl_fionread(&socket)? == 0)
 }
 
 /// Sends as much as fits, and says how much that was. `WouldBlock`: nothing fits now. With `more` the kernel may wait for
