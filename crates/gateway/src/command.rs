@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 
 use conf::Setting;
 use http::text::to_bytes;
@@ -52,9 +53,9 @@ impl Command {
         })
     }
 
-    /// Starts it, as leader of a process group of its own.
-    pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3]) -> io::Result<Pid> {
-        let pid = self.spawn(stdio, None, |spawn| spawn.start())?;
+    /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything.
+    pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3], number: Option<&AtomicU64>) -> io::Result<Pid> {
+        let pid = self.spawn(stdio, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))?;
         expose(pid);
         Ok(pid)
     }

@@ -42,7 +42,7 @@ pub(crate) async fn start(
     };
     let stdio = [its_stdin, its_stdout.as_fd(), its_stderr.as_fd()];
     let leader = match &caller.starter {
-        Starter::Own => Leader::Own(command.start(stdio).map_err(Failure::of_start)?),
+        Starter::Own => Leader::Own(command.start(stdio, permit.process()).map_err(Failure::of_start)?),
         Starter::Daemon { address, .. } => {
             Leader::Remote(daemon::start(address, &command, stdio, caller.timeout).await?)
         }

@@ -11,7 +11,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::cred::Identity;
 use crate::process::Pid;
@@ -71,7 +71,13 @@ impl Starting {
 impl Spawn<'_> {
     /// Starts the program. An error is that of the first step that failed, mostly the exec; then nothing runs.
     pub fn start(&self) -> io::Result<Pid> {
-        let (pid, error) = self.clone_with(libc::CLONE_VM | libc::CLONE_VFORK, None, None)?;
+        self.start_noted(&AtomicU64::new(0))
+    }
+
+    /// The same; the number of its process stands in `number`, which was 0, before it does anything: others who see that memory
+    /// know it even where this process is killed just now.
+    pub fn start_noted(&self, number: &AtomicU64) -> io::Result<Pid> {
+        let (pid, error) = self.clone_with(libc::CLONE_VM | libc::CLONE_VFORK, None, None, number)?;
         if error == 0 {
             return Ok(pid);
         }
@@ -84,7 +90,7 @@ impl Spawn<'_> {
     pub fn start_as(&self, identity: &Identity) -> io::Result<Starting> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let (outcome, report) = rustix::pipe::pipe_with(flags)?;
-        let (pid, _) = self.clone_with(0, Some(identity), Some(report))?;
+        let (pid, _) = self.clone_with(0, Some(identity), Some(report), &AtomicU64::new(0))?;
         Ok(Starting { pid, outcome })
     }
 
@@ -94,6 +100,7 @@ impl Spawn<'_> {
         flags: libc::c_int,
         identity: Option<&Identity>,
         report: Option<OwnedFd>,
+        number: &AtomicU64,
     ) -> io::Result<(Pid, i32)> {
         let mut end = 3 + i32::try_from(self.more.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         // A source among the targets could be overwritten before its turn comes; it moves out of the way.
@@ -128,7 +135,7 @@ impl Spawn<'_> {
             identity,
             error: AtomicI32::new(0),
         };
-        let pid = without_signals(|| clone(&plan, flags))?;
+        let pid = without_signals(|| clone(&plan, flags, number))?;
         Ok((pid, plan.error.load(Ordering::Relaxed)))
     }
 }
@@ -174,15 +181,18 @@ fn without_signals<T>(act: impl FnOnce() -> T) -> T {
 /// The stack of a child until its exec, in pieces of 16 bytes: as much as `posix_spawn` takes.
 const STACK: usize = 32 * 1024 / 16;
 
-fn clone(plan: &Plan<'_>, flags: libc::c_int) -> io::Result<Pid> {
+fn clone(plan: &Plan<'_>, flags: libc::c_int, number: &AtomicU64) -> io::Result<Pid> {
     let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK);
     // SAFETY: the stack grows down from its end, which is aligned to 16 bytes. Where memory is shared this thread stands still
     // until the child has executed the program or ended, so stack and plan live as long as they are used; until then the
     // child reads memory of ours and writes only to its stack, to the C library's error number of this thread, and to
-    // `Plan::error`. Where it is not the child has copies of them.
+    // `Plan::error`. Where it is not the child has copies of them. The kernel writes the number of the child, which is positive,
+    // into the lower half of `number` before the child runs.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(STACK);
-        libc::clone(child, top.cast(), flags | libc::SIGCHLD, std::ptr::from_ref(plan).cast_mut().cast())
+        let number = number.as_ptr().cast::<libc::pid_t>().add(usize::from(cfg!(target_endian = "big")));
+        let flags = flags | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
+        libc::clone(child, top.cast(), flags, std::ptr::from_ref(plan).cast_mut().cast(), number)
     };
     Pid::new(pid).map_or_else(crate::last_os_error, Ok)
 }
@@ -370,7 +380,9 @@ mod tests {
             own_group: false,
             limits: &[],
         };
-        spawn.start().expect("sh runs");
+        let number = AtomicU64::new(0);
+        let pid = spawn.start_noted(&number).expect("sh runs");
+        assert_eq!(i64::try_from(number.into_inner()), Ok(i64::from(pid.number())));
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("read");

@@ -69,7 +69,7 @@ impl Users {
                 command.start_as(fds, owned.identity, Some(place))
             }
             (None, Some(server)) if sys::cred::is_root() => command.start_as(fds, server, None),
-            (None, _) => return command.start(fds).map(process).map_err(failed),
+            (None, _) => return command.start(fds, None).map(process).map_err(failed),
         };
         drop(stdio);
         outcome(starting.map_err(failed)?).await.map_err(failed)

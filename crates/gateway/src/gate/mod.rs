@@ -13,6 +13,7 @@ mod wait;
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sys::process::{Pid, Reaped, tree_memory};
@@ -366,10 +367,16 @@ impl Permit {
         Permit { seat: None, began: Instant::now(), queued: Duration::ZERO }
     }
 
+    /// Where the number of the script's process has to stand, best of all before it does anything: should this process of the
+    /// server be killed, its place is the script's as long as that runs.
+    pub fn process(&self) -> Option<&AtomicU64> {
+        self.seat.as_ref().map(|seat| seat.gate.table.process(seat.entry))
+    }
+
     /// The script runs as this process.
     pub fn started(&self, pid: Pid) {
-        if let Some(seat) = &self.seat {
-            seat.gate.table.set_process(seat.entry, pid);
+        if let Some(number) = self.process() {
+            number.store(u64::from(pid.number().unsigned_abs()), Ordering::Relaxed);
         }
     }
 

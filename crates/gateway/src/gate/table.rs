@@ -131,9 +131,9 @@ impl Table {
         self.entries[entry][Field::State as usize].load(Acquire) == State::Running as u64
     }
 
-    /// Notes which process a running entry has.
-    pub(super) fn set_process(&self, entry: usize, pid: Pid) {
-        self.set(entry, Field::Process, u64::from(pid.number().unsigned_abs()));
+    /// Where it stands which process a running entry has; 0 as long as it has none.
+    pub(super) fn process(&self, entry: usize) -> &AtomicU64 {
+        &self.entries[entry][Field::Process as usize]
     }
 
     /// The memory as it was last read, at most so long ago: what is available, and all. Without the lock.

@@ -15,7 +15,7 @@ fn entries_come_and_go() {
     locked.admit(first);
     assert_eq!((locked.waiting(), table.is_running(first)), (1, true));
     assert_eq!(locked.guests(State::Waiting).0, [second]);
-    table.set_process(first, Pid::own());
+    table.process(first).store(u64::from(std::process::id()), Relaxed);
     assert_eq!(locked.processes(), [(first, Pid::own())]);
     locked.weigh(first, Pid::own(), 70);
     assert_eq!(locked.guests(State::Running).1[0].has, 70);
