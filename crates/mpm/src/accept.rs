@@ -47,21 +47,27 @@ pub(crate) fn accept(listener: &Listener) -> Accept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ceiling(i32);
 
-/// Of the descriptors a process may have, one in so many is left to files and scripts, but not more than this many.
-const LEFT: (u64, u64) = (8, 64);
+/// Of the descriptors a process may have, one in so many is left to files and scripts, but not more than this many, nor more
+/// than half of those that are free when it begins.
+const LEFT: (i32, i32) = (8, 64);
 
 impl Ceiling {
-    /// By the limit of this process.
-    pub(crate) fn here() -> Ceiling {
-        let limit = rlimit::get(Limit::Descriptors)
-            .soft
-            .and_then(|limit| i32::try_from(limit - LEFT.1.min(limit / LEFT.0)).ok());
-        Ceiling(limit.unwrap_or(i32::MAX))
+    /// By the limit of this process, which has no connection yet.
+    pub(crate) fn here() -> io::Result<Ceiling> {
+        let limit = rlimit::get(Limit::Descriptors).soft.and_then(|limit| i32::try_from(limit).ok());
+        let limit = limit.unwrap_or(i32::MAX);
+        let free = limit - sys::file::next_number()?;
+        Ok(Ceiling(limit - (limit / LEFT.0).min(LEFT.1).min(free / 2)))
     }
 
-    /// An error where this connection has reached it: no further one should be accepted now.
+    /// An error where this connection has reached it: no further one is to be accepted until [`has_room`](Ceiling::has_room).
     pub(crate) fn check(self, socket: &OwnedFd) -> io::Result<()> {
         if socket.as_raw_fd() < self.0 { Ok(()) } else { Err(io::Error::from_raw_os_error(TOO_MANY_FILES)) }
+    }
+
+    /// Whether the next connection would get a descriptor below it.
+    pub(crate) fn has_room(self) -> bool {
+        sys::file::next_number().is_ok_and(|number| number < self.0)
     }
 }
 
@@ -96,13 +102,7 @@ impl Shortage {
         wait
     }
 
-    /// There are nearly as many connections as there may be; returns how long to wait until some of them may have ended.
-    pub(crate) fn near(&mut self, error: &io::Error) -> Duration {
-        self.say(error);
-        WAIT_FIRST
-    }
-
-    fn say(&mut self, error: &io::Error) {
+    pub(crate) fn say(&mut self, error: &io::Error) {
         let now = monotonic();
         if self.said.is_none_or(|said| now - said >= SAY_AGAIN) {
             self.said = Some(now);

@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ use crate::listen::{Listener, Listeners};
 const BATCH: usize = 32;
 /// How long a child that is ahead of the others leaves new connections to them.
 const AFTER_YOU: Duration = Duration::from_millis(1);
+/// How often a child that has as many connections as it may have looks whether one has ended.
+const CROWDED: Duration = Duration::from_millis(10);
 /// How soon a child that leaves looks whether its last connection is closed: at first, then after twice that, and so on. A
 /// client may take hours for its download.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
@@ -82,7 +85,8 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
         workers: child.workers,
         host,
         alone: child.plan.children == 1,
-        ceiling: Ceiling::here(),
+        ceiling: Ceiling::here()?,
+        crowded: AtomicBool::new(false),
     });
     let mut doors = Vec::new();
     for listener in child.listeners.iter() {
@@ -154,6 +158,8 @@ struct Entry<H> {
     /// There are no other children.
     alone: bool,
     ceiling: Ceiling,
+    /// The last connection has reached the ceiling.
+    crowded: AtomicBool,
 }
 
 impl<H: Host> Entry<H> {
@@ -178,7 +184,8 @@ impl<H: Host> Entry<H> {
                         return Batch::Last;
                     }
                     if let Err(error) = within {
-                        return Batch::Near(error);
+                        self.crowded.store(true, Ordering::Relaxed);
+                        return Batch::Crowded(error);
                     }
                 }
                 Accept::Gone => {}
@@ -201,6 +208,13 @@ impl<H: Host> Entry<H> {
                 }
             }
         }
+    }
+
+    /// Whether the next connection would take a descriptor that is left to files and scripts.
+    fn is_crowded(&self) -> bool {
+        let crowded = self.crowded.load(Ordering::Relaxed) && !self.ceiling.has_room();
+        self.crowded.store(crowded, Ordering::Relaxed);
+        crowded
     }
 
     /// Whether this child has clearly more than its share of the connections.
@@ -227,7 +241,7 @@ enum Batch {
     /// The child has accepted as many as it should in its life.
     Last,
     /// The next ones would take descriptors that are left to others.
-    Near(io::Error),
+    Crowded(io::Error),
     /// The system cannot give us more.
     Shortage(io::Error),
 }
@@ -247,6 +261,9 @@ impl<H: Host> Door<H> {
             if !self.entry.alone && self.entry.is_ahead() {
                 sleep(AFTER_YOU).await;
             }
+            while self.entry.is_crowded() {
+                sleep(CROWDED).await;
+            }
             let room = self.entry.room().await;
             if self.entry.workers.is_quiescing() {
                 // The order to leave is on its way.
@@ -263,7 +280,7 @@ impl<H: Host> Door<H> {
                     self.shortage.over();
                 }
                 Batch::Last => sleep(SUCCESSION).await,
-                Batch::Near(error) => sleep(self.shortage.near(&error)).await,
+                Batch::Crowded(error) => self.shortage.say(&error),
                 Batch::Shortage(error) => sleep(self.shortage.wait(&error)).await,
             }
         }

@@ -6,6 +6,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{self, Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 
+/// The number that the next descriptor of this process will have: the lowest that is free.
+pub fn next_number() -> io::Result<i32> {
+    Ok(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?.as_raw_fd())
+}
+
 /// What the server wants to know about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {

@@ -32,26 +32,35 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some((ip, u16::from_str_radix(port, 16).ok()?).into())
 }
 
-/// What an idle child has open and should not: connections, directories, pipes of scripts. Files that it served lately it
-/// may keep.
-pub fn leaks(parent: Pid, child: i32) -> Vec<String> {
-    let Some(child) = Pid::new(child) else { return Vec::new() };
+/// What idle children have open and should not: connections, directories, pipes of scripts. Files that they served lately
+/// they may keep.
+pub fn leaks(parent: Pid, children: impl IntoIterator<Item = i32>) -> Vec<String> {
     let inherited = of(parent);
-    let own = of(child).into_iter().filter(|target| !inherited.contains(target));
-    own.filter(|target| is_leak(target)).map(|target| format!("child {child}: {target}")).collect()
+    let children = children.into_iter().filter_map(Pid::new);
+    let open = children.flat_map(|child| of(child).into_iter().map(move |target| (child, target)));
+    let mut leaks: Vec<_> = open.filter(|(_, target)| !inherited.contains(target) && is_suspect(target)).collect();
+    if leaks.iter().any(|(_, target)| inode(target).is_some()) {
+        // Long where many connections have ended lately: read once for all.
+        let connections = connections();
+        leaks.retain(|(_, target)| inode(target).is_none_or(|inode| connections.contains(inode)));
+    }
+    leaks.into_iter().map(|(child, target)| format!("child {child}: {target}")).collect()
 }
 
 /// A child's reactor lives on anonymous inodes and a socket pair; it has no other sockets of its own when it is idle.
-fn is_leak(target: &str) -> bool {
-    if let Some(inode) = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
-        return ["tcp", "tcp6"].iter().any(|table| is_in(table, inode));
-    }
+fn is_suspect(target: &str) -> bool {
     let kept = std::fs::metadata(target).is_ok_and(|meta| meta.is_file()) || target.ends_with(" (deleted)");
     !kept && !target.starts_with("anon_inode:") && !target.starts_with("/dev/")
 }
 
-/// Whether a socket is in a table of the kernel (its tenth column is the inode).
-fn is_in(table: &str, inode: &str) -> bool {
-    let table = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-    table.lines().any(|line| line.split_whitespace().nth(9) == Some(inode))
+/// Of a socket, its number.
+fn inode(target: &str) -> Option<&str> {
+    target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
+}
+
+/// The sockets of all TCP connections, by their inodes (tenth column).
+fn connections() -> BTreeSet<String> {
+    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default());
+    let inodes = tables.iter().flat_map(|table| table.lines().filter_map(|line| line.split_whitespace().nth(9)));
+    inodes.map(str::to_string).collect()
 }

@@ -166,10 +166,8 @@ under_every_mpm! {
         let mut client = server.client();
         client.send(get("/large"));
         client.bytes(1000);
-        crate::wait::until("the server gives up", || {
-            let leaks = |child: &i32| crate::descriptors::leaks(server.pid(), *child);
-            server.children().iter().all(|child| leaks(child).is_empty()).then_some(())
-        });
+        let leaks = || crate::descriptors::leaks(server.pid(), server.children());
+        crate::wait::until("the server gives up", || leaks().is_empty().then_some(()));
         let (bytes, _) = client.rest();
         assert!(bytes.len() < 64 << 20, "it was not given up");
     }

@@ -306,17 +306,19 @@ impl<'a> Server<'a> {
     /// Descriptors that nobody needs any more.
     fn leaked(&self) -> Option<String> {
         let leaks = || {
-            let mut leaks: Vec<String> =
-                self.children().iter().flat_map(|child| descriptors::leaks(self.pid(), *child)).collect();
+            let mut leaks = descriptors::leaks(self.pid(), self.children());
             let now = descriptors::of(self.pid());
             if now.len() != self.descriptors {
                 leaks.push(format!("the parent had {} descriptors and has {now:?}", self.descriptors));
             }
             leaks
         };
-        within(Duration::from_secs(8), || leaks().is_empty().then_some(()))
-            .is_none()
-            .then(|| format!("descriptors are left: {:#?}", leaks()))
+        let mut left = Vec::new();
+        let mut none_left = || {
+            left = leaks();
+            left.is_empty().then_some(())
+        };
+        within(Duration::from_secs(8), &mut none_left).is_none().then(|| format!("descriptors are left: {left:#?}"))
     }
 
     /// Lines that nobody announced, and announced ones that did not come.
