@@ -130,7 +130,7 @@ impl Birth {
                 // A panic is on standard error already; what the service kept back is not lost with the child.
                 let status =
                     catch_unwind(AssertUnwindSafe(|| exit_status(module, (mpm.serve)(child)))).unwrap_or(PANICKED);
-                service.before_wait();
+                service.before_end();
                 status
             }
             Err(error) => {

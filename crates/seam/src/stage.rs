@@ -98,6 +98,8 @@ pub trait Service: Send + Sync {
     fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String>;
     /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
     fn before_wait(&self);
+    /// Called once, before a child ends: what was kept back is written now, also what other threads are about to write.
+    fn before_end(&self);
 }
 
 thread_local! {

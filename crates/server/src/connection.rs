@@ -93,6 +93,10 @@ impl Service for HttpService {
         crate::log::flush_all();
         crate::turn::next();
     }
+
+    fn before_end(&self) {
+        crate::log::flush_last();
+    }
 }
 
 struct HttpConnection {

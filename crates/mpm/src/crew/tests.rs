@@ -32,6 +32,8 @@ impl Service for Nothing {
         Ok(Vec::new())
     }
     fn before_wait(&self) {}
+
+    fn before_end(&self) {}
 }
 
 impl Work for Jobs {

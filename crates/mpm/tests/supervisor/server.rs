@@ -153,6 +153,8 @@ impl Service for Lines {
         Ok(Vec::new())
     }
     fn before_wait(&self) {}
+
+    fn before_end(&self) {}
 }
 
 struct Client {

@@ -167,9 +167,13 @@ pub(crate) fn new_configuration() {
 
 /// Writes what is kept back. Called when the process is about to wait.
 pub fn flush_all() {
-    if !KEPT.swap(false, Ordering::Relaxed) {
-        return;
+    if KEPT.swap(false, Ordering::Relaxed) {
+        flush_last();
     }
+}
+
+/// The same before the process ends: also what another thread has taken upon itself to write and has not written yet.
+pub fn flush_last() {
     let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     for file in files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade) {
         file.flush();
@@ -245,5 +249,26 @@ impl Program {
                 seam::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_waits_for_nobody_who_is_about_to_write() {
+        let path = std::env::temp_dir().join(format!("tsubame-log-{}", std::process::id()));
+        let log = LogFile::named(path.to_str().expect("a path"));
+        log.open().expect("open");
+        log.append(b"a line\n");
+        // What another thread does first of all in `flush_all`, when the process ends.
+        KEPT.store(false, Ordering::Relaxed);
+        flush_all();
+        assert_eq!(std::fs::read_to_string(&path).expect("read"), "", "somebody else writes");
+        flush_last();
+        let written = std::fs::read_to_string(&path);
+        std::fs::remove_file(&path).expect("remove");
+        assert_eq!(written.expect("read"), "a line\n");
     }
 }

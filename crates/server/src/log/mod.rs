@@ -9,7 +9,7 @@ use conf::Level;
 pub(crate) use error::{DEFAULT_NAME, check_directories};
 pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
-pub use file::{LogFile, flush_all, reaped, revive};
+pub use file::{LogFile, flush_all, flush_last, reaped, revive};
 pub use format::Format;
 
 use crate::core::{CoreDir, LogLevels};
