@@ -241,9 +241,14 @@ impl Board {
         process.store(Field::Generation, u64::from(generation));
         process.store(Field::Started, now());
         process.store(Field::Workers, workers as u64);
-        process.store(Field::OwnAccesses, 0);
-        process.store(Field::OwnBytes, 0);
         process.store(Field::Accepted, 0);
+        let header = self.header();
+        header.enter();
+        for (past, own) in [(Field::PastAccesses, Field::OwnAccesses), (Field::PastBytes, Field::OwnBytes)] {
+            process.add(past, process.load(own));
+            process.store(own, 0);
+        }
+        header.leave();
         self.set_quota(slot, Quota::default());
         for field in row::CPU.into_iter().chain(row::GAUGES) {
             process.store(field, 0);

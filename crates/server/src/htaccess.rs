@@ -1,14 +1,14 @@
 //! `.htaccess` files: read through the same tables, remembered by file identity (contract.md 7).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use conf::error::Phase;
 use conf::{Allowed, Error, Level, Node, Origin, Place, Reader, Slots, World};
 use sys::file::Meta;
 
-use crate::core::{CoreDir, options};
+use crate::core::{CoreDir, Override};
 use crate::merge::Layer;
 use crate::module::Flow;
 use crate::paths::{c_path, join};
@@ -24,7 +24,7 @@ const REMEMBERED_MAX: usize = 4096;
 #[derive(Clone)]
 struct Known {
     identity: (u64, u64, u64, i128, i128),
-    rules: String,
+    rules: Rules,
     outcome: Result<Layer, String>,
     warnings: Vec<String>,
 }
@@ -35,17 +35,18 @@ pub(crate) struct HtaccessCache {
     files: RwLock<HashMap<String, Known>>,
 }
 
-/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends.
+/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends. For
+/// settings that [want](is_wanted) one.
 pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<Option<Layer>, Flow> {
-    let Some(rules) = Rules::of(core) else { return Ok(None) };
     let Some((path, meta)) = find(request, dir)? else {
         request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
         return Ok(None);
     };
+    let rules = Rules::of(core);
     let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
     let cache = &request.server.htaccess;
     let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-    let is_current = |known: &Known| known.identity == identity && known.rules == rules.key;
+    let is_current = |known: &Known| known.identity == identity && known.rules == rules;
     let known = match remembered.filter(|known| is_current(known) && request.trace.is_none()) {
         Some(known) => known,
         None => {
@@ -58,7 +59,7 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<O
             // A file changed within the last tick could change again without a trace: it is not remembered.
             let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
             let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
-            let known = Known { identity, rules: rules.key.clone(), outcome, warnings };
+            let known = Known { identity, rules, outcome, warnings };
             if settled && request.trace.is_none() {
                 let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
                 if files.len() >= REMEMBERED_MAX {
@@ -136,28 +137,33 @@ fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Fl
 }
 
 /// What an access file may say here.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Rules {
-    place: Place,
-    key: String,
+    over: Override,
+    list: Option<Arc<HashSet<String>>>,
 }
 
 impl Rules {
-    /// `None`: access files are not read (`AllowOverride None` without a list).
-    fn of(core: &CoreDir) -> Option<Rules> {
-        let mut place = Place { htaccess: true, allowed: Allowed::NONE, ..Place::server_level() };
-        if let Some(over) = core.allow_override.get() {
-            place.allowed = over.classes;
-            place.options = over.options;
-            place.skip_forbidden = over.skip_forbidden;
-            place.skip_unknown = over.skip_unknown;
+    fn of(core: &CoreDir) -> Rules {
+        Rules {
+            over: core.allow_override.get().copied().unwrap_or_default(),
+            list: core.allow_override_list.get().cloned(),
         }
-        place.list = core.allow_override_list.get().cloned();
-        let listed = place.list.as_ref().is_some_and(|list| !list.is_empty());
-        if place.allowed == Allowed::NONE && core.allow_override.is_set() && !listed {
-            return None;
+    }
+
+    /// The place of the lines of a file in `dir`.
+    fn place(&self, dir: &str) -> Place {
+        let Override { classes, options, skip_forbidden, skip_unknown } = self.over;
+        Place {
+            htaccess: true,
+            allowed: classes,
+            options,
+            skip_forbidden,
+            skip_unknown,
+            list: self.list.clone(),
+            path: Some(dir.into()),
+            ..Place::server_level()
         }
-        let key = format!("{:?} {:?} {:?}", core.allow_override.get(), place.list, options::ALL);
-        Some(Rules { place, key })
     }
 }
 
@@ -187,8 +193,7 @@ fn read_tree(
     rules: &Rules,
 ) -> (Result<Vec<Node>, Error>, Place, World) {
     let server = &request.server;
-    let mut place = rules.place.clone();
-    place.path = Some(dir.into());
+    let place = rules.place(dir);
     let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
     let tree = reader.read_text(path, bytes);
     let Reader { language, notices, .. } = reader;
@@ -255,7 +260,9 @@ fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], li
     }
 }
 
-/// Whether access files would be looked for with these settings.
+/// Whether access files are looked for with these settings: not with `AllowOverride None` and no list. Where nothing is said
+/// they are, and may say nothing.
 pub(crate) fn is_wanted(core: &CoreDir) -> bool {
-    Rules::of(core).is_some()
+    let is_none = core.allow_override.get().is_some_and(|over| over.classes == Allowed::NONE);
+    !is_none || core.allow_override_list.get().is_some_and(|list| !list.is_empty())
 }

@@ -51,12 +51,15 @@ fn random() -> [u64; 2] {
 /// Bytes as letters, digits, `-` and `_` (RFC 4648 section 5, without padding).
 pub fn letters(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut out = String::with_capacity((bytes.len() * 8).div_ceil(6));
-    for three in bytes.chunks(3) {
-        let group = three.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        out.extend((0..=three.len()).map(|at| char::from(ALPHABET[(group >> (18 - 6 * at)) as usize & 63])));
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let mut three = [0; 3];
+        three[..chunk.len()].copy_from_slice(chunk);
+        let group = u32::from_be_bytes([0, three[0], three[1], three[2]]);
+        out.extend_from_slice(&[18, 12, 6, 0].map(|shift| ALPHABET[(group >> shift) as usize & 63]));
     }
-    out
+    out.truncate((bytes.len() * 8).div_ceil(6));
+    String::from_utf8(out).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -45,6 +45,13 @@ struct Walked {
     files_at: Option<usize>,
 }
 
+impl Walked {
+    /// Whether the next request for the directory needs no look at the way.
+    fn holds(&self) -> bool {
+        !self.htaccess && !self.links
+    }
+}
+
 /// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
 pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
     if request.vhost.locations.is_empty() {
@@ -125,7 +132,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     };
     let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
     let walked = match known {
-        Some(walked) if !walked.htaccess && !walked.links && request.trace.is_none() => walked,
+        Some(walked) if request.trace.is_none() => walked,
         _ => {
             let dir = dir.into_owned();
             walk(request, &dir)?
@@ -225,11 +232,13 @@ fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
             }
         }
     }
-    let mut cache = vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner);
-    if cache.0.len() >= REMEMBERED_MAX {
-        cache.0.clear();
+    if walked.holds() {
+        let mut cache = vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner);
+        if cache.0.len() >= REMEMBERED_MAX {
+            cache.0.clear();
+        }
+        cache.0.insert(dir.to_string(), walked.clone());
     }
-    cache.0.insert(dir.to_string(), walked.clone());
     Ok(walked)
 }
 

@@ -58,22 +58,22 @@ pub(super) enum Field {
     QuotaConnections,
     /// After how many requests of its own.
     QuotaRequests,
-    /// Requests over the life of the server.
-    Accesses,
+    /// Requests of the children that had the slot before.
+    PastAccesses,
     /// Bytes sent and received, likewise.
-    Bytes,
-    /// Sum of the requests' durations in µs, likewise.
-    Duration,
+    PastBytes,
     /// Requests of this child.
     OwnAccesses,
     OwnBytes,
+    /// Sum of the requests' durations in µs, over the life of the server.
+    Duration,
     /// CPU time in µs, as of about the last request.
     CpuUser,
     CpuSystem,
     /// The same of scripts that were waited for.
     CpuChildrenUser,
     CpuChildrenSystem,
-    /// Bytes received with the requests, a part of `Bytes`.
+    /// Bytes received with the requests, a part of all bytes, over the life of the server.
     Received,
 }
 
@@ -223,7 +223,7 @@ impl WorkerRow<'_> {
     }
 
     /// Replaces texts; readers see all of the old ones or all of the new ones.
-    pub(super) fn write_texts(&self, texts: &[(Text, &str)]) {
+    pub(super) fn write_texts(&self, texts: &[(Text, &[u8])]) {
         let sequence = &self.0[WorkerField::Sequence as usize];
         let even = sequence.load(Relaxed) & !1;
         sequence.store(even.wrapping_add(1), Relaxed);
@@ -235,8 +235,8 @@ impl WorkerRow<'_> {
     }
 
     /// Only as many words as the text has, and one with its end.
-    fn write_text(&self, Text(at, words): Text, value: &str) {
-        let bytes = &value.as_bytes()[..value.len().min(words * 8)];
+    fn write_text(&self, Text(at, words): Text, value: &[u8]) {
+        let bytes = &value[..value.len().min(words * 8)];
         let mut used = 0;
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];

@@ -9,6 +9,7 @@ fn board(processes: usize, workers: usize) -> &'static Board {
 const CLIENT: &str = "192.0.2.1";
 
 fn begin(slot: &Slot, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
+    let [client, vhost, request, protocol] = [client, vhost, request, protocol].map(str::as_bytes);
     slot.describe(Texts { client, vhost, request, protocol });
     slot.begin(so_far);
 }

@@ -44,17 +44,17 @@ pub enum Rows {
     OfOne,
 }
 
-/// The texts of a row: whose request is served. They are cut to 48, 80, 144 and 16 bytes.
+/// The texts of a row: whose request is served. UTF-8, which whoever reads them checks; cut to 48, 80, 144 and 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts<'a> {
     /// The client's address.
-    pub client: &'a str,
+    pub client: &'a [u8],
     /// The virtual host.
-    pub vhost: &'a str,
+    pub vhost: &'a [u8],
     /// The request line.
-    pub request: &'a str,
+    pub request: &'a [u8],
     /// The protocol.
-    pub protocol: &'a str,
+    pub protocol: &'a [u8],
 }
 
 /// The rows of one child, of which a connection takes one while it serves a request.
@@ -242,13 +242,7 @@ impl Workers {
         let row = self.board.process(self.process);
         row.tally(CLASSES, usize::from(answered.status / 100).saturating_sub(1));
         row.tally(DURATIONS, BOUNDS.partition_point(|bound| *bound < took));
-        let counts = [
-            (Field::Accesses, 1),
-            (Field::Bytes, bytes),
-            (Field::OwnBytes, bytes),
-            (Field::Received, answered.received),
-            (Field::Duration, took),
-        ];
+        let counts = [(Field::OwnBytes, bytes), (Field::Received, answered.received), (Field::Duration, took)];
         for (field, value) in counts {
             row.add(field, value);
         }

@@ -12,11 +12,11 @@ pub(super) fn describe(request: &Request, slot: &Slot) {
     slot.describe(Texts {
         client: text_of(request.client.peer.ip().to_canonical(), &mut address),
         vhost: match &request.vhost.label {
-            Some(label) => label,
+            Some(label) => label.as_bytes(),
             None => label_of(&request.vhost.name, request.client.local().port(), &mut label),
         },
-        request: &http::text::from_bytes(request.incoming.line()),
-        protocol: request.protocol(),
+        request: http::text::from_bytes(request.incoming.line()).as_bytes(),
+        protocol: request.protocol().as_bytes(),
     });
 }
 
@@ -24,7 +24,7 @@ pub(super) fn describe(request: &Request, slot: &Slot) {
 const LABEL: usize = 80;
 
 /// A host's name and the port of a connection to it, without an allocation. Of a name that is too long it is the beginning.
-fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a str {
+fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a [u8] {
     const PORT: usize = 6;
     let mut used = name.len().min(LABEL - PORT);
     while !name.is_char_boundary(used) {
@@ -37,14 +37,14 @@ fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a str {
         into[used] = b'0' + (port / unit % 10) as u8;
         used += 1;
     }
-    std::str::from_utf8(&into[..used]).unwrap_or_default()
+    &into[..used]
 }
 
 /// Room for the text of any IP address.
 const ADDRESS: usize = 48;
 
 /// The text of an address, without an allocation.
-fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &str {
+fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &[u8] {
     use std::io::Write;
     let mut rest = &mut into[..];
     let written = match ip {
@@ -56,7 +56,7 @@ fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &str {
         IpAddr::V6(ip) => write!(rest, "{ip}"),
     };
     let left = written.map_or(ADDRESS, |()| rest.len());
-    std::str::from_utf8(&into[..ADDRESS - left]).unwrap_or_default()
+    &into[..ADDRESS - left]
 }
 
 /// Four numbers with dots between them.
@@ -87,9 +87,9 @@ mod tests {
     fn names_with_ports() {
         let mut room = [0; LABEL];
         for (name, port) in [("a.example", 80), ("", 0), ("x", 65535), ("\u{fc}", 8080), ("ten", 10)] {
-            assert_eq!(label_of(name, port, &mut room), format!("{name}:{port}"));
+            assert_eq!(label_of(name, port, &mut room), format!("{name}:{port}").as_bytes());
         }
-        assert_eq!(label_of(&"\u{fc}".repeat(60), 443, &mut room), format!("{}:443", "\u{fc}".repeat(37)));
+        assert_eq!(label_of(&"\u{fc}".repeat(60), 443, &mut room), format!("{}:443", "\u{fc}".repeat(37)).as_bytes());
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
         let mut room = [0; ADDRESS];
         for text in ["0.0.0.0", "127.0.0.1", "255.255.255.255", "10.20.100.9", "::1", "fe80::1:2"] {
             let ip: IpAddr = text.parse().expect("an address");
-            assert_eq!(text_of(ip, &mut room), text);
+            assert_eq!(text_of(ip, &mut room), text.as_bytes());
         }
     }
 }

@@ -81,7 +81,7 @@ impl Merge for LogLevels {
 }
 
 /// `AllowOverride`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override {
     /// The classes that are let in; empty for None.
     pub classes: Allowed,
@@ -91,6 +91,13 @@ pub struct Override {
     pub skip_forbidden: bool,
     /// `Nonfatal=Unknown` or `All`.
     pub skip_unknown: bool,
+}
+
+/// None.
+impl Default for Override {
+    fn default() -> Override {
+        Override { classes: Allowed::NONE, options: options::Bits::MAX, skip_forbidden: false, skip_unknown: false }
+    }
 }
 
 /// What a file's ETag is made of.

@@ -141,8 +141,7 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
         let text = format!("AH00114: Useless use of AllowOverride in line {} of {}.", at.line, at.file());
         cmd.world.note("core", Level::Warn, text);
     }
-    let mut value =
-        Override { classes: Allowed::NONE, options: options::Bits::MAX, skip_forbidden: false, skip_unknown: false };
+    let mut value = Override::default();
     for word in words(rest) {
         let (key, list) = match word.split_once('=') {
             Some((key, list)) => (key, Some(list)),
