@@ -14,7 +14,8 @@ use foldhash::HashMap;
 use http::conditional::{FileTag, is_young};
 use sys::file::Meta;
 
-use crate::core::{CoreDir, CoreServer, ETAG_DEFAULT, ETagParts};
+use crate::core::etag::{self, INODE, MTIME, SIZE};
+use crate::core::{CoreDir, CoreServer};
 use crate::fields::Value;
 use crate::paths::c_path;
 use crate::request::Request;
@@ -49,7 +50,7 @@ pub(crate) struct Kept {
     seen: AtomicU64,
     /// When that was, in nanoseconds of [`turn::nanoseconds`].
     seen_at: AtomicU64,
-    parts: ETagParts,
+    parts: etag::Bits,
     etag: Option<Arc<str>>,
     modified: Arc<str>,
     content: Content,
@@ -100,7 +101,7 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
 }
 
 fn serve(request: &mut Request, meta: &Meta) -> Answer {
-    let parts = request.dir::<CoreDir>().etag.get().copied().unwrap_or(ETAG_DEFAULT);
+    let parts = request.dir::<CoreDir>().etag.effective();
     let kept = match request.kept.take().filter(|kept| kept.meta == *meta && kept.parts == parts) {
         Some(kept) => kept,
         None => match open(&request.filename, parts) {
@@ -141,7 +142,7 @@ fn serve(request: &mut Request, meta: &Meta) -> Answer {
 }
 
 /// Opens a file; what is said of it from now on is said of what was opened.
-fn open(name: &str, parts: ETagParts) -> std::io::Result<Kept> {
+fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
     let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
     let file = sys::file::open(&path)?;
     let meta = sys::file::fstat(&file)?;
@@ -149,9 +150,9 @@ fn open(name: &str, parts: ETagParts) -> std::io::Result<Kept> {
     let modified_us = (meta.mtime / 1000) as i64;
     let weak = is_young(modified_us, sys::time::realtime().as_micros() as i64);
     let tag = FileTag {
-        inode: parts.inode.then_some(meta.ino),
-        size: parts.size.then_some(meta.size),
-        modified_us: parts.mtime.then_some(modified_us),
+        inode: (parts & INODE != 0).then_some(meta.ino),
+        size: (parts & SIZE != 0).then_some(meta.size),
+        modified_us: (parts & MTIME != 0).then_some(modified_us),
     };
     let content = match small(&file, meta.size) {
         Some(bytes) => Content::Small(bytes),

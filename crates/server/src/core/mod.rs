@@ -1,5 +1,6 @@
 //! The core module: what holds with no other module loaded. Its settings, and small questions about them.
 
+pub mod etag;
 pub mod mutex;
 pub mod options;
 mod sections;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use conf::expr::StringExpr;
 use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Slots, settings};
 
+use self::etag::FileETag;
 use crate::request::Request;
 use crate::section::Section;
 
@@ -100,24 +102,8 @@ impl Default for Override {
     }
 }
 
-/// What a file's ETag is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ETagParts {
-    /// Its inode number.
-    pub inode: bool,
-    /// Its time of change.
-    pub mtime: bool,
-    /// Its size.
-    pub size: bool,
-    /// A digest of its content.
-    pub digest: bool,
-}
-
 /// The default of `DocumentRoot`.
 pub const DOCUMENT_ROOT: &str = "/var/www/html";
-
-/// The default of `FileETag`.
-pub const ETAG_DEFAULT: ETagParts = ETagParts { inode: false, mtime: true, size: true, digest: false };
 
 /// `ServerTokens`: how much the `Server` field says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +192,7 @@ settings! {
         pub input_filters: Setting<Vec<String>>,
         pub default_charset: Setting<Option<String>>,
         pub accept_path_info: Setting<Option<bool>>,
-        pub etag: Gathered<ETagParts>,
+        pub etag: FileETag,
         pub sendfile: Setting<bool>,
         pub mmap: Setting<bool>,
         pub content_digest: Setting<bool>,

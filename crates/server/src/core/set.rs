@@ -10,10 +10,7 @@ use conf::values::{atoi, duration, int, number, one_of, seconds};
 use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
 
-use super::{
-    CoreDir, CoreServer, ETAG_DEFAULT, ETagParts, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri,
-    options,
-};
+use super::{CoreDir, CoreServer, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri, options};
 
 pub(super) fn on_off<S: Settings>(cmd: &mut Cmd<'_>, field: fn(&mut S) -> &mut Setting<bool>, value: &str) -> Outcome {
     match conf::values::on_off(value) {
@@ -217,33 +214,8 @@ pub(super) fn default_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn file_etag(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
-    let mut parts = ETagParts::default();
-    // A line that only adds and takes away goes on from the lines before it.
-    let mut absolute = true;
-    for (i, word) in words(rest).iter().enumerate() {
-        let (sign, name) = match word.strip_prefix(['+', '-']) {
-            Some(name) => (Some(!word.starts_with('-')), name),
-            None => (None, word.as_str()),
-        };
-        if i == 0 && sign.is_some() {
-            parts = cmd.dir.get::<CoreDir>().etag.get().copied().unwrap_or(ETAG_DEFAULT);
-            absolute = false;
-        }
-        let on = sign.unwrap_or(true);
-        match name.to_ascii_lowercase().as_str() {
-            "inode" => parts.inode = on,
-            "mtime" => parts.mtime = on,
-            "size" => parts.size = on,
-            "digest" => parts.digest = on,
-            "all" => (parts.inode, parts.mtime, parts.size) = (on, on, on),
-            "none" => (parts, absolute) = (ETagParts::default(), true),
-            _ => return Err(format!("Unknown keyword '{name}' for FileETag directive")),
-        }
-    }
     let origin = cmd.origin();
-    let etag = &mut cmd.dir.edit::<CoreDir>().etag;
-    *(if absolute { etag.begin(&origin) } else { etag.edit(&origin) }) = parts;
-    Ok(())
+    cmd.dir.edit::<CoreDir>().etag.apply(&words(rest), &origin)
 }
 
 /// A number that C's `unsigned` holds.
