@@ -219,15 +219,18 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
             .iter()
             .any(|one| one.eq_ignore_ascii_case(name))
     };
-    for (name, value) in request.err_headers_out.iter() {
+    for (name, value) in request.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
         if kept(name) && !request.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
             head.field(name, &http::text::to_bytes(value)).map_err(|_| bad(name))?;
         }
     }
-    for (name, value) in request.headers_out.iter() {
+    for (name, value) in request.headers_out.iter().filter(|(name, _)| !is_vary(name)) {
         if kept(name) {
             head.field(name, &http::text::to_bytes(value)).map_err(|_| bad(name))?;
         }
+    }
+    if let Some(vary) = vary(request) {
+        head.field("Vary", &http::text::to_bytes(&vary)).map_err(|_| bad("Vary"))?;
     }
     if !not_modified {
         if let Some(encoding) = &request.content_encoding {
@@ -266,6 +269,23 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
         out["HTTP/1.".len()] = b'0';
     }
     Ok(())
+}
+
+fn is_vary(name: &str) -> bool {
+    name.eq_ignore_ascii_case("Vary")
+}
+
+/// Everything that the answer depends on, whoever said so, each name once: one field, as in Apache.
+fn vary(request: &Request) -> Option<String> {
+    let fields = || request.err_headers_out.iter().chain(request.headers_out.iter()).filter(|(name, _)| is_vary(name));
+    fields().next()?;
+    let mut names: Vec<&str> = Vec::new();
+    for name in fields().flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty()) {
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            names.push(name);
+        }
+    }
+    Some(names.join(","))
 }
 
 /// `AddDefaultCharset`: texts that say nothing of their charset, whoever made them.

@@ -120,6 +120,9 @@ fn prepare(request: &mut Request) -> Result<(), Flow> {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.version = http::Version::Http10;
     }
+    if request.method == "CONNECT" {
+        return Err(Flow::Status(405));
+    }
     let incoming = request.incoming.clone();
     decode(request, incoming.head.path(&incoming.bytes), None)?;
     map(request)?;
@@ -160,6 +163,9 @@ pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
     if let Flow::Status(status) = first(request, &phase::TRANSLATE) {
         return Err(Flow::Status(status));
     }
+    if is_trace(request) {
+        return trace_allowed(request);
+    }
     map_file(request)?;
     walk::locations(request)?;
     walk::conditions(request)
@@ -174,12 +180,12 @@ pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
 
 /// The phases after mapping.
 pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
-    if matches!(request.kind, Kind::Main) {
-        method_allowed(request)?;
+    if is_trace(request) {
+        return Ok(());
     }
     all(request, &phase::HEADER_PARSER)?;
-    // `OPTIONS *` names nothing that could be refused, and TRACE shows the client only what it sent.
-    if request.uri != "*" && request.method != "TRACE" {
+    // `OPTIONS *` names nothing that could be refused.
+    if request.uri != "*" {
         check(request)?;
     }
     if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER) {
@@ -198,11 +204,13 @@ pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
-/// `TRACE` is decided before anything else looks at the request.
-fn method_allowed(request: &Request) -> Result<(), Flow> {
-    if request.method != "TRACE" {
-        return Ok(());
-    }
+/// `TRACE` shows the client only what it sent, so nothing is looked for, and nobody is asked, once it is known that no module
+/// sends it elsewhere.
+fn is_trace(request: &Request) -> bool {
+    request.method == "TRACE" && matches!(request.kind, Kind::Main)
+}
+
+fn trace_allowed(request: &Request) -> Result<(), Flow> {
     match request.host::<CoreServer>().trace.or(Tri::On) {
         Tri::Off => Err(Flow::Status(405)),
         Tri::On if !request.body.is_none() => Err(Flow::Status(413)),

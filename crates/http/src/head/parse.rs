@@ -165,14 +165,15 @@ impl Parser<'_> {
         let target = &self.buf[start..end];
         let method = self.head.method.of(self.buf);
         let path_start = match target {
-            [b'/', ..] => start,
-            b"*" if method == b"OPTIONS" => start,
+            // It names a host to be connected to, nothing of ours.
             _ if method == b"CONNECT" => {
                 Authority::parse(target, self.limits.strict).ok_or(HeadError::BadTarget)?;
                 self.head.authority = Span::new(start, end);
                 self.head.path = Span::new(start, end);
                 return Ok(());
             }
+            [b'/', ..] => start,
+            b"*" if method == b"OPTIONS" => start,
             _ => self.absolute_form(start, end)?,
         };
         let mut path_end = end;

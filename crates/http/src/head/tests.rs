@@ -72,6 +72,7 @@ fn request_lines() {
         ("OPTIONS * HTTP/1.1", None, None),
         ("GET a:80 HTTP/1.1", Some(BadTarget), Some(BadTarget)),
         ("CONNECT a:80 HTTP/1.1", None, None),
+        ("CONNECT /a HTTP/1.1", Some(BadTarget), Some(BadTarget)),
         ("GET http://b/a HTTP/1.1", None, None),
         ("GET HTTPS://b:443?q HTTP/1.1", None, None),
         ("GET ftp://b/a HTTP/1.1", Some(BadTarget), Some(BadTarget)),

@@ -79,6 +79,8 @@ fn fixup(request: &mut Request) -> Flow {
 fn directory(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<DirConf>();
+    // Whatever type it is given: what handles directories goes by the name.
+    request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
     if !request.uri.ends_with('/') {
         if !conf.slash.or(true) || request.is_lookup() {
             return Flow::Declined;
@@ -89,14 +91,11 @@ fn directory(request: &mut Request) -> Flow {
         request.note_step("dir", conf.slash.origin(), |_| {
             "DirectorySlash: the path of a directory ends with a slash".into()
         });
-        request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
         return Flow::Status(301);
     }
-    if conf.check_handler.or(false) && request.handler.is_some() {
-        return Flow::Declined;
-    }
-    // What is no file access has no index.
-    if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
+    if conf.check_handler.or(false) && request.handler.as_deref() != Some(DIRECTORY) {
+        // Whoever has taken the directory over says what it is.
+        request.content_type.take_if(|name| **name == *DIRECTORY);
         return Flow::Declined;
     }
     let default = vec!["index.html".to_string()];
@@ -145,7 +144,8 @@ fn fallback(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
     // Something else may still make an answer, and a fallback that is missing itself must not be asked for ever.
-    if request.handler.is_some() || request.uri == path || request.is_lookup() {
+    let is_handled = request.handler.as_deref().is_some_and(|handler| handler != DIRECTORY);
+    if is_handled || request.uri == path || request.is_lookup() {
         return Flow::Declined;
     }
     let mut found = request.lookup_uri(&path);

@@ -96,6 +96,8 @@ fn what_scripts_are_told() {
         case("POST /cgi/nothing", "Content-Type: a/b\r\nContent-Length: 4\r\n", "x=1&"),
         case("PUT /cgi/tell/x", "Content-Length: 4\r\n", "x=1&"),
         case("DELETE /none", "", ""),
+        case("DELETE /cgi/", "", ""),
+        case("PUT /cgi/?x=y", "Content-Length: 4\r\n", "x=1&"),
         case("FOO /cgi/tell", "", ""),
         case("OPTIONS /cgi/tell", "", ""),
     ]);
@@ -107,7 +109,7 @@ fn what_scripts_are_told() {
         cases.push(Case { name: name.into(), bytes: line.into() });
     }
     let documents = "ErrorDocument 404 /cgi/tell/missing?e\nErrorDocument 500 /cgi/tell\nErrorDocument 401 /cgi/head\n\
-        ErrorDocument 405 /a.cgi\nDirectoryIndex index.cgi";
+        ErrorDocument 405 /a.cgi\nDirectoryIndex index.cgi tell";
     let secret =
         "<Location /secret>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\n</Location>";
     let configurations = [

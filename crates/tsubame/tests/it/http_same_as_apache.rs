@@ -84,17 +84,34 @@ fn plain_requests() {
         cases.push(case(&name, &format!("{method} /a.txt HTTP/1.1"), &["X-A: b", "X-A: c"]));
         let name = format!("{method} of nothing");
         cases.push(case(&name, &format!("{method} /none HTTP/1.1"), &[]));
+        let name = format!("{method} of a directory");
+        cases.push(case(&name, &format!("{method} /d HTTP/1.1"), &[]));
+        let name = format!("{method} of a directory with an index");
+        cases.push(case(&name, &format!("{method} /d/ HTTP/1.1"), &[]));
+        let name = format!("{method} of what is elsewhere");
+        cases.push(case(&name, &format!("{method} /away HTTP/1.1"), &[]));
     }
+    cases.push(case("CONNECT to a host", "CONNECT a:80 HTTP/1.1", &[]));
     cases.push(case("OPTIONS *", "OPTIONS * HTTP/1.1", &[]));
     cases.push(case("GET *", "GET * HTTP/1.1", &[]));
     let allowed = [
         Allowed { case: "HEAD of nothing", what: "content-length", entry: "The length of an error page for HEAD" },
+        Allowed { case: "HEAD of a directory", what: "content-length", entry: "The length of an error page for HEAD" },
+        Allowed {
+            case: "HEAD of what is elsewhere",
+            what: "content-length",
+            entry: "The length of an error page for HEAD",
+        },
         Allowed { case: "TRACE of a file", what: "*", entry: "TRACE answers with the request as it came" },
         Allowed { case: "TRACE of nothing", what: "*", entry: "TRACE answers with the request as it came" },
-        Allowed { case: "CONNECT of a file", what: "status", entry: "CONNECT with a path" },
-        Allowed { case: "CONNECT of nothing", what: "status", entry: "CONNECT with a path" },
+        Allowed { case: "TRACE of a directory", what: "*", entry: "TRACE answers with the request as it came" },
+        Allowed {
+            case: "TRACE of a directory with an index",
+            what: "*",
+            entry: "TRACE answers with the request as it came",
+        },
     ];
-    compare("plain_requests", build, "", &cases, &allowed);
+    compare("plain_requests", build, "Redirect /away http://else.example/", &cases, &allowed);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The modules of a site with plain files, beside Apache's: types, listings, aliases, negotiation, compression, pages of
 //! errors.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::oracle::{Allowed, Case, compare};
 use crate::site::Site;
@@ -89,7 +89,7 @@ fn directories_and_their_indexes() {
         site.page("c/x", "x\n");
         site.page("fallback.html", "fallback\n");
     };
-    let all = paths(&[
+    let mut all = paths(&[
         "/a",
         "/a/",
         "/a/?q",
@@ -103,8 +103,14 @@ fn directories_and_their_indexes() {
         "/c/none/deep",
         "/b/other.txt/",
     ]);
+    for method in ["POST", "OPTIONS", "DELETE"] {
+        let of = |path| format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        all.extend(["/a/", "/b/"].map(|path| Case { name: format!("{method} {path}"), bytes: of(path).into_bytes() }));
+    }
     let configurations = [
         "",
+        "ForceType application/octet-stream\n<Directory ${DOCS}>\nOptions Indexes\n</Directory>",
+        "DirectoryCheckHandler On\n<Directory ${DOCS}/b>\nSetHandler none-such\n</Directory>",
         "DirectoryIndex other.txt index.html",
         "DirectoryIndex other.txt\nDirectoryIndex index.html",
         "DirectoryIndex disabled",
@@ -201,6 +207,9 @@ fn listings() {
         }
         site.page("l/large", vec![b'x'; 3_000_000]);
         symlink("a.txt", site.root.join("htdocs/l/link")).expect("link");
+        site.page("l/closed/x", "x");
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(site.root.join("htdocs/l/closed"), mode).expect("mode");
     };
     let mut all = paths(&[
         "/l/",
@@ -232,7 +241,9 @@ fn listings() {
         "IndexOptions FancyIndexing Charset=UTF-8 Type=text/x-list ShowForbidden IgnoreClient\nIndexStyleSheet /s.css\nIndexHeadInsert \"<x>\"",
     ];
     for option in options {
-        let configuration = format!("<Directory ${{DOCS}}>\nOptions Indexes FollowSymLinks\n{option}\n</Directory>");
+        let configuration = format!(
+            "<Directory ${{DOCS}}>\nOptions Indexes FollowSymLinks\nAllowOverride None\n{option}\n</Directory>"
+        );
         compare("listings", build, &configuration, &all, &[]);
     }
 }
@@ -283,6 +294,7 @@ fn negotiation() {
         "LanguagePriority fr en\nForceLanguagePriority Prefer Fallback",
         "ForceLanguagePriority None",
         "MultiviewsMatch Any",
+        "<If \"%{HTTP:X-Any} != 'y' && %{HTTP:Accept-Language} != 'tlh'\">\nSetEnv A b\n</If>",
     ] {
         compare("negotiation", build, &format!("{configuration}{more}"), &all, std::slice::from_ref(&tag));
     }

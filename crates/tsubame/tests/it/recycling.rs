@@ -78,9 +78,9 @@ fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
     assert!(limits.len() > 1, "{reached:?}");
 }
 
-/// What is wrong with a range is found before the server starts.
+/// What is wrong with a number is found before the server starts.
 #[test]
-fn a_range_has_an_order() {
+fn numbers_make_sense() {
     let site = site();
     for (lines, said) in [
         ("MaxRequestsPerChildMin 5\nMaxRequestsPerChildMax 5", "Syntax OK"),
@@ -90,6 +90,9 @@ fn a_range_has_an_order() {
         ),
         ("MaxRequestsServedPerChild many", "'many' is no number of requests"),
         ("MaxMemoryGrowthPerChild 1.5M", "'1.5M' is no size, such as 64M"),
+        ("StallTimeout abc", "'abc' is no time, such as 30 or 5min"),
+        ("StallTimeout 99999999999", "'99999999999' is no time"),
+        ("StallTimeout 5min", "Syntax OK"),
     ] {
         site.configure(Mpm::Prefork, lines);
         let output = Start::new(&site, Mpm::Prefork).arguments(&["-t"]).command().output().expect("run");

@@ -9,7 +9,7 @@ use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
 use conf::{Level, Merge, Origin, Setting, Stacked};
 use http::text::{from_bytes, to_bytes};
 use server::Request;
-use server::paths::{base_name, os_path};
+use server::paths::{base_name, c_path, os_path};
 
 use super::IndexDir;
 use super::options::{FANCY, FOLDERS_FIRST, IGNORE_CASE, SCAN_TITLES, SHOW_FORBIDDEN, TABLE, VERSION_SORT};
@@ -215,8 +215,11 @@ fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: 
     }
     let found = request.lookup_file(name);
     let meta = found.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
-    let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(found.status, 401 | 403);
-    if !shown && !(200..400).contains(&found.status) {
+    // Nobody can be shown what is in a directory that the server may not enter.
+    let enters = |path| c_path(path).is_some_and(|path| sys::file::may_access(&path, true).is_ok());
+    let status = if is_dir && !enters(&found.filename) { 403 } else { found.status };
+    let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(status, 401 | 403);
+    if !shown && !(200..400).contains(&status) {
         return None;
     }
     let mut entry = Entry {
