@@ -46,7 +46,7 @@ impl World {
 
     /// A path relative to `DefaultRuntimeDir`.
     pub fn runtime_relative(&self, path: &str) -> String {
-        join(&self.language.runtime_dir, path)
+        join(&self.language.runtime_dir(), path)
     }
 
     /// Says something at a level, under the name of a module, as a line of the error log.

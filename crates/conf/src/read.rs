@@ -1,5 +1,6 @@
 //! Reads text into a tree, and runs what decides what is read at all (contract.md 2 and 3).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ pub struct Language {
     /// `ServerRoot`, as it is at this line.
     pub server_root: String,
     /// `DefaultRuntimeDir`, absolute.
-    pub runtime_dir: String,
+    pub runtime_dir: Option<String>,
 }
 
 impl Language {
@@ -80,7 +81,15 @@ impl Language {
             macros: BTreeMap::new(),
             kept: Slots::default(),
             server_root: server_root.to_string(),
-            runtime_dir: join(server_root, "logs"),
+            runtime_dir: None,
+        }
+    }
+
+    /// Where what runs keeps its files: `DefaultRuntimeDir`, or `logs` below `ServerRoot`.
+    pub fn runtime_dir(&self) -> Cow<'_, str> {
+        match &self.runtime_dir {
+            Some(path) => path.into(),
+            None => join(&self.server_root, "logs").into(),
         }
     }
 
@@ -415,7 +424,7 @@ impl Reader {
                         "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
                     );
                 }
-                self.language.runtime_dir = path;
+                self.language.runtime_dir = Some(path);
             }
             OnRead::Include => return self.include(&take(row, args, &[1])?[0], false, origin),
             OnRead::IncludeOptional => return self.include(&take(row, args, &[1])?[0], true, origin),

@@ -1,6 +1,7 @@
 //! What the directives of this crate set. All of it belongs to the main server.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use conf::{Listed, Setting};
 
@@ -51,8 +52,8 @@ conf::settings! {
         pub pid_file: Setting<String>,
         /// `ControlSocket`, absolute; `None` for none.
         pub control_socket: Setting<Option<String>>,
-        /// `StallTimeout`, seconds; 0: nobody looks.
-        pub stall_timeout: Setting<i64>,
+        /// `StallTimeout`; 0: nobody looks.
+        pub stall_timeout: Setting<Duration>,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.
         pub scoreboard_file: Setting<String>,
         /// `CoreDumpDirectory`, absolute.

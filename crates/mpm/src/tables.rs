@@ -2,7 +2,9 @@
 
 mod listen;
 
-use conf::values::{atoi, number, size};
+use std::time::Duration;
+
+use conf::values::{atoi, duration, number, size};
 use conf::{Allowed, Args, Cmd, Directive, Face, Level, Outcome, Setting};
 
 use crate::crew::STACK;
@@ -311,11 +313,14 @@ const CONTROL_SOCKET: Directive = row(
 
 const STALL_TIMEOUT: Directive = row(
     "StallTimeout",
-    Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.stall_timeout, word)),
+    Args::Take1(|cmd, word| match duration(word, Duration::from_secs(1)) {
+        Some(time) => cmd.server_set(|s: &mut MpmSettings| &mut s.stall_timeout, time),
+        None => Err(format!("StallTimeout: '{word}' is no time, such as 30 or 5min; 0 is for never")),
+    }),
     "30",
-    "Seconds without progress of any worker of a child after which the error log says what each waits for; 0 for never",
+    "Time without progress of any worker of a child after which the error log says what each waits for; 0 for never",
 )
-.syntax("seconds");
+.syntax("time[ms|s|min]");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
     row(name, Args::Take1(max_connections_per_child), "0", help).syntax("number").differs(

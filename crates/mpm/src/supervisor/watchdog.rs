@@ -13,7 +13,7 @@ use crate::limits::explain::Kind;
 use crate::settings::MpmSettings;
 
 /// After so long without any progress something is wrong, where `StallTimeout` does not say otherwise.
-const STALL: i64 = 30;
+const STALL: Duration = Duration::from_secs(30);
 /// How long a child may take to answer whether it is there.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -101,8 +101,7 @@ impl Watched {
 impl Supervisor<'_> {
     /// Once a second.
     pub(super) fn watch(&mut self) {
-        let seconds = self.generation.settings.get::<MpmSettings>().stall_timeout.or(STALL);
-        let after = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let after = self.generation.settings.get::<MpmSettings>().stall_timeout.or(STALL);
         if after.is_zero() {
             return;
         }

@@ -97,7 +97,7 @@ fn kinds(loaded: &[&'static Face]) -> Vec<&'static str> {
 /// of a hash.
 pub fn dump(main: &Slots, language: &Language) -> String {
     let configured = &main.get::<CoreServer>().mutexes;
-    let runtime_dir = format!("{}/", language.runtime_dir.trim_end_matches('/'));
+    let runtime_dir = format!("{}/", language.runtime_dir().trim_end_matches('/'));
     let unset = Mutex { mechanism: "default", dir: None, omit_pid: false };
     let default = configured.get(DEFAULT).unwrap_or(&unset);
     let default_dir = default.dir.as_deref().unwrap_or(&runtime_dir);

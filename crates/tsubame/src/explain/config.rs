@@ -21,7 +21,7 @@ fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
     let mut out = Page::default();
     writeln!(out, "{}", style.bold("what everything else relies on"));
     writeln!(out, "  ServerRoot \"{}\"", language.server_root);
-    writeln!(out, "  DefaultRuntimeDir \"{}\"", language.runtime_dir);
+    writeln!(out, "  DefaultRuntimeDir \"{}\"", language.runtime_dir());
     for (name, value) in defines(server) {
         let value = value.map_or_else(String::new, |value| format!(" \"{value}\""));
         writeln!(out, "  Define {name}{value}");
@@ -75,7 +75,7 @@ fn for_programs(server: &Server, levels: &[Layer]) -> String {
     };
     let value = json!({
         "server_root": server.language.server_root,
-        "runtime_dir": server.language.runtime_dir,
+        "runtime_dir": server.language.runtime_dir(),
         "defines": defines,
         "modules": module_ids(server),
         "read": server.ran.iter().map(ran).collect::<Vec<_>>(),
