@@ -17,7 +17,8 @@ use mpm::{Chosen, Fixed};
 use server::Server;
 use server::explain::Question;
 
-pub(crate) use config::{everything, lines, module_ids};
+pub(crate) use config::{everything, module_ids};
+pub(crate) use json::origin;
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};

@@ -1,13 +1,25 @@
 //! What a restart would change: the configuration in effect beside the one on disk.
 
+use std::collections::BTreeSet;
+
+use conf::{Node, Origin};
 use serde_json::{Value, json};
 use server::Server;
 
-use crate::explain::{lines, module_ids};
+use crate::explain::{self, module_ids};
 use crate::style::{Page, Style};
 
-/// A line of one side, with its place.
-type Line = (String, String);
+/// A line of one side.
+struct Line<'a> {
+    /// Below as many sections as it is indented.
+    text: String,
+    /// How many sections are around it.
+    depth: usize,
+    /// Its place; `None`: it comes before all lines.
+    origin: Option<&'a Origin>,
+    /// Whether it is the end of a section. That is no change of its own, but keeps changes before it apart from those behind.
+    end: bool,
+}
 
 /// Which side has a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,34 +29,85 @@ enum Side {
     Disk,
 }
 
+/// What the comparison says of a line.
+type Compared<'a> = (Side, &'a Line<'a>);
+
+/// A line that only one side has.
+struct Change<'a> {
+    side: Side,
+    line: &'a Line<'a>,
+    /// The sections around it on its side, outermost first, as they were compared.
+    within: Vec<usize>,
+}
+
 /// As text, or for programs.
 pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> String {
     let (left, right) = (all(running), all(disk));
-    let changes: Vec<(Side, &Line)> =
-        compare(&left, &right).into_iter().filter(|(side, _)| *side != Side::Both).collect();
-    if json {
-        let change = |(side, (text, origin)): &(Side, &Line)| {
-            let side = if *side == Side::Running { "running" } else { "disk" };
-            json!({ "only": side, "line": text.trim(), "origin": origin, "needs_start": needs_start(text) })
-        };
-        let changes: Vec<Value> = changes.iter().map(change).collect();
-        return format!("{:#}\n", json!({ "same": changes.is_empty(), "changes": changes }));
+    let compared = compare(&left, &right);
+    let changes = changes(&compared);
+    match json {
+        true => for_programs(&compared, &changes),
+        false => for_people(&compared, &changes, style),
     }
+}
+
+fn for_programs(compared: &[Compared<'_>], changes: &[Change<'_>]) -> String {
+    let change = |Change { side, line, within }: &Change<'_>| {
+        let section: Vec<&str> = within.iter().map(|at| compared[*at].1.text.trim()).collect();
+        json!({
+            "only": if *side == Side::Running { "running" } else { "disk" },
+            "section": section,
+            "line": line.text.trim(),
+            "origin": line.origin.map(explain::origin),
+            "needs_start": needs_start(&line.text),
+        })
+    };
+    let list: Vec<Value> = changes.iter().map(change).collect();
+    format!("{:#}\n", json!({ "same": changes.is_empty(), "changes": list }))
+}
+
+fn for_people(compared: &[Compared<'_>], changes: &[Change<'_>], style: Style) -> String {
     if changes.is_empty() {
         return "the configuration on disk is the one in effect\n".into();
     }
     let mut out = Page::default();
     writeln!(out, "{}", style.bad("- in effect"));
     writeln!(out, "{}", style.good("+ on disk: in effect after a restart"));
-    for (side, (text, origin)) in changes {
-        let hint = if needs_start(text) { "; needs a stop and a start" } else { "" };
-        let at = style.dim(format!("  # {origin}{hint}"));
+    let mut shown = BTreeSet::new();
+    for Change { side, line, within } in changes {
+        // A section that is itself a change stands there already.
+        for at in within.iter().filter(|at| compared[**at].0 == Side::Both) {
+            if shown.insert(*at) {
+                writeln!(out, "  {}", compared[*at].1.text);
+            }
+        }
+        let place = line.origin.map_or_else(|| "before all lines".to_string(), ToString::to_string);
+        let hint = if needs_start(&line.text) { "; needs a stop and a start" } else { "" };
+        let at = style.dim(format!("  # {place}{hint}"));
         match side {
-            Side::Disk => writeln!(out, "{}{at}", style.good(format!("+ {text}"))),
-            Side::Both | Side::Running => writeln!(out, "{}{at}", style.bad(format!("- {text}"))),
+            Side::Disk => writeln!(out, "{}{at}", style.good(format!("+ {}", line.text))),
+            Side::Both | Side::Running => writeln!(out, "{}{at}", style.bad(format!("- {}", line.text))),
         }
     }
     out.finish()
+}
+
+/// What is on one side only. Where a section was replaced, what it holds is in another one on either side.
+fn changes<'a>(compared: &[Compared<'a>]) -> Vec<Change<'a>> {
+    let (mut running, mut disk) = (Vec::new(), Vec::new());
+    let mut changes = Vec::new();
+    for (at, (side, line)) in compared.iter().enumerate() {
+        for (own, around) in [(Side::Running, &mut running), (Side::Disk, &mut disk)] {
+            if *side == own || *side == Side::Both {
+                around.truncate(line.depth);
+                if *side == own && !line.end {
+                    changes.push(Change { side: own, line, within: around.clone() });
+                }
+                around.push(at);
+            }
+        }
+    }
+    changes
 }
 
 /// Directives of which the first start has fixed what they ask for.
@@ -60,8 +123,8 @@ fn needs_start(line: &str) -> bool {
 const LOAD_MODULE: &str = "LoadModule";
 
 /// Everything that a configuration says, modules and names first.
-fn all(server: &Server) -> Vec<Line> {
-    let plain = |text: String| (text, "before all lines".to_string());
+fn all(server: &Server) -> Vec<Line<'_>> {
+    let plain = |text: String| Line { text, depth: 0, origin: None, end: false };
     let mut out = vec![plain(format!("ServerRoot {}", server.language.server_root))];
     // It does not matter in which order they are loaded.
     let mut modules = module_ids(server);
@@ -69,19 +132,33 @@ fn all(server: &Server) -> Vec<Line> {
     modules.dedup();
     out.extend(modules.into_iter().map(|id| plain(format!("{LOAD_MODULE} {id}"))));
     out.extend(server.language.defines().map(|(name, value)| plain(format!("Define {name} {}", value.unwrap_or("")))));
-    lines(&server.tree, 0, &mut out);
+    add(&server.tree, 0, &mut out);
     out
+}
+
+/// Adds each directive below the sections around it.
+fn add<'a>(nodes: &'a [Node], depth: usize, out: &mut Vec<Line<'a>>) {
+    for node in nodes {
+        let (indent, origin) = ("  ".repeat(depth), Some(&node.origin));
+        let text = format!("{indent}{} {}", node.name, node.args);
+        out.push(Line { text: text.trim_end().to_string(), depth, origin, end: false });
+        if let Some(children) = &node.children {
+            add(children, depth + 1, out);
+            let text = format!("{indent}</{}>", node.name.trim_start_matches('<'));
+            out.push(Line { text, depth, origin, end: true });
+        }
+    }
 }
 
 /// The lines of both sides in order, as few as possible of them on one side only (Hunt and Szymanski's longest common
 /// subsequence, over what is left between the same beginning and end).
-fn compare<'a>(left: &'a [Line], right: &'a [Line]) -> Vec<(Side, &'a Line)> {
-    let same = |(a, b): &(&Line, &Line)| a.0 == b.0;
+fn compare<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> {
+    let same = |(a, b): &(&Line<'_>, &Line<'_>)| a.text == b.text;
     let begin = left.iter().zip(right).take_while(same).count();
     let (inner_left, inner_right) = (&left[begin..], &right[begin..]);
     let end = inner_left.iter().rev().zip(inner_right.iter().rev()).take_while(same).count();
     let (end_left, end_right) = (inner_left.len() - end, inner_right.len() - end);
-    let mut out: Vec<(Side, &Line)> = left[..begin].iter().map(|line| (Side::Both, line)).collect();
+    let mut out: Vec<Compared<'a>> = left[..begin].iter().map(|line| (Side::Both, line)).collect();
     out.extend(middle(&inner_left[..end_left], &inner_right[..end_right]));
     out.extend(inner_left[end_left..].iter().map(|line| (Side::Both, line)));
     out
@@ -90,8 +167,8 @@ fn compare<'a>(left: &'a [Line], right: &'a [Line]) -> Vec<(Side, &'a Line)> {
 /// More lines than this on both sides are not compared one by one.
 const COMPARED_MAX: usize = 4000;
 
-fn middle<'a>(left: &'a [Line], right: &'a [Line]) -> Vec<(Side, &'a Line)> {
-    let only = |side, lines: &'a [Line]| lines.iter().map(move |line| (side, line));
+fn middle<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> {
+    let only = |side, lines: &'a [Line<'a>]| lines.iter().map(move |line| (side, line));
     if left.len().max(right.len()) > COMPARED_MAX {
         return only(Side::Running, left).chain(only(Side::Disk, right)).collect();
     }
@@ -100,7 +177,7 @@ fn middle<'a>(left: &'a [Line], right: &'a [Line]) -> Vec<(Side, &'a Line)> {
     let mut longest = vec![0u32; (left.len() + 1) * width];
     for i in (0..left.len()).rev() {
         for j in (0..right.len()).rev() {
-            longest[i * width + j] = match left[i].0 == right[j].0 {
+            longest[i * width + j] = match left[i].text == right[j].text {
                 true => longest[(i + 1) * width + j + 1] + 1,
                 false => longest[(i + 1) * width + j].max(longest[i * width + j + 1]),
             };
@@ -108,7 +185,7 @@ fn middle<'a>(left: &'a [Line], right: &'a [Line]) -> Vec<(Side, &'a Line)> {
     }
     let (mut i, mut j, mut out) = (0, 0, Vec::new());
     while i < left.len() && j < right.len() {
-        if left[i].0 == right[j].0 {
+        if left[i].text == right[j].text {
             out.push((Side::Both, &left[i]));
             (i, j) = (i + 1, j + 1);
         } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
@@ -130,7 +207,8 @@ mod tests {
 
     #[test]
     fn few_lines_are_on_one_side_only() {
-        let lines = |text: &str| -> Vec<Line> { text.chars().map(|c| (c.to_string(), String::new())).collect() };
+        let line = |c: char| Line { text: c.into(), depth: 0, origin: None, end: false };
+        let lines = |text: &str| -> Vec<Line<'_>> { text.chars().map(line).collect() };
         for (left, right, want) in [
             ("abc", "abc", "abc"),
             ("abc", "axc", "a-b+xc"),
@@ -142,7 +220,7 @@ mod tests {
             let (left, right) = (lines(left), lines(right));
             let got: String = compare(&left, &right)
                 .iter()
-                .map(|(side, (text, _))| match side {
+                .map(|(side, Line { text, .. })| match side {
                     Side::Both => text.clone(),
                     Side::Running => format!("-{text}"),
                     Side::Disk => format!("+{text}"),

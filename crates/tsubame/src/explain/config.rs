@@ -1,6 +1,5 @@
 //! The configuration that is in effect: every line with its origin, and those struck out that another line has replaced.
 
-use conf::Node;
 use conf::read::Ran;
 use serde_json::{Value, json};
 use server::Server;
@@ -98,13 +97,4 @@ pub(crate) fn module_ids(server: &Server) -> Vec<&'static str> {
 /// What was defined, without what the program itself defines.
 fn defines(server: &Server) -> impl Iterator<Item = (&str, Option<&str>)> {
     server.language.defines().filter(|(name, _)| !name.starts_with('-'))
-}
-
-/// A configuration as lines that can be compared: each directive below the sections around it, without its place.
-pub(crate) fn lines(nodes: &[Node], depth: usize, out: &mut Vec<(String, String)>) {
-    for node in nodes {
-        let text = format!("{}{} {}", "  ".repeat(depth), node.name, node.args);
-        out.push((text.trim_end().to_string(), node.origin.to_string()));
-        lines(node.children.as_deref().unwrap_or_default(), depth + 1, out);
-    }
 }

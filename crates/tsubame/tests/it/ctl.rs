@@ -80,6 +80,63 @@ under_every_mpm! {
     }
 }
 
+/// A change is told with the sections around it, each once, and with the lines that included its file.
+#[test]
+fn changes_are_told_with_their_sections() {
+    let site = site();
+    let text = |grant: &str, method: &str, timeout: &str| {
+        let hosts = "<VirtualHost *:81>\nServerName one.example\n<Directory /srv>\nRequire all denied\n\
+                     <Limit POST>\nRequire METHOD\n</Limit>\nRequire GRANT\n</Directory>\n</VirtualHost>\n\
+                     <VirtualHost *:TIMEOUT>\n<Directory /srv>\nRequire GRANT\n</Directory>\n</VirtualHost>\n";
+        site.file(
+            "conf/hosts.conf",
+            hosts.replace("GRANT", grant).replace("METHOD", method).replace("TIMEOUT", timeout),
+        );
+        site.configure(Mpm::Percore, &format!("{GRANTED}\nInclude conf/hosts.conf"));
+    };
+    text("all granted", "user a", "82");
+    let _server = crate::server::Start::new(&site, Mpm::Percore).run();
+    text("all denied", "user b", "83");
+    let (output, errors, code) = ctl(&site, &["diff"]);
+    assert_eq!((errors.as_str(), code), ("", Some(0)));
+    let output = output.replace(&format!("{}/conf/hosts.conf", site.path()), "hosts");
+    let want = "\
+- in effect
++ on disk: in effect after a restart
+  <VirtualHost *:81>
+    <Directory /srv>
+      <Limit POST>
+-       Require user a  # hosts:6
++       Require user b  # hosts:6
+-     Require all granted  # hosts:8
++     Require all denied  # hosts:8
+- <VirtualHost *:82>  # hosts:11
++ <VirtualHost *:83>  # hosts:11
+    <Directory /srv>
+-     Require all granted  # hosts:13
++     Require all denied  # hosts:13
+";
+    assert_eq!(output, want);
+    let changes = json(&site, &["diff"])["changes"].take();
+    let about = |index: usize| (changes[index]["only"].clone(), changes[index]["section"].clone());
+    let inner = ["<VirtualHost *:81>", "<Directory /srv>", "<Limit POST>"];
+    assert_eq!(about(0), ("running".into(), inner.as_slice().into()));
+    assert_eq!(about(2), ("running".into(), inner[..2].into()));
+    assert_eq!(about(4), ("running".into(), Value::Array(Vec::new())));
+    // The sections are those of the side that has the line.
+    assert_eq!(about(6), ("running".into(), ["<VirtualHost *:82>", "<Directory /srv>"].as_slice().into()));
+    assert_eq!(about(7), ("disk".into(), ["<VirtualHost *:83>", "<Directory /srv>"].as_slice().into()));
+    let origin = &changes[0]["origin"];
+    let (file, outer) = (origin["file"].as_str().expect("file"), origin["included_from"][0].as_str().expect("outer"));
+    assert!(file.ends_with("conf/hosts.conf") && origin["line"] == 6 && outer.contains("httpd.conf:"), "{origin}");
+
+    // What comes before all lines has no place.
+    site.configure(Mpm::Percore, &format!("{GRANTED}\nInclude conf/hosts.conf\nDefine NEW"));
+    let first = json(&site, &["diff"])["changes"][0].take();
+    let found = (&first["line"], &first["origin"], &first["section"]);
+    assert_eq!(found, (&"Define NEW".into(), &Value::Null, &Value::Array(Vec::new())));
+}
+
 /// The socket is the server's own: nobody else may connect, and nothing that comes in upsets it.
 #[test]
 fn only_the_owner_may_ask() {
