@@ -72,13 +72,13 @@ pub(crate) enum Command {
     Ctl,
 }
 
+/// All of them.
+const COMMANDS: [(&str, Command); 2] = [("explain", Command::Explain), ("ctl", Command::Ctl)];
+
 /// Our own command, if the first argument is one. httpd's names know none.
 pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
-    let word = args.first()?.to_str().filter(|_| !is_httpd_name(program))?;
-    [("explain", Command::Explain), ("ctl", Command::Ctl)]
-        .into_iter()
-        .find(|(name, _)| *name == word)
-        .map(|(_, command)| command)
+    let word = args.first().filter(|_| !is_httpd_name(program))?;
+    COMMANDS.into_iter().find(|(name, _)| name == word).map(|(_, command)| command)
 }
 
 /// What to serve for a first look.
@@ -146,20 +146,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
     match read(&mut options, &mut demo, lexopt::Parser::from_args(args)) {
         Ok(None) => {}
         Ok(Some(done)) => return Parsed::Done(done),
-        Err(Bad::Option(shown)) => {
-            eprintln!("{program}: illegal option -- {shown}");
-            eprint!("{}", usage(program));
-            return Parsed::Done(ExitCode::FAILURE);
-        }
-        Err(Bad::Missing(option)) => {
-            eprintln!("{program}: option requires an argument -- {option}");
-            eprint!("{}", usage(program));
-            return Parsed::Done(ExitCode::FAILURE);
-        }
-        Err(Bad::Usage) => {
-            eprint!("{}", usage(program));
-            return Parsed::Done(ExitCode::FAILURE);
-        }
+        Err(bad) => return refused(program, &demo, &bad),
     }
     // Whoever asks to be shown something does not want a server, with or without `-t`.
     let shown = SHOWN_BY.iter().any(|name| options.defined(name));
@@ -177,8 +164,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         || !options.defines.is_empty();
     let ours = demo.port.is_some() || demo.root.is_some();
     if ours && (httpd || is_httpd_name(program)) {
-        eprint!("{}", usage(program));
-        return Parsed::Done(ExitCode::FAILURE);
+        return refused(program, &demo, &Bad::Usage);
     }
     if !httpd && !is_httpd_name(program) {
         options.action = Action::Demo(demo);
@@ -198,6 +184,24 @@ enum Bad {
     Missing(char),
     /// Anything else.
     Usage,
+}
+
+/// Says what is wrong with the command line: httpd's words, or where a command of ours stands.
+fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
+    let late = COMMANDS.iter().find(|(name, _)| demo.root.as_ref().is_some_and(|root| root == name));
+    match (late, bad) {
+        (Some((name, _)), _) if !is_httpd_name(program) => {
+            let names = COMMANDS.map(|(name, _)| name).join(" and ");
+            eprintln!("{program}: {names} stand before all options: {program} {name} -f FILE ...");
+            eprintln!("`{program} {name} --help` says how it is used.");
+            return Parsed::Done(ExitCode::FAILURE);
+        }
+        (_, Bad::Option(shown)) => eprintln!("{program}: illegal option -- {shown}"),
+        (_, Bad::Missing(option)) => eprintln!("{program}: option requires an argument -- {option}"),
+        (_, Bad::Usage) => {}
+    }
+    eprint!("{}", usage(program));
+    Parsed::Done(ExitCode::FAILURE)
 }
 
 fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> Result<Option<ExitCode>, Bad> {

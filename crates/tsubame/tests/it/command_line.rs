@@ -63,3 +63,33 @@ fn options_are_those_of_apache() {
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
+
+/// A command of ours that stands behind options is told its place; Apache's name knows no such command.
+#[test]
+fn commands_stand_before_options() {
+    let site = Site::new();
+    let said = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        let output = command.arg0(name).args(arguments).current_dir(&site.root).output().expect("run");
+        (String::from_utf8(output.stderr).expect("text"), output.status.code())
+    };
+    for (command, arguments) in [
+        ("explain", &["-f", "conf/httpd.conf", "explain", "--method", "GET", "/"][..]),
+        ("explain", &["-f", "conf/httpd.conf", "explain", "/"]),
+        ("explain", &["-f", "conf/httpd.conf", "explain"]),
+        ("ctl", &["-f", "conf/httpd.conf", "ctl", "status"]),
+        ("ctl", &["-d", ".", "-Dx", "ctl"]),
+    ] {
+        let want = format!(
+            "tsubame: explain and ctl stand before all options: tsubame {command} -f FILE ...\n\
+             `tsubame {command} --help` says how it is used.\n"
+        );
+        assert_eq!(said("tsubame", arguments), (want, Some(1)), "{arguments:?}");
+        let (errors, code) = said("apache2", arguments);
+        assert!(errors.contains("Usage: apache2 [-D name]") && !errors.contains("stand before"), "{errors}");
+        assert_eq!(code, Some(1));
+    }
+    // What is no command is none.
+    let (errors, _) = said("tsubame", &["-f", "conf/httpd.conf", "elsewhere"]);
+    assert!(errors.starts_with("Usage: tsubame [-D name]"), "{errors}");
+}
