@@ -38,11 +38,11 @@ const PID: &str = "--pid=";
 pub(crate) const USAGE: &str = "\
 tsubame ctl: asks the running server, and tells it what to do
 
-Usage: tsubame ctl [-d directory] [-f file] [-D name] [--socket path] COMMAND
+Usage: tsubame ctl [-d directory] [-f file] [-D name] [-C line] [-c line] [--socket path] [--json] COMMAND
 
-The server is the one that the PidFile of the configuration names, or with --socket whoever listens there. Its socket is that
-of ControlSocket, or else has the PidFile's name and .ctl. Only its own user and root may ask; nothing is sent to a program of
-anybody else's.
+Options may stand before the command and behind it. The server is the one that the PidFile of the configuration names, or with
+--socket whoever listens there. Its socket is that of ControlSocket, or else has the PidFile's name and .ctl. Only its own user
+and root may ask; nothing is sent to a program of anybody else's.
 
 Commands that ask (with --json for programs):
   status                  processes, workers, connections, the gate
@@ -110,31 +110,33 @@ struct Command {
     words: Vec<String>,
 }
 
-/// Reads the command line. `None`: help is wanted.
+/// Reads the command line: options of ours stand before the command and behind it, and the rest is for the server to read.
+/// `None`: help is wanted.
 fn read(options: &mut Options, args: Vec<OsString>) -> Result<Option<Command>, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut socket = None;
+    let (mut socket, mut command, mut rest) = (None, None, Vec::new());
     while let Some(arg) = parser.next()? {
         match arg {
+            // Of explain the server knows more.
+            Short('h') | Long("help") if command.as_deref() == Some("explain") => rest.push("--help".into()),
             Short('h') | Long("help") => return Ok(None),
             Long("socket") => socket = Some(parser.value()?.into()),
+            Long("json") => rest.push("--json".into()),
             Short(option) => cli::configuration_option(options, option, &mut parser)?,
-            // The rest is for the server to read.
-            Value(command) => {
-                let mut words = vec![command.string()?];
-                for word in parser.raw_args()? {
-                    words.push(word.string()?);
-                }
-                // Of explain the server knows more.
-                if words[0] != "explain" && words.iter().any(|word| word == "-h" || word == "--help") {
-                    return Ok(None);
-                }
-                return Ok(Some(Command { socket, words }));
+            Long(option) if command.is_some() => {
+                let option = format!("--{option}");
+                rest.push(match parser.optional_value() {
+                    Some(value) => format!("{option}={}", value.string()?),
+                    None => option,
+                });
             }
+            Value(word) if command.is_none() => command = Some(word.string()?),
+            Value(word) => rest.push(word.string()?),
             arg => return Err(arg.unexpected()),
         }
     }
-    Err("a command is missing".into())
+    let command = command.ok_or("a command is missing")?;
+    Ok(Some(Command { socket, words: [vec![command], rest].concat() }))
 }
 
 /// Where the server of a configuration listens, also if that cannot be used any more.

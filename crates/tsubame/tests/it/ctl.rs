@@ -137,6 +137,53 @@ fn changes_are_told_with_their_sections() {
     assert_eq!(found, (&"Define NEW".into(), &Value::Null, &Value::Array(Vec::new())));
 }
 
+/// Options may stand before the command and behind it.
+#[test]
+fn options_have_no_place_of_their_own() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, GRANTED);
+    let socket = site.root.join("logs/pid.ctl");
+    let socket = socket.to_str().expect("path");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        said(&command.arg("ctl").args(arguments).current_dir(&site.root).output().expect("run"))
+    };
+    let here = ["-d", site.path(), "-f", "conf/httpd.conf"];
+    let beside = format!("--socket={socket}");
+    for arguments in [
+        &[&here[..], &["--json", "status"]].concat()[..],
+        &[&["--json"], &here[..], &["status"]].concat(),
+        &[&["status", "--json"], &here[..]].concat(),
+        &[&["status"], &here[..], &["-DX", "--json"]].concat(),
+        &["status", "--socket", socket, "--json"],
+        &["--json", "status", &beside],
+    ] {
+        let (output, errors, code) = run(arguments);
+        assert_eq!((errors.as_str(), code), ("", Some(0)), "{arguments:?}");
+        let status: Value = serde_json::from_str(&output).expect("JSON");
+        assert_eq!(status["pid"], server.pid().number(), "{arguments:?}");
+    }
+    // The words of explain are its own.
+    let words = ["explain", "--method=HEAD", "--header", "Accept: */*", "/index.html", "--json"];
+    for arguments in [[&words[..], &here[..]].concat(), [&here[..], &words[..]].concat()] {
+        let (output, errors, _) = run(&arguments);
+        assert_eq!(errors, "", "{arguments:?}");
+        let explained: Value = serde_json::from_str(&output).expect("JSON");
+        assert_eq!(explained["request"]["method"], "HEAD", "{explained}");
+    }
+    let (output, _, code) = run(&[&["explain", "-h"], &here[..]].concat());
+    assert!(output.starts_with("tsubame explain:") && code == Some(0), "{output}");
+    for (arguments, want) in [
+        (&["status", "--all"][..], "status: what is --all?"),
+        (&["status", "-q"], "invalid option '-q'"),
+        (&["--all", "status"], "invalid option '--all'"),
+        (&["--json"], "a command is missing"),
+    ] {
+        let (output, errors, code) = run(&[&here[..], arguments].concat());
+        assert!(errors.contains(want) && output.is_empty() && code == Some(1), "{arguments:?}: {errors}");
+    }
+}
+
 /// The socket is the server's own: nobody else may connect, and nothing that comes in upsets it.
 #[test]
 fn only_the_owner_may_ask() {
