@@ -207,6 +207,11 @@ impl Face {
     pub fn log_name(&self) -> &'static str {
         self.id.strip_suffix("_module").unwrap_or(self.id)
     }
+
+    /// Whether `LogLevel` means this module by a name: its identifier, that in log lines, or its source file.
+    pub fn logs_as(&self, name: &str) -> bool {
+        [self.id, self.log_name(), self.source].contains(&name)
+    }
 }
 
 /// The loaded modules' directive of that name, without difference of case; the first module that has it.

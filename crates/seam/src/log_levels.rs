@@ -11,7 +11,7 @@ use sys::shm::Shared;
 /// How many modules may have one at once.
 const PLACES: usize = 31;
 
-/// The name that stands for all modules without a level of their own.
+/// The name that stands for all modules but those that got a level of their own after it.
 pub const ALL: &str = "*";
 
 /// The first word is how many of the others are used; each of those is a module's name as a number, and above it its level.
@@ -25,10 +25,11 @@ pub fn open() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sets the level of a module (as in `LogLevel`), or of [`ALL`]. `Err`: too many have one.
+/// Sets the level of a module, or of [`ALL`]: as with `LogLevel`, what was said of single modules before counts no more then.
+/// `Err`: too many have one.
 pub fn set(module: &str, level: Level) -> Result<(), String> {
     let Some(words) = words() else { return Err("no server runs in this process".into()) };
-    let used = used(words);
+    let used = if module == ALL { 0 } else { used(words) };
     let word = number(module) << 8 | level as u64;
     let place = (1..=used).find(|place| words[*place].load(Relaxed) >> 8 == number(module)).unwrap_or(used + 1);
     let Some(entry) = words.get(place) else {
@@ -90,9 +91,13 @@ mod tests {
         open().expect("memory");
         assert_eq!(of("core"), None);
         set("core", Level::Debug).expect("set");
-        set(ALL, Level::Error).expect("set");
+        set("alias", Level::Info).expect("set");
         set("core", Level::Trace3).expect("set again");
-        assert_eq!((of("core"), of("alias"), own("alias")), (Some(Level::Trace3), Some(Level::Error), None));
+        assert_eq!((of("core"), of("alias"), of("dir")), (Some(Level::Trace3), Some(Level::Info), None));
+        set(ALL, Level::Error).expect("set");
+        assert_eq!((of("core"), of("alias"), own("alias")), (Some(Level::Error), Some(Level::Error), None));
+        set("core", Level::Debug).expect("set");
+        assert_eq!((of("core"), of("alias")), (Some(Level::Debug), Some(Level::Error)));
         for i in 0..PLACES - 2 {
             set(&format!("m{i}"), Level::Info).expect("room");
         }

@@ -53,7 +53,8 @@ Commands that ask (with --json for programs):
   log-level               levels that were changed while it runs
 
 Commands that tell:
-  log-level MODULE LEVEL  changes the level of a module, or of all with *, until the next restart
+  log-level MODULE LEVEL  changes the level of a module, named as in LogLevel, until the next restart
+  log-level '*' LEVEL     the same of all modules, also of those that had one of their own
   log-level reset         back to the configuration's
   graceful                restart: children finish what they serve
   restart                 restart: children are ended

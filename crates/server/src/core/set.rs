@@ -339,8 +339,7 @@ pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
         None => None,
         Some(module) => {
             let loaded = cmd.world.language.loaded();
-            let face =
-                loaded.iter().find(|face| face.id == module || face.log_name() == module || face.source == module);
+            let face = loaded.iter().find(|face| face.logs_as(module));
             Some(face.ok_or_else(|| format!("Cannot find module {module}"))?.log_name().to_string())
         }
     };

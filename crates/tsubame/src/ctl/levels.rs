@@ -14,11 +14,10 @@ pub(super) fn change(server: &Server, words: &[&str], json: bool) -> Result<Stri
         ["reset"] => log_levels::clear(),
         [module, level] => {
             let level = Level::parse(level).ok_or_else(|| format!("{level}: no level; they are {}", names()))?;
-            let module = module.strip_suffix("_module").unwrap_or(module);
-            if module != ALL && !modules(server).contains(&module) {
-                return Err(format!("{module}: no such module is loaded; `*` stands for all"));
-            }
-            log_levels::set(module, level)?;
+            let loaded = || server.faces().iter().find(|face| face.logs_as(module)).map(|face| face.log_name());
+            let unknown = || format!("{module}: no such module is loaded; `*` stands for all");
+            let name = if module == ALL { ALL } else { loaded().ok_or_else(unknown)? };
+            log_levels::set(name, level)?;
         }
         _ => return Err("log-level MODULE LEVEL, log-level reset, or log-level alone".into()),
     }

@@ -243,6 +243,31 @@ fn log_levels_change_at_run_time() {
     }
 }
 
+/// Modules have the names of `LogLevel`, and a level for all counts for each that had one.
+#[test]
+fn log_levels_have_the_names_of_the_directive() {
+    let site = site();
+    let names = ["alias", "alias_module", "mod_alias.c", "core.c", "ALIAS", "Mod_Alias.c", "mod_nothing.c"];
+    let levels = "LogLevel warn authz_core:debug";
+    let server = Server::start(Mpm::Percore, &site, &format!("{GRANTED}\n{levels}"));
+    server.allow("AH01626");
+    for name in names {
+        let command = format!("LogLevel {name}:info");
+        let checked =
+            crate::server::Start::new(&site, Mpm::Percore).arguments(&["-t", "-c", &command]).command().output();
+        let accepted = checked.expect("run").status.success();
+        assert_eq!(ctl(&site, &["log-level", name, "info"]).2, Some(i32::from(!accepted)), "{name}");
+    }
+    assert_eq!(ctl(&site, &["log-level"]).0, "alias info\ncore info\n");
+    assert_eq!(ctl(&site, &["log-level", "*", "error"]).0, "* error\n");
+    server.get("/");
+    assert_eq!(ctl(&site, &["log-level", "core_module", "debug"]).0, "core debug\n* error\n");
+    assert_eq!(ctl(&site, &["log-level", "reset"]).0, "all levels are those of the configuration\n");
+    assert!(!server.log().contains("AH01626"));
+    server.get("/");
+    server.logged("AH01626");
+}
+
 /// Where the socket is, is configured; a server without one is a server all the same.
 #[test]
 fn the_socket_is_configured() {
