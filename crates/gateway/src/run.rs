@@ -62,7 +62,7 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
         true => (None, None),
         false => match Input::new(request.body.clone(), kept) {
             Ok((stdin, input)) => (Some(stdin), Some(input)),
-            Err(error) => return Err(not_started(request, caller, command::Failure::System(error))),
+            Err(error) => return Err(not_started(request, permit, caller, command::Failure::System(error))),
         },
     };
     if let Some(feeding) = &mut input
@@ -70,12 +70,14 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
     {
         return Err(fail(request, caller.module, Event::Body(error)));
     }
-    let started = spawn::start(request, stdin.as_ref().map(AsFd::as_fd), permit, caller).await;
-    let started = started.map_err(|failure| not_started(request, caller, failure))?;
-    Ok(Script::new(started, input, caller))
+    match spawn::start(request, stdin.as_ref().map(AsFd::as_fd), &permit, caller).await {
+        Ok(started) => Ok(Script::new(started, permit, input, caller)),
+        Err(failure) => Err(not_started(request, permit, caller, failure)),
+    }
 }
 
-fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure) -> u16 {
+fn not_started(request: &mut Request, permit: Permit, caller: &Caller, failure: command::Failure) -> u16 {
+    permit.not_started();
     let path = request.filename.clone();
     let said = match failure {
         command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),

@@ -13,7 +13,9 @@ use server::{BodyError, Piece, Request, Stream, Timer};
 
 use crate::caller::Caller;
 use crate::ending::Process;
+use crate::gate::Permit;
 use crate::input::{Input, Stopped};
+use crate::leader::Run;
 use crate::pipe::Reader;
 use crate::reaper;
 use crate::script_log::{ScriptLog, complain};
@@ -73,12 +75,13 @@ struct Errors {
 }
 
 impl Script {
-    pub(crate) fn new(started: Started, input: Option<Input>, caller: &Caller) -> Script {
+    pub(crate) fn new(started: Started, permit: Permit, input: Option<Input>, caller: &Caller) -> Script {
+        let Started { leader, cost, stdout, stderr } = started;
         Script {
-            process: Some(started.process),
+            process: Some(Process::new(Run { leader, permit, cost })),
             input,
-            stdout: Some(started.stdout),
-            stderr: Some(Errors { pipe: started.stderr, line: Vec::new() }),
+            stdout: Some(stdout),
+            stderr: Some(Errors { pipe: stderr, line: Vec::new() }),
             output: Vec::new(),
             body_start: Vec::new(),
             piece: FIRST_PIECE,

@@ -11,14 +11,15 @@ use server::{Request, ScriptUse};
 use crate::caller::{Caller, Starter};
 use crate::command::{Command, Failure};
 use crate::daemon;
-use crate::ending::Process;
 use crate::gate::Permit;
-use crate::leader::{Leader, Run};
+use crate::leader::Leader;
 use crate::pipe::Reader;
 
 /// A script that has just been started, with our ends of its pipes.
 pub(crate) struct Started {
-    pub(crate) process: Process,
+    pub(crate) leader: Leader,
+    /// For the access log.
+    pub(crate) cost: Arc<ScriptUse>,
     pub(crate) stdout: Reader,
     pub(crate) stderr: Reader,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Started {
 pub(crate) async fn start(
     request: &mut Request,
     stdin: Option<BorrowedFd<'_>>,
-    permit: Permit,
+    permit: &Permit,
     caller: &Caller,
 ) -> Result<Started, Failure> {
     let began = Instant::now();
@@ -41,6 +42,9 @@ pub(crate) async fn start(
         None => nothing().map_err(Failure::System)?,
     };
     let stdio = [its_stdin, its_stdout.as_fd(), its_stderr.as_fd()];
+    // Nothing may fail behind the start: nobody would end the script.
+    let (stdout, stderr) =
+        (Reader::new(stdout).map_err(Failure::System)?, Reader::new(stderr).map_err(Failure::System)?);
     let leader = match &caller.starter {
         Starter::Own => Leader::Own(command.start(stdio, permit.process()).map_err(Failure::of_start)?),
         Starter::Daemon { address, .. } => {
@@ -49,11 +53,7 @@ pub(crate) async fn start(
     };
     let cost = Arc::new(ScriptUse::new(permit.queued, began.elapsed()));
     request.script = Some(cost.clone());
-    Ok(Started {
-        process: Process::new(Run { leader, permit, cost }),
-        stdout: Reader::new(stdout).map_err(Failure::System)?,
-        stderr: Reader::new(stderr).map_err(Failure::System)?,
-    })
+    Ok(Started { leader, cost, stdout, stderr })
 }
 
 /// The input of scripts that have none.

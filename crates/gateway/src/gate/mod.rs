@@ -397,4 +397,13 @@ impl Permit {
             locked.learn(seat.entry, run);
         }
     }
+
+    /// The script could not be started.
+    pub fn not_started(self) {
+        if let Some(seat) = &self.seat
+            && let Some(locked) = seat.gate.table.lock()
+        {
+            locked.fail(seat.entry);
+        }
+    }
 }

@@ -11,7 +11,7 @@ pub struct Report {
     pub waiting: u64,
     /// Runs that have ended since the server started.
     pub runs: u64,
-    /// Those of them that did not end well.
+    /// Those of them that did not end well, or could not be started.
     pub failures: u64,
     /// Requests that were refused a run.
     pub refused: u64,

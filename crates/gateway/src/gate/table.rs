@@ -34,7 +34,7 @@ const PAUSES: u32 = 100;
 const HEADER: usize = 11;
 const ENTRY: usize = 12;
 const RECORD: usize = 10;
-const SCRIPT: usize = RECORD + NAME + record::STEPS;
+const SCRIPT: usize = RECORD + NAME + 2 * record::STEPS;
 
 #[derive(Clone, Copy)]
 enum Header {

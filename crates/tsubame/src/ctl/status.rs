@@ -146,8 +146,8 @@ pub(super) fn scripts(json: bool, style: Style) -> String {
             script.refused,
             mebibytes(script.expected),
             mebibytes(script.peak),
-            milliseconds(script.median),
-            milliseconds(script.p99),
+            duration(script.median),
+            duration(script.p99),
             script.name,
         );
     }
@@ -158,11 +158,19 @@ fn mebibytes(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { format!("{:.1}M", bytes as f64 / f64::from(1 << 20)) }
 }
 
-fn milliseconds(time: Duration) -> String {
-    format!("{:.1}ms", time.as_secs_f64() * 1000.0)
+/// Three digits at least, and no more behind the point than mean anything.
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let (number, unit) = if seconds < 10.0 { (seconds * 1000.0, "ms") } else { (seconds, "s") };
+    match number {
+        0.0 => "-".into(),
+        _ if number < 100.0 => format!("{number:.1}{unit}"),
+        _ => format!("{number:.0}{unit}"),
+    }
 }
 
 fn script(script: &Script) -> Value {
+    let known = |time: Duration| (!time.is_zero()).then_some(time.as_secs_f64());
     json!({
         "file": script.name,
         "running": script.running,
@@ -174,7 +182,28 @@ fn script(script: &Script) -> Value {
         "peak_bytes": script.peak,
         "cpu_seconds": script.cpu.as_secs_f64(),
         "queued_seconds": script.queued.as_secs_f64(),
-        "median_seconds": script.median.as_secs_f64(),
-        "p99_seconds": script.p99.as_secs_f64(),
+        "median_seconds": known(script.median),
+        "p99_seconds": known(script.p99),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit_and_few_digits() {
+        let cases = [
+            (0, "-"),
+            (843, "0.8ms"),
+            (12_345, "12.3ms"),
+            (204_800, "205ms"),
+            (9_999_000, "9999ms"),
+            (25_012_345, "25.0s"),
+            (361_000_000, "361s"),
+        ];
+        for (micros, want) in cases {
+            assert_eq!(duration(Duration::from_micros(micros)), want);
+        }
+    }
 }

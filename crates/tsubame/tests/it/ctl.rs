@@ -5,14 +5,15 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::Value;
 use sys::signal::Signal;
 
 use crate::control::said;
 use crate::mpm::{Mpm, under_every_mpm};
-use crate::server::Server;
-use crate::site::Site;
+use crate::server::{Server, Start};
+use crate::site::{Site, load_lines};
 use crate::wait::until;
 
 fn command(site: &Site, arguments: &[&str]) -> Command {
@@ -95,7 +96,7 @@ fn changes_are_told_with_their_sections() {
         site.configure(Mpm::Percore, &format!("{GRANTED}\nInclude conf/hosts.conf"));
     };
     text("all granted", "user a", "82");
-    let _server = crate::server::Start::new(&site, Mpm::Percore).run();
+    let _server = Start::new(&site, Mpm::Percore).run();
     text("all denied", "user b", "83");
     let (output, errors, code) = ctl(&site, &["diff"]);
     assert_eq!((errors.as_str(), code), ("", Some(0)));
@@ -184,6 +185,57 @@ fn options_have_no_place_of_their_own() {
     }
 }
 
+/// Scripts are told with how long they took, and one that could not be started has failed, whoever starts them.
+#[test]
+fn scripts_are_told_with_times_and_failures() {
+    for other in [" cgi_module ", " cgid_module "] {
+        let site = site();
+        site.script("slow", "#!/bin/sh\nwhile test -e ../hold; do sleep 0.01; done; sleep 0.25; printf '\\nok'\n");
+        site.script("broken", "#!/no/such/interpreter\n");
+        site.file("hold", "");
+        let modules = load_lines(Mpm::Percore);
+        let modules: String = modules.lines().filter(|line| !line.contains(other)).map(|l| format!("{l}\n")).collect();
+        let places =
+            "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>";
+        site.configure_with(&modules, places);
+        let server = Start::new(&site, Mpm::Percore).run();
+        let about = |name: &str, what: &str| {
+            let scripts = json(&site, &["scripts"])["scripts"].take();
+            let list = scripts.as_array().expect("list");
+            let has_name = |one: &&Value| one["file"].as_str().is_some_and(|file| file.ends_with(name));
+            list.iter().find(has_name).map_or(Value::Null, |one| one[what].clone())
+        };
+        let times = |name: &str| ["median_seconds", "p99_seconds"].map(|what| about(name, what));
+        let row = |name: &str| {
+            let text = ctl(&site, &["scripts"]).0;
+            let line = text.lines().find(|line| line.ends_with(name)).expect("a line");
+            line.split_whitespace().map(str::to_string).collect::<Vec<_>>()
+        };
+        // Nothing is known of its times before it has ended.
+        let began = Instant::now();
+        let mut client = server.client();
+        client.send("GET /cgi/slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        until("it runs", || (about("slow", "running") == 1).then_some(()));
+        assert_eq!(times("slow"), [Value::Null, Value::Null]);
+        assert_eq!(row("slow")[7..9], ["-", "-"]);
+        std::fs::remove_file(site.root.join("hold")).expect("remove");
+        assert_eq!(client.response().status, 200);
+        until("its end", || (about("slow", "runs") == 1).then_some(()));
+        // One run is known exactly.
+        let most = began.elapsed().as_secs_f64();
+        for time in times("slow") {
+            assert!(time.as_f64().is_some_and(|time| (0.25..=most).contains(&time)), "{time}, at most {most}");
+        }
+        assert!(row("slow")[7].ends_with("ms"), "{:?}", row("slow"));
+
+        server.announce("exec of");
+        server.announce("End of script output before headers: broken");
+        assert_eq!(server.get("/cgi/broken").status, 500);
+        assert_eq!((about("broken", "runs"), about("broken", "failures")), (1.into(), 1.into()));
+        assert_eq!((times("broken"), about("slow", "failures")), ([Value::Null, Value::Null], 0.into()));
+    }
+}
+
 /// The socket is the server's own: nobody else may connect, and nothing that comes in upsets it.
 #[test]
 fn only_the_owner_may_ask() {
@@ -253,8 +305,7 @@ fn log_levels_have_the_names_of_the_directive() {
     server.allow("AH01626");
     for name in names {
         let command = format!("LogLevel {name}:info");
-        let checked =
-            crate::server::Start::new(&site, Mpm::Percore).arguments(&["-t", "-c", &command]).command().output();
+        let checked = Start::new(&site, Mpm::Percore).arguments(&["-t", "-c", &command]).command().output();
         let accepted = checked.expect("run").status.success();
         assert_eq!(ctl(&site, &["log-level", name, "info"]).2, Some(i32::from(!accepted)), "{name}");
     }

@@ -8,7 +8,7 @@ use sys::signal::Signal;
 
 use super::{Field, Header, Locked, NAME, RECORD, SCRIPTS, State, hash, micros, now};
 
-/// Durations are counted in steps of √2 from this many µs on.
+/// Durations are counted in steps of √2 from this many µs on: how many runs belong to each, and their sum in µs.
 const FIRST_STEP: u64 = 100;
 pub(super) const STEPS: usize = 44;
 /// How often a refusal of a script is explained at length.
@@ -59,7 +59,8 @@ impl Run {
 pub struct Script {
     /// Its file; the end of it where it is long.
     pub name: String,
-    /// How many runs have ended, how many of those not well, and how many requests were refused a run.
+    /// How many runs have ended, how many of those not well or before they could be started, and how many requests were
+    /// refused a run.
     pub runs: u64,
     /// See `runs`.
     pub failures: u64,
@@ -73,7 +74,8 @@ pub struct Script {
     pub cpu: Duration,
     /// Time that requests have waited to be let in.
     pub queued: Duration,
-    /// Half of the runs, and 99 of 100, took no longer.
+    /// Half of the runs, and 99 of 100, took no longer, as nearly as it is known: this is the mean of the runs of that step.
+    /// 0 where no run has ended that was started.
     pub median: Duration,
     /// See `median`.
     pub p99: Duration,
@@ -93,11 +95,6 @@ fn expect(before: u64, peak: u64) -> u64 {
 fn step(took: Duration) -> usize {
     let times = micros(took).max(1) as f64 / FIRST_STEP as f64;
     ((times.log2() * 2.0).ceil().max(0.0) as usize).min(STEPS - 1)
-}
-
-/// The longest duration of a step.
-fn duration_of(step: usize) -> Duration {
-    Duration::from_micros((FIRST_STEP as f64 * (step as f64 / 2.0).exp2()) as u64)
 }
 
 impl Locked<'_> {
@@ -167,14 +164,25 @@ impl Locked<'_> {
         };
         self.note(index, Known::Expected, expected);
         script[Known::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
-        let failed = u64::from(run.status != Status::Exited(0));
-        for (own, all, count) in [(Known::Runs, Header::Runs, 1), (Known::Failures, Header::Failures, failed)] {
-            add(own, count);
-            self.0.header(all).fetch_add(count, Relaxed);
-        }
+        self.count(index, run.status != Status::Exited(0));
         add(Known::Cpu, micros(run.cpu));
         add(Known::Queued, micros(run.queued));
-        script[RECORD + NAME + step(run.took)].fetch_add(1, Relaxed);
+        let step = RECORD + NAME + step(run.took);
+        script[step].fetch_add(1, Relaxed);
+        script[step + STEPS].fetch_add(micros(run.took), Relaxed);
+    }
+
+    /// Counts a run that could not be started: it has failed, and tells nothing of what the script needs.
+    pub(in crate::gate) fn fail(&self, entry: usize) {
+        self.count(self.script_of(entry), true);
+    }
+
+    fn count(&self, script: usize, failed: bool) {
+        let counts = [(Known::Runs, Header::Runs, 1), (Known::Failures, Header::Failures, u64::from(failed))];
+        for (own, all, count) in counts {
+            self.0.scripts[script][own as usize].fetch_add(count, Relaxed);
+            self.0.header(all).fetch_add(count, Relaxed);
+        }
     }
 
     /// A run that has lasted long tells by what it has, before its end, what others may need.
@@ -224,15 +232,16 @@ impl Locked<'_> {
         let bytes: Vec<u8> =
             row[RECORD..RECORD + NAME].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let steps: Vec<u64> = row[RECORD + NAME..].iter().map(|count| count.load(Relaxed)).collect();
+        let steps: Vec<u64> = row[RECORD + NAME..].iter().map(|word| word.load(Relaxed)).collect();
+        let (counts, sums) = steps.split_at(STEPS);
         let quantile = |share: f64| {
-            let all: u64 = steps.iter().sum();
-            let mut left = (all as f64 * share).ceil() as u64;
-            let reached = steps.iter().position(|count| {
+            let mut left = (counts.iter().sum::<u64>() as f64 * share).ceil() as u64;
+            let reached = counts.iter().position(|count| {
                 left = left.saturating_sub(*count);
                 left == 0
             });
-            reached.filter(|_| all > 0).map_or(Duration::ZERO, duration_of)
+            let mean = reached.and_then(|step| sums[step].checked_div(counts[step]));
+            Duration::from_micros(mean.unwrap_or(0))
         };
         Script {
             name: if end == 0 { "(others)".into() } else { shown(&bytes[..end]) },
@@ -271,6 +280,5 @@ mod tests {
         for (micros, want) in cases {
             assert_eq!(step(Duration::from_micros(micros)), want, "{micros}");
         }
-        assert!((0..STEPS).all(|index| step(duration_of(index)) == index));
     }
 }

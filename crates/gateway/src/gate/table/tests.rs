@@ -33,7 +33,36 @@ fn entries_come_and_go() {
     locked.refuse(script);
     assert_eq!(locked.totals(), [1, 0, 1]);
     let known = all.iter().find(|known| known.name == "/srv/a.cgi").expect("known");
-    assert!(known.median >= Duration::from_millis(3) && known.median < Duration::from_millis(5), "{known:?}");
+    assert_eq!((known.median, known.p99), (Duration::from_millis(3), Duration::from_millis(3)));
+}
+
+#[test]
+fn durations_are_those_of_the_runs() {
+    let table = Table::new().expect("memory");
+    let locked = table.lock().expect("lock");
+    let script = locked.script("a");
+    let entry = locked.enter(script, "a", 9).expect("room");
+    let times = || {
+        let known = locked.described(script, 0, 0);
+        (known.median.as_millis(), known.p99.as_millis())
+    };
+    let took = |millis| locked.learn(entry, Run { took: Duration::from_millis(millis), ..run(None) });
+    assert_eq!(times(), (0, 0));
+    locked.fail(entry);
+    assert_eq!(times(), (0, 0), "it did not run");
+    took(25_000);
+    assert_eq!(times(), (25_000, 25_000));
+    // Of one step: nobody knows them apart.
+    took(20_000);
+    assert_eq!(times(), (22_500, 22_500));
+    (0..97).for_each(|_| took(10));
+    assert_eq!(times(), (10, 22_500));
+    took(10);
+    assert_eq!(times(), (10, 22_500));
+    (0..100).for_each(|_| took(10));
+    assert_eq!(times(), (10, 10));
+    let known = locked.described(script, 0, 0);
+    assert_eq!((known.runs, known.failures, locked.totals()), (201, 1, [201, 1, 0]));
 }
 
 /// A run that ended well.
