@@ -1,12 +1,12 @@
 //! The control socket where something is in the way: other servers, other files, other users, and a parent that is busy.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -16,7 +16,7 @@ use crate::ctl::{ctl, json};
 use crate::mpm::Mpm;
 use crate::server::{Server, Start, is_gone};
 use crate::site::Site;
-use crate::wait::{until, within};
+use crate::wait::{DEADLINE, until, within};
 
 fn site() -> Site {
     Site::with([("index.html", "hello\n")])
@@ -248,6 +248,15 @@ impl Drop for Alone {
     }
 }
 
+/// The process of a conversation of the server with this parent.
+fn conversation(parent: Pid, is_meant: impl Fn(i32) -> bool) -> Pid {
+    let title = |child: &i32| std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+    let talks = until("the process of a conversation", || {
+        crate::server::children(parent).into_iter().find(|child| title(child).contains("control") && is_meant(*child))
+    });
+    Pid::new(talks).expect("pid")
+}
+
 /// A conversation that became the user of the children does not outlive its parent.
 #[test]
 fn no_conversation_is_left_alone() {
@@ -268,14 +277,11 @@ fn no_conversation_is_left_alone() {
         stream.write_all(b"explain\0--config\0\0").ok()?;
         Some(stream)
     });
-    let talks = until("its process, of another user", || {
-        crate::server::children(pid).into_iter().find(|child| {
-            let file = |name| std::fs::read_to_string(format!("/proc/{child}/{name}")).unwrap_or_default();
-            file("cmdline").contains("control")
-                && file("status").lines().any(|l| l.starts_with("Uid:") && !l.contains("\t0"))
-        })
+    // Of another user.
+    let talks = conversation(pid, |child| {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        status.lines().any(|line| line.starts_with("Uid:") && !line.contains("\t0"))
     });
-    let talks = Pid::new(talks).expect("pid");
     parent.0.kill().expect("kill");
     parent.0.wait().expect("wait");
     // The other limit, that of a write, is 30 s.
@@ -322,4 +328,48 @@ fn a_silent_server_is_said_to_be_silent() {
     let _listener = UnixListener::bind(&socket).expect("bind");
     let (_, errors, code) = ctl(&site, &["--socket", socket.to_str().expect("path"), "status"]);
     assert!(errors.contains("no answer within 30 s") && code == Some(1), "{errors}");
+}
+
+/// A process that stands still, until this is dropped.
+struct Still(Pid);
+
+impl Still {
+    fn new(pid: Pid) -> Still {
+        pid.kill(Signal::STOP).expect("stop");
+        Still(pid)
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        let _ = self.0.kill(Signal::CONT);
+    }
+}
+
+/// Whoever goes on talking is ended after a minute: by an alarm of the conversation's own, should the parent stand still, and
+/// by the parent, should the conversation.
+#[test]
+fn no_conversation_takes_longer_than_a_minute() {
+    const LONGEST: Duration = Duration::from_secs(60);
+    let sites = [site(), site()];
+    let servers = sites.each_ref().map(|site| Server::start(Mpm::Percore, site, ""));
+    let began = Instant::now();
+    let connect = |site: &Site| UnixStream::connect(site.root.join("logs/pid.ctl")).expect("connect");
+    let [mut alone, mut silent] = sites.each_ref().map(connect);
+    // Both have begun.
+    let [_, silent_one] = servers.each_ref().map(|server| conversation(server.pid(), |_| true));
+    let _still = [Still::new(servers[0].pid()), Still::new(silent_one)];
+    // A byte now and then keeps the limit of a single read away.
+    alone.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
+    let ended = |stream: &mut UnixStream| match stream.read(&mut [0]) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+        end => end.map_or(true, |length| length == 0),
+    };
+    while !ended(&mut alone) {
+        assert!(began.elapsed() < LONGEST + DEADLINE, "no alarm");
+        let _ = alone.write_all(b"x");
+    }
+    assert!(began.elapsed() >= LONGEST, "{:?}", began.elapsed());
+    silent.set_nonblocking(true).expect("nonblocking");
+    until("the parent's look at the clock", || ended(&mut silent).then_some(()));
 }
