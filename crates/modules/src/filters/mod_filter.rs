@@ -176,7 +176,8 @@ fn by_type(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
         let smart = format!("BYTYPE:{name}");
         registered(cmd, name)?;
         if cmd.dir.get::<FilterConf>().smart.get(&smart).is_none() {
-            chain(cmd, &smart)?;
+            // Not as a line of the chain: what this line says is in the provider, and lost with it.
+            cmd.dir.edit::<FilterConf>().chain.names.push(smart.clone());
         }
         add_provider(cmd, &smart, name, When::Types(types.to_vec()))?;
     }

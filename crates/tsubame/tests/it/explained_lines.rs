@@ -134,6 +134,23 @@ fn lines_that_are_lost() {
     assert!(text.contains("not as in Apache: Formats for connection and request are checked and not used."), "{text}");
 }
 
+/// A filter that an inner section declares anew has only the types named there.
+#[test]
+fn filters_by_type_that_are_lost() {
+    let site = Site::with([("x.html", "x\n"), ("x.css", "x\n")]);
+    let text = "AddOutputFilterByType DEFLATE text/html\nAddOutputFilterByType DEFLATE text/plain\n\
+                AddOutputFilterByType INFLATE text/x-a\n\
+                <Directory ${DOCS}>\nAddOutputFilterByType DEFLATE text/css\n</Directory>";
+    site.configure(Mpm::Percore, text);
+    let want = [
+        "INFLATE text/x-a: in effect",
+        "DEFLATE text/css: in effect",
+        "DEFLATE text/html: lost",
+        "DEFLATE text/plain: lost",
+    ];
+    assert_eq!(fates(&json(&site, &["/x.html"]), "AddOutputFilterByType"), want);
+}
+
 /// The lines of `-C` and of `-c` are counted each from 1, and are not the same for that.
 #[test]
 fn lines_of_the_command_line() {
