@@ -171,6 +171,12 @@ pub fn get() -> Option<&'static Board> {
     BOARD.get()
 }
 
+/// Every process and worker as they are now. Before the server has started there are none, which only who asks what an
+/// answer would be gets to see.
+pub fn snapshot(described: Described) -> Snapshot {
+    get().map(|board| board.snapshot_with(described)).unwrap_or_default()
+}
+
 /// Makes the scoreboard: `processes` slots, each with up to `workers`. Once in the life of a server, before the first
 /// fork; the slots cost memory only when used.
 pub fn create(processes: usize, workers: usize) -> io::Result<&'static Board> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gateway::gate;
 use mpm::Stall;
-use seam::scoreboard::{self, Process, State, Worker};
+use seam::scoreboard::{self, Described, Process, State, Worker};
 use sys::process::{Pid, threads};
 
 use crate::ctl::Running;
@@ -97,7 +97,7 @@ fn request(worker: &Worker) -> String {
 }
 
 fn processes() -> Vec<Process> {
-    scoreboard::get().map(|board| board.snapshot().processes).unwrap_or_default()
+    scoreboard::snapshot(Described::All).processes
 }
 
 /// How long a worker has been at it: since its last request began or ended, or its child did where there was none.

@@ -6,7 +6,7 @@
 mod families;
 mod text;
 
-use conf::{Face, Level};
+use conf::Face;
 use http::accept::preferences;
 use seam::scoreboard::{self, Described};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
@@ -23,15 +23,11 @@ fn handler(request: &mut Request) -> Answer {
     if request.handler_name() != Some("metrics") || !matches!(&*request.method, "GET" | "HEAD") {
         return Answer::Declined;
     }
-    let Some(board) = scoreboard::get() else {
-        request.log("metrics", Level::Error, "there is no scoreboard to be read");
-        return Answer::Status(500);
-    };
     let format = format_for(request.header("Accept").as_deref().unwrap_or_default());
     request.set_content_type(format.media_type());
     request.headers_out.set("Vary", "Accept");
     let mpm = super::mod_status::mpm_of(request);
-    let families = families::of(&board.snapshot_with(Described::Nobody), gateway::gate::report().as_ref(), mpm);
+    let families = families::of(&scoreboard::snapshot(Described::Nobody), gateway::gate::report().as_ref(), mpm);
     Answer::Body(Body::text(text::write(&families, format)))
 }
 

@@ -8,10 +8,10 @@ mod page;
 mod scripts;
 mod workers;
 
+use conf::Face;
 use conf::values::atoi;
-use conf::{Face, Level};
 use gateway::gate::Report;
-use seam::scoreboard::{self, Board, Described, Snapshot, State};
+use seam::scoreboard::{self, Described, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -28,10 +28,6 @@ fn handler(request: &mut Request) -> Answer {
     if !matches!(&*request.method, "GET" | "HEAD") {
         return Answer::Declined;
     }
-    let Some(board) = scoreboard::get() else {
-        request.log("status", Level::Error, "AH01237: Server status unavailable in inetd mode");
-        return Answer::Status(500);
-    };
     let query = request.args.as_deref().unwrap_or_default();
     if let Some((media_type, text)) = live::file(query) {
         request.set_content_type(media_type);
@@ -39,7 +35,7 @@ fn handler(request: &mut Request) -> Answer {
         return Answer::Body(Body::text(text));
     }
     if query == "live" {
-        return event(request, board);
+        return event(request);
     }
     let wish = Wish::of(query);
     if let Some(seconds) = wish.refresh {
@@ -49,7 +45,7 @@ fn handler(request: &mut Request) -> Answer {
         true => "text/plain; charset=ISO-8859-1",
         false => "text/html; charset=ISO-8859-1",
     });
-    let board = board.snapshot_with(if wish.short { Described::Nobody } else { Described::All });
+    let board = scoreboard::snapshot(if wish.short { Described::Nobody } else { Described::All });
     let facts = Facts::of(request, &board);
     let text = match wish.short {
         true => page::short(&facts, &board),
@@ -59,9 +55,9 @@ fn handler(request: &mut Request) -> Answer {
 }
 
 /// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
-fn event(request: &mut Request, board: &Board) -> Answer {
+fn event(request: &mut Request) -> Answer {
     let text = live::latest(|| {
-        let board = board.snapshot_with(Described::Busy);
+        let board = scoreboard::snapshot(Described::Busy);
         live::event(&Facts::of(request, &board), &board)
     });
     request.set_content_type("text/event-stream");

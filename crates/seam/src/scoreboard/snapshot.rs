@@ -4,7 +4,7 @@ use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, V
 use super::{BUCKETS, Board, Life, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// When the server started.
     pub started: u64,

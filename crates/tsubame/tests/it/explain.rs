@@ -170,6 +170,39 @@ fn what_is_explained_is_what_happens() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What a client gets, as far as it is foretold: the status and the type.
+#[test]
+fn status_and_type_are_foretold() {
+    let site = site();
+    let text = "SetOutputFilter DEFLATE\nAddOutputFilterByType DEFLATE text/css\n\
+                <Location /status>\nSetHandler server-status\n</Location>\n\
+                <Location /metrics>\nSetHandler metrics\n</Location>\n\
+                <Location /info>\nSetHandler server-info\n</Location>";
+    let server = Server::start(Mpm::Percore, &site, text);
+    // Method, path, fields beside Host; the status.
+    let cases: [(&str, &str, &[&str], u16); 7] = [
+        ("GET", "/status", &[], 200),
+        ("GET", "/status?auto", &[], 200),
+        ("GET", "/status?live", &[], 200),
+        ("GET", "/status?live.js", &[], 200),
+        ("GET", "/metrics", &[], 200),
+        ("GET", "/metrics", &["Accept: text/plain"], 200),
+        ("GET", "/info?server", &[], 200),
+    ];
+    for (method, path, fields, status) in cases {
+        let mut client = server.client();
+        let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n"));
+        let got = client.response();
+        let mut arguments = vec!["--method", method, "--host", "localhost", path];
+        arguments.extend(fields.iter().flat_map(|field| ["--header", field]));
+        let told = &json(&site, &arguments)["answer"];
+        let told = (told["status"].as_u64(), told["type"].as_str());
+        assert_eq!(told, (Some(got.status.into()), got.field("Content-Type")), "{method} {path} {fields:?}");
+        assert_eq!(got.status, status, "{method} {path} {fields:?}");
+    }
+}
+
 /// Each directive has the value that counts, its origin with the chain of includes, and what it was written over.
 #[test]
 fn values_have_origins_and_losers() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use conf::Allowed;
 use http::uri::escape_html;
+use seam::scoreboard::{self, Described};
 use server::Request;
 use server::core::CoreServer;
 
@@ -94,7 +95,7 @@ fn server(out: &mut String, request: &Request, _: &[Entry]) {
         (core.timeout.or(Duration::from_secs(60)), core.keep_alive_timeout.or(Duration::from_secs(5)));
     let mpm = request.server.faces().iter().find_map(|face| face.log_name().strip_prefix("mpm_")).unwrap_or_default();
     let threaded = if matches!(mpm, "worker" | "event") { "yes" } else { "no" };
-    let daemons = seam::scoreboard::get().map_or(0, |board| board.snapshot().processes.len());
+    let daemons = scoreboard::snapshot(Described::Nobody).processes.len();
     out.push_str("<h2><a name=\"server\">Server Settings</a></h2><dl>");
     let identity = server::identity::get();
     if let Some(identity) = identity {
