@@ -1,6 +1,7 @@
 //! What the directives of this crate set. All of it belongs to the main server.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use conf::{Listed, Setting};
@@ -83,6 +84,27 @@ impl Listen {
             (Some(protocol), _) => protocol,
             (None, 443) => "https",
             (None, _) => "http",
+        }
+    }
+
+    /// Whether a connection to that address arrives here.
+    pub fn hears(&self, to: SocketAddr) -> bool {
+        let ip = to.ip().to_canonical();
+        let takes = |own: &SocketAddr| match own.ip() {
+            // A socket for all of IPv6 takes IPv4 too.
+            IpAddr::V6(any) if any.is_unspecified() => true,
+            IpAddr::V4(any) if any.is_unspecified() => ip.is_ipv4(),
+            own => own.to_canonical() == ip,
+        };
+        self.port == to.port() && (self.addresses.is_empty() || self.addresses.iter().any(takes))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addresses[..] {
+            [] => write!(f, "*:{}", self.port),
+            all => f.write_str(&all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
         }
     }
 }

@@ -7,12 +7,12 @@ mod numbers;
 mod text;
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use lexopt::prelude::*;
-use mpm::settings::MpmSettings;
+use mpm::settings::{Listen, MpmSettings};
 use mpm::{Chosen, Fixed};
 use server::Server;
 use server::explain::Question;
@@ -59,8 +59,8 @@ Options:
   --method M          the method (GET)
   --host NAME         what the client says in Host, where it is not that of the URL
   --header 'NAME: V'  a further field; may be given more than once
-  --from ADDRESS      where the client is (127.0.0.1)
-  --to ADDRESS:PORT   the address of the server that it connects to
+  --from ADDRESS      where the client is (127.0.0.1 or ::1, as the server's address is)
+  --to ADDRESS:PORT   the address of the server that it connects to (that of the URL, or where the server listens)
   --mpm               processes, threads and connections: what was asked for, and what will run
   --config            the whole configuration with the origin of each line, and what was written over
   --all               also directives that are not about requests, and those that hold by default
@@ -172,12 +172,13 @@ pub(crate) fn answer(
     // A request borrows the server for as long as the process lives, and this one lives for one answer.
     let server: &'static Server = Box::leak(Box::new(server));
     let question = question(query, server)?;
+    let doubt = unreachable(server, &question);
     let explanation = server::explain::explain(server, &question)?;
     let directives = |settings| directives::of(settings, server, query.all);
     let paths: Vec<_> = explanation.paths.iter().map(|settings| (settings, directives(settings))).collect();
     Ok(match query.json {
-        true => json::of(&question, &explanation, &paths),
-        false => text::of(&question, &explanation, &paths, style),
+        true => json::of(&question, doubt.as_deref(), &explanation, &paths),
+        false => text::of(&question, doubt.as_deref(), &explanation, &paths, style),
     })
 }
 
@@ -206,11 +207,11 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
         (name.trim_start_matches('[').trim_end_matches(']').parse().ok(), port.unwrap_or(HTTP_PORT))
     });
     let local = query.to.unwrap_or_else(|| match named {
-        Some((ip, port)) => listening(server, ip, Some(port)),
-        None => listening(server, None, None),
+        Some((ip, port)) => listening(server, ip, Some(port), query.from),
+        None => listening(server, None, None, query.from),
     });
     let host = query.host.clone().or(host).unwrap_or_else(|| server.main().name.clone());
-    let client = SocketAddr::new(query.from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), 50000);
+    let client = SocketAddr::new(query.from.unwrap_or(loopback(is_ipv6(local.ip()))), 50000);
     let method = query.method.clone().unwrap_or_else(|| "GET".into());
     Ok(Question { method, target, host: Some(host), fields: query.fields.clone(), client, local })
 }
@@ -218,11 +219,50 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
 
-/// An address that the server listens on: that address and port as far as they are named, or else the first.
-fn listening(server: &Server, ip: Option<IpAddr>, port: Option<u16>) -> SocketAddr {
-    let all = &server.main().settings.get::<MpmSettings>().listen;
-    let line = all.iter().find(|line| port.is_none_or(|port| line.port == port));
-    let port = port.or(line.map(|line| line.port)).unwrap_or(80);
-    let own = line.and_then(|line| line.addresses.first()).map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
-    SocketAddr::new(ip.or(own).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), port)
+/// A connection has two addresses of one kind.
+fn is_ipv6(ip: IpAddr) -> bool {
+    ip.to_canonical().is_ipv6()
+}
+
+fn loopback(ipv6: bool) -> IpAddr {
+    if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() }
+}
+
+/// An address that the server listens on: that address and port as far as they are named, or else the first that a client
+/// there (`from`) can connect to.
+fn listening(server: &Server, ip: Option<IpAddr>, port: Option<u16>, from: Option<IpAddr>) -> SocketAddr {
+    let near = loopback(from.is_some_and(is_ipv6));
+    let open = |line: &Listen| -> Vec<SocketAddr> {
+        let own = line.addresses.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
+        let mut own: Vec<_> = own.map(|ip| SocketAddr::new(ip, line.port)).collect();
+        if own.is_empty() {
+            own.push(SocketAddr::new(near, line.port));
+        }
+        own
+    };
+    let lines = server.main().settings.get::<MpmSettings>().listen.iter();
+    let all: Vec<SocketAddr> = lines.filter(|line| port.is_none_or(|port| line.port == port)).flat_map(open).collect();
+    let meets = |own: &&SocketAddr| from.is_none_or(|from| is_ipv6(own.ip()) == is_ipv6(from));
+    let found = all.iter().find(meets).or(all.first()).copied();
+    let own = found.unwrap_or(SocketAddr::new(near, port.unwrap_or(HTTP_PORT)));
+    SocketAddr::new(ip.unwrap_or(own.ip()), own.port())
+}
+
+/// Why no client can send this request, if none can.
+fn unreachable(server: &Server, question: &Question) -> Option<String> {
+    let Question { client, local, .. } = question;
+    if is_ipv6(client.ip()) != is_ipv6(local.ip()) {
+        return Some(format!("a client at {} cannot connect to {local}", client.ip()));
+    }
+    let lines = server.main().settings.get::<MpmSettings>().listen.entries();
+    if lines.iter().any(|(line, _)| line.hears(*local)) {
+        return None;
+    }
+    let wanted = match lines.iter().any(|(line, _)| line.port == local.port()) {
+        true => local.to_string(),
+        false => format!("port {}", local.port()),
+    };
+    let there: Vec<String> = lines.iter().map(|(line, origin)| format!("{line} ({origin})")).collect();
+    let there = if there.is_empty() { "nothing".to_string() } else { there.join(", ") };
+    Some(format!("no Listen line has {wanted}, they have {there}"))
 }

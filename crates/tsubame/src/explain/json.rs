@@ -6,10 +6,16 @@ use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Question, Sett
 
 use super::directives::{self, Said};
 
-pub(super) fn of(question: &Question, explanation: &Explanation, paths: &[(&Settings, Vec<Said<'_>>)]) -> String {
+pub(super) fn of(
+    question: &Question,
+    doubt: Option<&str>,
+    explanation: &Explanation,
+    paths: &[(&Settings, Vec<Said<'_>>)],
+) -> String {
     let request = &explanation.request;
     let vhost = request.vhost;
     let value = json!({
+        "never_arrives": doubt,
         "request": {
             "method": question.method,
             "target": question.target,

@@ -10,6 +10,7 @@ use crate::style::{Page, Style};
 
 pub(super) fn of(
     question: &Question,
+    doubt: Option<&str>,
     explanation: &Explanation,
     paths: &[(&Settings, Vec<Said<'_>>)],
     style: Style,
@@ -17,6 +18,9 @@ pub(super) fn of(
     let mut out = Page::default();
     let Question { method, target, host, client, local, .. } = question;
     let host = host.as_deref().unwrap_or("-");
+    if let Some(why) = doubt {
+        writeln!(out, "{} such a request never arrives: {why}", style.bad("Warning:"));
+    }
     writeln!(out, "{}", style.bold(format!("{method} {target}")));
     writeln!(out, "Host: {host}, from {} to {local}", client.ip());
     writeln!(out);

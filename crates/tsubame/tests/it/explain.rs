@@ -327,6 +327,40 @@ fn the_text_is_plain_and_errors_are_told() {
     assert!(errors.contains("Invalid command 'Bogus'") && status == Some(1), "{errors}");
 }
 
+/// A request that no client can send is answered with a warning first; the two addresses of a connection are of one kind.
+#[test]
+fn what_never_arrives_is_said() {
+    let site = Site::with([("index.html", "hello\n")]);
+    site.configure(Mpm::Percore, "Listen [::1]:8503");
+    let ip = site.ip.to_string();
+    let base = format!("no Listen line has port 80, they have {ip}:8080 (");
+    let (port80, elsewhere) = (base.as_str(), "no Listen line has 192.0.2.1:8503, they have ");
+    let (from6, to6) = (["--from", "2001:db8::1"], ["--to", "[::1]:8503"]);
+    let (to, mixed) = (format!("{ip}:8080"), format!("a client at 2001:db8::1 cannot connect to {ip}:8080"));
+    // Options and URL; the beginning of the warning, the client and the server that are supposed.
+    let cases: [(Vec<&str>, Option<&str>, &str, &str); 8] = [
+        (vec!["/"], None, "127.0.0.1", &to),
+        (vec!["http://x:8503/"], None, "::1", "[::1]:8503"),
+        (vec!["http://x/"], Some(port80), "127.0.0.1", "127.0.0.1:80"),
+        (vec!["http://192.0.2.1:8503/"], Some(elsewhere), "127.0.0.1", "192.0.2.1:8503"),
+        ([&to6[..], &["/"]].concat(), None, "::1", "[::1]:8503"),
+        ([&from6[..], &["/"]].concat(), None, "2001:db8::1", "[::1]:8503"),
+        ([&from6[..], &["--to", &to, "/"]].concat(), Some(&mixed), "2001:db8::1", &to),
+        (vec!["--to", "[::1]:80", "/"], Some(port80), "::1", "[::1]:80"),
+    ];
+    for (arguments, warning, client, server) in cases {
+        let told = json(&site, &arguments);
+        let request = (told["request"]["client"].as_str(), told["request"]["server"].as_str());
+        assert_eq!(request, (Some(client), Some(server)), "{arguments:?}");
+        let (have, status) = (told["never_arrives"].as_str(), &told["answer"]["status"]);
+        let is_right = warning.map_or(have.is_none(), |want| have.is_some_and(|have| have.starts_with(want)));
+        assert!(is_right && *status == 200, "{arguments:?}: {have:?}, {status}");
+    }
+    let (text, _, status) = explain(&site, &["http://x/"]);
+    let first = format!("Warning: such a request never arrives: {base}");
+    assert!(text.starts_with(&first) && text.contains("  status    200") && status == Some(0), "{text}");
+}
+
 /// The configurations of seed 002: what its author asked for, and what he got.
 #[test]
 fn the_numbers_of_the_seed() {
