@@ -135,9 +135,15 @@ impl Offer {
             language: request.env.get("prefer-language"),
             encoded,
         };
-        let Chosen { best, sure } = choice.choose(&self.variants, &|index| self.length(index));
+        let length = |index| self.length(index);
+        let Chosen { best, sure } = choice.choose(&self.variants, &length);
+        let asked = best.filter(|_| request.is_question());
+        let reason = asked.map(|best| choice.reason(&self.variants, best, &length));
         match best {
             Some(best) if sure => {
+                if let Some(reason) = reason {
+                    request.note_step("negotiation", None, |_| format!("{}: {reason}", self.variants[best].name));
+                }
                 if transparent {
                     self.check_choice(request, best)?;
                     let name = report::escape_segment(&self.variants[best].name);

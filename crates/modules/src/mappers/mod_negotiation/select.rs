@@ -94,17 +94,10 @@ impl Choice<'_> {
         language: Option<&str>,
         length: &dyn Fn(usize) -> Option<u64>,
     ) -> Chosen {
-        let no_language =
-            if !self.terms.exact && variants.iter().any(|v| !v.languages.is_empty()) { 0.0001 } else { 1.0 };
+        let no_language = self.no_language(variants);
         let mut best: Option<(usize, Rating)> = None;
         for (index, variant) in variants.iter().enumerate() {
-            let encoded = !variant.is_plain() && variant.encoding.as_deref() != Some("identity");
-            let hidden = match self.encoded {
-                Encoded::All => false,
-                Encoded::Html => encoded && !variant.media.name.starts_with("text/html"),
-                Encoded::None => encoded,
-            };
-            if hidden || language.is_some_and(|wanted| !variant.languages.iter().any(|have| have == wanted)) {
+            if self.is_hidden(variant, language) {
                 continue;
             }
             let rating = self.rate(variant, language.is_some(), no_language);
@@ -122,6 +115,44 @@ impl Choice<'_> {
         }
         let sure = best.is_some_and(|(_, rating)| !self.terms.rvsa || rating.definite);
         Chosen { best: best.map(|(index, _)| index), sure }
+    }
+
+    /// What a variant that has no language is worth where others have one.
+    fn no_language(&self, variants: &[Variant]) -> f32 {
+        if !self.terms.exact && variants.iter().any(|v| !v.languages.is_empty()) { 0.0001 } else { 1.0 }
+    }
+
+    /// Whether a variant is not to be considered at all.
+    fn is_hidden(&self, variant: &Variant, language: Option<&str>) -> bool {
+        let encoded = !variant.is_plain() && variant.encoding.as_deref() != Some("identity");
+        let hidden = match self.encoded {
+            Encoded::All => false,
+            Encoded::Html => encoded && !variant.media.name.starts_with("text/html"),
+            Encoded::None => encoded,
+        };
+        hidden || language.is_some_and(|wanted| !variant.languages.iter().any(|have| have == wanted))
+    }
+
+    /// Why it was `best`, for who asks: each other variant, and what it is worse by.
+    pub(super) fn reason(&self, variants: &[Variant], best: usize, length: &dyn Fn(usize) -> Option<u64>) -> String {
+        let language = self.language.filter(|wanted| self.choose_for(variants, Some(wanted), length).sure);
+        let rate = |at: usize| self.rate(&variants[at], language.is_some(), self.no_language(variants));
+        let why = |at: usize| match rate(at) {
+            _ if self.is_hidden(&variants[at], language) => "not considered",
+            _ if self.terms.rvsa => "quality",
+            rating if !rating.is_acceptable(&variants[at]) => "not acceptable",
+            rating => {
+                difference(variants, (best, &rate(best)), (at, &rating), length).map_or("comes later", |(_, by)| by)
+            }
+        };
+        let others: Vec<String> = (0..variants.len())
+            .filter(|at| *at != best)
+            .map(|at| format!("{} ({})", variants[at].name, why(at)))
+            .collect();
+        match &others[..] {
+            [] => "the only variant".into(),
+            others => format!("before {}", others.join(", ")),
+        }
     }
 
     fn rate(&self, variant: &Variant, language_is_given: bool, no_language: f32) -> Rating {
@@ -286,36 +317,49 @@ fn better_by_rvsa(variants: &[Variant], new: (usize, &Rating), best: Option<&(us
     })
 }
 
-/// Apache's order: type, language, `LanguagePriority`, level, charset, encoding, length.
+impl Rating {
+    fn is_acceptable(&self, variant: &Variant) -> bool {
+        ![self.encoding, self.language, self.charset, self.media, variant.media.quality].contains(&0.0)
+    }
+}
+
 fn better(
     variants: &[Variant],
     new: (usize, &Rating),
     best: Option<&(usize, Rating)>,
     length: &dyn Fn(usize) -> Option<u64>,
 ) -> bool {
-    let (variant, rating) = (&variants[new.0], new.1);
-    let source = variant.media.quality;
-    if [rating.encoding, rating.language, rating.charset, rating.media, source].contains(&0.0) {
+    if !new.1.is_acceptable(&variants[new.0]) {
         return false;
     }
     let Some((at, have)) = best else { return true };
-    let other = &variants[*at];
+    difference(variants, new, (*at, have), length).is_some_and(|(order, _)| order.is_gt())
+}
+
+/// What makes one variant better than another or worse, if anything does, and what that is called; in Apache's order.
+fn difference(
+    variants: &[Variant],
+    (new, rating): (usize, &Rating),
+    (at, have): (usize, &Rating),
+    length: &dyn Fn(usize) -> Option<u64>,
+) -> Option<(Ordering, &'static str)> {
+    let (variant, other) = (&variants[new], &variants[at]);
     let by = |a: f32, b: f32| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
     let place = |rating: &Rating| rating.priority.unwrap_or(usize::MAX);
+    // Whoever accepts a charset that not everybody knows has it for a reason.
     let unusual = |variant: &Variant| !matches!(variant.media.charset.as_str(), "" | "iso-8859-1");
-    by(rating.media * source, have.media * other.media.quality)
-        .then_with(|| by(rating.language, have.language))
-        .then_with(|| place(have).cmp(&place(rating)))
-        .then_with(|| by_level(variant, rating, other, have))
-        .then_with(|| by(rating.charset, have.charset))
-        // Whoever accepts a charset that not everybody knows has it for a reason.
-        .then_with(|| if unusual(variant) && !unusual(other) { Ordering::Greater } else { Ordering::Equal })
-        .then_with(|| by(rating.encoding, have.encoding))
-        .then_with(|| {
-            let signed = |length: Option<u64>| length.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
-            signed(length(*at)).cmp(&signed(length(new.0)))
-        })
-        .is_gt()
+    let signed = |length: Option<u64>| length.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+    let order: [(&str, &dyn Fn() -> Ordering); 8] = [
+        ("type", &|| by(rating.media * variant.media.quality, have.media * other.media.quality)),
+        ("language", &|| by(rating.language, have.language)),
+        ("LanguagePriority", &|| place(have).cmp(&place(rating))),
+        ("level", &|| by_level(variant, rating, other, have)),
+        ("charset", &|| by(rating.charset, have.charset)),
+        ("charset", &|| if unusual(variant) && !unusual(other) { Ordering::Greater } else { Ordering::Equal }),
+        ("encoding", &|| by(rating.encoding, have.encoding)),
+        ("size", &|| signed(length(at)).cmp(&signed(length(new)))),
+    ];
+    order.iter().map(|(name, compare)| (compare(), *name)).find(|(order, _)| order.is_ne())
 }
 
 /// The highest level that the client named, else the lowest.
