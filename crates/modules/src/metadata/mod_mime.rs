@@ -179,6 +179,8 @@ fn types_are_there(server: &Server) -> Result<(), String> {
 #[derive(Default)]
 struct Findings<'a> {
     name: Option<&'a str>,
+    /// The `AddType` line; `None` where the type is that of the types file.
+    name_origin: Option<&'a Origin>,
     charset: Option<&'a str>,
     handler: Option<&'a str>,
     handler_origin: Option<&'a Origin>,
@@ -196,7 +198,10 @@ impl<'a> Findings<'a> {
             let said = |what| line.and_then(|said| said.get(what));
             // An empty type is one that was removed, with that of `mime.types`: the extension says nothing any more.
             let name = said(Trait::Type).or_else(|| types?.get(&extension)).filter(|name| !name.is_empty());
-            found.name = name.or(found.name);
+            if let Some(name) = name {
+                found.name = Some(name);
+                found.name_origin = line.and_then(|said| said.origin(Trait::Type));
+            }
             found.charset = said(Trait::Charset).or(found.charset);
             if let Some(handler) = said(Trait::Handler) {
                 found.handler = Some(handler);
@@ -220,6 +225,11 @@ fn find_type(request: &mut Request) -> Flow {
     let conf = dir.get::<MimeDir>();
     let types = server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
     let found = Findings::of(&examined(request, conf), conf, types);
+    if let Some(name) = found.name {
+        let file = || server.main().settings.get::<MimeServer>().types_config.origin();
+        let directive = if found.name_origin.is_some() { "AddType" } else { "TypesConfig" };
+        request.note_step("mime", found.name_origin.or_else(file), |_| format!("{directive}: {name}"));
+    }
     match (found.name, found.charset) {
         (None, _) => {}
         (Some(name), None) if !name.contains(';') => request.set_content_type(name.to_string()),
