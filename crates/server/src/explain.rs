@@ -63,7 +63,7 @@ pub struct Explanation {
 pub struct Settings {
     /// The path.
     pub path: String,
-    /// What has a part in its settings, in the order in which it counts.
+    /// What has a part in its settings, in the order in which it counts, and conditional sections that were passed over.
     pub layers: Vec<Layer>,
     /// What the `Options` of all layers come to.
     pub options: Bits,
@@ -76,6 +76,8 @@ pub struct Layer {
     pub title: String,
     /// Where it begins; `None` for what is no section.
     pub origin: Option<Origin>,
+    /// Why it has no part in the settings after all, if it was passed over.
+    pub unmet: Option<&'static str>,
     /// Its lines, without those of sections in it that are layers of their own.
     pub lines: Vec<Line>,
 }
@@ -106,6 +108,8 @@ pub enum Fate {
     Lost,
     /// No setting says that it came from this line: the directive has no effect, or has had it already.
     Silent,
+    /// It stands in a section that was passed over.
+    Unmet,
 }
 
 /// Answers. `Err`: it is no request, or none that is looked at further; the text says why.
@@ -179,7 +183,7 @@ fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
     let faces = server.faces();
     let files = met.iter().filter_map(|met| match met {
         Met::File(_, nodes) => Some(&nodes[..]),
-        Met::Section(_) => None,
+        Met::Section(_) | Met::Unmet(..) => None,
     });
     let texts: Vec<&[Node]> = std::iter::once(&server.tree[..]).chain(files).collect();
     let section = |origin: &Origin| {
@@ -192,6 +196,7 @@ fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
     layers.extend(met.iter().filter_map(|met| match met {
         Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, &faces)),
         Met::Section(origin) => section(origin),
+        Met::Unmet(origin, why) => section(origin).map(|layer| layer.passed_over(why)),
     }));
     layers
 }
@@ -206,7 +211,15 @@ fn find<'a>(nodes: &'a [Node], origin: &Origin) -> Option<&'a Node> {
 fn layer(title: String, origin: Option<Origin>, nodes: &[Node], faces: &[&'static Face]) -> Layer {
     let mut lines = Vec::new();
     gather(nodes, faces, "", &mut lines);
-    Layer { title, origin, lines }
+    Layer { title, origin, unmet: None, lines }
+}
+
+impl Layer {
+    fn passed_over(mut self, why: &'static str) -> Layer {
+        self.unmet = Some(why);
+        self.lines.iter_mut().for_each(|line| line.fate = Fate::Unmet);
+        self
+    }
 }
 
 /// Sections that only say when their lines count, or how they are combined.

@@ -33,6 +33,8 @@ pub enum Met {
     Section(Origin),
     /// An `.htaccess` file: its path and its lines.
     File(String, Vec<Node>),
+    /// The conditional section that begins here was passed over, and why.
+    Unmet(Origin, &'static str),
 }
 
 /// A path that a request was for.
@@ -124,6 +126,12 @@ impl Trace {
         self.layers.clear();
     }
 
+    /// What went to the error log because of a look-up whose result is not the request's own.
+    fn overhear(&mut self, mut found: Trace) {
+        found.hear();
+        self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Said(..))));
+    }
+
     /// Goes on as what a look-up found.
     pub(crate) fn adopt(&mut self, mut found: Trace) {
         found.hear();
@@ -144,7 +152,23 @@ impl Request {
         }
     }
 
-    /// Notes that a part of the configuration was met.
+    /// Notes that what a look-up found is of no use, as [`note_step`](Request::note_step) does, and what the error log has
+    /// of it.
+    #[inline]
+    pub fn note_unused(
+        &mut self,
+        module: &'static str,
+        origin: Option<&Origin>,
+        found: &mut Request,
+        text: impl FnOnce(&Request) -> String,
+    ) {
+        if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
+            own.overhear(*theirs);
+            self.note_step(module, origin, |_| text(found));
+        }
+    }
+
+    /// Notes that a part of the configuration was met, or passed over.
     #[inline]
     pub(crate) fn note_met(&mut self, met: impl FnOnce() -> Met) {
         if let Some(trace) = &mut self.trace {

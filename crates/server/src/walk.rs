@@ -97,6 +97,7 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
         let section = section.clone();
         at += 1;
         if section.after && taken {
+            request.note_met(|| Met::Unmet(section.origin.clone(), "one before it was taken"));
             continue;
         }
         taken = match &section.matcher {
@@ -104,8 +105,9 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
             Matcher::Else => true,
             _ => false,
         };
-        if taken {
-            merge(request, &section);
+        match taken {
+            true => merge(request, &section),
+            false => request.note_met(|| Met::Unmet(section.origin.clone(), "its condition is false")),
         }
     }
 }

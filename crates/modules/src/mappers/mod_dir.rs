@@ -105,7 +105,7 @@ fn directory(request: &mut Request) -> Flow {
             Some(args) if !name.contains('?') => format!("{name}?{args}"),
             _ => name.clone(),
         };
-        let found = request.lookup_uri(&target);
+        let mut found = request.lookup_uri(&target);
         if found.status == 200 && found.stat.is_some_and(|meta| meta.is_file()) {
             if let Some(status) = conf.redirect.or(None) {
                 let path = http::uri::escape_path(&found.uri).into_owned();
@@ -117,6 +117,14 @@ fn directory(request: &mut Request) -> Flow {
             request.become_found(found);
             return Flow::Ok;
         }
+        request.note_unused("dir", conf.index.origin(), &mut found, |found| {
+            let why = match (found.status, found.stat) {
+                (200, Some(_)) => "is no file".to_string(),
+                (200 | 404, None) => "is not there".to_string(),
+                (status, _) => format!("would be answered with {status}"),
+            };
+            format!("DirectoryIndex: {} {why}", found.uri)
+        });
         match found.status {
             // The index sends the client elsewhere, asks who it is, or lists its variants: so does the directory.
             status @ (300..=399 | 401 | 406) => {

@@ -49,7 +49,7 @@ fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
             let at = style.dim(format!("  # {}", line.origin));
             match line.fate {
                 Fate::Lost => writeln!(out, "- {}{at} {}", style.struck(text), fate(line)),
-                Fate::Holds | Fate::Silent => writeln!(out, "  {text}{at}"),
+                Fate::Holds | Fate::Silent | Fate::Unmet => writeln!(out, "  {text}{at}"),
             }
         }
     }

@@ -68,5 +68,6 @@ pub(crate) fn fate(line: &Line) -> &'static str {
         Fate::Holds => "in effect",
         Fate::Lost => "lost",
         Fate::Silent => "no effect here",
+        Fate::Unmet => "in a section that was passed over",
     }
 }

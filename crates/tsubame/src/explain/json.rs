@@ -61,7 +61,12 @@ pub(crate) fn origin(at: &Origin) -> Value {
 }
 
 fn layer(layer: &Layer) -> Value {
-    json!({ "title": layer.title, "origin": layer.origin.as_ref().map(origin), "lines": layer.lines.len() })
+    json!({
+        "title": layer.title,
+        "origin": layer.origin.as_ref().map(origin),
+        "lines": layer.lines.len(),
+        "passed_over": layer.unmet,
+    })
 }
 
 fn said(said: &Said<'_>) -> Value {

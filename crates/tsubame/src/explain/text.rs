@@ -36,9 +36,13 @@ pub(super) fn of(
         let title = format!("What has a part in the settings{whose}: what comes later counts more");
         writeln!(out);
         writeln!(out, "{}", style.bold(title));
-        for (number, layer) in of.layers.iter().enumerate() {
+        let mut number = 0;
+        for layer in &of.layers {
             let at = layer.origin.as_ref().map_or_else(String::new, |origin| at(origin, style));
-            writeln!(out, "  {:>2}  {}{at}", number + 1, layer.title);
+            match layer.unmet {
+                Some(why) => writeln!(out, "   -  {}{at}  {why}", style.struck(&layer.title)),
+                None => item(&mut out, &mut number, &format!("{}{at}", layer.title)),
+            }
         }
         writeln!(out);
         writeln!(out, "{}", style.bold(format!("Directives{whose}")));
@@ -171,7 +175,9 @@ fn settings(out: &mut Page, directives: &[Said<'_>], style: Style) {
             match line.fate {
                 Fate::Holds => writeln!(out, "    {text}{at}"),
                 Fate::Lost => writeln!(out, "  - {}{at}  {}", style.struck(text), super::directives::fate(line)),
-                Fate::Silent => writeln!(out, "    {}{at}  {}", style.dim(text), super::directives::fate(line)),
+                Fate::Silent | Fate::Unmet => {
+                    writeln!(out, "    {}{at}  {}", style.dim(text), super::directives::fate(line))
+                }
             }
         }
         if let Some(remark) = super::directives::remark(said.row) {

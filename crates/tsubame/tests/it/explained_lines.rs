@@ -251,3 +251,120 @@ fn nothing_from_elsewhere_reaches_the_terminal() {
         assert_eq!(bad, None, "{output:?}");
     }
 }
+
+/// The steps in which a module says something, each as `text (line)`.
+fn notes(explained: &Value, module: &str) -> Vec<String> {
+    fn gather(steps: &Value, module: &str, notes: &mut Vec<String>) {
+        for step in steps.as_array().into_iter().flatten() {
+            gather(&step["steps"], module, notes);
+            if step["step"] == "note" && step["module"] == module {
+                notes.push(format!("{} ({})", step["text"].as_str().expect("text"), step["origin"]["line"]));
+            }
+        }
+    }
+    let mut notes = Vec::new();
+    gather(&explained["steps"], module, &mut notes);
+    notes
+}
+
+/// Conditional sections that are passed over are shown where they would have counted, with their lines.
+#[test]
+fn sections_that_are_passed_over() {
+    let site = Site::with([("x.html", "x\n"), (".htaccess", "<If \"false\">\nSetEnv A inner\n</If>\n")]);
+    let text = "<Directory ${DOCS}>\nAllowOverride All\n</Directory>\n<If \"%{HTTP_HOST} == 'a'\">\nSetEnv A 1\n</If>\n\
+                <ElseIf \"%{HTTP_HOST} == 'b'\">\nSetEnv A 2\n</ElseIf>\n<Else>\nSetEnv B 3\n</Else>";
+    site.configure(Mpm::Percore, text);
+    let over = "in a section that was passed over";
+    for (host, passed, fates_of_a) in [
+        (
+            "a",
+            vec!["<ElseIf one before it was taken", "<Else one before it was taken", "<If its condition is false"],
+            vec![
+                "A 1: in effect".to_string(),
+                format!("A 2: {over}"),
+                format!("B 3: {over}"),
+                format!("A inner: {over}"),
+            ],
+        ),
+        (
+            "b",
+            vec!["<If its condition is false", "<Else one before it was taken", "<If its condition is false"],
+            vec![
+                "A 2: in effect".to_string(),
+                format!("A 1: {over}"),
+                format!("B 3: {over}"),
+                format!("A inner: {over}"),
+            ],
+        ),
+    ] {
+        let explained = json(&site, &["--host", host, "/x.html"]);
+        let layers = explained["paths"][0]["layers"].as_array().expect("layers");
+        let told = |layer: &Value| {
+            let name = layer["title"].as_str()?.split(' ').next()?;
+            Some(format!("{name} {}", layer["passed_over"].as_str()?))
+        };
+        assert_eq!(layers.iter().filter_map(told).collect::<Vec<_>>(), passed, "{host}");
+        assert_eq!(fates(&explained, "SetEnv"), fates_of_a, "{host}");
+    }
+    let (text, ..) = explain(&site, &["--host", "b", "/x.html"]);
+    assert!(text.contains("   -  <If \"%{HTTP_HOST} == 'a'\">") && text.contains("SetEnv A 1"), "{text}");
+}
+
+/// Which files could not be the index, and why; what the error log has of it is among the steps.
+#[test]
+fn an_index_that_is_not_taken() {
+    let site = Site::with([("no.php", "x\n"), ("dir/x.html", "x\n"), ("ok.html", "x\n")]);
+    let text = "DirectoryIndex none.html no.php dir ok.html\n<Files no.php>\nRequire all denied\n</Files>";
+    site.configure(Mpm::Percore, text);
+    let explained = json(&site, &["/"]);
+    let want = [
+        "DirectoryIndex: /none.html is not there (2)",
+        "DirectoryIndex: /no.php would be answered with 403 (2)",
+        "DirectoryIndex: /dir is no file (2)",
+        "DirectoryIndex: /ok.html (2)",
+    ];
+    assert_eq!(notes(&explained, "dir"), want);
+    assert!(explained["steps"].to_string().contains("AH01630: client denied by server configuration"));
+}
+
+/// The line that gave a file its type.
+#[test]
+fn where_types_come_from() {
+    let site = Site::with([("a.html", "x\n"), ("b.foo", "x\n"), ("c.foo.html", "x\n"), ("d", "x\n"), ("e.txt", "x\n")]);
+    site.configure(Mpm::Percore, "AddType text/x-foo .foo\nRemoveType .txt");
+    let at = |path: &str| notes(&json(&site, &[path]), "mime");
+    let types = std::fs::read_to_string(site.root.join("conf/base.conf")).expect("base.conf");
+    let line = 1 + types.lines().position(|line| line.starts_with("TypesConfig")).expect("TypesConfig");
+    let by_file = vec![format!("TypesConfig: text/html ({line})")];
+    assert_eq!((at("/a.html"), at("/c.foo.html")), (by_file.clone(), by_file));
+    assert_eq!(at("/b.foo"), ["AddType: text/x-foo (2)"]);
+    assert_eq!((at("/d"), at("/e.txt")), (vec![], vec![]));
+}
+
+/// What the variants were worse by that were not chosen.
+#[test]
+fn why_a_variant_was_chosen() {
+    let files = ["p.html.en", "p.html.de", "p.html.fr", "p.txt.en", "q.html", "p.html.en.z"];
+    let site = Site::with(files.map(|name| (name, if name == "p.html.fr" { "longer\n" } else { "x\n" })));
+    let text = "Options +MultiViews\nAddLanguage en .en\nAddLanguage de .de\nAddLanguage fr .fr\n\
+                AddEncoding x-gzip .z\nLanguagePriority de en";
+    site.configure(Mpm::Percore, &format!("<Directory ${{DOCS}}>\n{text}\n</Directory>"));
+    let wishes = ["--header", "Accept: text/html, text/plain;q=0.5", "--header"];
+    for (languages, path, want) in [
+        (
+            "Accept-Language: en, de;q=0.5",
+            "/p",
+            "p.html.en: before p.html.de (language), p.html.en.z (encoding), p.html.fr (not acceptable), p.txt.en (type)",
+        ),
+        (
+            "Accept-Language: en, de, fr",
+            "/p",
+            "p.html.de: before p.html.en (LanguagePriority), p.html.en.z (LanguagePriority), \
+             p.html.fr (LanguagePriority), p.txt.en (type)",
+        ),
+        ("Accept-Language: en", "/q", "q.html: the only variant"),
+    ] {
+        let explained = json(&site, &[&wishes[..], &[languages, path]].concat());
+        assert_eq!(notes(&explained, "negotiation"), [format!("{want} (null)")], "{languages}");
+    }
+}
