@@ -239,14 +239,7 @@ impl HttpConnection {
         if self.server.extended_status {
             describe(&request, &slot);
         }
-        let work = match expectation(&request) {
-            Some(error) => {
-                let body = error_document::canned(&mut request, error);
-                Work::Done(Response { body, raw: false })
-            }
-            None => process::start(&mut request),
-        };
-        let (request, work) = match work {
+        let (request, work) = match start(&mut request) {
             Work::Filter(chain, body) => {
                 let mut filtered = filter(request, chain, body);
                 // Most filters leave most answers alone, and what is there as a whole they need not wait for.
@@ -306,6 +299,13 @@ fn filter(mut request: Box<Request>, chain: Chain, body: Body) -> Filtered {
         let response = process::finish(&mut request, body);
         (request, response)
     })
+}
+
+/// Takes a new request to its answer, as far as nothing has to be waited for.
+pub(crate) fn start(request: &mut Request) -> Work {
+    let Some(error) = expectation(request) else { return process::start(request) };
+    request.note_step("core", None, |_| "an expectation that no server can meet (Expect)".into());
+    Work::Done(Response { body: error_document::canned(request, error), raw: false })
 }
 
 /// The status for an expectation that is not met (RFC 9110 section 10.1.1).

@@ -170,30 +170,68 @@ fn what_is_explained_is_what_happens() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a client gets, as far as it is foretold: the status and the type.
+/// What a client gets, as far as it is foretold: the status and the type, also where they depend on the fields of the
+/// request, and on what filters leave of the answer.
 #[test]
 fn status_and_type_are_foretold() {
-    let site = site();
+    let site = Site::with([
+        ("index.html", "hello\n"),
+        ("sub/index.html", "sub\n"),
+        ("sub/page.foo", "foo\n"),
+        ("neg/p.html.de", "de\n"),
+        ("neg/p.txt.en", "en\n"),
+    ]);
+    site.page("long.css", "a { color: red }\n".repeat(400));
     let text = "SetOutputFilter DEFLATE\nAddOutputFilterByType DEFLATE text/css\n\
                 <Location /status>\nSetHandler server-status\n</Location>\n\
                 <Location /metrics>\nSetHandler metrics\n</Location>\n\
-                <Location /info>\nSetHandler server-info\n</Location>";
+                <Location /info>\nSetHandler server-info\n</Location>\n\
+                <Location /sub>\nAddDefaultCharset utf-8\nDirectoryIndex none.html page.foo index.html\n</Location>\n\
+                <Files page.foo>\nRequire all denied\n</Files>\n\
+                <If \"%{HTTP:X-Ask} == 'no'\">\nRequire all denied\n</If>\n\
+                <Directory ${DOCS}/neg>\nOptions +MultiViews\nAddLanguage de .de\nAddLanguage en .en\n</Directory>";
     let server = Server::start(Mpm::Percore, &site, text);
+    server.allow("AH01630: client denied by server configuration");
+    server.allow("AH00690: no acceptable variant");
+    let (first, behind) = ("Range: bytes=0-1", "Range: bytes=9999999-");
     // Method, path, fields beside Host; the status.
-    let cases: [(&str, &str, &[&str], u16); 7] = [
+    let cases: [(&str, &str, &[&str], u16); 30] = [
         ("GET", "/status", &[], 200),
         ("GET", "/status?auto", &[], 200),
         ("GET", "/status?live", &[], 200),
         ("GET", "/status?live.js", &[], 200),
+        ("POST", "/status", &["Content-Length: 0"], 404),
         ("GET", "/metrics", &[], 200),
         ("GET", "/metrics", &["Accept: text/plain"], 200),
         ("GET", "/info?server", &[], 200),
+        ("GET", "/", &[first], 206),
+        ("HEAD", "/", &[first], 206),
+        ("GET", "/", &[behind], 416),
+        ("GET", "/", &["Range: lines=1-2"], 200),
+        ("GET", "/", &[first, "If-Range: \"other\""], 200),
+        ("GET", "/missing", &[first], 404),
+        ("GET", "/long.css", &["Accept-Encoding: gzip"], 200),
+        ("GET", "/long.css", &["Accept-Encoding: gzip", first], 206),
+        ("GET", "/long.css", &["Accept-Encoding: gzip", "Range: bytes=5000-"], 416),
+        ("GET", "/long.css", &["Range: bytes=5000-"], 206),
+        ("GET", "/", &["If-Match: \"other\""], 412),
+        ("GET", "/", &["Expect: 100-continue"], 200),
+        ("GET", "/", &["Expect: more"], 417),
+        ("TRACE", "/missing", &[], 200),
+        ("TRACE", "/", &[first], 200),
+        ("PUT", "/", &["Content-Length: 0"], 405),
+        ("OPTIONS", "/", &[], 200),
+        ("GET", "/sub/", &[], 200),
+        ("GET", "/sub/index.html", &[], 200),
+        ("GET", "/", &["X-Ask: no"], 403),
+        ("GET", "/neg/p", &["Accept-Language: de"], 200),
+        ("GET", "/neg/p", &["Accept-Language: en", "Accept: text/html"], 406),
     ];
     for (method, path, fields, status) in cases {
         let mut client = server.client();
         let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
         client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n"));
-        let got = client.response();
+        let got = client.response_to(method);
         let mut arguments = vec!["--method", method, "--host", "localhost", path];
         arguments.extend(fields.iter().flat_map(|field| ["--header", field]));
         let told = &json(&site, &arguments)["answer"];
