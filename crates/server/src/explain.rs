@@ -34,7 +34,7 @@ pub struct Question {
     pub method: String,
     /// The path and query, as a client would send it.
     pub target: String,
-    /// `Host`, with port if it is to have one.
+    /// `Host`, with port if it is to have one; `None`: the client speaks HTTP/1.0, where there need not be one.
     pub host: Option<String>,
     /// Further fields.
     pub fields: Vec<(String, String)>,
@@ -184,7 +184,8 @@ fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
 
 fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, String> {
     let refused = |(status, why): (u16, &str)| format!("it is refused before anything looks at it: {status}, {why}");
-    let mut text = format!("{} {} HTTP/1.1\r\n", question.method, question.target);
+    let version = if question.host.is_some() { "1.1" } else { "1.0" };
+    let mut text = format!("{} {} HTTP/{version}\r\n", question.method, question.target);
     let host = question.host.iter().map(|host| ("Host", host.as_str()));
     let fields = question.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in host.chain(fields) {

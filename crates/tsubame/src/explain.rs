@@ -57,7 +57,7 @@ aliases, sections, .htaccess files, access, type. Nothing is sent and no script 
 
 Options:
   --method M          the method (GET)
-  --host NAME         what the client says in Host, where it is not that of the URL
+  --host NAME         what the client says in Host (the host of the URL, or ServerName); '': nothing, in HTTP/1.0
   --header 'NAME: V'  a further field; may be given more than once
   --from ADDRESS      where the client is (127.0.0.1 or ::1, as the server's address is)
   --to ADDRESS:PORT   the address of the server that it connects to (that of the URL, or where the server listens)
@@ -211,9 +211,10 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
         None => listening(server, None, None, query.from),
     });
     let host = query.host.clone().or(host).unwrap_or_else(|| server.main().name.clone());
+    let host = Some(host).filter(|host| !host.is_empty());
     let client = SocketAddr::new(query.from.unwrap_or(loopback(is_ipv6(local.ip()))), 50000);
     let method = query.method.clone().unwrap_or_else(|| "GET".into());
-    Ok(Question { method, target, host: Some(host), fields: query.fields.clone(), client, local })
+    Ok(Question { method, target, host, fields: query.fields.clone(), client, local })
 }
 
 /// The port of a URL that names none.

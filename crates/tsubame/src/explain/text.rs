@@ -17,7 +17,7 @@ pub(super) fn of(
 ) -> String {
     let mut out = Page::default();
     let Question { method, target, host, client, local, .. } = question;
-    let host = host.as_deref().unwrap_or("-");
+    let host = host.as_deref().unwrap_or("- (HTTP/1.0)");
     if let Some(why) = doubt {
         writeln!(out, "{} such a request never arrives: {why}", style.bad("Warning:"));
     }

@@ -399,6 +399,23 @@ fn what_never_arrives_is_said() {
     assert!(text.starts_with(&first) && text.contains("  status    200") && status == Some(0), "{text}");
 }
 
+/// A path alone is asked for with the name of the server, and an empty name stands for a client that sends none.
+#[test]
+fn a_client_may_send_no_host() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, &format!("{CONFIGURATION}\nUseCanonicalName On"));
+    let mut client = server.client();
+    client.send("GET /sub HTTP/1.0\r\n\r\n");
+    let got = client.response();
+    let told = json(&site, &["--host", "", "/sub"]);
+    assert_eq!((told["answer"]["status"].as_u64(), &told["request"]["host"]), (Some(got.status.into()), &Value::Null));
+    assert_eq!(told["answer"]["location"].as_str(), got.field("Location"));
+    assert_eq!(got.field("Location"), Some("http://one.example/sub/"));
+    assert_eq!(json(&site, &["/sub"])["request"]["host"], "localhost");
+    let (text, ..) = explain(&site, &["--host", "", "/sub"]);
+    assert!(text.contains("\nHost: - (HTTP/1.0), from 127.0.0.1 to "), "{text}");
+}
+
 /// The configurations of seed 002: what its author asked for, and what he got.
 #[test]
 fn the_numbers_of_the_seed() {
