@@ -44,6 +44,7 @@ mod dialup;
 mod directives_same_as_apache;
 mod dumps;
 mod explain;
+mod explained_answers;
 mod explained_lines;
 mod files;
 mod htaccess;
