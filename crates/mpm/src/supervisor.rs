@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use seam::scoreboard::{self, Board};
+use seam::scoreboard::{self, Board, Rows};
 use sys::notify::Notifier;
 use sys::poll::any_readable;
 use sys::process::Pid;
@@ -159,8 +159,10 @@ impl Supervisor<'_> {
 
     fn begin_generation(&self, reset: bool) {
         self.board.begin_generation(self.number, self.shown(), reset);
-        let holds = self.generation.mpm.0.waiting_holds;
-        self.board.set_held(holds.then(|| self.shown()));
+        let mpm = &self.generation.mpm.0;
+        self.board.set_held(mpm.waiting_holds.then(|| self.shown()));
+        // Rows of requests are there to be looked at: who finds none is served all the same.
+        self.board.set_limit((mpm.rows != Rows::OfRequests).then(|| self.shown()));
     }
 
     fn supervise(&mut self) -> ExitCode {

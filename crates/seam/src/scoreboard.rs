@@ -104,6 +104,16 @@ pub enum Life {
 }
 
 impl Life {
+    /// The word for it, wherever a child is told of.
+    pub fn name(self) -> &'static str {
+        match self {
+            Life::Empty => "gone",
+            Life::Starting => "starting",
+            Life::Running => "running",
+            Life::Quiescing => "finishing",
+        }
+    }
+
     fn of(word: u64) -> Life {
         [Life::Starting, Life::Running, Life::Quiescing].into_iter().find(|l| *l as u64 == word).unwrap_or(Life::Empty)
     }
@@ -398,6 +408,16 @@ impl Board {
     /// How many workers there are, where a request that waits for a script holds one of them. For the parent.
     pub fn set_held(&self, workers: Option<usize>) {
         self.header().store(Header::Held, workers.unwrap_or(0) as u64);
+    }
+
+    /// How many requests may be served at once, where each needs a worker. For the parent.
+    pub fn set_limit(&self, workers: Option<usize>) {
+        self.header().store(Header::Limit, workers.unwrap_or(0) as u64);
+    }
+
+    /// What [`set_limit`](Board::set_limit) was told.
+    pub fn limit(&self) -> Option<usize> {
+        usize::try_from(self.header().load(Header::Limit)).ok().filter(|workers| *workers > 0)
     }
 
     /// What [`set_held`](Board::set_held) was told.

@@ -11,7 +11,7 @@ mod workers;
 use conf::Face;
 use conf::values::atoi;
 use gateway::gate::Report;
-use seam::scoreboard::{self, Described, Snapshot, State};
+use seam::scoreboard::{self, Described, Life, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -172,7 +172,7 @@ impl Totals {
             let counts = Counts::of(process);
             totals.busy += counts.busy;
             totals.graceful += counts.graceful;
-            if process.generation == board.generation && process.life != scoreboard::Life::Quiescing {
+            if process.generation == board.generation && process.life != Life::Quiescing {
                 totals.idle += counts.idle;
             }
         }
@@ -183,7 +183,8 @@ impl Totals {
     }
 }
 
-/// The workers of a child, by what they do.
+/// The workers of a child, by what they do. Where requests need none, a request counts as a busy one, and there are always as
+/// many idle ones as busy ones: who reads the page for Apache's sake compares the two, and is not to find a limit there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     busy: usize,
@@ -201,6 +202,11 @@ impl Counts {
                 State::Dead | State::Starting | State::IdleCleanup => {}
                 _ => counts.busy += 1,
             }
+        }
+        if let Some(unlisted) = process.unlisted {
+            let served = if process.life == Life::Quiescing { &mut counts.graceful } else { &mut counts.busy };
+            *served += usize::try_from(unlisted).unwrap_or(usize::MAX);
+            counts.idle = counts.idle.max(counts.busy);
         }
         counts
     }

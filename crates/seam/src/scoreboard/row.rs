@@ -31,6 +31,8 @@ pub(super) enum Header {
     Used,
     /// How many workers there are of which a request that waits holds one.
     Held,
+    /// How many workers there are, where a request that is served needs one.
+    Limit,
     /// Odd while what an ended child has used passes from its row to the header.
     Sequence,
 }

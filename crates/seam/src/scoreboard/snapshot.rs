@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub generation: u32,
     /// How many worker rows are worth showing even where no process has them (`MaxRequestWorkers`).
     pub shown: usize,
+    /// How many requests may be served at once; `None`: as many as come, since none of them needs a worker.
+    pub limit: Option<usize>,
     /// CPU time in user mode of children that ended, their scripts included.
     pub ended_user: u64,
     /// The same in the kernel.
@@ -47,6 +49,9 @@ pub struct Process {
     pub reading: u64,
     /// Those whose request waits for its turn, where it holds no worker.
     pub outside: u64,
+    /// Those whose request found no row, where there is no limit: they are served like the others. `None`: there is a limit,
+    /// and the rows are its workers.
+    pub unlisted: Option<u64>,
     /// Connections the child has accepted.
     pub accepted: u64,
     /// Requests of this slot since the counters were last reset.
@@ -118,6 +123,7 @@ impl Snapshot {
             restarted: header.load(Header::Restarted),
             generation: header.load(Header::Generation) as u32,
             shown: header.load(Header::Shown) as usize,
+            limit: board.limit(),
             ended_user: header.load(Header::CpuUser),
             ended_system: header.load(Header::CpuSystem),
             processes: (0..board.used()).map(|slot| process(board, slot, described)).collect(),
@@ -141,6 +147,7 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
         closing: row.load(Field::Closing),
         reading: row.load(Field::Reading),
         outside: row.load(Field::Outside),
+        unlisted: board.limit().is_none().then(|| row.load(Field::Unlisted)),
         accepted: row.load(Field::Accepted),
         accesses: row.load(Field::PastAccesses) + row.load(Field::OwnAccesses),
         bytes: row.load(Field::PastBytes) + row.load(Field::OwnBytes),

@@ -31,15 +31,6 @@ fn states(process: &Process) -> BTreeMap<char, usize> {
     states
 }
 
-fn life(process: &Process) -> &'static str {
-    match process.life {
-        Life::Empty => "none",
-        Life::Starting => "starting",
-        Life::Running => "serving",
-        Life::Quiescing => "finishing",
-    }
-}
-
 /// A time of a snapshot, as seconds before now.
 fn age(then: u64) -> u64 {
     scoreboard::since(then).as_secs()
@@ -65,15 +56,18 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: St
         sum(|process| process.connections),
     );
     writeln!(out);
-    writeln!(out, "{}", style.bold("  child  generation      life     age  connections   requests  workers"));
+    writeln!(out, "{}", style.bold("  child  generation       life     age  connections   requests  workers"));
     for process in alive(board) {
-        let workers: String = states(process).iter().map(|(state, count)| format!(" {count}{state}")).collect();
-        let life = life(process);
+        let mut workers: String = states(process).iter().map(|(state, count)| format!(" {count}{state}")).collect();
+        if let Some(unlisted) = process.unlisted.filter(|unlisted| *unlisted > 0) {
+            workers += &format!(" and {unlisted} requests more");
+        }
         writeln!(
             out,
-            "{:>7}  {:>10}  {life:>8}  {:>4} s  {:>11}  {:>9} {workers}",
+            "{:>7}  {:>10}  {:>9}  {:>4} s  {:>11}  {:>9} {workers}",
             process.pid,
             process.generation,
+            process.life.name(),
             age(process.started),
             process.connections,
             process.own_accesses,
@@ -95,7 +89,7 @@ fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script]) -> Stri
             "pid": process.pid,
             "slot": process.slot,
             "generation": process.generation,
-            "life": life(process),
+            "life": process.life.name(),
             "age_seconds": age(process.started),
             "connections": process.connections,
             "writing": process.writing,
@@ -105,6 +99,7 @@ fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script]) -> Stri
             "requests": process.own_accesses,
             "bytes": process.own_bytes,
             "workers": states,
+            "unlisted": process.unlisted,
         })
     };
     let value = json!({

@@ -4,6 +4,7 @@ use serde_json::Value;
 use sys::signal::Signal;
 
 use crate::browser::Browser;
+use crate::ctl::{ctl, json};
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::server::{Server, Start};
 use crate::site::Site;
@@ -112,6 +113,53 @@ fn who_watches_holds_no_worker() {
         }
         assert_eq!(server.get("/a.txt").text(), "0123456789", "{mpm}");
     }
+}
+
+/// Where requests need no worker more are served than there are rows: nothing says that this was a limit, all are counted, and
+/// who reads the page for Apache's sake finds room. Elsewhere a limit is a limit.
+#[test]
+fn more_requests_than_rows() {
+    const MORE: usize = 20;
+    let text = format!(
+        "{CONFIGURATION}<Location /status>\nSetHandler server-status\n</Location>\n<Location /metrics>\nSetHandler metrics\n\
+         </Location>\nAdmissionLimit 8\nAdmissionQueue 100000\n"
+    );
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let line = |name: &str| -> String {
+        let page = server.get("/status?auto").text();
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("no {name} in {page}")).to_string()
+    };
+    let number = |name: &str| line(name).parse::<usize>().expect(name);
+    let rows = line("Scoreboard").len();
+    let mut clients: Vec<Client> = (0..rows + MORE).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.send(get("/cgi/held")));
+    until("all of them", || (number("BusyWorkers") > rows + MORE).then_some(()));
+    assert!(number("IdleWorkers") >= rows + MORE);
+    let letters = line("Scoreboard");
+    assert!(letters.matches('W').count() <= rows && letters.matches('.').count() >= rows, "{letters}");
+    let told = snapshot(&server.get(&format!("{PAGE}?live")));
+    assert_eq!((&told["limit"], &told["children"][0]["workers"]), (&Value::Null, &Value::Null));
+    assert!(told["unlisted"].as_u64() >= Some(MORE as u64), "{told}");
+    let metrics = server.get("/metrics").text();
+    assert!(!metrics.contains("tsubame_workers_limit"), "{metrics}");
+    let unlisted = metrics.lines().find_map(|line| line.strip_prefix("tsubame_workers{state=\"unlisted\"} "));
+    assert!(unlisted.and_then(|count| count.parse().ok()) >= Some(MORE), "{metrics}");
+    let status = json(&site, &["status"]);
+    let unlisted =
+        status["children"].as_array().expect("children").iter().filter_map(|child| child["unlisted"].as_u64());
+    assert!(unlisted.sum::<u64>() >= MORE as u64, "{status}");
+    assert!(ctl(&site, &["status"]).0.contains(" requests more\n"));
+    let_go(&site);
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "ok"));
+    drop((clients, server));
+
+    let server = Server::start(Mpm::Event, &site, &text);
+    let told = snapshot(&server.get(&format!("{PAGE}?live")));
+    assert!(told["limit"].as_u64() > Some(0) && told["children"][0]["workers"].as_u64() > Some(0), "{told}");
+    let metrics = server.get("/metrics").text();
+    assert!(metrics.contains("\ntsubame_workers_limit ") && !metrics.contains("unlisted"), "{metrics}");
 }
 
 /// The page has one element more than Apache's; other forms of it have none, and its files are what they should be.

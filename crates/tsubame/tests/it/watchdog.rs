@@ -62,7 +62,7 @@ fn a_child_that_does_not_answer_is_told_of() {
     let server = Server::start(Mpm::Percore, &site, "StallTimeout 1");
     let serving = || {
         let status = json(&site, &["status"]);
-        let serving = status["children"].as_array()?.iter().find(|child| child["life"] == "serving")?;
+        let serving = status["children"].as_array()?.iter().find(|child| child["life"] == "running")?;
         i32::try_from(serving["pid"].as_i64()?).ok().and_then(Pid::new)
     };
     let child = until("a child that serves", serving);

@@ -85,6 +85,12 @@ fn processes(board: &Snapshot) -> Vec<Family> {
     let workers = |state| board.processes.iter().flat_map(|p| &p.workers).filter(|w| w.state == state).count();
     let states = State::ALL.into_iter().filter(|state| *state != State::Dead);
     let states = states.map(|state| (name_of(state), workers(state).to_string()));
+    // Where there is no limit there is no number that would say so, and rows are not all that is served.
+    let unlisted = sum(board, |process| process.unlisted.unwrap_or(0)).to_string();
+    let states = states.chain(board.limit.is_none().then_some(("unlisted", unlisted)));
+    let limit = board
+        .limit
+        .map(|limit| one(Gauge, "workers_limit", "", "How many workers may be busy at once.", limit.to_string()));
     let stages: [(&str, Count); 5] = [
         ("reading", |process| process.reading),
         ("waiting", |process| process.outside),
@@ -102,12 +108,12 @@ fn processes(board: &Snapshot) -> Vec<Family> {
         })
         .collect();
     stages.push(("serving", serving.to_string()));
-    let lives = [("starting", Life::Starting), ("running", Life::Running), ("quiescing", Life::Quiescing)];
-    let children = lives
-        .map(|(name, life)| (name, board.processes.iter().filter(|process| process.life == life).count().to_string()));
-    vec![
-        family(Gauge, "workers", "", "Rows of the scoreboard by what they do.", labelled("", "state", states)),
-        one(Gauge, "workers_limit", "", "How many rows may be busy at once.", board.shown.to_string()),
+    let children = [Life::Starting, Life::Running, Life::Quiescing]
+        .map(|life| (life.name(), board.processes.iter().filter(|process| process.life == life).count().to_string()));
+    let workers = "Rows of the scoreboard by what they do, and requests that are served without one.";
+    let mut all = vec![family(Gauge, "workers", "", workers, labelled("", "state", states))];
+    all.extend(limit);
+    all.extend([
         family(
             Gauge,
             "connections",
@@ -122,7 +128,8 @@ fn processes(board: &Snapshot) -> Vec<Family> {
             "Child processes by where they are in their lives.",
             labelled("", "life", children),
         ),
-    ]
+    ]);
+    all
 }
 
 fn scripts(gate: &Report) -> Vec<Family> {

@@ -71,9 +71,9 @@
   const bar = (name, label) => held(name, make("meter", { min: 0, max: 1, value: 0, "aria-label": label }));
   const table = (name, caption, columns, kind = "") => {
     const head = columns.map(([label, kind]) => make("th", { scope: "col", class: kind || "" }, label));
-    at[name] = { body: make("tbody"), columns, rows: [] };
+    at[name] = { body: make("tbody"), note: make("small"), columns, rows: [] };
     return make("div", { class: `scroll ${kind}`, tabindex: 0, role: "region", "aria-label": caption },
-      make("table", {}, make("caption", {}, make("h2", {}, caption)), make("thead", {}, make("tr", {}, ...head)), at[name].body));
+      make("table", {}, make("caption", {}, make("h2", {}, caption), at[name].note), make("thead", {}, make("tr", {}, ...head)), at[name].body));
   };
 
   const build = () => {
@@ -203,7 +203,7 @@
     if (second) second.setAttribute("d", path(others, most));
   };
 
-  const drawWorkers = (letters, limit) => {
+  const drawWorkers = ({ letters, limit, unlisted }) => {
     const used = letters.replace(/\.+$/, "");
     const drawn = used.slice(0, CELLS);
     while (at.grid.childElementCount > drawn.length) at.grid.lastChild.remove();
@@ -225,12 +225,15 @@
       item.className = n === 0 ? "none" : "";
     }
     const rows = used.length - (used.match(/\./g) || []).length;
-    const busy = rows - (counts._ || 0) - (counts.S || 0) - (counts.I || 0);
-    const more = used.length > CELLS ? `, the first ${count(CELLS)} are shown` : "";
-    show(at.workerSum, `${count(busy)} of ${count(rows)} busy, ${count(limit)} at most${more}`);
+    const busy = rows - (counts._ || 0) - (counts.S || 0) - (counts.I || 0) + unlisted;
+    // Without a limit a row is a place on this page, and nothing else.
+    const all = limit === null ? `${count(busy)} busy, no limit` : `${count(busy)} of ${count(rows)} busy, ${count(limit)} at most`;
+    const others = unlisted > 0 ? `; ${count(unlisted)} of them are not listed one by one` : "";
+    const more = used.length > CELLS ? `; the first ${count(CELLS)} are shown` : "";
+    show(at.workerSum, all + others + more);
     at.grid.setAttribute("aria-label", STATES.filter(([letter]) => counts[letter])
       .map(([letter, name]) => `${counts[letter]} ${name}`).join(", "));
-    return `${count(busy)} of ${count(rows)} workers busy`;
+    return limit === null ? `${count(busy)} requests being served` : `${count(busy)} of ${count(rows)} workers busy`;
   };
 
   const drawRates = (now) => {
@@ -264,14 +267,17 @@
     return `${rate(requests)} requests per second`;
   };
 
+  // How many of how many are told, where these are not all.
+  const partly = ({ note }, list, all, which) => show(note, list.length < all ? `${count(list.length)} of ${count(all)}: ${which}` : "");
   const drawTables = (now) => {
+    partly(at.requestRows, now.requests, now.extended ? now.served : 0, "those that have taken longest");
     fill(at.requestRows, now.requests.map((one) => ({
       cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, String(one.pid)] })),
       now.extended ? "None." : "Not told: ExtendedStatus is Off.");
     fill(at.childRows, now.children.map((one) => ({
       kind: one.old || one.life === "finishing" ? "old" : "",
       cells: [String(one.pid), one.life, count(one.generation), span(one.age), count(one.connections),
-        `${count(one.busy)} of ${count(one.workers)}`, count(one.requests), bytes(one.bytes), micros(one.cpu)] })), "None.");
+        one.workers === null ? count(one.busy) : `${count(one.busy)} of ${count(one.workers)}`, count(one.requests), bytes(one.bytes), micros(one.cpu)] })), "None.");
     fill(at.scriptRows, now.scripts.map((one) => ({
       cells: [one.name, count(one.running), count(one.waiting), count(one.runs), count(one.failures), count(one.refused),
         one.runs ? micros(one.median) : "–", one.runs ? micros(one.p99) : "–", one.runs ? micros(one.cpu) : "–",
@@ -300,7 +306,7 @@
     if (last && (now.accesses < last.accesses || now.now < last.now)) history = [];
     note(history, now);
     show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.uptime)}`);
-    const summary = [drawRates(now), drawWorkers(now.letters, now.workers)];
+    const summary = [drawRates(now), drawWorkers(now)];
     drawQueues(now);
     drawTables(now);
     document.title = `${rate(change((one) => one.accesses))}/s · ${location.host}`;

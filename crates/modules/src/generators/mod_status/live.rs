@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gateway::gate::{Report, Script};
-use seam::scoreboard::{BOUNDS, BUCKETS, Life, Process, Snapshot, State, Worker};
+use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Worker};
 use serde_json::{Value, json};
 
-use super::page::letters;
+use super::page::rows;
 use super::{Counts, Facts, workers};
 
 /// How many children, requests and scripts are told one by one at most.
@@ -57,6 +57,7 @@ pub(super) fn latest(draw_up: impl FnOnce() -> String) -> Bytes {
 /// The server as it is now, as one event.
 pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
     let sum = |of: fn(&Process) -> u64| board.processes.iter().map(of).sum::<u64>();
+    let unlisted = sum(|process| process.unlisted.unwrap_or(0));
     let living = || board.processes.iter().filter(|process| process.pid != 0);
     let cpu = living().flat_map(|process| process.cpu).sum::<u64>() + board.ended_user + board.ended_system;
     let durations: [u64; BUCKETS] =
@@ -77,8 +78,9 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "bounds": BOUNDS,
         "durations": durations,
         "cpu": cpu,
-        "letters": letters(board),
-        "workers": board.shown,
+        "letters": rows(board),
+        "limit": board.limit,
+        "unlisted": unlisted,
         "extended": facts.extended,
         "connections": {
             "total": sum(|process| process.connections),
@@ -90,6 +92,7 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         },
         "gate": gate(&facts.gate),
         "children": living().take(CHILDREN).map(|process| child(facts, board, process)).collect::<Vec<Value>>(),
+        "served": served(board).count() as u64 + unlisted,
         "requests": if facts.extended { requests(facts, board) } else { Vec::new() },
         "scripts": scripts(&facts.gate.scripts),
     });
@@ -115,32 +118,28 @@ fn child(facts: &Facts, board: &Snapshot, process: &Process) -> Value {
         "pid": process.pid,
         "generation": process.generation,
         "old": process.generation != board.generation,
-        "life": match process.life {
-            Life::Empty => "gone",
-            Life::Starting => "starting",
-            Life::Running => "running",
-            Life::Quiescing => "finishing",
-        },
+        "life": process.life.name(),
         "age": facts.now.saturating_sub(process.started) / 1_000_000,
         "connections": process.connections,
         "busy": counts.busy + counts.graceful,
-        "workers": process.workers.len(),
+        "workers": board.limit.map(|_| process.workers.len()),
         "requests": process.own_accesses,
         "bytes": process.own_bytes,
         "cpu": process.cpu.iter().sum::<u64>(),
     })
 }
 
-/// Requests that are being served, those that have taken longest first.
-fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
+/// The rows of requests that are being served.
+fn served(board: &Snapshot) -> impl Iterator<Item = (&Process, &Worker)> {
     let serves =
         |worker: &Worker| worker.began > 0 && matches!(worker.state, State::Write | State::Graceful | State::Dns);
-    let mut all: Vec<(&Process, &Worker)> = board
-        .processes
-        .iter()
-        .flat_map(|process| process.workers.iter().map(move |worker| (process, worker)))
-        .filter(|(_, worker)| serves(worker))
-        .collect();
+    let rows = board.processes.iter().flat_map(|process| process.workers.iter().map(move |worker| (process, worker)));
+    rows.filter(move |(_, worker)| serves(worker))
+}
+
+/// These requests, those that have taken longest first.
+fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
+    let mut all: Vec<(&Process, &Worker)> = served(board).collect();
     all.sort_by_key(|(_, worker)| worker.began);
     let told = |(process, worker): (&Process, &Worker)| {
         json!({

@@ -254,11 +254,17 @@ fn connections(out: &mut String, board: &Snapshot) {
     );
 }
 
-/// A letter for every worker that there is or might be.
-pub(super) fn letters(board: &Snapshot) -> String {
-    let rows = board.processes.iter().flat_map(|process| &process.workers);
-    let mut letters: String = rows.map(|worker| worker.state.letter()).collect();
-    while letters.len() < board.shown {
+/// A letter for every row.
+pub(super) fn rows(board: &Snapshot) -> String {
+    board.processes.iter().flat_map(|process| &process.workers).map(|worker| worker.state.letter()).collect()
+}
+
+/// A letter for every worker that there is or might be. Where there is no limit there might always be as many again as are busy.
+fn letters(board: &Snapshot) -> String {
+    let mut letters = rows(board);
+    let busy: usize = board.processes.iter().map(|process| Counts::of(process).busy).sum();
+    let shown = if board.limit.is_some() { board.shown } else { board.shown.max(2 * busy) };
+    while letters.len() < shown {
         letters.push(State::Dead.letter());
     }
     letters
