@@ -31,6 +31,9 @@ pub const BOUNDS: [u64; 19] = [
 /// How many counts of durations there are.
 pub const BUCKETS: usize = BOUNDS.len() + 1;
 
+/// How many bytes of a request line are kept.
+pub const REQUEST_ROOM: usize = row::REQUEST.bytes();
+
 /// What a worker does: the letters of Apache's status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -126,6 +126,12 @@ pub(super) enum WorkerField {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text(usize, usize);
 
+impl Text {
+    pub(super) const fn bytes(self) -> usize {
+        self.1 * 8
+    }
+}
+
 pub(super) const CLIENT: Text = Text(12, 6);
 pub(super) const PROTOCOL: Text = Text(18, 2);
 pub(super) const VHOST: Text = Text(20, 10);

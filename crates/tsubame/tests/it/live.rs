@@ -134,7 +134,8 @@ fn more_requests_than_rows() {
     let number = |name: &str| line(name).parse::<usize>().expect(name);
     let rows = line("Scoreboard").len();
     let mut clients: Vec<Client> = (0..rows + MORE).map(|_| server.client()).collect();
-    clients.iter_mut().for_each(|client| client.send(get("/cgi/held")));
+    let long = format!("/cgi/held?{}", "x".repeat(200));
+    clients.iter_mut().for_each(|client| client.send(get(&long)));
     until("all of them", || (number("BusyWorkers") > rows + MORE).then_some(()));
     assert!(number("IdleWorkers") >= rows + MORE);
     let letters = line("Scoreboard");
@@ -151,6 +152,10 @@ fn more_requests_than_rows() {
         status["children"].as_array().expect("children").iter().filter_map(|child| child["unlisted"].as_u64());
     assert!(unlisted.sum::<u64>() >= MORE as u64, "{status}");
     assert!(ctl(&site, &["status"]).0.contains(" requests more\n"));
+    let line = told["requests"][0]["request"].as_str().expect("a line");
+    assert!(line.starts_with("GET /cgi/held?xxx") && line.ends_with("xxx…") && line.len() > 140, "a cut shows: {line}");
+    let listed = told["requests"].as_array().expect("requests").len() as u64;
+    assert!(listed <= 100 && told["served"].as_u64() > Some(rows as u64), "{told}");
     let_go(&site);
     clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "ok"));
     drop((clients, server));
@@ -222,6 +227,12 @@ fn a_browser_shows_it() {
         "document.querySelector('#requests .spark path:nth-of-type(2)').getAttribute('d').includes('L')",
     );
 
+    // What a line's height means, and how long it is; next to nothing does not look like much.
+    for (tile, scale) in [("machine", "scale 0 to 100 %"), ("latency", "scale 10 µs to 100 ms, logarithmic")] {
+        browser.until(scale, &format!("document.querySelector('#{tile} .scale').textContent.endsWith('{scale}')"));
+    }
+    browser.until("a span", "/^last \\d+ s, most /.test(document.querySelector('#requests .scale').textContent)");
+
     // A script has a worker, and a line that is text.
     let mut script = hostile(&server);
     browser.until(
@@ -259,6 +270,9 @@ fn a_browser_shows_it() {
     assert!(server.ends().success());
     drop(server);
     browser.until("a lost connection", "document.querySelector('#state').dataset.state === 'lost'");
+    let said = browser.value("document.querySelector('#state').textContent");
+    let time = said.as_str().and_then(|said| said.strip_prefix("connection lost, trying again; all figures are of "));
+    assert!(time.is_some_and(|time| time.starts_with("20") && time.len() == "2026-11-22 13:23:06".len()), "{said}");
     let server = Start::new(&site, Mpm::Event).run();
     server.allow("server seems busy");
     browser.until("it is back", "document.querySelector('#state').dataset.state === 'live'");

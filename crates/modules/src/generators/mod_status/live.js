@@ -50,6 +50,16 @@
     }).join(" ").trim();
   };
 
+  // The lines: what the top of a scale stands for at least, lest next to nothing look like all there is, and how a value is told.
+  // Latencies are drawn from 10 µs on, each power of ten as high as the next: two lines can be read.
+  const decades = (value) => value === null ? null : Math.log10(Math.max(1, value / 10));
+  const LINES = {
+    requestLine: { least: 10, tell: (n) => `${rate(n)}/s` },
+    latencyLine: { least: decades(1e5), tell: (n) => micros(10 * 10 ** n), bottom: "10 µs", kind: ", logarithmic" },
+    trafficLine: { least: 65536, tell: (n) => `${bytes(n)}/s` },
+    cpuLine: { least: 1e6, tell: (n) => `${rate(n / 1e4)} %` },
+  };
+
   // The frame of the page. `at` holds what changes.
   const at = {};
   const held = (name, node) => (at[name] = node);
@@ -58,10 +68,11 @@
   const spark = (name, second) => {
     const image = svg("svg", { class: "spark", viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" });
     image.append(svg("line", { class: "base", x1: 0, y1: 40, x2: 100, y2: 40 }));
-    at[name] = { area: svg("path", { class: "area" }), line: svg("path"), second: second && svg("path", { class: "second" }) };
+    at[name] = { area: svg("path", { class: "area" }), line: svg("path"), second: second && svg("path", { class: "second" }),
+      scale: make("p", { class: "scale" }), ...LINES[name] };
     image.append(at[name].area, at[name].line);
     if (second) image.append(at[name].second);
-    return image;
+    return make("div", { class: "plot" }, image, at[name].scale);
   };
   const panel = (name, title, kind, ...children) => {
     const id = `title-${name}`;
@@ -145,7 +156,7 @@
 
   // The past.
   let history = [];
-  const points = { request: [], p50: [], p99: [], traffic: [], cpu: [] };
+  const points = { time: [], request: [], p50: [], p99: [], traffic: [], cpu: [] };
   const note = (list, value) => { list.push(value); if (list.length > HISTORY) list.shift(); };
 
   // The snapshot that is so many seconds old, or the oldest one; null where there is none.
@@ -192,9 +203,12 @@
     });
     return text;
   };
-  const draw = ({ area, line, second }, values, others = []) => {
-    const most = Math.max(1e-9, ...values, ...others);
+  const draw = ({ area, line, second, scale, least, tell, bottom = "0", kind = "" }, values, others = []) => {
+    const peak = Math.max(0, ...values, ...others);
+    const most = Math.max(least, peak);
     const text = path(values, most);
+    const past = points.time[points.time.length - 1] - points.time[0];
+    show(scale, `last ${span(Math.round(past / 1000))}, most ${text === "" ? "–" : tell(peak)}\nscale ${bottom} to ${tell(most)}${kind}`);
     line.setAttribute("d", text);
     const first = values.findIndex((value) => value !== null);
     const left = 100 - (values.length - 1 - first) * 100 / (HISTORY - 1);
@@ -256,9 +270,7 @@
     show(at.cpu, cpu === null ? "–" : rate(cpu / 1e4));
     show(at.load, now.load.map((value) => value.toFixed(2)).join("  "));
     show(at.free, `${bytes(now.gate.available)} of ${bytes(now.gate.total)}`);
-    // From 10 µs on, each power of ten as high as the next: both lines can be read.
-    const decades = (value) => value === null ? null : Math.log10(Math.max(1, value / 10));
-    [["request", requests], ["p50", decades(p50)], ["p99", decades(p99)], ["traffic", sent], ["cpu", cpu]]
+    [["time", now.now], ["request", requests], ["p50", decades(p50)], ["p99", decades(p99)], ["traffic", sent], ["cpu", cpu]]
       .forEach(([name, value]) => note(points[name], value));
     draw(at.requestLine, points.request);
     draw(at.latencyLine, points.p50, points.p99);
@@ -268,9 +280,9 @@
   };
 
   // How many of how many are told, where these are not all.
-  const partly = ({ note }, list, all, which) => show(note, list.length < all ? `${count(list.length)} of ${count(all)}: ${which}` : "");
+  const partly = ({ note }, list, all, which) => show(note, list.length < all ? `${which} ${count(list.length)} of ${count(all)}` : "");
   const drawTables = (now) => {
-    partly(at.requestRows, now.requests, now.extended ? now.served : 0, "those that have taken longest");
+    partly(at.requestRows, now.requests, now.extended ? now.served : 0, "the longest");
     fill(at.requestRows, now.requests.map((one) => ({
       cells: [micros(one.for * 1000), one.state, one.request, one.client, one.host, String(one.pid)] })),
       now.extended ? "None." : "Not told: ExtendedStatus is Off.");
@@ -316,8 +328,8 @@
 
   // The connection: each ends after its snapshot, and the browser comes again by itself; only a refusal it takes for final.
   // One that ends without a snapshot has failed.
-  const LOST = "connection lost, trying again";
   let source = null;
+  let last = null; // When a snapshot came, by the clock of who looks.
   let failed = false;
   let timer = 0;
   let built = false;
@@ -330,9 +342,10 @@
     show(at.state, text);
     tell(text);
   };
+  const lost = () => state("lost", `connection lost, trying again; all figures are of ${last?.toLocaleString("sv")}`);
   const watch = (wait) => {
     clearTimeout(timer);
-    timer = setTimeout(() => { state("lost", LOST); connect(); }, wait);
+    timer = setTimeout(() => { lost(); connect(); }, wait);
   };
   const connect = () => {
     if (source) source.close();
@@ -343,13 +356,14 @@
       built = true;
       reveal();
       failed = false;
+      last = new Date();
       state("live", "live");
       drawAll(JSON.parse(data));
       watch(SILENCE);
     };
     source.onerror = () => {
       reveal();
-      if (failed) state("lost", LOST);
+      if (failed) lost();
       failed = true;
       if (source.readyState === EventSource.CLOSED) watch(AGAIN);
     };

@@ -148,7 +148,7 @@ fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
             "for": facts.now.saturating_sub(worker.began) / 1000,
             "client": worker.client,
             "host": worker.vhost,
-            "request": workers::request(facts, worker),
+            "request": workers::line(worker),
         })
     };
     all.into_iter().take(REQUESTS).map(told).collect()

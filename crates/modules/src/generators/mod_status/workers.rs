@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use seam::scoreboard::{Process, Snapshot, State, Worker};
+use seam::scoreboard::{Process, REQUEST_ROOM, Snapshot, State, Worker};
 
 use super::number::{bytes, seconds};
 use super::{Facts, escape};
@@ -110,11 +110,21 @@ fn details(out: &mut String, facts: &Facts, process: &Process, worker: &Worker) 
 const REQUEST: usize = 63;
 
 /// The beginning of the request line, or its end; whatever a client put into it, it is printable ASCII.
-pub(super) fn request(facts: &Facts, worker: &Worker) -> String {
+fn request(facts: &Facts, worker: &Worker) -> String {
     let count = worker.request.chars().count();
     let skip = if facts.tail { count.saturating_sub(REQUEST) } else { 0 };
+    printable(worker.request.chars().skip(skip).take(REQUEST))
+}
+
+/// As much of the request line as is known; where that is not all of it, it shows.
+pub(super) fn line(worker: &Worker) -> String {
+    let end = if worker.request.len() < REQUEST_ROOM { "" } else { "…" };
+    printable(worker.request.chars()) + end
+}
+
+fn printable(text: impl Iterator<Item = char>) -> String {
     let mut out = String::new();
-    for c in worker.request.chars().skip(skip).take(REQUEST) {
+    for c in text {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
