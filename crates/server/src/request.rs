@@ -203,6 +203,8 @@ pub struct Request {
     pub auth_type: Option<String>,
     /// The answer depends on the moment: no validators, no `304`.
     pub no_local_copy: bool,
+    /// It is the live page's own, which shows what others do.
+    pub watches: bool,
     /// What tells one list of variants from another, once the answer is chosen from one: a part of its `ETag`.
     pub vlist_validator: Option<String>,
     /// `PATH_INFO` is for the handler to judge (`AcceptPathInfo`); `None` leaves it to the handler's default.
@@ -299,6 +301,7 @@ impl Request {
             user: None,
             auth_type: None,
             no_local_copy: false,
+            watches: false,
             vlist_validator: None,
             accept_path_info: None,
             output_filters: Vec::new(),

@@ -56,8 +56,10 @@ fn handler(request: &mut Request) -> Answer {
 
 /// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
 fn event(request: &mut Request) -> Answer {
+    request.watches = true;
     let text = live::latest(|| {
-        let board = scoreboard::snapshot(Described::Busy);
+        let mut board = scoreboard::snapshot(Described::Busy);
+        live::leave_out(&mut board, &format!("{} {} ", request.method, request.unparsed_uri));
         live::event(&Facts::of(request, &board), &board)
     });
     request.set_content_type("text/event-stream");

@@ -213,7 +213,8 @@ impl Client {
         let is_last = seam::draining();
         let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
-        slot.finish(Answered { status: 200, sent: answer.len() as u64, received: 0, took: std::time::Duration::ZERO });
+        let took = std::time::Duration::ZERO;
+        slot.finish(Answered { status: 200, sent: answer.len() as u64, received: 0, took, watches: false });
         self.traffic.accesses += 1;
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })
     }

@@ -7,8 +7,8 @@ use super::{BUCKETS, Life, State};
 
 /// Words of the header.
 pub(super) const HEADER: usize = 16;
-/// Words of a process row: seven cache lines.
-pub(super) const PROCESS: usize = 56;
+/// Words of a process row: nine cache lines.
+pub(super) const PROCESS: usize = 72;
 /// Words of a worker row: six cache lines.
 pub(super) const WORKER: usize = 48;
 
@@ -77,6 +77,10 @@ pub(super) enum Field {
     CpuChildrenSystem,
     /// Bytes received with the requests, a part of all bytes, over the life of the server.
     Received,
+    /// Bytes sent to those who watch the server, a part of all bytes, over its life.
+    WatchSent,
+    /// Bytes received from them.
+    WatchReceived,
 }
 
 /// Counters in a row, over the life of the server: where they begin in a process row and how many there are.
@@ -84,10 +88,12 @@ pub(super) enum Field {
 pub(super) struct Series<const N: usize>(usize);
 
 /// Answers with a status of 1xx to 5xx.
-pub(super) const CLASSES: Series<5> = Series(25);
+pub(super) const CLASSES: Series<5> = Series(27);
 /// Requests that took no longer than each of the bounds, and longer than the one before.
-pub(super) const DURATIONS: Series<BUCKETS> = Series(30);
-const _: () = assert!(Field::Received as usize + 1 == CLASSES.0 && DURATIONS.0 + BUCKETS <= PROCESS);
+pub(super) const DURATIONS: Series<BUCKETS> = Series(32);
+/// Of these, those of who watches the server.
+pub(super) const WATCH: Series<BUCKETS> = Series(DURATIONS.0 + BUCKETS);
+const _: () = assert!(Field::WatchReceived as usize + 1 == CLASSES.0 && WATCH.0 + BUCKETS <= PROCESS);
 
 pub(super) const GAUGES: [Field; 7] = [
     Field::Connections,

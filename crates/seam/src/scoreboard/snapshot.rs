@@ -1,6 +1,6 @@
 //! What a status page reads.
 
-use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
+use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow};
 use super::{BUCKETS, Board, Life, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
@@ -67,6 +67,8 @@ pub struct Process {
     /// Those that took no longer than each of the [`BOUNDS`](super::BOUNDS) and longer than the one before; the last: longer
     /// than all.
     pub durations: [u64; BUCKETS],
+    /// Of these, those of who watches the server.
+    pub watch: Watch,
     /// Requests of this child.
     pub own_accesses: u64,
     /// Bytes of this child.
@@ -75,6 +77,17 @@ pub struct Process {
     pub cpu: [u64; 4],
     /// Its workers.
     pub workers: Vec<Worker>,
+}
+
+/// What only the live page has asked, to show what others do. All of it is answered with 200.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
+    /// As those of [`Process`].
+    pub durations: [u64; BUCKETS],
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
 }
 
 /// A worker row.
@@ -155,6 +168,11 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
         duration: row.load(Field::Duration),
         classes: row.series(CLASSES),
         durations: row.series(DURATIONS),
+        watch: Watch {
+            durations: row.series(WATCH),
+            sent: row.load(Field::WatchSent),
+            received: row.load(Field::WatchReceived),
+        },
         own_accesses: row.load(Field::OwnAccesses),
         own_bytes: row.load(Field::OwnBytes),
         cpu: [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem]

@@ -15,7 +15,7 @@ fn begin(slot: &Slot, so_far: Traffic, client: &str, vhost: &str, request: &str,
 }
 
 fn answered(status: u16, bytes: u64, took: Duration) -> Answered {
-    Answered { status, sent: bytes, received: 0, took }
+    Answered { status, sent: bytes, received: 0, took, watches: false }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::time::{Who, cpu};
 
-use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, PROTOCOL, REQUEST, VHOST, WorkerField};
+use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
 use super::{BOUNDS, Board, Gauge, Life, State, micros, now};
 
 /// What a connection has done so far: the connection keeps it, its rows change from request to request.
@@ -31,6 +31,8 @@ pub struct Answered {
     pub received: u64,
     /// How long it took.
     pub took: Duration,
+    /// Only the live page asked, to show what others do.
+    pub watches: bool,
 }
 
 /// What has a row to itself.
@@ -241,7 +243,13 @@ impl Workers {
     fn count(&self, answered: Answered, bytes: u64, took: u64) {
         let row = self.board.process(self.process);
         row.tally(CLASSES, usize::from(answered.status / 100).saturating_sub(1));
-        row.tally(DURATIONS, BOUNDS.partition_point(|bound| *bound < took));
+        let bucket = BOUNDS.partition_point(|bound| *bound < took);
+        row.tally(DURATIONS, bucket);
+        if answered.watches {
+            row.tally(WATCH, bucket);
+            row.add(Field::WatchSent, answered.sent);
+            row.add(Field::WatchReceived, answered.received);
+        }
         let counts = [(Field::OwnBytes, bytes), (Field::Received, answered.received), (Field::Duration, took)];
         for (field, value) in counts {
             row.add(field, value);

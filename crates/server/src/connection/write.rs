@@ -226,8 +226,9 @@ impl HttpConnection {
         for hook in &self.server.hooks.log {
             hook(&mut request);
         }
-        let (status, Sent { bytes, received, duration, .. }) = (request.status, &request.sent);
-        slot.finish(Answered { status, sent: *bytes, received: *received, took: *duration });
+        let (status, watches, Sent { bytes, received, duration, .. }) =
+            (request.status, request.watches, &request.sent);
+        slot.finish(Answered { status, sent: *bytes, received: *received, took: *duration, watches });
         self.idle_until = now + request.vhost.plan.keep_alive_timeout;
         drop(slot);
         self.traffic += request.sent.bytes + request.sent.received;

@@ -124,8 +124,9 @@
         ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
         ["CPU"]], "tall")));
     const link = (query, text) => make("a", { href: query }, text);
-    const footer = make("footer", {}, link("?refresh=5", "Plain page, again every 5 s"), link("?notable", "Without tables"),
-      link("?auto", "For programs"));
+    const footer = make("footer", {},
+      make("span", {}, "Requests of pages like this one are left out, but for CPU and what a child has done."),
+      link("?refresh=5", "Plain page, again every 5 s"), link("?notable", "Without tables"), link("?auto", "For programs"));
     for (const [letter, name] of STATES) {
       const amount = make("b", {}, "0");
       const item = make("li", {}, make("span", { class: "tag", "data-s": letter, "aria-hidden": "true" }, letter),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gateway::gate::{Report, Script};
-use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Worker};
+use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Value, json};
 
 use super::page::rows;
@@ -40,7 +40,7 @@ pub(super) fn file(query: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The last event of this child, unless it is too old: then one is drawn up. Nothing in it depends on who asks.
+/// The last event of this child, unless it is too old: then one is drawn up. Who asks for the same page gets the same.
 pub(super) fn latest(draw_up: impl FnOnce() -> String) -> Bytes {
     static LAST: Mutex<Option<(Instant, Bytes)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,6 +50,30 @@ pub(super) fn latest(draw_up: impl FnOnce() -> String) -> Bytes {
             let text = Bytes::from(draw_up());
             *last = Some((Instant::now(), text.clone()));
             text
+        }
+    }
+}
+
+/// Leaves those who watch out of what they see: their requests that were counted, and the rows of those that begin with this
+/// line. All that was counted stays in the totals that other readers get.
+pub(super) fn leave_out(board: &mut Snapshot, line: &str) {
+    for process in &mut board.processes {
+        let Watch { durations, sent, received } = process.watch;
+        let answered = durations.iter().sum::<u64>();
+        let less = |count: &mut u64, by: u64| *count = count.saturating_sub(by);
+        less(&mut process.accesses, answered);
+        less(&mut process.classes[1], answered);
+        process.durations.iter_mut().zip(durations).for_each(|(count, by)| less(count, by));
+        less(&mut process.bytes, sent.saturating_add(received));
+        less(&mut process.received, received);
+        let watches = |worker: &&mut Worker| {
+            matches!(worker.state, State::Write | State::Closing) && worker.request.starts_with(line)
+        };
+        for worker in process.workers.iter_mut().filter(watches) {
+            if worker.state == State::Write {
+                less(&mut process.connections, 1);
+            }
+            worker.state = State::Ready;
         }
     }
 }

@@ -46,6 +46,7 @@ fn board() -> Snapshot {
         duration: 0,
         classes: [0, 1, 0, 0, 0],
         durations: [0; scoreboard::BUCKETS],
+        watch: Default::default(),
         own_accesses: 1,
         own_bytes: 5025,
         cpu: [0; 4],
