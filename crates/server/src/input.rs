@@ -177,6 +177,13 @@ impl RequestBody {
         }
     }
 
+    /// Nobody will read it, however small it is: the answer does not wait for it.
+    pub(crate) fn refuse(&self) {
+        if let Some(mut inner) = self.lock() {
+            inner.failed = Some(BodyError::TooLarge);
+        }
+    }
+
     /// The next piece; `None` at the end. Asks the client to go on if it waits for that.
     pub async fn read(&self) -> Result<Option<Bytes>, BodyError> {
         poll_fn(|cx| self.poll_read(cx)).await

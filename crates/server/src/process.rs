@@ -213,7 +213,10 @@ fn is_trace(request: &Request) -> bool {
 fn trace_allowed(request: &Request) -> Result<(), Flow> {
     match request.host::<CoreServer>().trace.or(Tri::On) {
         Tri::Off => Err(Flow::Status(405)),
-        Tri::On if !request.body.is_none() => Err(Flow::Status(413)),
+        Tri::On if !request.body.is_none() => {
+            request.body.refuse();
+            Err(Flow::Status(413))
+        }
         _ => Ok(()),
     }
 }

@@ -134,8 +134,20 @@ fn processes(board: &Snapshot) -> Vec<Family> {
 
 fn scripts(gate: &Report) -> Vec<Family> {
     let mut all = vec![
-        one(Counter, "script_runs", "", "Runs of scripts that have ended.", gate.runs.to_string()),
-        one(Counter, "script_failures", "", "Runs of scripts that did not end well.", gate.failures.to_string()),
+        one(
+            Counter,
+            "script_runs",
+            "",
+            "Runs of scripts that have ended or could not be started.",
+            gate.runs.to_string(),
+        ),
+        one(
+            Counter,
+            "script_failures",
+            "",
+            "Runs of scripts that did not end well or could not be started.",
+            gate.failures.to_string(),
+        ),
         one(Counter, "script_refusals", "", "Requests that were refused a run.", gate.refused.to_string()),
         one(Gauge, "scripts_running", "", "Scripts that run.", gate.running.to_string()),
         one(Gauge, "scripts_waiting", "", "Requests that wait until a script may run.", gate.waiting.to_string()),

@@ -110,7 +110,7 @@
         held("grid", make("div", { class: "grid", role: "img" })), held("key", make("ul", { class: "key" }))),
       panel("connections", "Connections", "half",
         pairs(["total", "open"], ["serving", "being served"], ["keepalive", "keep-alive"], ["writing", "writing"],
-          ["closing", "closing"], ["reading", "reading"], ["waiting", "waiting for a script"])),
+          ["closing", "closing"], ["reading", "reading"], ["waiting", "waiting for a script, without a worker"])),
       panel("gate", "Gate for scripts", "half",
         pairs(["running", "running"], ["queued", "waiting"], ["refused", "refused"], ["reserved", "memory taken"],
           ["limit", "limit"]),
@@ -293,7 +293,7 @@
         one.workers === null ? count(one.busy) : `${count(one.busy)} of ${count(one.workers)}`, count(one.requests), bytes(one.bytes), micros(one.cpu)] })), "None.");
     fill(at.scriptRows, now.scripts.map((one) => ({
       cells: [one.name, count(one.running), count(one.waiting), count(one.runs), count(one.failures), count(one.refused),
-        one.runs ? micros(one.median) : "–", one.runs ? micros(one.p99) : "–", one.runs ? micros(one.cpu) : "–",
+        one.median ? micros(one.median) : "–", one.p99 ? micros(one.p99) : "–", one.runs ? micros(one.cpu) : "–",
         one.expected ? bytes(one.expected) : "–", one.peak ? bytes(one.peak) : "–"] })), "None.");
     at.scripts.hidden = now.scripts.length === 0;
   };
