@@ -158,7 +158,7 @@ struct Entry<H> {
     /// There are no other children.
     alone: bool,
     ceiling: Ceiling,
-    /// The last connection has reached the ceiling.
+    /// A connection has reached the ceiling, and others have waited ever since.
     crowded: AtomicBool,
 }
 
@@ -176,6 +176,9 @@ impl<H: Host> Entry<H> {
     /// Accepts until nothing is waiting or `room` is used up.
     fn take_batch(&self, listener: &Listener, room: usize) -> Batch {
         for _ in 0..room.min(BATCH) {
+            if self.is_crowded() {
+                return Batch::Full;
+            }
             match accept(listener) {
                 Accept::Taken(socket, peer) => {
                     let within = self.ceiling.check(&socket);
@@ -189,7 +192,10 @@ impl<H: Host> Entry<H> {
                     }
                 }
                 Accept::Gone => {}
-                Accept::Nothing => return Batch::Empty,
+                Accept::Nothing => {
+                    self.crowded.store(false, Ordering::Relaxed);
+                    return Batch::Empty;
+                }
                 Accept::Shortage(error) => return Batch::Shortage(error),
             }
         }
@@ -210,11 +216,11 @@ impl<H: Host> Entry<H> {
         }
     }
 
-    /// Whether the next connection would take a descriptor that is left to files and scripts.
+    /// Whether the next connection would take a descriptor that is left to files and scripts. Looked at before each one, once a
+    /// connection has reached the ceiling and as long as others wait. Who has no connection takes one in any case: it must not
+    /// wait for what is kept open for the next request.
     fn is_crowded(&self) -> bool {
-        let crowded = self.crowded.load(Ordering::Relaxed) && !self.ceiling.has_room();
-        self.crowded.store(crowded, Ordering::Relaxed);
-        crowded
+        self.crowded.load(Ordering::Relaxed) && self.workers.connections() > 0 && !self.ceiling.has_room()
     }
 
     /// Whether this child has clearly more than its share of the connections.

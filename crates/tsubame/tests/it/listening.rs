@@ -90,9 +90,12 @@ under_every_mpm! {
             client.send("localhost\r\n\r\n");
             assert_eq!(client.response().status, 200);
         }
-        // Nor do those that wait take them one by one, which would need a tenth of a second.
+        // Nor do those that wait take them one by one, which would need a tenth of a second, or where others leave.
         let _: Option<()> = within(Duration::from_millis(300), || {
             assert_eq!(held[0].get("/").status, 200);
+            if held.len() > 60 * children {
+                held.remove(20);
+            }
             None
         });
         for (index, client) in held.iter_mut().take(20).enumerate() {
