@@ -278,14 +278,13 @@ fn is_vary(name: &str) -> bool {
 /// Everything that the answer depends on, whoever said so, each name once: one field, as in Apache.
 fn vary(request: &Request) -> Option<String> {
     let fields = || request.err_headers_out.iter().chain(request.headers_out.iter()).filter(|(name, _)| is_vary(name));
-    fields().next()?;
     let mut names: Vec<&str> = Vec::new();
     for name in fields().flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty()) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             names.push(name);
         }
     }
-    Some(names.join(","))
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 /// `AddDefaultCharset`: texts that say nothing of their charset, whoever made them.

@@ -35,6 +35,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(1);
 /// What is left to everybody else: a part of all memory, but not less than this many bytes.
 const RESERVE: (u64, u64) = (16, 48 << 20);
+/// A process has the memory of who has started it until it executes the script: so young a run is not weighed.
+const YOUNG: Duration = Duration::from_millis(50);
 /// How long running scripts are weighed at most, each time.
 const WEIGHING: Duration = Duration::from_millis(5);
 /// What part of all that scripts may have a script gets that is not known.
@@ -219,7 +221,7 @@ impl Gate {
 
     /// What who waits does from time to time, one of them for all.
     fn look(&self) {
-        let due = || self.table.lock().filter(|locked| locked.is_due(LOOK / 2)).map(|locked| locked.processes());
+        let due = || self.table.lock().filter(|locked| locked.is_due(LOOK / 2)).map(|locked| locked.processes(YOUNG));
         let Some(mut processes) = due() else { return };
         // Where there are very many, not all of them at once, and others the next time.
         if !processes.is_empty() {

@@ -349,10 +349,12 @@ impl Locked<'_> {
         }
     }
 
-    /// The processes of running entries.
-    pub(super) fn processes(&self) -> Vec<(usize, Pid)> {
+    /// The processes of running entries that were let in so long ago at least.
+    pub(super) fn processes(&self, age: Duration) -> Vec<(usize, Pid)> {
         let number = |entry: &usize| i32::try_from(self.0.get(*entry, Field::Process)).ok().and_then(Pid::new);
-        let running = (0..self.used()).filter(|entry| self.state(*entry) == State::Running);
+        let before = now().saturating_sub(micros(age));
+        let is_old = |entry: &usize| self.0.get(*entry, Field::Since) <= before;
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == State::Running).filter(is_old);
         running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
     }
 

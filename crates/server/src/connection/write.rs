@@ -226,8 +226,8 @@ impl HttpConnection {
         for hook in &self.server.hooks.log {
             hook(&mut request);
         }
-        let (status, watches, Sent { bytes, received, duration, .. }) =
-            (request.status, request.watches, &request.sent);
+        let (status, Sent { bytes, received, duration, .. }) = (request.status, &request.sent);
+        let watches = request.watches && status == 200;
         slot.finish(Answered { status, sent: *bytes, received: *received, took: *duration, watches });
         self.idle_until = now + request.vhost.plan.keep_alive_timeout;
         drop(slot);

@@ -16,7 +16,7 @@ fn entries_come_and_go() {
     assert_eq!((locked.waiting(), table.is_running(first)), (1, true));
     assert_eq!(locked.guests(State::Waiting).0, [second]);
     table.process(first).store(u64::from(std::process::id()), Relaxed);
-    assert_eq!(locked.processes(), [(first, Pid::own())]);
+    assert_eq!(locked.processes(Duration::ZERO), [(first, Pid::own())]);
     locked.weigh(first, Pid::own(), 70);
     assert_eq!(locked.guests(State::Running).1[0].has, 70);
     locked.learn(first, Run { took: Duration::from_millis(3), ..run(Some(50)) });

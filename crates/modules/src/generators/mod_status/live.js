@@ -315,8 +315,9 @@
   const tell = (text) => { told = Date.now(); show(at.told, text); };
   const drawAll = (now) => {
     const last = history[history.length - 1];
-    // Counters begin again with a restart that is not graceful.
-    if (last && (now.accesses < last.accesses || now.now < last.now)) history = [];
+    // Counters begin again with a restart that is not graceful. A request of this page may be counted a moment before it is
+    // left out.
+    if (last && (now.accesses + 64 < last.accesses || now.now < last.now)) history = [];
     note(history, now);
     show(at.about, `${now.version} · ${now.mpm} · generation ${now.generation} · up ${span(now.uptime)}`);
     const summary = [drawRates(now), drawWorkers(now)];

@@ -67,10 +67,10 @@ pub(super) fn leave_out(board: &mut Snapshot, line: &str) {
         less(&mut process.bytes, sent.saturating_add(received));
         less(&mut process.received, received);
         let watches = |worker: &&mut Worker| {
-            matches!(worker.state, State::Write | State::Closing) && worker.request.starts_with(line)
+            matches!(worker.state, State::Write | State::Closing | State::Graceful) && worker.request.starts_with(line)
         };
         for worker in process.workers.iter_mut().filter(watches) {
-            if worker.state == State::Write {
+            if worker.state != State::Closing {
                 less(&mut process.connections, 1);
             }
             worker.state = State::Ready;
