@@ -217,10 +217,10 @@ impl<H: Host> Entry<H> {
     }
 
     /// Whether the next connection would take a descriptor that is left to files and scripts. Looked at before each one, once a
-    /// connection has reached the ceiling and as long as others wait. Who has no connection takes one in any case: it must not
+    /// connection has reached the ceiling and as long as others wait. Who serves nobody takes one in any case: it must not
     /// wait for what is kept open for the next request.
     fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed) && self.workers.connections() > 0 && !self.ceiling.has_room()
+        self.crowded.load(Ordering::Relaxed) && self.host.is_serving() && !self.ceiling.has_room()
     }
 
     /// Whether this child has clearly more than its share of the connections.
