@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock};
 
 use conf::directive::find;
 use conf::error::{Error, Phase};
-use conf::{Args, Face, Host, Language, Node, Reader};
-use http::text::to_bytes;
+use conf::{Args, ModuleInfo, Host, Language, Node, Reader};
+use http1::text::to_bytes;
 use libfuzzer_sys::fuzz_target;
 use server::{Sources, load};
 
@@ -21,14 +21,14 @@ const OTHER: &str = "/etc/httpd/other.conf";
 const SEPARATOR: &[u8] = b"\n%%\n";
 
 /// Every module of the program, as the binary lists them.
-static KNOWN: LazyLock<Vec<&'static Face>> = LazyLock::new(|| {
+static KNOWN: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
     server::module::set_known(modules::MODULES);
     let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
-    std::iter::once(&mpm::tables::CORE).chain(server::known_faces()).chain(mpms).collect()
+    std::iter::once(&mpm::tables::CORE).chain(server::known_infos()).chain(mpms).collect()
 });
 /// What there is without `LoadModule`.
-static UNSELECTED: LazyLock<Vec<&'static Face>> =
-    LazyLock::new(|| KNOWN.iter().copied().filter(|face| !face.id.starts_with("mpm_")).collect());
+static UNSELECTED: LazyLock<Vec<&'static ModuleInfo>> =
+    LazyLock::new(|| KNOWN.iter().copied().filter(|info| !info.id.starts_with("mpm_")).collect());
 
 fuzz_target!(|data: &[u8]| {
     let machine = Arc::new(Machine::new(data));
@@ -92,14 +92,14 @@ fn write(tree: &[Node]) -> String {
 /// The whole way: tree to settings to server.
 fn apply(machine: Arc<Machine>) {
     let sources = Sources { program: "tsubame", before: &[], file: Some(MAIN), text: None, after: &[] };
-    let check = |draft: &mut server::Draft, world: &mut conf::World| {
-        let chosen = mpm::choose(&world.language.loaded(), "tsubame")?;
-        world.notices.extend(chosen.check(&draft.main, mpm::When::Start));
+    let check = |draft: &mut server::Draft, context: &mut conf::Context| {
+        let chosen = mpm::choose(&context.language.loaded(), "tsubame")?;
+        context.notices.extend(chosen.check(&draft.main, mpm::When::Start));
         Ok(())
     };
     match load(machine, language(), &sources, |_| "Tsubame".to_string(), check) {
         Ok(loaded) => {
-            conf::dump::dump_config(&loaded.server.tree, &loaded.server.faces());
+            conf::dump::dump_config(&loaded.server.tree, &loaded.server.infos());
         }
         Err(failed) => knows_its_line(&failed.error),
     }

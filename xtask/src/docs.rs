@@ -6,7 +6,7 @@ mod compatibility;
 mod directives;
 mod manual;
 
-use conf::Face;
+use conf::ModuleInfo;
 
 use crate::tidy::Finding;
 use crate::tree::{Tree, cargo, root};
@@ -21,9 +21,9 @@ struct Page {
 const SEE_ALSO: &str = ".SH SEE ALSO\n.BR tsubame (8)\n";
 
 const PAGES: &[Page] = &[
-    Page { path: "docs/directives.md", make: || Ok(directives::page(&faces())) },
-    Page { path: "docs/compat.md", make: || Ok(compatibility::page(&faces())) },
-    Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &faces()) },
+    Page { path: "docs/directives.md", make: || Ok(directives::page(&infos())) },
+    Page { path: "docs/compat.md", make: || Ok(compatibility::page(&infos())) },
+    Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &infos()) },
     Page { path: "docs/man/tsubame-explain.8", make: || manual::page(&help(&["explain"])?, "", SEE_ALSO) },
     Page { path: "docs/man/tsubame-ctl.8", make: || manual::page(&help(&["ctl"])?, "", SEE_ALSO) },
 ];
@@ -50,7 +50,7 @@ pub(crate) fn run() -> Result<(), String> {
 /// The pages in the repository are what would be written now, and the tables say of places what Apache says.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let advice = "ask `apache2 -L` and `apache2 -t` who is right, and correct the module's table or this file";
-    let places = catalogue::contradictions(&catalogue::entries(&faces())).into_iter();
+    let places = catalogue::contradictions(&catalogue::entries(&infos())).into_iter();
     let mut findings: Vec<Finding> =
         places.map(|what| Finding::error("xtask/data/apache-directives.tsv", 1, what, advice)).collect();
     for Page { path, make } in PAGES {
@@ -78,16 +78,16 @@ fn difference(old: &str, new: &str) -> Option<usize> {
 }
 
 /// Every module of the program, the core module's two tables first.
-pub(crate) fn faces() -> Vec<&'static Face> {
+pub(crate) fn infos() -> Vec<&'static ModuleInfo> {
     server::module::set_known(modules::MODULES);
     let mpms = [&mpm::tables::PERCORE, &mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT];
-    std::iter::once(&mpm::tables::CORE).chain(server::known_faces()).chain(mpms).collect()
+    std::iter::once(&mpm::tables::CORE).chain(server::known_infos()).chain(mpms).collect()
 }
 
 /// The name by which people speak of a module: `mod_alias`, `core`, `mpm_prefork`.
-fn title(face: &Face) -> String {
-    let mpm = face.id.strip_suffix("_module").filter(|name| name.starts_with("mpm_"));
-    mpm.unwrap_or_else(|| face.source.trim_end_matches(".c")).to_string()
+fn title(info: &ModuleInfo) -> String {
+    let mpm = info.id.strip_suffix("_module").filter(|name| name.starts_with("mpm_"));
+    mpm.unwrap_or_else(|| info.source.trim_end_matches(".c")).to_string()
 }
 
 /// What `--help` of the program, or of a subcommand, prints.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn modules_have_their_names() {
-        let titles: Vec<String> = faces().iter().map(|face| title(face)).collect();
+        let titles: Vec<String> = infos().iter().map(|info| title(info)).collect();
         assert!(["core", "mod_dir", "mpm_prefork"].iter().all(|name| titles.iter().any(|title| title == name)));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::docs::faces;
+use crate::docs::infos;
 use crate::tree::{cargo, root};
 
 /// What libFuzzer needs to see: which edges are taken, and what is compared with what.
@@ -152,7 +152,7 @@ fn fuzz(built: &Path, target: &str, until: Until) -> Result<(), String> {
 /// The words of the configuration language, in libFuzzer's format.
 fn dictionary() -> String {
     let mut out = String::new();
-    for row in faces().iter().flat_map(|face| face.directives) {
+    for row in infos().iter().flat_map(|info| info.directives) {
         let escaped = row.name.replace('\\', "\\\\").replace('"', "\\\"");
         out.push_str(&format!("\"{escaped} \"\n"));
         if let Some(name) = escaped.strip_prefix('<') {

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::directive::{Allowed, Args, Directive, Face, find_all, nearest};
+use crate::directive::{Allowed, Args, Directive, ModuleInfo, find_all, nearest};
 use crate::error::{Error, Level, Notice, Phase};
 use crate::expr;
 use crate::host::Host;
 use crate::read::Language;
-use crate::settings::{Keyed, Listed, Setting, Settings, Slots};
+use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
 use crate::source::Origin;
 use crate::tree::Node;
 use crate::values;
@@ -19,7 +19,7 @@ use crate::words::next_word;
 pub type Outcome = Result<(), String>;
 
 /// What is the same for all lines of one configuration.
-pub struct World {
+pub struct Context {
     /// The machine.
     pub host: Arc<dyn Host>,
     /// Loaded modules, variables, macros, `ServerRoot`.
@@ -28,7 +28,7 @@ pub struct World {
     pub notices: Vec<Notice>,
 }
 
-impl World {
+impl Context {
     /// A path relative to `ServerRoot`, without `.` and `..`.
     pub fn server_relative(&self, path: &str) -> String {
         join(&self.language.server_root, path)
@@ -154,13 +154,13 @@ pub struct Cmd<'a> {
     /// Its row in the table.
     pub row: &'static Directive,
     /// The settings of the server or virtual host.
-    pub server: &'a mut Slots,
+    pub server: &'a mut SettingsMap,
     /// The settings of the section, or what holds outside all sections.
-    pub dir: &'a mut Slots,
+    pub dir: &'a mut SettingsMap,
     /// Where the line stands.
     pub place: &'a Place,
     /// What is the same everywhere.
-    pub world: &'a mut World,
+    pub context: &'a mut Context,
 }
 
 impl Cmd<'_> {
@@ -171,7 +171,7 @@ impl Cmd<'_> {
 
     /// What an expression may use where the line stands, with the modules that are loaded.
     pub fn expr_options(&self) -> expr::Options {
-        let ssl = self.world.language.loaded().iter().any(|face| face.id == "ssl_module");
+        let ssl = self.context.language.loaded().iter().any(|info| info.id == "ssl_module");
         expr::Options { restricted: self.place.htaccess, ssl_require: false, ssl }
     }
 
@@ -212,9 +212,14 @@ impl Cmd<'_> {
     }
 
     /// Applies what stands inside this section to `dir` (and `server`, for a virtual host).
-    pub fn apply_children(&mut self, server: Option<&mut Slots>, dir: &mut Slots, place: &Place) -> Result<(), Error> {
+    pub fn apply_children(
+        &mut self,
+        server: Option<&mut SettingsMap>,
+        dir: &mut SettingsMap,
+        place: &Place,
+    ) -> Result<(), Error> {
         let children = self.node.children.as_deref().unwrap_or_default();
-        apply(children, server.unwrap_or(self.server), dir, place, self.world)
+        apply(children, server.unwrap_or(self.server), dir, place, self.context)
     }
 
     /// The place inside this section.
@@ -259,19 +264,19 @@ impl From<Error> for Failure {
 /// Applies directives in order; the first error ends it.
 pub fn apply(
     nodes: &[Node],
-    server: &mut Slots,
-    dir: &mut Slots,
+    server: &mut SettingsMap,
+    dir: &mut SettingsMap,
     place: &Place,
-    world: &mut World,
+    context: &mut Context,
 ) -> Result<(), Error> {
     for node in nodes {
-        let (modules, said) = (world.language.loaded(), world.notices.len());
+        let (modules, said) = (context.language.loaded(), context.notices.len());
         let mut rows = find_all(&modules, &node.name).peekable();
         if rows.peek().is_none() {
-            unknown(node, place, world, &modules)?;
+            unknown(node, place, context, &modules)?;
         }
         for (_, row) in rows {
-            let mut cmd = Cmd { node, row, server, dir, place, world };
+            let mut cmd = Cmd { node, row, server, dir, place, context };
             match allowed(&mut cmd).and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) }) {
                 Ok(()) => {}
                 Err(Failure::Message(message)) => return Err(Error::at(Phase::Apply, &node.origin, message)),
@@ -279,21 +284,21 @@ pub fn apply(
             }
         }
         // Those of lines inside a section have theirs already.
-        for notice in &mut world.notices[said..] {
+        for notice in &mut context.notices[said..] {
             notice.origin.get_or_insert_with(|| node.origin.clone());
         }
     }
     Ok(())
 }
 
-fn unknown(node: &Node, place: &Place, world: &mut World, modules: &[&'static Face]) -> Result<(), Error> {
+fn unknown(node: &Node, place: &Place, context: &mut Context, modules: &[&'static ModuleInfo]) -> Result<(), Error> {
     if place.skip_unknown {
         let text = format!(
             "AH02296: Unknown directive {} perhaps misspelled or defined by a module not included in the server \
              configuration",
             node.name.to_ascii_lowercase()
         );
-        world.note("core", Level::Warn, text);
+        context.note("core", Level::Warn, text);
         return Ok(());
     }
     let message = format!(
@@ -311,7 +316,7 @@ fn allowed(cmd: &mut Cmd<'_>) -> Result<bool, Failure> {
     if !row.allowed.meets(place.allowed) && !listed() {
         if place.skip_forbidden {
             let text = format!("AH02295: {} in .htaccess forbidden by AllowOverride", row.name);
-            cmd.world.note("core", Level::Warn, text);
+            cmd.context.note("core", Level::Warn, text);
             return Ok(false);
         }
         return Err(match place.enclosing.last() {

@@ -191,7 +191,7 @@ impl Directive {
 }
 
 /// What the language knows of a module.
-pub struct Face {
+pub struct ModuleInfo {
     /// The identifier in `LoadModule` and `<IfModule>` (`dir_module`).
     pub id: &'static str,
     /// The source file in Apache's tree (`mod_dir.c`), the other name in `<IfModule>`.
@@ -202,7 +202,7 @@ pub struct Face {
     pub directives: &'static [Directive],
 }
 
-impl Face {
+impl ModuleInfo {
     /// The name in `LogLevel` and in log lines (`dir`; of an MPM `mpm_event`).
     pub fn log_name(&self) -> &'static str {
         self.id.strip_suffix("_module").unwrap_or(self.id)
@@ -215,28 +215,28 @@ impl Face {
 }
 
 /// The loaded modules' directive of that name, without difference of case; the first module that has it.
-pub fn find(modules: &[&'static Face], name: &str) -> Option<(&'static Face, &'static Directive)> {
+pub fn find(modules: &[&'static ModuleInfo], name: &str) -> Option<(&'static ModuleInfo, &'static Directive)> {
     find_all(modules, name).next()
 }
 
 /// Every module's directive of that name: all of them get the line.
 pub fn find_all<'a>(
-    modules: &'a [&'static Face],
+    modules: &'a [&'static ModuleInfo],
     name: &'a str,
-) -> impl Iterator<Item = (&'static Face, &'static Directive)> + 'a {
-    modules.iter().filter_map(move |face| {
-        let row = face.directives.iter().find(|row| row.name.eq_ignore_ascii_case(name))?;
-        Some((*face, row))
+) -> impl Iterator<Item = (&'static ModuleInfo, &'static Directive)> + 'a {
+    modules.iter().filter_map(move |info| {
+        let row = info.directives.iter().find(|row| row.name.eq_ignore_ascii_case(name))?;
+        Some((*info, row))
     })
 }
 
 /// The known name nearest to a misspelled one, if it is near enough to be meant.
-pub fn nearest(modules: &[&'static Face], name: &str) -> Option<&'static str> {
+pub fn nearest(modules: &[&'static ModuleInfo], name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     let far = (name.len() / 3).clamp(1, 3);
     modules
         .iter()
-        .flat_map(|face| face.directives)
+        .flat_map(|info| info.directives)
         .map(|row| (distance(&lower, &row.name.to_ascii_lowercase()), row.name))
         .filter(|(distance, _)| *distance <= far)
         .min()

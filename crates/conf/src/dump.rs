@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::directive::{Face, find};
+use crate::directive::{ModuleInfo, find};
 use crate::tree::Node;
 
 /// A directive or section on a walk.
@@ -33,7 +33,7 @@ pub enum Step<'a> {
 /// Walks through a tree. Directives that are not wanted are left out, and so are sections in which there is nothing else.
 pub fn walk<'a>(
     nodes: &'a [Node],
-    modules: &[&'static Face],
+    modules: &[&'static ModuleInfo],
     wanted: impl Fn(&Node) -> bool,
     see: impl FnMut(Step<'a>),
 ) {
@@ -41,7 +41,7 @@ pub fn walk<'a>(
 }
 
 /// The whole tree as text.
-pub fn dump_config(nodes: &[Node], modules: &[&'static Face]) -> String {
+pub fn dump_config(nodes: &[Node], modules: &[&'static ModuleInfo]) -> String {
     let mut out = String::new();
     walk(
         nodes,
@@ -63,7 +63,7 @@ pub fn dump_config(nodes: &[Node], modules: &[&'static Face]) -> String {
 }
 
 struct Walk<'a, 'm, Wanted, See> {
-    modules: &'m [&'static Face],
+    modules: &'m [&'static ModuleInfo],
     wanted: Wanted,
     see: See,
     file: &'a str,

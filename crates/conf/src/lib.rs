@@ -30,11 +30,11 @@ pub mod tree;
 pub mod values;
 pub mod words;
 
-pub use apply::{Cmd, Failure, Limited, Outcome, Place, World, apply};
-pub use directive::{Allowed, Args, Directive, Face, Remark};
+pub use apply::{Cmd, Context, Failure, Limited, Outcome, Place, apply};
+pub use directive::{Allowed, Args, Directive, ModuleInfo, Remark};
 pub use error::{Error, Level, Notice};
 pub use host::Host;
 pub use read::{Language, OnRead, Reader};
-pub use settings::{Gathered, Keyed, Listed, Merge, Setting, Settings, Slots, Stacked};
+pub use settings::{Gathered, Keyed, Listed, Merge, Setting, Settings, SettingsMap, Stacked};
 pub use source::{Origin, Source};
 pub use tree::Node;

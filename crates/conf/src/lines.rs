@@ -10,7 +10,7 @@ pub const LINE_MAX_HTACCESS: usize = 8192;
 pub struct Line {
     /// The number of its last physical line, counted from 1.
     pub number: u32,
-    /// The text; bytes that are not UTF-8 as [`http::text`] maps them.
+    /// The text; bytes that are not UTF-8 as [`http1::text`] maps them.
     pub text: String,
 }
 
@@ -41,7 +41,7 @@ impl Lines {
             let joined = self.joined()?;
             let text = trim(&joined);
             if text.first() != Some(&b'#') {
-                return Ok(Some(Line { number: self.number, text: http::text::from_bytes(text).into_owned() }));
+                return Ok(Some(Line { number: self.number, text: http1::text::from_bytes(text).into_owned() }));
             }
         }
         Ok(None)

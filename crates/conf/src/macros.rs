@@ -64,7 +64,7 @@ impl Macro {
         let warnings = warnings.map(|(name, _)| format!("macro '{}': empty value for '{name}'", self.name)).collect();
         let mut text = Vec::new();
         for line in &self.lines {
-            text.extend_from_slice(&http::text::to_bytes(&self.replace(line, values)));
+            text.extend_from_slice(&http1::text::to_bytes(&self.replace(line, values)));
             text.push(b'\n');
         }
         Ok((text, warnings))

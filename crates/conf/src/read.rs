@@ -6,14 +6,14 @@ use std::io;
 use std::sync::Arc;
 
 use crate::apply::{Place, join, section_argument, take};
-use crate::directive::{Args, Directive, Face, find};
+use crate::directive::{Args, Directive, ModuleInfo, find};
 use crate::error::{Error, Level, Notice, Phase};
 use crate::fnmatch;
 use crate::host::Host;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS, Lines};
 use crate::macros::{self, Macro};
 use crate::pattern;
-use crate::settings::Slots;
+use crate::settings::SettingsMap;
 use crate::source::{Origin, Source};
 use crate::tree::Node;
 use crate::words::{next_word, words};
@@ -52,16 +52,16 @@ pub enum OnRead {
 /// What reading leaves behind for later: modules, variables, macros, directories. Needed again for `.htaccess` files.
 #[derive(Clone)]
 pub struct Language {
-    known: &'static [&'static Face],
-    unselected: &'static [&'static Face],
-    selected: Option<Vec<&'static Face>>,
+    known: &'static [&'static ModuleInfo],
+    unselected: &'static [&'static ModuleInfo],
+    selected: Option<Vec<&'static ModuleInfo>>,
     /// Names in the order in which they were first defined, with difference of case.
     defines: Vec<String>,
     /// Values, by name in lower case.
     values: BTreeMap<String, String>,
     macros: BTreeMap<String, Arc<Macro>>,
     /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
-    pub kept: Slots,
+    pub kept: SettingsMap,
     /// `ServerRoot`, as it is at this line.
     pub server_root: String,
     /// `DefaultRuntimeDir`, absolute.
@@ -71,7 +71,11 @@ pub struct Language {
 impl Language {
     /// Nothing read yet. `known` are all modules of the program, `unselected` those which a configuration without any
     /// `LoadModule` line has.
-    pub fn new(known: &'static [&'static Face], unselected: &'static [&'static Face], server_root: &str) -> Language {
+    pub fn new(
+        known: &'static [&'static ModuleInfo],
+        unselected: &'static [&'static ModuleInfo],
+        server_root: &str,
+    ) -> Language {
         Language {
             known,
             unselected,
@@ -79,7 +83,7 @@ impl Language {
             defines: Vec::new(),
             values: BTreeMap::new(),
             macros: BTreeMap::new(),
-            kept: Slots::default(),
+            kept: SettingsMap::default(),
             server_root: server_root.to_string(),
             runtime_dir: None,
         }
@@ -96,11 +100,11 @@ impl Language {
     /// The modules loaded so far: the linked ones first, then in the order of their `LoadModule` lines. Without any
     /// `LoadModule` line there is what an httpd with everything linked in would have.
     /// Where they name no MPM, there is the one that an unselecting configuration has.
-    pub fn loaded(&self) -> Vec<&'static Face> {
+    pub fn loaded(&self) -> Vec<&'static ModuleInfo> {
         let Some(selected) = &self.selected else { return self.unselected.to_vec() };
-        let is_mpm = |face: &&&'static Face| face.id.starts_with("mpm_");
+        let is_mpm = |info: &&&'static ModuleInfo| info.id.starts_with("mpm_");
         let mut loaded = selected.clone();
-        if !loaded.iter().any(|face| is_mpm(&face)) {
+        if !loaded.iter().any(|info| is_mpm(&info)) {
             loaded.extend(self.unselected.iter().find(is_mpm));
         }
         loaded
@@ -459,18 +463,18 @@ impl Reader {
     fn load_module(&mut self, words: &[String]) -> Result<(), Stop> {
         let (id, file) = (&words[0], &words[1]);
         let known = self.language.known;
-        let Some(face) = known.iter().find(|face| face.id == id) else {
+        let Some(info) = known.iter().find(|info| info.id == id) else {
             return Err(format!(
                 "Cannot load {file} into server: there is no module {id} here; remove this line, or keep what needs \
                  it inside <IfModule {id}>"
             )
             .into());
         };
-        let linked = || known.iter().copied().filter(|face| face.linked).collect();
+        let linked = || known.iter().copied().filter(|info| info.linked).collect();
         let selected = self.language.selected.get_or_insert_with(linked);
         if !selected.iter().any(|have| have.id == *id) {
-            selected.push(face);
-        } else if !face.linked {
+            selected.push(info);
+        } else if !info.linked {
             // A module that is always in may be named by a configuration from a system where it is not.
             self.warn("so", format!("AH01574: module {id} is already loaded, skipping"));
         }
@@ -488,7 +492,7 @@ impl Reader {
         let mut rest = argument;
         let word = next_word(&mut rest);
         let holds = match action {
-            OnRead::IfModule => self.language.loaded().iter().any(|face| face.id == word || face.source == word),
+            OnRead::IfModule => self.language.loaded().iter().any(|info| info.id == word || info.source == word),
             OnRead::IfDefine => self.language.is_defined(&word),
             OnRead::IfFile => self.host.exists(&join(&self.language.server_root, &word)),
             OnRead::IfDirective => find(&self.language.loaded(), &word).is_some(),

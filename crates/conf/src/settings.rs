@@ -1,6 +1,6 @@
 //! Typed settings: each value knows its origin, and how values merge is a property of the field's type.
 //!
-//! A module declares its settings with [`settings!`](crate::settings!); the server keeps one [`Slots`] per virtual host
+//! A module declares its settings with [`settings!`](crate::settings!); the server keeps one [`SettingsMap`] per virtual host
 //! and one per section, and merges them without knowing any of the types.
 
 use std::any::Any;
@@ -290,7 +290,7 @@ pub trait Settings: Any + Clone + Default + Send + Sync {
     fn merged(base: &Self, add: &Self) -> Self;
     /// Shows the line of each value, field by field.
     fn origins(&self, see: &mut dyn FnMut(&Origin));
-    /// The place of this type in every [`Slots`].
+    /// The place of this type in every [`SettingsMap`].
     fn slot() -> usize;
     /// What a level that says nothing has.
     fn unset() -> &'static Self;
@@ -371,9 +371,9 @@ impl<S: Settings> AnySettings for S {
 
 /// The settings of all modules for one level: a server, a section, an `.htaccess` file, or a merge of several.
 #[derive(Clone, Default)]
-pub struct Slots(Vec<Option<Arc<dyn AnySettings>>>);
+pub struct SettingsMap(Vec<Option<Arc<dyn AnySettings>>>);
 
-impl Slots {
+impl SettingsMap {
     /// The settings of one type; all unset if this level says nothing.
     #[inline]
     pub fn get<S: Settings>(&self) -> &S {
@@ -407,10 +407,10 @@ impl Slots {
     }
 
     /// What is in effect when `add` stands inside `base`.
-    pub fn merge(base: &Slots, add: &Slots) -> Slots {
+    pub fn merge(base: &SettingsMap, add: &SettingsMap) -> SettingsMap {
         let longest = base.0.len().max(add.0.len());
-        let at = |slots: &Slots, i: usize| slots.0.get(i).cloned().flatten();
-        Slots(
+        let at = |slots: &SettingsMap, i: usize| slots.0.get(i).cloned().flatten();
+        SettingsMap(
             (0..longest)
                 .map(|i| match (at(base, i), at(add, i)) {
                     (Some(base), Some(add)) => Some(base.merge_any(&*add)),
@@ -431,9 +431,9 @@ impl Slots {
     }
 }
 
-impl fmt::Debug for Slots {
+impl fmt::Debug for SettingsMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slots({} set)", self.0.iter().flatten().count())
+        write!(f, "SettingsMap({} set)", self.0.iter().flatten().count())
     }
 }
 
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn the_type_decides_the_merge() {
-        let (mut outer, mut inner) = (Slots::default(), Slots::default());
+        let (mut outer, mut inner) = (SettingsMap::default(), SettingsMap::default());
         outer.edit::<Sample>().one.set(1, &at(1));
         outer.edit::<Sample>().many.push(1, &at(2));
         outer.edit::<Sample>().table.set("a", 1, &at(3));
@@ -461,14 +461,14 @@ mod tests {
         outer.edit::<Sample>().near.push(1, &at(2));
         inner.edit::<Sample>().near.push(2, &at(4));
         inner.edit::<Sample>().table.set("a", 2, &at(5));
-        let merged = Slots::merge(&outer, &inner);
+        let merged = SettingsMap::merge(&outer, &inner);
         let sample = merged.get::<Sample>();
         assert_eq!((sample.one.or(9), sample.one.origin().map(|o| o.line)), (1, Some(1)));
         assert_eq!(sample.many.iter().copied().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(sample.near.iter().copied().collect::<Vec<_>>(), [2, 1]);
         assert_eq!((sample.table.get("a"), sample.table.get("b")), (Some(&2), Some(&1)));
         assert_eq!(outer.get::<Sample>().many.len(), 1, "merging changes neither side");
-        assert_eq!(Slots::default().get::<Sample>().one.or(9), 9);
+        assert_eq!(SettingsMap::default().get::<Sample>().one.or(9), 9);
         let mut lines = Vec::new();
         merged.origins(&mut |origin| lines.push(origin.line));
         lines.sort_unstable();

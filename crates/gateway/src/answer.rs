@@ -1,8 +1,8 @@
 //! From a script's header to the fields of an answer.
 
 use conf::Level;
-use http::date::{http_date, parse_http_date};
-use http::text::to_bytes;
+use http1::date::{http_date, parse_http_date};
+use http1::text::to_bytes;
 use server::Request;
 
 use crate::reply::Reply;
@@ -76,7 +76,7 @@ fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
         if name.is_empty() {
             return refuse("AH02428: Empty response header name, aborting request".into());
         }
-        if !http::name::is_valid(&to_bytes(name)) {
+        if !http1::name::is_valid(&to_bytes(name)) {
             return refuse(format!(
                 "AH02429: Response header name '{name}' contains invalid characters, aborting request"
             ));
@@ -107,7 +107,7 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
         // No status line, but a number that has a reason of its own.
-        (Ok(status), _) if !http::status::reason(status).is_empty() => status,
+        (Ok(status), _) if !http1::status::reason(status).is_empty() => status,
         _ => 500,
     };
 }
@@ -124,7 +124,7 @@ fn media_type(text: &str) -> String {
 /// Logs what is wrong with a script, and tells whoever makes the page of the error (`REDIRECT_ERROR_NOTES`).
 pub(crate) fn complain_to_client(request: &mut Request, module: &'static str, text: &str) {
     request.log(module, Level::Error, text);
-    request.notes.set("error-notes", http::uri::escape_html(text).into_owned());
+    request.notes.set("error-notes", http1::uri::escape_html(text).into_owned());
 }
 
 /// The beginning of a bad line, for messages.

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-use http::text::{from_bytes, to_bytes};
+use http1::text::{from_bytes, to_bytes};
 use server::core::CoreDir;
 use server::{Fields, Request};
 
@@ -85,7 +85,7 @@ fn common(request: &Request) -> Variables {
     let signature = request.signature();
     add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).to_string());
     add("SERVER_SOFTWARE", request.server.software.clone());
-    add("SERVER_NAME", http::uri::escape_html(&name).into_owned());
+    add("SERVER_NAME", http1::uri::escape_html(&name).into_owned());
     add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string());
     add("SERVER_PORT", request.server_port().to_string());
     add("REMOTE_ADDR", request.client.ip());
@@ -93,7 +93,7 @@ fn common(request: &Request) -> Variables {
     add("REQUEST_SCHEME", "http".into());
     add("CONTEXT_PREFIX", prefix);
     add("CONTEXT_DOCUMENT_ROOT", root);
-    add("SERVER_ADMIN", host.admin.clone().unwrap_or_else(|| http::NO_ADMIN.into()));
+    add("SERVER_ADMIN", host.admin.clone().unwrap_or_else(|| http1::NO_ADMIN.into()));
     add("SCRIPT_FILENAME", request.filename.clone());
     add("REMOTE_PORT", request.client.peer.port().to_string());
     match (&request.user, request.previous().and_then(|previous| previous.user.as_ref())) {

@@ -197,7 +197,7 @@ async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller
         request.status = status;
         return Answer::Body(Body::Empty);
     }
-    if request.header_only || http::status::is_bodyless(request.status) {
+    if request.header_only || http1::status::is_bodyless(request.status) {
         return Answer::Body(match script.drain(request).await {
             Ok(length) => Body::Stream(Box::new(Whole::unsent(length))),
             Err(event) => {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use conf::Level;
-use http::text::from_bytes;
-use server::{BodyError, Piece, Request, Stream, Timer};
+use http1::text::from_bytes;
+use server::{BodyError, BodyStream, Piece, Request, Timer};
 
 use crate::caller::Caller;
 use crate::ending::Process;
@@ -320,7 +320,7 @@ impl Output {
     }
 }
 
-impl Stream for Output {
+impl BodyStream for Output {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
             // The time that the client took is not the script's.
@@ -391,7 +391,7 @@ impl Whole {
     }
 }
 
-impl Stream for Whole {
+impl BodyStream for Whole {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(std::future::ready(self.bytes.take().map(Ok)))
     }

@@ -1,6 +1,6 @@
 //! One file per Apache module, in Apache's own categories.
 //!
-//! A module is a `static MODULE`: its face (identifier, source file, table of directives) and its hooks. To read one is
+//! A module is a `static MODULE`: its info (identifier, source file, table of directives) and its hooks. To read one is
 //! to know all. The list of modules is the one array below; nothing registers itself.
 
 #![forbid(unsafe_code)]

@@ -2,31 +2,31 @@
 
 use std::sync::{Arc, LazyLock};
 
-use conf::{Face, Language, Notice, Place, Reader, Slots, World};
+use conf::{Context, Language, ModuleInfo, Notice, Place, Reader, SettingsMap};
 
 /// What some lines lead to.
 pub(crate) struct Applied {
     /// The server's settings.
-    pub(crate) server: Slots,
+    pub(crate) server: SettingsMap,
     /// What holds outside sections.
-    pub(crate) dir: Slots,
+    pub(crate) dir: SettingsMap,
     /// What was worth saying.
     pub(crate) notices: Vec<Notice>,
 }
 
 /// Applies lines with all modules loaded. `Err`: the message of the first error.
 pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
-    static FACES: LazyLock<Vec<&'static Face>> =
-        LazyLock::new(|| crate::MODULES.iter().map(|module| &module.face).collect());
+    static FACES: LazyLock<Vec<&'static ModuleInfo>> =
+        LazyLock::new(|| crate::MODULES.iter().map(|module| &module.info).collect());
     // Providers are looked for among the modules that the program has.
     server::module::set_known(crate::MODULES);
     let host = Arc::new(server::host::Machine);
     let mut reader = Reader::new(host.clone(), Language::new(&FACES, &FACES, "/root"));
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
-    let mut world = World { host, language: reader.language, notices: Vec::new() };
-    let (mut server, mut dir) = (Slots::default(), Slots::default());
-    conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut world).map_err(|error| error.message)?;
-    Ok(Applied { server, dir, notices: world.notices })
+    let mut context = Context { host, language: reader.language, notices: Vec::new() };
+    let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
+    conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut context).map_err(|error| error.message)?;
+    Ok(Applied { server, dir, notices: context.notices })
 }
 
 /// Checks lines against the message they lead to; an empty one means that they are accepted.

@@ -123,7 +123,7 @@ pub(crate) struct Birth {
 impl Birth {
     /// Lives. Returns the exit status.
     pub(crate) fn live(self) -> i32 {
-        let module = self.mpm.face.log_name();
+        let module = self.mpm.info.log_name();
         match self.prepare() {
             Ok((mpm, child)) => {
                 let service = child.service;
@@ -148,7 +148,7 @@ impl Birth {
             move |error: io::Error| format!("{}: {what}", sys::describe(&error))
         };
         if let Some((_, program)) = &self.parent {
-            let title = format!("{program}: {} child", self.mpm.face.log_name());
+            let title = format!("{program}: {} child", self.mpm.info.log_name());
             set_title(&title).map_err(explain("process title"))?;
         }
         if let Some(identity) = &self.identity {
@@ -179,7 +179,7 @@ impl Birth {
             listeners: self.listeners,
             workers: Workers::start(self.board, self.slot, self.mpm.rows),
             signals: self.orders,
-            log_name: self.mpm.face.log_name(),
+            log_name: self.mpm.info.log_name(),
         };
         Ok((self.mpm, child))
     }

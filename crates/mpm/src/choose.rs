@@ -3,7 +3,7 @@
 use std::fmt;
 
 use conf::error::Phase;
-use conf::{Error, Face, Notice, Slots};
+use conf::{Error, ModuleInfo, Notice, SettingsMap};
 use seam::scoreboard::Rows;
 
 use crate::Mpm;
@@ -21,15 +21,15 @@ pub struct Chosen(pub(crate) &'static Mpm);
 
 impl fmt::Debug for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Chosen").field(&self.0.face.id).finish()
+        f.debug_tuple("Chosen").field(&self.0.info.id).finish()
     }
 }
 
 /// The module of those that are loaded: percore where none is, an error where there are several. `program` is the name the
 /// server was called by.
-pub fn choose(loaded: &[&'static Face], program: &str) -> Result<Chosen, Error> {
+pub fn choose(loaded: &[&'static ModuleInfo], program: &str) -> Result<Chosen, Error> {
     let mpms: [&'static Mpm; 4] = [&PREFORK, &WORKER, &EVENT, &PERCORE];
-    let mut found = mpms.into_iter().filter(|mpm| loaded.iter().any(|face| face.id == mpm.face.id));
+    let mut found = mpms.into_iter().filter(|mpm| loaded.iter().any(|info| info.id == mpm.info.id));
     let mpm = found.next().unwrap_or(&PERCORE);
     if found.next().is_some() {
         let message = format!("AH00534: {program}: Configuration error: More than one MPM loaded.");
@@ -41,7 +41,7 @@ pub fn choose(loaded: &[&'static Face], program: &str) -> Result<Chosen, Error> 
 impl Chosen {
     /// The name in `-V` and on the status page (`prefork`): of the module that runs.
     pub fn name(&self) -> &'static str {
-        let name = self.0.face.log_name();
+        let name = self.0.info.log_name();
         name.strip_prefix("mpm_").unwrap_or(name)
     }
 
@@ -51,21 +51,21 @@ impl Chosen {
     }
 
     /// What to say about the settings, at the start and for `-t`.
-    pub fn check(&self, settings: &Slots, when: When) -> Vec<Notice> {
+    pub fn check(&self, settings: &SettingsMap, when: When) -> Vec<Notice> {
         (self.0.plan)(settings, when).1
     }
 
     /// Whether a server that runs with this module can be restarted with that one. `Err`: no, as a text for people.
     pub fn can_become(&self, next: &Chosen) -> Result<(), String> {
-        if std::ptr::addr_eq(self.0.face, next.0.face) {
+        if std::ptr::addr_eq(self.0.info, next.0.info) {
             return Ok(());
         }
-        Err(format!("changing {} to {} needs a stop and a start", self.0.face.log_name(), next.0.face.log_name()))
+        Err(format!("changing {} to {} needs a stop and a start", self.0.info.log_name(), next.0.info.log_name()))
     }
 
     /// How the numbers of processes, threads and connections come about: at a first start, or in a running server, for which
     /// some were `fixed` by then.
-    pub fn explain(&self, settings: &Slots, fixed: Option<Fixed>) -> Explained {
+    pub fn explain(&self, settings: &SettingsMap, fixed: Option<Fixed>) -> Explained {
         let (when, buckets) = match fixed {
             None => (When::Start, listen::buckets(settings.get::<MpmSettings>())),
             Some(Fixed { limits, buckets }) => (When::Restart(limits), buckets),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn one_module_or_percore() {
-        let name = |loaded: &[&'static Face]| {
+        let name = |loaded: &[&'static ModuleInfo]| {
             choose(loaded, "apache2").map(|chosen| chosen.name()).map_err(|error| error.message)
         };
         assert_eq!(name(&[]), Ok("percore"));

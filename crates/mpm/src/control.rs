@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use conf::error::Phase;
-use conf::{Error, Slots};
+use conf::{Error, SettingsMap};
 use sys::cred::Identity;
 use sys::process::Pid;
 
@@ -30,7 +30,7 @@ pub struct Conversation<'a> {
 
 /// Where the socket is, with these settings: beside the pid file where `ControlSocket` does not say otherwise. `None`: there
 /// is none.
-pub fn path(settings: &Slots) -> Option<PathBuf> {
+pub fn path(settings: &SettingsMap) -> Option<PathBuf> {
     let settings = settings.get::<MpmSettings>();
     match settings.control_socket.get() {
         Some(configured) => configured.as_ref().map(PathBuf::from),
@@ -46,7 +46,7 @@ pub fn beside(pid_file: &Path) -> PathBuf {
 }
 
 /// Refuses what cannot be: a socket at the place of the pid file.
-pub fn check(settings: &Slots) -> Result<(), Error> {
+pub fn check(settings: &SettingsMap) -> Result<(), Error> {
     let settings = settings.get::<MpmSettings>();
     let (Some(Some(socket)), Some(pid_file)) = (settings.control_socket.get(), settings.pid_file.get()) else {
         return Ok(());

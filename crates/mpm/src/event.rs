@@ -33,7 +33,7 @@ const MAKE_ROOM: usize = 32;
 
 /// The module.
 pub(crate) static EVENT: Mpm = Mpm {
-    face: &tables::EVENT,
+    info: &tables::EVENT,
     words: Words {
         configured: "AH00489: ",
         built: "AH00490: ",

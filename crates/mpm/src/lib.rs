@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conf::{Face, Notice, Slots};
+use conf::{ModuleInfo, Notice, SettingsMap};
 use seam::Service;
 use seam::log::Log;
 use seam::scoreboard::Rows;
@@ -59,11 +59,11 @@ pub use supervisor::Stall;
 /// A multi-processing module, as the supervisor sees it.
 pub(crate) struct Mpm {
     /// Its names and its table.
-    face: &'static Face,
+    info: &'static ModuleInfo,
     /// What it says in the log.
     words: Words,
     /// What will run with these settings of the main server, and what to say about them.
-    plan: fn(&Slots, When) -> (Plan, Vec<Notice>),
+    plan: fn(&SettingsMap, When) -> (Plan, Vec<Notice>),
     /// How its numbers come about.
     kind: Kind,
     /// What has a row of the scoreboard to itself.
@@ -100,7 +100,7 @@ pub struct Generation {
     /// The server.
     pub service: Arc<dyn Service>,
     /// The settings of the main server.
-    pub settings: Slots,
+    pub settings: SettingsMap,
     /// Who the children become; as who they are forked without.
     pub identity: Option<Identity>,
     /// Where messages go once this generation is in effect.

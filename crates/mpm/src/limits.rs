@@ -3,7 +3,7 @@
 
 pub(crate) mod explain;
 
-use conf::{Level, Notice, Setting, Slots};
+use conf::{Level, Notice, Setting, SettingsMap};
 
 use crate::recycle::{self, Each, Range};
 use crate::settings::MpmSettings;
@@ -160,7 +160,7 @@ const RAISE: &str = "To increase, please see the ServerLimit directive.";
 const FAILURE: &str = " to avoid almost certain server failure. Please read the documentation";
 
 /// prefork: every child is one worker.
-pub(crate) fn prefork(module: &'static str, slots: &Slots, when: When) -> (Plan, Vec<Notice>) {
+pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> (Plan, Vec<Notice>) {
     let s = slots.get::<MpmSettings>();
     let mut check = Check { module, when, notices: Vec::new() };
     let first = match when {
@@ -229,7 +229,7 @@ pub(crate) const WORKER: Threaded = Threaded { first_number: 300, parks: false }
 pub(crate) const EVENT: Threaded = Threaded { first_number: 497, parks: true };
 
 /// worker and event: every child has the same number of workers.
-pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &Slots, when: When) -> (Plan, Vec<Notice>) {
+pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMap, when: When) -> (Plan, Vec<Notice>) {
     let s = slots.get::<MpmSettings>();
     let mut check = Check { module, when, notices: Vec::new() };
     let first = match when {
@@ -346,7 +346,7 @@ fn children(check: &mut Check, number: u32, wanted: i64, workers: usize, server_
 
 /// percore: a child for each processor, whatever the directives of the other modules say. `rows` is how many requests of a
 /// child the status page can list.
-pub(crate) fn percore(slots: &Slots, processors: usize, rows: usize) -> Plan {
+pub(crate) fn percore(slots: &SettingsMap, processors: usize, rows: usize) -> Plan {
     Plan {
         children: processors,
         workers: rows,

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use conf::Slots;
+use conf::SettingsMap;
 use seam::AcceptFilters;
 use sys::socket::{ListenError, ListenOptions, listen, local_address, reconfigure};
 
@@ -59,7 +59,7 @@ impl Listeners {
     /// Opens what the settings ask for, at the first start. `passed` are sockets that a service manager made
     /// ([`sys::notify::passed_sockets`]): one whose address is asked for is taken instead of a new one, the others are
     /// closed.
-    pub fn open(settings: &Slots, passed: Vec<OwnedFd>) -> Result<Listeners, OpenError> {
+    pub fn open(settings: &SettingsMap, passed: Vec<OwnedFd>) -> Result<Listeners, OpenError> {
         let mut there = Listeners::default();
         for fd in passed {
             if let Ok(address) = local_address(&fd) {
@@ -72,7 +72,7 @@ impl Listeners {
 
     /// The sockets for new settings: those of `self` where the address stays, new ones otherwise. `self` is what holds on
     /// when that fails. The number of buckets is that of the first start: closing one would lose who waits in it.
-    pub fn follow(&self, settings: &Slots) -> Result<Listeners, OpenError> {
+    pub fn follow(&self, settings: &SettingsMap) -> Result<Listeners, OpenError> {
         let s = settings.get::<MpmSettings>();
         let filters = settings.get::<AcceptFilters>();
         let buckets = if self.0.is_empty() { buckets(s) } else { self.buckets() };

@@ -19,7 +19,7 @@ const ROWS: usize = 64;
 
 /// The module.
 pub(crate) static PERCORE: Mpm = Mpm {
-    face: &tables::PERCORE,
+    info: &tables::PERCORE,
     words: Words {
         configured: "",
         built: "",

@@ -29,7 +29,7 @@ use crate::{Mpm, Words, stages, tables};
 
 /// The module.
 pub(crate) static PREFORK: Mpm = Mpm {
-    face: &tables::PREFORK,
+    info: &tables::PREFORK,
     words: Words {
         configured: "AH00163: ",
         built: "AH00164: ",

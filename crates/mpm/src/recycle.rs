@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use conf::Slots;
+use conf::SettingsMap;
 use seam::BumpyLife;
 
 use crate::settings::MpmSettings;
@@ -75,7 +75,7 @@ impl Range {
 pub type Limits = Each<Option<u64>>;
 
 /// What is configured.
-pub fn ranges(settings: &Slots) -> Each<Option<Range>> {
+pub fn ranges(settings: &SettingsMap) -> Each<Option<Range>> {
     let s = settings.get::<MpmSettings>();
     let bumpy = settings.get::<BumpyLife>();
     let maximum = |most: u64| (most > 0).then(|| Range::below(most));
@@ -148,7 +148,7 @@ mod tests {
     /// Of MaxConnectionsPerChild and mod_bumpy_life's two, 0 where there is no such line.
     fn connections(plain: i64, min: u64, max: u64) -> Option<(u64, u64)> {
         let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
-        let mut slots = Slots::default();
+        let mut slots = SettingsMap::default();
         slots.edit::<MpmSettings>().max_connections_per_child.set(plain, &origin);
         let bumpy = slots.edit::<BumpyLife>();
         [(&mut bumpy.min, min), (&mut bumpy.max, max)]

@@ -5,10 +5,10 @@
 
 mod backoff;
 mod children;
-mod companions;
 mod conversations;
 mod ending;
 mod family;
+mod helper_processes;
 mod recycling;
 mod restarting;
 mod upgrade;
@@ -31,9 +31,9 @@ use crate::policy::{Counts, Decision, Policy, Remark};
 use crate::settings::MpmSettings;
 use crate::{About, Generation, Hooks, Listeners, Restart};
 use backoff::Backoff;
-use companions::Companions;
 use conversations::Conversations;
 use family::Family;
+use helper_processes::HelperProcesses;
 use upgrade::Heir;
 pub use watchdog::Stall;
 use watchdog::Watchdog;
@@ -82,7 +82,7 @@ struct Supervisor<'a> {
     listeners: Listeners,
     pid_file: Option<PathBuf>,
     family: Family,
-    companions: Companions,
+    helpers: HelperProcesses,
     conversations: Conversations,
     watchdog: Watchdog,
     policy: Policy,
@@ -127,7 +127,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
         plan,
         listeners,
         family: Family::default(),
-        companions: Companions::default(),
+        helpers: HelperProcesses::default(),
         conversations: Conversations::default(),
         watchdog: Watchdog::default(),
         policy: Policy::new().telling_near(tells_near),
@@ -149,7 +149,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
 
 impl Supervisor<'_> {
     fn module(&self) -> &'static str {
-        self.generation.mpm.0.face.log_name()
+        self.generation.mpm.0.info.log_name()
     }
 
     /// Shown on a status page even where no child has it.
@@ -166,8 +166,8 @@ impl Supervisor<'_> {
     }
 
     fn supervise(&mut self) -> ExitCode {
-        match self.generation.service.companions(self.generation.identity.as_ref()) {
-            Ok(companions) => self.companions.add(companions, self.number),
+        match self.generation.service.helpers(self.generation.identity.as_ref()) {
+            Ok(helpers) => self.helpers.add(helpers, self.number),
             Err(message) => {
                 seam::log!("core", Crit, "{message}");
                 self.remove_pid_file();
@@ -231,7 +231,7 @@ impl Supervisor<'_> {
     /// In a new process: gives up what is the parent's alone. Returns the listening sockets, which this process may need.
     fn leave_parent(&mut self) -> Listeners {
         self.notifier = Notifier::default();
-        self.companions = Companions::default();
+        self.helpers = HelperProcesses::default();
         self.conversations = Conversations::default();
         std::mem::take(&mut self.listeners)
     }
@@ -275,7 +275,7 @@ impl Supervisor<'_> {
     /// Until the next second, or until a child may be started again.
     fn until_next(&self) -> Duration {
         let held_back = (self.owed > 0 && self.room() > 0).then(|| self.backoff.until());
-        let next = [held_back, self.companions.next()].into_iter().flatten().fold(self.next_tick, Duration::min);
+        let next = [held_back, self.helpers.next()].into_iter().flatten().fold(self.next_tick, Duration::min);
         next.saturating_sub(monotonic())
     }
 

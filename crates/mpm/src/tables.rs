@@ -5,24 +5,24 @@ mod listen;
 use std::time::Duration;
 
 use conf::values::{atoi, duration, number, size};
-use conf::{Allowed, Args, Cmd, Directive, Face, Level, Outcome, Setting};
+use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting};
 
 use crate::crew::STACK;
 use crate::settings::MpmSettings;
 
 /// `prefork.c`: a process for each connection.
-pub static PREFORK: Face = face("mpm_prefork_module", "prefork.c", &PREFORK_ROWS);
+pub static PREFORK: ModuleInfo = info("mpm_prefork_module", "prefork.c", &PREFORK_ROWS);
 /// `worker.c`: a thread for each connection.
-pub static WORKER: Face = face("mpm_worker_module", "worker.c", &WORKER_ROWS);
+pub static WORKER: ModuleInfo = info("mpm_worker_module", "worker.c", &WORKER_ROWS);
 /// `event.c`: a thread for each request.
-pub static EVENT: Face = face("mpm_event_module", "event.c", &EVENT_ROWS);
+pub static EVENT: ModuleInfo = info("mpm_event_module", "event.c", &EVENT_ROWS);
 /// `percore.c`: a process for each processor. It takes the directives of every other one, and needs none.
-pub static PERCORE: Face = face("mpm_percore_module", "percore.c", &PERCORE_ROWS);
+pub static PERCORE: ModuleInfo = info("mpm_percore_module", "percore.c", &PERCORE_ROWS);
 /// The rows of the core module's own table that are about processes.
-pub static CORE: Face = Face { id: "core_module", source: "core.c", linked: true, directives: &CORE_ROWS };
+pub static CORE: ModuleInfo = ModuleInfo { id: "core_module", source: "core.c", linked: true, directives: &CORE_ROWS };
 
-const fn face(id: &'static str, source: &'static str, directives: &'static [Directive]) -> Face {
-    Face { id, source, linked: false, directives }
+const fn info(id: &'static str, source: &'static str, directives: &'static [Directive]) -> ModuleInfo {
+    ModuleInfo { id, source, linked: false, directives }
 }
 
 static PREFORK_ROWS: [Directive; 13] = [
@@ -279,9 +279,9 @@ const GRACEFUL: Directive = row(
 const SCOREBOARD_FILE: Directive = row(
     "ScoreBoardFile",
     Args::Take1(|cmd, word| {
-        let path = cmd.world.server_relative(word);
+        let path = cmd.context.server_relative(word);
         let text = format!("ScoreBoardFile {word}: no file is made, the scoreboard is memory that the processes share");
-        cmd.world.note("core", Level::Notice, text);
+        cmd.context.note("core", Level::Notice, text);
         cmd.server_set(|s: &mut MpmSettings| &mut s.scoreboard_file, path)
     }),
     "",
@@ -292,7 +292,7 @@ const SCOREBOARD_FILE: Directive = row(
 const PID_FILE: Directive = row(
     "PidFile",
     Args::Take1(|cmd, word| {
-        let path = cmd.world.server_relative(word);
+        let path = cmd.context.server_relative(word);
         cmd.server_set(|s: &mut MpmSettings| &mut s.pid_file, path)
     }),
     "",
@@ -303,7 +303,7 @@ const CONTROL_SOCKET: Directive = row(
     "ControlSocket",
     Args::Take1(|cmd, word| {
         let none = word.eq_ignore_ascii_case("none");
-        let path = (!none).then(|| cmd.world.server_relative(word));
+        let path = (!none).then(|| cmd.context.server_relative(word));
         cmd.server_set(|s: &mut MpmSettings| &mut s.control_socket, path)
     }),
     "",
@@ -377,10 +377,10 @@ const MAX_MEMORY_GROWTH: Directive = row(
 
 fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let mpms = [(&PREFORK, "AH00188: "), (&WORKER, "AH00324: "), (&EVENT, "AH00521: "), (&PERCORE, "")];
-    let owner = |face: &Face| face.directives.iter().any(|row| std::ptr::eq(row, cmd.row));
-    if let Some((face, number)) = mpms.into_iter().find(|(face, _)| owner(face)) {
+    let owner = |info: &ModuleInfo| info.directives.iter().any(|row| std::ptr::eq(row, cmd.row));
+    if let Some((info, number)) = mpms.into_iter().find(|(info, _)| owner(info)) {
         let text = format!("{number}MaxClients is deprecated, use MaxRequestWorkers instead.");
-        cmd.world.note(face.log_name(), Level::Info, text);
+        cmd.context.note(info.log_name(), Level::Info, text);
     }
     lenient(cmd, |s| &mut s.max_request_workers, word)
 }
@@ -388,7 +388,7 @@ fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 fn max_connections_per_child(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     if cmd.row.name == "MaxRequestsPerChild" {
         let text = "AH00545: MaxRequestsPerChild is deprecated, use MaxConnectionsPerChild instead.";
-        cmd.world.note("core", Level::Info, text);
+        cmd.context.note("core", Level::Info, text);
     }
     lenient(cmd, |s| &mut s.max_connections_per_child, word)
 }
@@ -404,17 +404,17 @@ fn async_factor(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 fn thread_stack_size(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     if (1..STACK as i64).contains(&atoi(word)) {
         let text = format!("ThreadStackSize {word}: stacks may grow to {STACK} bytes; only what is used costs memory");
-        cmd.world.note("core", Level::Notice, text);
+        cmd.context.note("core", Level::Notice, text);
     }
     not_negative(cmd, |s| &mut s.thread_stack_size, word)
 }
 
 fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    let path = cmd.world.server_relative(word);
-    if !cmd.world.host.exists(&path) {
+    let path = cmd.context.server_relative(word);
+    if !cmd.context.host.exists(&path) {
         return Err(format!("CoreDumpDirectory {path} does not exist"));
     }
-    if !cmd.world.host.is_dir(&path) {
+    if !cmd.context.host.is_dir(&path) {
         return Err(format!("CoreDumpDirectory {path} is not a directory"));
     }
     cmd.server_set(|s: &mut MpmSettings| &mut s.core_dump_directory, path)

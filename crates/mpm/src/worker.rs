@@ -23,7 +23,7 @@ use crate::{Mpm, Words, stages, tables};
 
 /// The module.
 pub(crate) static WORKER: Mpm = Mpm {
-    face: &tables::WORKER,
+    info: &tables::WORKER,
     words: Words {
         configured: "AH00292: ",
         built: "AH00293: ",

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod companion;
+mod helper_process;
 mod lifetime;
 pub mod log;
 pub mod log_levels;
@@ -14,6 +14,6 @@ pub mod scoreboard;
 mod stage;
 
 pub use accept::AcceptFilters;
-pub use companion::{Companion, Life};
+pub use helper_process::{HelperProcess, Life};
 pub use lifetime::BumpyLife;
 pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining, outside, waits_outside};

@@ -21,7 +21,7 @@ use sys::shm::Shared;
 
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker};
-pub use workers::{Answered, Rows, Slot, Texts, Traffic, Workers};
+pub use workers::{Answered, Row, Rows, Texts, Traffic, Workers};
 
 /// The bounds between which the durations of requests are counted, in µs; one more is that of all that took longer.
 pub const BOUNDS: [u64; 19] = [

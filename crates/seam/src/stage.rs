@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use sys::cred::Identity;
 
-use crate::Companion;
+use crate::HelperProcess;
 use crate::scoreboard::Workers;
 
 /// What a connection does next. All but [`Stage::Serve`] only wait for the client and need no worker.
@@ -95,7 +95,7 @@ pub trait Service: Send + Sync {
     fn child_started(&self);
     /// Opens what a configuration has beside children, for which `children` is who they become, if that is somebody else.
     /// Called once, in the parent, when nothing else can fail any more. An error is a message for the log.
-    fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String>;
+    fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String>;
     /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
     fn before_wait(&self);
     /// Called once, before a child ends: what was kept back is written now, also what other threads are about to write.

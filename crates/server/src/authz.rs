@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use conf::{Cmd, Face, Limited, Origin};
+use conf::{Cmd, Limited, ModuleInfo, Origin};
 
 use crate::merge::Layer;
 use crate::module::{Hook, hooks_of};
@@ -65,7 +65,7 @@ pub struct AuthnProvider {
 }
 
 /// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
-pub fn find_authz(loaded: &[&'static Face], name: &str) -> Option<&'static AuthzProvider> {
+pub fn find_authz(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthzProvider> {
     hooks_of(loaded).find_map(|hook| match hook {
         Hook::Authz(provider) if provider.name == name => Some(*provider),
         _ => None,
@@ -73,7 +73,7 @@ pub fn find_authz(loaded: &[&'static Face], name: &str) -> Option<&'static Authz
 }
 
 /// The password provider of that name among the loaded modules.
-pub fn find_authn(loaded: &[&'static Face], name: &str) -> Option<&'static AuthnProvider> {
+pub fn find_authn(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthnProvider> {
     hooks_of(loaded).find_map(|hook| match hook {
         Hook::Authn(provider) if provider.name == name => Some(*provider),
         _ => None,

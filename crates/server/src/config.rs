@@ -5,8 +5,8 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 
 use conf::error::Phase;
-use conf::{Error, Face, Host, Language, Notice, Origin, Place, Reader, Settings, Slots, World};
-use seam::Companion;
+use conf::{Context, Error, Host, Language, ModuleInfo, Notice, Origin, Place, Reader, Settings, SettingsMap};
+use seam::HelperProcess;
 use sys::cred::Identity;
 
 use crate::core::{CoreServer, HostAddress, Tri};
@@ -14,7 +14,7 @@ use crate::htaccess::HtaccessCache;
 use crate::input::{BodyRules, ReadTimeout};
 use crate::log::{ErrorLog, Levels};
 use crate::merge::{Layer, Merged, Merger};
-use crate::module::{Hooks, Module, known, with_faces};
+use crate::module::{Hooks, Module, known, with_infos};
 use crate::section::Section;
 use crate::vhost::Hosts;
 use crate::walk::DirectoryCache;
@@ -22,9 +22,9 @@ use crate::walk::DirectoryCache;
 /// A configuration as it was applied, before it is resolved: modules check and complete it here.
 pub struct Draft {
     /// The main server's settings.
-    pub main: Slots,
+    pub main: SettingsMap,
     /// What holds outside sections on the main server.
-    pub main_dir: Slots,
+    pub main_dir: SettingsMap,
     /// The virtual hosts, each already merged with the main server.
     pub hosts: Vec<DraftHost>,
 }
@@ -34,19 +34,19 @@ pub struct DraftHost {
     /// Its addresses.
     pub addresses: Vec<HostAddress>,
     /// Its server settings, merged with the main server's.
-    pub server: Slots,
+    pub server: SettingsMap,
     /// What it says itself outside sections.
-    pub dir: Slots,
+    pub dir: SettingsMap,
     /// What the main server and it say outside sections.
-    pub merged_dir: Slots,
+    pub merged_dir: SettingsMap,
     /// Its `<VirtualHost>` line.
     pub origin: Origin,
-    pub(crate) own: Slots,
+    pub(crate) own: SettingsMap,
 }
 
 impl Draft {
     /// The settings of the main server and of every virtual host.
-    pub fn servers(&self) -> impl Iterator<Item = &Slots> {
+    pub fn servers(&self) -> impl Iterator<Item = &SettingsMap> {
         std::iter::once(&self.main).chain(self.hosts.iter().map(|host| &host.server))
     }
 }
@@ -54,7 +54,7 @@ impl Draft {
 /// Values that every request of a virtual host needs, looked up once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    pub(crate) limits: http::Limits,
+    pub(crate) limits: http1::Limits,
     /// `HttpProtocolOptions RegisteredMethods`: others are refused with 501, whoever would handle them.
     pub(crate) only_registered_methods: bool,
     pub(crate) keep_alive: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     pub(crate) body: BodyRules,
     pub(crate) head_timeout: Option<ReadTimeout>,
     pub(crate) timeout: Duration,
-    pub(crate) path: http::uri::PathOptions,
+    pub(crate) path: http1::uri::PathOptions,
     pub(crate) redirects_max: u32,
     pub(crate) lookups_max: u32,
 }
@@ -98,7 +98,7 @@ pub struct VirtualHost {
     /// Its `<VirtualHost>` line; `None` for the main server.
     pub origin: Option<Origin>,
     /// The server settings of all modules.
-    pub settings: Slots,
+    pub settings: SettingsMap,
     /// What holds outside sections.
     pub base: Merged,
     /// Its error log.
@@ -179,8 +179,8 @@ impl Server {
     }
 
     /// Opens what the modules have beside the children, for which `children` is who they become.
-    pub fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String> {
-        let all: Result<Vec<_>, _> = self.hooks.companion.iter().map(|companion| companion(self, children)).collect();
+    pub fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
+        let all: Result<Vec<_>, _> = self.hooks.helper.iter().map(|helper| helper(self, children)).collect();
         Ok(all?.into_iter().flatten().collect())
     }
 
@@ -197,11 +197,11 @@ impl Server {
 
     /// Whether a module is loaded, by identifier.
     pub fn has_module(&self, id: &str) -> bool {
-        self.modules.iter().any(|module| module.face.id == id)
+        self.modules.iter().any(|module| module.info.id == id)
     }
 
-    /// The faces of the loaded modules.
-    pub fn faces(&self) -> Vec<&'static Face> {
+    /// The infos of the loaded modules.
+    pub fn infos(&self) -> Vec<&'static ModuleInfo> {
         self.language.loaded()
     }
 }
@@ -267,7 +267,7 @@ pub fn load(
     language: Language,
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
-    check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
+    check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
 ) -> Result<Loaded, Box<Failed>> {
     crate::log::new_configuration();
     let mut reader = Reader::new(host.clone(), language);
@@ -276,13 +276,13 @@ pub fn load(
         Err(error) => return Err(unread(error, reader)),
     };
     let Reader { language, notices, included, ran, .. } = reader;
-    let mut world = World { host: host.clone(), language, notices };
+    let mut context = Context { host: host.clone(), language, notices };
     let mut left = Left::default();
-    match resolve(&tree, &mut world, sources, software, check, &mut left) {
-        Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: world.notices }),
+    match resolve(&tree, &mut context, sources, software, check, &mut left) {
+        Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: context.notices }),
         Err(error) => {
             let Left { hosts, of_module } = left;
-            let World { language, notices, .. } = world;
+            let Context { language, notices, .. } = context;
             Err(Box::new(Failed { error, notices, included, language, tree, hosts, of_module }))
         }
     }
@@ -315,21 +315,21 @@ fn read(reader: &mut Reader, sources: &Sources<'_>) -> Result<Vec<conf::Node>, E
 
 fn resolve(
     tree: &[conf::Node],
-    world: &mut World,
+    context: &mut Context,
     sources: &Sources<'_>,
     software: impl Fn(crate::core::Tokens) -> String,
-    check: impl Fn(&mut Draft, &mut World) -> Result<(), Error>,
+    check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
     left: &mut Left,
 ) -> Result<Server, Error> {
-    let (mut main, mut main_dir) = (Slots::default(), Slots::default());
-    conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), world)?;
+    let (mut main, mut main_dir) = (SettingsMap::default(), SettingsMap::default());
+    conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), context)?;
     let mut draft = draft(main, main_dir);
-    let modules = with_faces(&world.language.loaded());
+    let modules = with_infos(&context.language.loaded());
     let hooks = Hooks::of(&modules);
-    let logs = crate::log::check_directories(&draft, world);
-    let checked = logs.clone().and_then(|()| hooks.check.iter().try_for_each(|hook| hook(&mut draft, world)));
-    let checked = checked.and_then(|()| check(&mut draft, world));
-    let hosts = resolve_hosts(&draft, world, sources.program)?;
+    let logs = crate::log::check_directories(&draft, context);
+    let checked = logs.clone().and_then(|()| hooks.check.iter().try_for_each(|hook| hook(&mut draft, context)));
+    let checked = checked.and_then(|()| check(&mut draft, context));
+    let hosts = resolve_hosts(&draft, context, sources.program)?;
     if let Err(error) = checked {
         if error.phase == Phase::Check {
             *left = Left { hosts, of_module: logs.is_ok() };
@@ -346,21 +346,21 @@ fn resolve(
         tree: Vec::new(),
         ran: Vec::new(),
         file: sources.file.map(str::to_string),
-        language: world.language.clone(),
+        language: context.language.clone(),
         configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),
         merger: Merger::default(),
         htaccess: HtaccessCache::default(),
         files: crate::static_file::FileCache::default(),
-        host: world.host.clone(),
+        host: context.host.clone(),
     })
 }
 
-fn draft(mut main: Slots, main_dir: Slots) -> Draft {
+fn draft(mut main: SettingsMap, main_dir: SettingsMap) -> Draft {
     let entries = std::mem::take(main.edit::<CoreServer>().virtual_hosts.entries_mut());
     let hosts = entries.into_iter().map(|(host, origin)| DraftHost {
-        server: Slots::merge(&main, &host.server),
-        merged_dir: Slots::merge(&main_dir, &host.dir),
+        server: SettingsMap::merge(&main, &host.server),
+        merged_dir: SettingsMap::merge(&main_dir, &host.dir),
         addresses: host.addresses,
         own: host.server,
         dir: host.dir,
@@ -370,11 +370,11 @@ fn draft(mut main: Slots, main_dir: Slots) -> Draft {
     Draft { main, main_dir, hosts }
 }
 
-fn resolve_hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<VirtualHost>, Error> {
+fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<Vec<VirtualHost>, Error> {
     let mut logs: HashMap<String, Arc<ErrorLog>> = HashMap::new();
     let base = Layer::new(draft.main_dir.clone()).into_base();
     let mut all = Vec::with_capacity(draft.hosts.len() + 1);
-    let (name, port) = main_name(draft, world, program);
+    let (name, port) = main_name(draft, context, program);
     all.push(host(HostParts {
         index: 0,
         name: name.clone(),
@@ -384,10 +384,10 @@ fn resolve_hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<
         addresses: Vec::new(),
         origin: None,
         logs: &mut logs,
-        world,
+        context,
     })?);
     // The last one first, as in Apache: what is said of one stands in that order.
-    let names: Vec<Option<String>> = draft.hosts.iter().rev().map(|host| name_by_address(host, world)).collect();
+    let names: Vec<Option<String>> = draft.hosts.iter().rev().map(|host| name_by_address(host, context)).collect();
     for (i, (draft_host, by_address)) in draft.hosts.iter().zip(names.into_iter().rev()).enumerate() {
         let own = draft_host.own.get::<CoreServer>();
         let (name, port) = match own.server_name.get() {
@@ -407,7 +407,7 @@ fn resolve_hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<
             addresses: draft_host.addresses.clone(),
             origin: Some(draft_host.origin.clone()),
             logs: &mut logs,
-            world,
+            context,
         })?);
     }
     Ok(all)
@@ -415,13 +415,13 @@ fn resolve_hosts(draft: &Draft, world: &mut World, program: &str) -> Result<Vec<
 
 /// The name of a virtual host without `ServerName` that has addresses of its own: that of the first one, as the resolver
 /// knows it. `None`: it has a name, or listens to any address and goes by the main server's.
-fn name_by_address(host: &DraftHost, world: &mut World) -> Option<String> {
+fn name_by_address(host: &DraftHost, context: &mut Context) -> Option<String> {
     if host.own.get::<CoreServer>().server_name.is_set() {
         return None;
     }
     let own: Option<Vec<_>> = host.addresses.iter().map(|address| address.ip).collect();
     let address = *own?.first()?;
-    let error = match world.host.name_of(address) {
+    let error = match context.host.name_of(address) {
         Ok(name) => return Some(name),
         Err(error) => error,
     };
@@ -432,23 +432,23 @@ fn name_by_address(host: &DraftHost, world: &mut World) -> Option<String> {
     let text = format!(
         "{why}: AH00549: Failed to resolve server name for {address} (check DNS) -- or specify an explicit ServerName"
     );
-    world.note("core", conf::Level::Error, text);
+    context.note("core", conf::Level::Error, text);
     Some("bogus_host_without_reverse_dns".into())
 }
 
 /// The main server's name; without `ServerName` the machine is asked, and says so.
-fn main_name(draft: &Draft, world: &mut World, program: &str) -> (String, Option<u16>) {
+fn main_name(draft: &Draft, context: &mut Context, program: &str) -> (String, Option<u16>) {
     if let Some((_, name, port)) = draft.main.get::<CoreServer>().server_name.get() {
         return (name.clone(), *port);
     }
-    let (short, full) = world.host.hostname();
+    let (short, full) = context.host.hostname();
     if let Some(full) = full {
         return (full, None);
     }
     let mut say = |text: String| {
-        world.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true, origin: None });
+        context.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true, origin: None });
     };
-    let address = world.host.resolve(&short).ok().and_then(|found| found.first().copied());
+    let address = context.host.resolve(&short).ok().and_then(|found| found.first().copied());
     if address.is_none() {
         say(format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
     }
@@ -464,22 +464,22 @@ struct HostParts<'a> {
     index: usize,
     name: String,
     port: Option<u16>,
-    settings: &'a Slots,
+    settings: &'a SettingsMap,
     base: Merged,
     addresses: Vec<HostAddress>,
     origin: Option<Origin>,
     logs: &'a mut HashMap<String, Arc<ErrorLog>>,
-    world: &'a World,
+    context: &'a Context,
 }
 
 fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
-    let HostParts { index, name, port, settings, base, addresses, origin, logs, world } = parts;
+    let HostParts { index, name, port, settings, base, addresses, origin, logs, context } = parts;
     let core = settings.get::<CoreServer>();
     let error_log = core.error_log.get().map_or(crate::log::DEFAULT_NAME, String::as_str);
     let error_log = match logs.get(error_log) {
         Some(log) => log.clone(),
         None => {
-            let log = ErrorLog::new(error_log, core.error_log_format.get().map(String::as_str), world);
+            let log = ErrorLog::new(error_log, core.error_log_format.get().map(String::as_str), context);
             let log =
                 Arc::new(log.map_err(|message| Error { phase: Phase::Check, message, origin: None, hint: None })?);
             logs.insert(error_log.to_string(), log.clone());
@@ -517,9 +517,9 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
     })
 }
 
-fn plan(settings: &Slots) -> Plan {
+fn plan(settings: &SettingsMap) -> Plan {
     let core = settings.get::<CoreServer>();
-    let limits = http::Limits {
+    let limits = http1::Limits {
         line: core.limit_request_line.or(8190),
         fields: core.limit_request_fields.or(100),
         field_size: core.limit_request_field_size.or(8190),
@@ -529,9 +529,9 @@ fn plan(settings: &Slots) -> Plan {
     let timeout = core.timeout.or(Duration::from_secs(60)).min(Duration::from_secs(u32::MAX.into()));
     let read_timeouts = settings.get::<ReadTimeouts>();
     let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
-        Tri::Off => http::uri::EncodedSlashes::Off,
-        Tri::On => http::uri::EncodedSlashes::On,
-        Tri::Other => http::uri::EncodedSlashes::NoDecode,
+        Tri::Off => http1::uri::EncodedSlashes::Off,
+        Tri::On => http1::uri::EncodedSlashes::On,
+        Tri::Other => http1::uri::EncodedSlashes::NoDecode,
     };
     let (redirects_max, lookups_max) = core.internal_recursion.or((10, 10));
     let keep_alive_timeout = core.keep_alive_timeout.or(Duration::from_secs(5));
@@ -544,7 +544,7 @@ fn plan(settings: &Slots) -> Plan {
         body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
         head_timeout: read_timeouts.header.or(None),
         timeout,
-        path: http::uri::PathOptions { merge_slashes: core.merge_slashes.or(true), encoded_slashes },
+        path: http1::uri::PathOptions { merge_slashes: core.merge_slashes.or(true), encoded_slashes },
         redirects_max,
         lookups_max,
     }
@@ -557,7 +557,7 @@ impl VirtualHost {
     }
 }
 
-/// The modules the program knows, as faces.
-pub fn known_faces() -> Vec<&'static Face> {
-    known().iter().map(|module| &module.face).collect()
+/// The modules the program knows, as infos.
+pub fn known_infos() -> Vec<&'static ModuleInfo> {
+    known().iter().map(|module| &module.info).collect()
 }

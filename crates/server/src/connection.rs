@@ -16,10 +16,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use http::framing::Framing;
-use http::{Head, Parse};
-use seam::scoreboard::{Slot, Traffic, Workers};
-use seam::{Accepted, Companion, Connection, Service, Stage, Stepping};
+use http1::framing::Framing;
+use http1::{Head, Parse};
+use seam::scoreboard::{Row, Traffic, Workers};
+use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 
 use self::describe::describe;
@@ -85,8 +85,8 @@ impl Service for HttpService {
         self.server.child_started();
     }
 
-    fn companions(&self, children: Option<&Identity>) -> Result<Vec<Companion>, String> {
-        self.server.companions(children)
+    fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
+        self.server.helpers(children)
     }
 
     fn before_wait(&self) {
@@ -129,11 +129,11 @@ enum Step {
     /// Others have their turn first.
     Pass,
     /// There is no request to be served.
-    Refuse(Box<Refusal>, Slot),
+    Refuse(Box<Refusal>, Row),
     /// Something has to be waited for.
-    Work(Box<Request>, Work, Slot),
+    Work(Box<Request>, Work, Row),
     /// A filter waits.
-    Filter(Filtered, Slot),
+    Filter(Filtered, Row),
 }
 
 /// An answer on its way through its filters.
@@ -145,9 +145,9 @@ impl Connection for HttpConnection {
             Stage::Serve => match self.serve() {
                 Step::Next(stage) => Stepping::Done(stage),
                 Step::Pass => Stepping::waiting(self.pass()),
-                Step::Refuse(refusal, slot) => Stepping::waiting(self.refuse(refusal, slot)),
-                Step::Work(request, work, slot) => Stepping::waiting(self.serve_on(request, work, slot)),
-                Step::Filter(filtered, slot) => Stepping::waiting(self.serve_filtered(filtered, slot)),
+                Step::Refuse(refusal, row) => Stepping::waiting(self.refuse(refusal, row)),
+                Step::Work(request, work, row) => Stepping::waiting(self.serve_on(request, work, row)),
+                Step::Filter(filtered, row) => Stepping::waiting(self.serve_filtered(filtered, row)),
             },
             Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
@@ -178,8 +178,8 @@ impl HttpConnection {
         let mut head = crate::buffers::take_head();
         let why = match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
             Ok(Parse::Complete { len }) => {
-                let slot = self.workers.acquire();
-                return self.answer(Incoming { bytes, head, head_len: len }, slot);
+                let row = self.workers.acquire();
+                return self.answer(Incoming { bytes, head, head_len: len }, row);
             }
             Ok(Parse::Partial) if !self.late => {
                 crate::buffers::give_head(head);
@@ -203,8 +203,8 @@ impl HttpConnection {
     async fn read_head(&mut self) -> Stage {
         let plan = self.server.main().plan;
         let start = Instant::now();
-        let mut slot = self.workers.acquire();
-        slot.park();
+        let mut row = self.workers.acquire();
+        row.park();
         let mut head = Head::default();
         loop {
             let mut deadline = Instant::now() + plan.timeout;
@@ -225,19 +225,19 @@ impl HttpConnection {
     }
 
     /// Processes a request and writes its answer, as far as that goes without waiting.
-    fn answer(&mut self, incoming: Incoming, slot: Slot) -> Step {
+    fn answer(&mut self, incoming: Incoming, row: Row) -> Step {
         let framing = match Framing::of(&incoming.head, &incoming.bytes) {
             Ok(framing) => framing,
-            Err(error) => return Step::Refuse(Refusal::boxed(Why::Head(error), incoming), slot),
+            Err(error) => return Step::Refuse(Refusal::boxed(Why::Head(error), incoming), row),
         };
         let mut request = match self.request(incoming, framing, true) {
             Ok(request) => request,
-            Err(refusal) => return Step::Refuse(refusal, slot),
+            Err(refusal) => return Step::Refuse(refusal, row),
         };
         let accesses = u64::from(self.client.keepalives.load(Ordering::Relaxed));
-        slot.begin(Traffic { accesses, bytes: self.traffic });
+        row.begin(Traffic { accesses, bytes: self.traffic });
         if self.server.extended_status {
-            describe(&request, &slot);
+            describe(&request, &row);
         }
         let (request, work) = match start(&mut request) {
             Work::Filter(chain, body) => {
@@ -245,40 +245,40 @@ impl HttpConnection {
                 // Most filters leave most answers alone, and what is there as a whole they need not wait for.
                 match filtered.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready((request, response)) => (request, Work::Done(response)),
-                    Poll::Pending => return Step::Filter(filtered, slot),
+                    Poll::Pending => return Step::Filter(filtered, row),
                 }
             }
             work => (request, work),
         };
         match work {
             Work::Done(response) if request.body.is_none() && !matches!(response.body, Body::Stream(_)) => {
-                let composed = self.compose(request, response, slot, false);
+                let composed = self.compose(request, response, row, false);
                 Step::Next(self.send(composed))
             }
-            work => Step::Work(request, work, slot),
+            work => Step::Work(request, work, row),
         }
     }
 
     /// Goes on where something had to be waited for.
-    async fn serve_on(&mut self, mut request: Box<Request>, mut work: Work, slot: Slot) -> Stage {
+    async fn serve_on(&mut self, mut request: Box<Request>, mut work: Work, row: Row) -> Stage {
         let response = loop {
             match work {
                 Work::Done(response) => break response,
                 Work::Later(waiting) => {
                     let answer = self.client.stream.unless_reset((waiting.handler)(&mut request)).await;
-                    let Some(answer) = answer else { return self.give_up(request, slot) };
+                    let Some(answer) = answer else { return self.give_up(request, row) };
                     work = process::go_on(&mut request, &waiting, answer);
                 }
-                Work::Filter(chain, body) => return self.serve_filtered(filter(request, chain, body), slot).await,
+                Work::Filter(chain, body) => return self.serve_filtered(filter(request, chain, body), row).await,
             }
         };
-        self.write(request, response, slot).await
+        self.write(request, response, row).await
     }
 
     /// The same with an answer that is being filtered.
-    async fn serve_filtered(&mut self, filtered: Filtered, slot: Slot) -> Stage {
+    async fn serve_filtered(&mut self, filtered: Filtered, row: Row) -> Stage {
         let (request, response) = filtered.await;
-        self.write(request, response, slot).await
+        self.write(request, response, row).await
     }
 
     /// Makes a request of a head. `check`: a host that is not known is refused where `StrictHostCheck` says so.

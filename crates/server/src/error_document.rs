@@ -1,7 +1,7 @@
 //! Answers to errors: `ErrorDocument`, or the server's own page.
 
 use conf::Level;
-use http::{ErrorPage, error_page, server_signature};
+use http1::{ErrorPage, error_page, server_signature};
 
 use crate::core::{CoreDir, CoreServer, ErrorDocument, Tri};
 use crate::request::{Kind, Request};
@@ -17,7 +17,7 @@ pub(crate) enum Page {
 
 /// The answer for a status; sets status and fields of the request.
 pub(crate) fn find(request: &mut Request, status: u16) -> Page {
-    let status = if !http::status::reason(status).is_empty() { status } else { 500 };
+    let status = if !http1::status::reason(status).is_empty() { status } else { 500 };
     let failed_document = match &request.kind {
         Kind::Redirected(previous) if previous.status >= 400 => Some(previous.status),
         _ => None,
@@ -42,7 +42,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
                 if let Some(text) = value(request, expr) {
                     clear_entity(request);
                     request.set_content_type("text/html; charset=iso-8859-1");
-                    return Page::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()));
+                    return Page::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()));
                 }
             }
             Some(ErrorDocument::Url(expr)) => {
@@ -86,7 +86,7 @@ fn clear_entity(request: &mut Request) {
 }
 
 fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Body {
-    if http::status::is_bodyless(status) {
+    if http1::status::is_bodyless(status) {
         return Body::Empty;
     }
     clear_entity(request);
@@ -112,7 +112,7 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
             signature: &signature,
         },
     );
-    Body::Bytes(http::text::to_bytes(&text).into_owned().into())
+    Body::Bytes(http1::text::to_bytes(&text).into_owned().into())
 }
 
 /// The footer of pages that the server makes (`ServerSignature`).
@@ -120,7 +120,7 @@ pub(crate) fn signature(request: &Request) -> String {
     let email = match request.dir::<CoreDir>().signature.or(Tri::Off) {
         Tri::Off => return String::new(),
         Tri::On => None,
-        Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN)),
+        Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN)),
     };
     server_signature(&request.server.software, &request.server_name(), request.server_port(), email)
 }

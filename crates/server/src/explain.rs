@@ -11,9 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use conf::directive::find_all;
-use conf::{Directive, Face, Node, Origin, Slots};
-use http::framing::Framing;
-use http::{Head, Parse};
+use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
+use http1::framing::Framing;
+use http1::{Head, Parse};
 
 use crate::config::{Server, VirtualHost};
 use crate::connection;
@@ -91,7 +91,7 @@ pub struct Line {
     /// The directive's row.
     pub row: &'static Directive,
     /// Its module.
-    pub module: &'static Face,
+    pub module: &'static ModuleInfo,
     /// What follows the name, as written.
     pub args: String,
     /// The sections around it that have no settings of their own (`<Limit GET>`), with a blank behind; mostly empty.
@@ -192,7 +192,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     text.push_str("\r\n");
-    let bytes = http::text::to_bytes(&text).into_owned();
+    let bytes = http1::text::to_bytes(&text).into_owned();
     let mut head = Head::default();
     let head_len = match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
         Ok(Parse::Complete { len }) => len,
@@ -218,7 +218,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
 
 /// Everything that has a part in the request's settings.
 fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
-    let faces = server.faces();
+    let infos = server.infos();
     let files = met.iter().filter_map(|met| match met {
         Met::File(_, nodes) => Some(&nodes[..]),
         Met::Section(_) | Met::Unmet(..) => None,
@@ -227,12 +227,12 @@ fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
     let section = |origin: &Origin| {
         let node = texts.iter().find_map(|nodes| find(nodes, origin))?;
         let children = node.children.as_deref().unwrap_or_default();
-        Some(layer(format!("{} {}", node.name, node.args), Some(origin.clone()), children, &faces))
+        Some(layer(format!("{} {}", node.name, node.args), Some(origin.clone()), children, &infos))
     };
-    let mut layers = vec![layer("server level".into(), None, &server.tree, &faces)];
+    let mut layers = vec![layer("server level".into(), None, &server.tree, &infos)];
     layers.extend(vhost.origin.as_ref().and_then(section));
     layers.extend(met.iter().filter_map(|met| match met {
-        Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, &faces)),
+        Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, &infos)),
         Met::Section(origin) => section(origin),
         Met::Unmet(origin, why) => section(origin).map(|layer| layer.passed_over(why)),
     }));
@@ -246,9 +246,9 @@ fn find<'a>(nodes: &'a [Node], origin: &Origin) -> Option<&'a Node> {
     })
 }
 
-fn layer(title: String, origin: Option<Origin>, nodes: &[Node], faces: &[&'static Face]) -> Layer {
+fn layer(title: String, origin: Option<Origin>, nodes: &[Node], infos: &[&'static ModuleInfo]) -> Layer {
     let mut lines = Vec::new();
-    gather(nodes, faces, "", &mut lines);
+    gather(nodes, infos, "", &mut lines);
     Layer { title, origin, unmet: None, lines }
 }
 
@@ -267,16 +267,16 @@ fn is_transparent(node: &Node) -> bool {
     TRANSPARENT.iter().any(|name| node.name.eq_ignore_ascii_case(name))
 }
 
-fn gather(nodes: &[Node], faces: &[&'static Face], within: &str, lines: &mut Vec<Line>) {
+fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &mut Vec<Line>) {
     for node in nodes {
         if let Some(children) = &node.children {
             if is_transparent(node) {
                 let blank = if node.args.starts_with('>') { "" } else { " " };
-                gather(children, faces, &format!("{within}{}{blank}{} ", node.name, node.args), lines);
+                gather(children, infos, &format!("{within}{}{blank}{} ", node.name, node.args), lines);
             }
             continue;
         }
-        let known = find_all(faces, &node.name).next();
+        let known = find_all(infos, &node.name).next();
         lines.extend(known.map(|(module, row)| Line {
             row,
             module,
@@ -292,7 +292,7 @@ fn gather(nodes: &[Node], faces: &[&'static Face], within: &str, lines: &mut Vec
 /// is lost is lost to another one of the same level.
 pub fn levels(server: &Server) -> Vec<Layer> {
     let main = server.main();
-    let mut settings: HashMap<Origin, Vec<&Slots>> = HashMap::new();
+    let mut settings: HashMap<Origin, Vec<&SettingsMap>> = HashMap::new();
     for vhost in &server.hosts {
         if let Some(origin) = &vhost.origin {
             settings.insert(origin.clone(), vec![&vhost.settings, &vhost.base.slots]);
@@ -302,19 +302,19 @@ pub fn levels(server: &Server) -> Vec<Layer> {
         top.for_each(|section| section_settings(section, &mut settings));
         inner_settings(&vhost.base.slots, &mut settings);
     }
-    let mut levels = vec![layer("server level".into(), None, &server.tree, &server.faces())];
+    let mut levels = vec![layer("server level".into(), None, &server.tree, &server.infos())];
     judge(levels[0].lines.iter_mut(), &[&main.settings, &main.base.slots]);
     inner_levels(&server.tree, "", server, &settings, &mut levels);
     levels
 }
 
-fn section_settings<'a>(section: &'a Section, settings: &mut HashMap<Origin, Vec<&'a Slots>>) {
+fn section_settings<'a>(section: &'a Section, settings: &mut HashMap<Origin, Vec<&'a SettingsMap>>) {
     if settings.insert(section.origin.clone(), vec![&section.layer.slots]).is_none() {
         inner_settings(&section.layer.slots, settings);
     }
 }
 
-fn inner_settings<'a>(slots: &'a Slots, settings: &mut HashMap<Origin, Vec<&'a Slots>>) {
+fn inner_settings<'a>(slots: &'a SettingsMap, settings: &mut HashMap<Origin, Vec<&'a SettingsMap>>) {
     let core = slots.get::<CoreDir>();
     core.files.iter().chain(core.ifs.iter()).for_each(|section| section_settings(section, settings));
 }
@@ -323,7 +323,7 @@ fn inner_levels(
     nodes: &[Node],
     around: &str,
     server: &Server,
-    settings: &HashMap<Origin, Vec<&Slots>>,
+    settings: &HashMap<Origin, Vec<&SettingsMap>>,
     levels: &mut Vec<Layer>,
 ) {
     for node in nodes {
@@ -333,7 +333,7 @@ fn inner_levels(
             continue;
         }
         let title = format!("{around}{} {}", node.name, node.args);
-        let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.faces());
+        let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.infos());
         match settings.get(&node.origin) {
             Some(settings) => judge(level.lines.iter_mut(), settings),
             // The module keeps what stands in its section in a way of its own.
@@ -365,7 +365,7 @@ fn family(name: &'static str) -> &'static str {
 }
 
 /// Finds out which lines count: those that the settings still hold.
-fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&Slots]) {
+fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&SettingsMap]) {
     let mut held: HashSet<Origin> = HashSet::new();
     for slots in settings {
         slots.origins(&mut |origin| {

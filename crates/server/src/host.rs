@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 
 use conf::Host;
-use http::text::from_bytes;
+use http1::text::from_bytes;
 
 use crate::paths::os_path;
 

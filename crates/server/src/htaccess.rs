@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use conf::error::Phase;
-use conf::{Allowed, Error, Level, Node, Origin, Place, Reader, Slots, World};
+use conf::{Allowed, Context, Error, Level, Node, Origin, Place, Reader, SettingsMap};
 use sys::file::Meta;
 
 use crate::core::{CoreDir, Override};
@@ -174,10 +174,10 @@ fn parse(
     bytes: Vec<u8>,
     rules: &Rules,
 ) -> (Result<Layer, String>, Vec<String>) {
-    let (tree, place, mut world) = read_tree(request, path, dir, bytes, rules);
-    let (mut ignored, mut slots) = (Slots::default(), Slots::default());
-    let outcome = tree.and_then(|tree| conf::apply(&tree, &mut ignored, &mut slots, &place, &mut world));
-    let warnings = world.notices.into_iter().map(|notice| notice.text).collect();
+    let (tree, place, mut context) = read_tree(request, path, dir, bytes, rules);
+    let (mut ignored, mut slots) = (SettingsMap::default(), SettingsMap::default());
+    let outcome = tree.and_then(|tree| conf::apply(&tree, &mut ignored, &mut slots, &place, &mut context));
+    let warnings = context.notices.into_iter().map(|notice| notice.text).collect();
     let outcome = outcome.map(|()| Layer::new(slots)).map_err(|error| match error.phase {
         Phase::Read | Phase::Apply | Phase::Check => error.message,
     });
@@ -191,24 +191,24 @@ fn read_tree(
     dir: &str,
     bytes: Vec<u8>,
     rules: &Rules,
-) -> (Result<Vec<Node>, Error>, Place, World) {
+) -> (Result<Vec<Node>, Error>, Place, Context) {
     let server = &request.server;
     let place = rules.place(dir);
     let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
     let tree = reader.read_text(path, bytes);
     let Reader { language, notices, .. } = reader;
-    (tree, place, World { host: server.host.clone(), language, notices })
+    (tree, place, Context { host: server.host.clone(), language, notices })
 }
 
 /// Notes for who asks what an access file says, and for each of its lines whether it is let in.
 fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
     let Some(mut trace) = request.trace.take() else { return };
-    let (tree, place, mut world) = read_tree(request, path, dir, bytes.to_vec(), rules);
+    let (tree, place, mut context) = read_tree(request, path, dir, bytes.to_vec(), rules);
     let (tree, mut wrong) = match tree {
         Ok(tree) => (tree, None),
         Err(error) => (Vec::new(), Some(error.message)),
     };
-    let (errors, notices) = objections(tree.clone(), &place, &mut world);
+    let (errors, notices) = objections(tree.clone(), &place, &mut context);
     wrong = wrong.or_else(|| errors.first().map(|(_, message)| message.clone()));
     let mut lines = Vec::new();
     list(&tree, 0, false, &[errors, notices].concat(), &mut lines);
@@ -224,11 +224,11 @@ const ERRORS_MAX: usize = 100;
 type Objection = (Origin, String);
 
 /// The errors of a file, found by striking out the line of each and reading on, and what is said of the other lines.
-fn objections(mut tree: Vec<Node>, place: &Place, world: &mut World) -> (Vec<Objection>, Vec<Objection>) {
+fn objections(mut tree: Vec<Node>, place: &Place, context: &mut Context) -> (Vec<Objection>, Vec<Objection>) {
     let mut errors = Vec::new();
     while errors.len() < ERRORS_MAX {
-        world.notices.clear();
-        let outcome = conf::apply(&tree, &mut Slots::default(), &mut Slots::default(), place, world);
+        context.notices.clear();
+        let outcome = conf::apply(&tree, &mut SettingsMap::default(), &mut SettingsMap::default(), place, context);
         let Err(Error { message, origin: Some(origin), .. }) = outcome else { break };
         let struck = strike(&mut tree, &origin);
         errors.push((origin, message));
@@ -236,7 +236,7 @@ fn objections(mut tree: Vec<Node>, place: &Place, world: &mut World) -> (Vec<Obj
             break;
         }
     }
-    let notices = std::mem::take(&mut world.notices).into_iter();
+    let notices = std::mem::take(&mut context.notices).into_iter();
     (errors, notices.filter_map(|notice| Some((notice.origin?, notice.text))).collect())
 }
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::chunked::{Chunked, Step};
-use http::framing::Framing;
+use http1::chunked::{Chunked, Step};
+use http1::framing::Framing;
 
 use crate::fields::Fields;
 use crate::request::Client;
@@ -83,7 +83,7 @@ pub(crate) struct BodyRules {
     pub(crate) timeout: Duration,
     /// `RequestReadTimeout body=`
     pub(crate) read_timeout: Option<ReadTimeout>,
-    pub(crate) limits: http::Limits,
+    pub(crate) limits: http1::Limits,
 }
 
 #[derive(Debug)]
@@ -244,7 +244,7 @@ impl RequestBody {
         let Some(inner) = self.lock() else { return (0, trailers) };
         if let Remaining::Chunked(chunked) = &inner.framing {
             for (name, value) in chunked.trailers() {
-                let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
+                let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
                 trailers.add(text(name), text(value));
             }
         }

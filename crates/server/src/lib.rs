@@ -45,7 +45,7 @@ mod walk;
 mod wire;
 
 pub use config::{
-    Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_faces, load, read_only,
+    Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_infos, load, read_only,
 };
 pub use connection::HttpService;
 pub use fields::Fields;
@@ -53,7 +53,7 @@ pub use input::{BodyError, ReadTimeout, RequestBody};
 pub use merge::Layer;
 pub use module::{Flow, Handler, Hook, Module, Order};
 pub use request::{Client, Kind, Previous, Request, Sent};
-pub use response::{Answer, Body, FilePart, Keep, Piece, Stream};
+pub use response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use script_use::ScriptUse;
 pub use subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use timer::Timer;

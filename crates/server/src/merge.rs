@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use conf::Slots;
+use conf::SettingsMap;
 use foldhash::HashMap;
 
 /// Settings that have been merged, with an identity: equal ids are equal settings.
@@ -12,7 +12,7 @@ pub struct Merged {
     /// Which merge this is.
     pub id: u32,
     /// The result.
-    pub slots: Arc<Slots>,
+    pub slots: Arc<SettingsMap>,
 }
 
 /// A set of settings to be merged: a section's, or an `.htaccess` file's.
@@ -21,7 +21,7 @@ pub struct Layer {
     /// Which section or file (and version of it) this is.
     pub id: u32,
     /// What it says.
-    pub slots: Arc<Slots>,
+    pub slots: Arc<SettingsMap>,
 }
 
 /// More remembered merges than this are forgotten all at once: only ever-changing `.htaccess` files get there.
@@ -31,7 +31,7 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 impl Layer {
     /// A layer with an id of its own.
-    pub fn new(slots: Slots) -> Layer {
+    pub fn new(slots: SettingsMap) -> Layer {
         Layer { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), slots: Arc::new(slots) }
     }
 
@@ -54,7 +54,7 @@ impl Merger {
         if let Some(known) = self.steps.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone();
         }
-        let merged = Layer::new(Slots::merge(&base.slots, &layer.slots)).into_base();
+        let merged = Layer::new(SettingsMap::merge(&base.slots, &layer.slots)).into_base();
         let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
         if steps.len() >= REMEMBERED_MAX {
             steps.clear();

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
 
-use conf::{Error, Face, World};
-use seam::Companion;
+use conf::{Context, Error, ModuleInfo};
+use seam::HelperProcess;
 use sys::cred::Identity;
 
 use crate::authz::{AuthnProvider, AuthzProvider};
@@ -17,7 +17,7 @@ use crate::{Draft, Request, Server};
 /// A module: one file, one of these, listed once.
 pub struct Module {
     /// What the configuration language knows of it.
-    pub face: Face,
+    pub info: ModuleInfo,
     /// What it does.
     pub hooks: &'static [Hook],
 }
@@ -45,11 +45,11 @@ pub enum Flow {
 }
 
 /// A check of the whole configuration.
-pub type CheckHook = fn(&mut Draft, &mut World) -> Result<(), Error>;
+pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
 /// Opens what a module logs to.
 pub type LogHook = fn(&Server) -> Result<(), String>;
 /// Opens what a module has beside the children, for which the identity is who they become.
-pub type CompanionHook = fn(&Server, Option<&Identity>) -> Result<Option<Companion>, String>;
+pub type HelperHook = fn(&Server, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
 /// Whether a configuration can be served.
 pub type StartHook = fn(&Server) -> Result<(), String>;
 /// What a module adds to what `-t` shows.
@@ -92,7 +92,7 @@ pub enum Hook {
     OpenLogs(LogHook),
     /// The processes that the module has beside the children, if any; runs in the parent, before they are forked. `Err`: this
     /// configuration cannot be used.
-    Companion(CompanionHook),
+    HelperProcess(HelperHook),
     /// A new child runs, without privileges.
     ChildInit(fn(&Server)),
     /// The head was read. All hooks run.
@@ -139,7 +139,7 @@ impl Hook {
     pub fn phase(&self) -> Option<(&'static str, Order)> {
         Some(match self {
             Hook::Check(_) => ("Check Configuration", Order::Middle),
-            Hook::Start(_) | Hook::Companion(_) => ("Post Configuration", Order::Middle),
+            Hook::Start(_) | Hook::HelperProcess(_) => ("Post Configuration", Order::Middle),
             Hook::OpenLogs(_) => ("Open Logs", Order::Middle),
             Hook::ChildInit(_) => ("Child Init", Order::Middle),
             Hook::PostRead(order, _) => ("Post-Read Request", *order),
@@ -180,7 +180,7 @@ pub struct Hooks {
     pub(crate) start: Vec<StartHook>,
     pub(crate) dump: Vec<(&'static str, DumpHook)>,
     pub(crate) open_logs: Vec<LogHook>,
-    pub(crate) companion: Vec<CompanionHook>,
+    pub(crate) helper: Vec<HelperHook>,
     pub(crate) child_init: Vec<fn(&Server)>,
     pub(crate) post_read: Vec<Of<PhaseHook>>,
     pub(crate) translate: Vec<Of<PhaseHook>>,
@@ -205,7 +205,7 @@ impl Hooks {
     pub fn of(modules: &[&'static Module]) -> Hooks {
         let mut hooks = Hooks::default();
         let mut ordered: Vec<(Order, &'static str, &'static Hook)> = Vec::new();
-        let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.face.log_name(), hook)));
+        let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.log_name(), hook)));
         for (module, hook) in all {
             ordered.push((hook.phase().map_or(Order::Middle, |(_, order)| order), module, hook));
         }
@@ -217,7 +217,7 @@ impl Hooks {
                 Hook::Start(f) => hooks.start.push(*f),
                 Hook::Dump(name, f) => hooks.dump.push((name, *f)),
                 Hook::OpenLogs(f) => hooks.open_logs.push(*f),
-                Hook::Companion(f) => hooks.companion.push(*f),
+                Hook::HelperProcess(f) => hooks.helper.push(*f),
                 Hook::ChildInit(f) => hooks.child_init.push(*f),
                 Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
                 Hook::Translate(_, f) => hooks.translate.push(of(*f)),
@@ -261,19 +261,19 @@ pub fn known() -> &'static [&'static Module] {
     KNOWN.get().copied().unwrap_or_default()
 }
 
-/// The hooks of the known modules with these faces, module by module.
-pub(crate) fn hooks_of<'a>(loaded: &'a [&'static Face]) -> impl Iterator<Item = &'static Hook> + 'a {
-    let is_loaded = |id: &str| loaded.iter().any(|face| face.id == id);
-    known().iter().filter(move |module| is_loaded(module.face.id)).flat_map(|module| module.hooks)
+/// The hooks of the known modules with these infos, module by module.
+pub(crate) fn hooks_of<'a>(loaded: &'a [&'static ModuleInfo]) -> impl Iterator<Item = &'static Hook> + 'a {
+    let is_loaded = |id: &str| loaded.iter().any(|info| info.id == id);
+    known().iter().filter(move |module| is_loaded(module.info.id)).flat_map(|module| module.hooks)
 }
 
-/// The known modules with these faces, in that order.
-pub fn with_faces(faces: &[&'static Face]) -> Vec<&'static Module> {
+/// The known modules with these infos, in that order.
+pub fn with_infos(infos: &[&'static ModuleInfo]) -> Vec<&'static Module> {
     let mut modules: Vec<&'static Module> = Vec::new();
-    for face in faces {
-        let module = known().iter().copied().find(|module| module.face.id == face.id);
-        // The core has several faces.
-        modules.extend(module.filter(|module| !modules.iter().any(|have| have.face.id == module.face.id)));
+    for info in infos {
+        let module = known().iter().copied().find(|module| module.info.id == info.id);
+        // The core has several infos.
+        modules.extend(module.filter(|module| !modules.iter().any(|have| have.info.id == module.info.id)));
     }
     modules
 }

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use conf::Level;
-use http::Known;
-use http::conditional::{Outcome, Validators, evaluate, if_range};
-use http::range::{Multipart, RangeLimits, Resolved, resolve};
-use http::response::ResponseHead;
+use http1::Known;
+use http1::conditional::{Outcome, Validators, evaluate, if_range};
+use http1::range::{Multipart, RangeLimits, Resolved, resolve};
+use http1::response::ResponseHead;
 
 use crate::core::CoreDir;
 use crate::error_document;
@@ -66,7 +66,7 @@ fn now() -> i64 {
 
 fn validators(request: &Request) -> (Option<String>, Option<i64>) {
     let modified = request.headers_out.get("Last-Modified");
-    let modified = modified.and_then(|text| http::date::parse_http_date(text.as_bytes()));
+    let modified = modified.and_then(|text| http1::date::parse_http_date(text.as_bytes()));
     (request.headers_out.get("ETag").map(str::to_string), modified)
 }
 
@@ -78,11 +78,11 @@ fn head_in_effect(request: &Request) -> Arc<Incoming> {
         text.extend([name, ": ", value, "\r\n"]);
     }
     text.push_str("\r\n");
-    let bytes = http::text::to_bytes(&text).into_owned();
-    let limits = http::Limits { line: bytes.len(), fields: 0, field_size: bytes.len(), ..request.vhost.plan.limits };
-    let mut head = http::Head::default();
-    match http::Head::parse(&bytes, &limits, &mut head) {
-        Ok(http::Parse::Complete { len }) => Arc::new(Incoming { bytes, head, head_len: len }),
+    let bytes = http1::text::to_bytes(&text).into_owned();
+    let limits = http1::Limits { line: bytes.len(), fields: 0, field_size: bytes.len(), ..request.vhost.plan.limits };
+    let mut head = http1::Head::default();
+    match http1::Head::parse(&bytes, &limits, &mut head) {
+        Ok(http1::Parse::Complete { len }) => Arc::new(Incoming { bytes, head, head_len: len }),
         // What a module wrote is no field: the client's own words count.
         _ => request.incoming.clone(),
     }
@@ -221,16 +221,16 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     };
     for (name, value) in request.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
         if kept(name) && !request.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
-            head.field(name, &http::text::to_bytes(value)).map_err(|_| bad(name))?;
+            head.field(name, &http1::text::to_bytes(value)).map_err(|_| bad(name))?;
         }
     }
     for (name, value) in request.headers_out.iter().filter(|(name, _)| !is_vary(name)) {
         if kept(name) {
-            head.field(name, &http::text::to_bytes(value)).map_err(|_| bad(name))?;
+            head.field(name, &http1::text::to_bytes(value)).map_err(|_| bad(name))?;
         }
     }
     if let Some(vary) = vary(request) {
-        head.field("Vary", &http::text::to_bytes(&vary)).map_err(|_| bad("Vary"))?;
+        head.field("Vary", &http1::text::to_bytes(&vary)).map_err(|_| bad("Vary"))?;
     }
     if !not_modified {
         if let Some(encoding) = &request.content_encoding {
@@ -242,7 +242,7 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
         }
     }
     match delimiter {
-        Delimiter::Length(length) if !http::status::is_bodyless(request.status) => {
+        Delimiter::Length(length) if !http1::status::is_bodyless(request.status) => {
             head.number("Content-Length", length)
         }
         Delimiter::Chunked => head.field("Transfer-Encoding", b"chunked").map_err(|_| bad("Transfer-Encoding"))?,
@@ -261,10 +261,10 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
         Persist { keep: false, .. } => head.field("Connection", b"close").map_err(|_| bad("Connection"))?,
     }
     if let Some(text) = request.content_type.as_ref().filter(|_| !not_modified) {
-        head.field("Content-Type", &http::text::to_bytes(text)).map_err(|_| bad("Content-Type"))?;
+        head.field("Content-Type", &http1::text::to_bytes(text)).map_err(|_| bad("Content-Type"))?;
     }
     head.end();
-    if request.version == http::Version::Http10 && request.env.contains("force-response-1.0") {
+    if request.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
         // `HTTP/1.1` of the status line: some old clients take no other version than their own.
         out["HTTP/1.".len()] = b'0';
     }
@@ -299,9 +299,9 @@ pub(crate) fn default_charset(request: &mut Request) {
 }
 
 /// Hands out the present date, made once a second.
-fn with_date(use_it: impl FnOnce(&http::date::HttpDate)) {
+fn with_date(use_it: impl FnOnce(&http1::date::HttpDate)) {
     thread_local! {
-        static DATE: std::cell::RefCell<http::date::DateCache> = std::cell::RefCell::default();
+        static DATE: std::cell::RefCell<http1::date::DateCache> = std::cell::RefCell::default();
     }
     let now = sys::time::realtime_coarse().as_secs() as i64;
     DATE.with_borrow_mut(|cache| use_it(cache.text(now)));

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use conf::Host;
-use http::text::to_bytes;
+use http1::text::to_bytes;
 
 /// The path for the standard library, with its original bytes.
 pub fn os_path(path: &str) -> PathBuf {

@@ -80,7 +80,7 @@ fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u3
         }
         redirect(request, &uri, status, keep);
         // Who names the place may have had it from a client: its path is no better than that of a request line.
-        let raw = http::text::to_bytes(&request.uri).into_owned();
+        let raw = http1::text::to_bytes(&request.uri).into_owned();
         let cleaned = decode(request, &raw, Some(&uri));
         handled = match cleaned.and_then(|()| map(request)).and_then(|()| late(request)) {
             Ok(()) => handle(request),
@@ -113,12 +113,12 @@ pub(crate) fn status_of(flow: Flow) -> u16 {
 fn prepare(request: &mut Request) -> Result<(), Flow> {
     if !request.server.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
-        request.uri = http::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
+        request.uri = http1::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
     }
     all(request, &phase::POST_READ)?;
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
-        request.version = http::Version::Http10;
+        request.version = http1::Version::Http10;
     }
     if request.method == "CONNECT" {
         return Err(Flow::Status(405));
@@ -136,7 +136,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
         request.uri = "*".into();
         return Ok(());
     }
-    request.uri = match http::decode_path(path, &plan.path) {
+    request.uri = match http1::decode_path(path, &plan.path) {
         Ok(path) => path,
         Err(error) => {
             let status = error.status();
@@ -144,7 +144,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
                 let target = target.unwrap_or(&request.unparsed_uri);
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
-            request.uri = http::text::from_bytes(path).into_owned();
+            request.uri = http1::text::from_bytes(path).into_owned();
             return Err(Flow::Status(status));
         }
     };
@@ -279,7 +279,7 @@ fn trace(request: &mut Request) -> Answering<'_> {
             echo.push_str(&format!("{name}: {value}\r\n"));
         }
         echo.push_str("\r\n");
-        let mut bytes = http::text::to_bytes(&echo).into_owned();
+        let mut bytes = http1::text::to_bytes(&echo).into_owned();
         match request.body.collect(TRACE_BODY_MAX).await {
             Ok(body) => bytes.extend_from_slice(&body),
             Err(error) => return Answer::Status(error.status()),

@@ -73,7 +73,7 @@ pub struct Incoming {
     /// What was read; the head, and perhaps the beginning of a body or of further requests.
     pub(crate) bytes: Vec<u8>,
     /// Where in it things are.
-    pub(crate) head: http::Head,
+    pub(crate) head: http1::Head,
     /// The length of the head.
     pub(crate) head_len: usize,
 }
@@ -146,7 +146,7 @@ pub struct Request {
     /// Only the head of the answer is wanted.
     pub header_only: bool,
     /// The protocol version of the request line.
-    pub version: http::Version,
+    pub version: http1::Version,
     /// The target as sent.
     pub unparsed_uri: String,
     /// The path, decoded and cleaned.
@@ -273,7 +273,7 @@ impl Request {
             kind,
             method: Cow::Borrowed("GET"),
             header_only: false,
-            version: http::Version::Http11,
+            version: http1::Version::Http11,
             unparsed_uri: String::new(),
             uri: String::new(),
             args: None,
@@ -319,7 +319,7 @@ impl Request {
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         match &self.headers_in {
             Some(fields) => fields.get(name).map(Cow::Borrowed),
-            None => self.incoming.head.field(&self.incoming.bytes, name).map(http::text::from_bytes),
+            None => self.incoming.head.field(&self.incoming.bytes, name).map(http1::text::from_bytes),
         }
     }
 
@@ -328,8 +328,8 @@ impl Request {
         match &self.headers_in {
             Some(fields) => fields.joined(name).map(Cow::Owned),
             None => match self.incoming.head.combined(&self.incoming.bytes, name)? {
-                Cow::Borrowed(bytes) => Some(http::text::from_bytes(bytes)),
-                Cow::Owned(bytes) => Some(Cow::Owned(http::text::from_bytes(&bytes).into_owned())),
+                Cow::Borrowed(bytes) => Some(http1::text::from_bytes(bytes)),
+                Cow::Owned(bytes) => Some(Cow::Owned(http1::text::from_bytes(&bytes).into_owned())),
             },
         }
     }
@@ -339,7 +339,7 @@ impl Request {
         match &self.headers_in {
             Some(fields) => fields.iter().map(|(n, v)| (Cow::Borrowed(n), Cow::Borrowed(v))).collect(),
             None => {
-                let text = http::text::from_bytes;
+                let text = http1::text::from_bytes;
                 self.incoming.head.fields(&self.incoming.bytes).map(|(n, v)| (text(n), text(v))).collect()
             }
         }
@@ -371,7 +371,7 @@ impl Request {
 
     /// The request line as it was sent.
     pub fn request_line(&self) -> String {
-        http::text::from_bytes(self.incoming.line()).into_owned()
+        http1::text::from_bytes(self.incoming.line()).into_owned()
     }
 
     /// The protocol of the request line (`HTTP/1.1`).
@@ -501,7 +501,7 @@ impl Request {
     /// The port that the client named in `Host` or in its target.
     pub(crate) fn asked_port(&self) -> Option<u16> {
         let host = self.incoming.head.host(&self.incoming.bytes)?;
-        http::Authority::parse(host, false)?.port
+        http1::Authority::parse(host, false)?.port
     }
 }
 

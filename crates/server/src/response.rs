@@ -41,7 +41,7 @@ pub type Piece<'a> = Pin<Box<dyn Future<Output = Option<io::Result<Bytes>>> + Se
 
 /// A body that is made while it is sent. The connection asks for the next piece only when the last one has gone out,
 /// so nothing piles up.
-pub trait Stream: Send {
+pub trait BodyStream: Send {
     /// The next piece.
     fn next(&mut self) -> Piece<'_>;
     /// The number of bytes in all, where it is known beforehand.
@@ -78,7 +78,7 @@ pub enum Body {
     /// Several parts, one after the other (multipart ranges).
     Parts(Vec<Body>),
     /// Made on the way.
-    Stream(Box<dyn Stream>),
+    Stream(Box<dyn BodyStream>),
 }
 
 impl Body {
@@ -99,7 +99,7 @@ impl Body {
     }
 
     /// The body as a stream, whatever it is: for filters.
-    pub fn into_stream(self) -> Box<dyn Stream> {
+    pub fn into_stream(self) -> Box<dyn BodyStream> {
         match self {
             Body::Stream(stream) => stream,
             other => Box::new(Whole { parts: vec![other] }),
@@ -115,7 +115,7 @@ struct Whole {
     parts: Vec<Body>,
 }
 
-impl Stream for Whole {
+impl BodyStream for Whole {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
             loop {

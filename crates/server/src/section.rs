@@ -5,7 +5,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::fnmatch::{self, Flags};
 use conf::pattern::{Captures, MatchError, Regex};
-use conf::{Origin, Slots};
+use conf::{Origin, SettingsMap};
 
 use crate::fields::Fields;
 use crate::merge::Layer;
@@ -42,7 +42,7 @@ pub struct Section {
 
 impl Section {
     /// A section that says `settings` of what its argument matches.
-    pub fn new(matcher: Matcher, settings: Slots, origin: Origin) -> Section {
+    pub fn new(matcher: Matcher, settings: SettingsMap, origin: Origin) -> Section {
         let rank = match &matcher {
             Matcher::Path(path) | Matcher::Wild(path) => (false, components(path)),
             Matcher::Regex(regex) => (true, regex.source().bytes().filter(|byte| *byte == b'/').count()),

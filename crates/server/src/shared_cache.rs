@@ -1,6 +1,6 @@
 //! Caches that all children share: one module keeps them, others name them in their directives.
 
-use conf::Face;
+use conf::ModuleInfo;
 
 use crate::module::{Hook, hooks_of};
 
@@ -13,7 +13,7 @@ pub struct SharedCache {
 }
 
 /// The caches of the loaded modules.
-pub fn shared_caches(loaded: &[&'static Face]) -> impl Iterator<Item = &'static SharedCache> {
+pub fn shared_caches(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = &'static SharedCache> {
     hooks_of(loaded).filter_map(|hook| match hook {
         Hook::SharedCache(cache) => Some(*cache),
         _ => None,

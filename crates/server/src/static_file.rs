@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use conf::Level;
 use foldhash::HashMap;
-use http::conditional::{FileTag, is_young};
+use http1::conditional::{FileTag, is_young};
 use sys::file::Meta;
 
 use crate::core::etag::{self, INODE, MTIME, SIZE};
@@ -162,7 +162,7 @@ fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
         seen: AtomicU64::new(0),
         seen_at: AtomicU64::new(0),
         etag: tag.etag(weak).map(Into::into),
-        modified: String::from_utf8_lossy(&http::date::http_date(seconds)).into(),
+        modified: String::from_utf8_lossy(&http1::date::http_date(seconds)).into(),
         meta,
         parts,
         content,

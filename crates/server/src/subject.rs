@@ -98,7 +98,7 @@ impl Subject for Asked<'_> {
             return Err(FileError::TooLarge);
         }
         let bytes = std::fs::read(os_path(path)).map_err(|_| FileError::Read)?;
-        Ok(http::text::from_bytes(&bytes).into_owned())
+        Ok(http1::text::from_bytes(&bytes).into_owned())
     }
 
     fn file_size(&self, path: &str) -> u64 {
@@ -132,7 +132,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
     let local = || {
         let now = seconds();
         // `21/Nov/2026:20:38:24 +0000`
-        http::date::log_date(now, sys::time::local_offset(now))
+        http1::date::log_date(now, sys::time::local_offset(now))
     };
     let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&local()[range]).into_owned();
     let month = || {
@@ -182,7 +182,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::ScriptGroup => request.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
         Variable::LastModified => match request.stat {
             Some(meta) => {
-                let date = http::date::http_date((meta.mtime / 1_000_000_000) as i64);
+                let date = http1::date::http_date((meta.mtime / 1_000_000_000) as i64);
                 String::from_utf8_lossy(&date).into_owned().into()
             }
             None => "".into(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::Name;
+use http1::Name;
 
 use crate::output::{Delimiter, Persist};
 use crate::request::Request;
@@ -22,14 +22,14 @@ impl Request {
                     Name::Known(known) => known.name(),
                     Name::Other(name) => name,
                 };
-                fields.joined(name).map(|value| Cow::Owned(http::text::to_bytes(&value).into_owned()))
+                fields.joined(name).map(|value| Cow::Owned(http1::text::to_bytes(&value).into_owned()))
             }
         }
     }
 
     /// Makes out of a head that could not be read what the access log shows of it: method, path and query.
     pub(crate) fn salvage_line(&mut self) {
-        let line = http::text::from_bytes(self.incoming.line()).into_owned();
+        let line = http1::text::from_bytes(self.incoming.line()).into_owned();
         let mut words = line.split(' ');
         if self.method.is_empty() {
             self.method = words.next().unwrap_or_default().to_string().into();
@@ -84,7 +84,7 @@ impl Request {
         let (delimiter, persist) = self.sent.head?;
         let keep = matches!(persist, Persist { keep: true, .. });
         match (delimiter, persist.announce) {
-            (Delimiter::Length(length), _) if is("Content-Length") && !http::status::is_bodyless(self.status) => {
+            (Delimiter::Length(length), _) if is("Content-Length") && !http1::status::is_bodyless(self.status) => {
                 Some(length.to_string().into())
             }
             (Delimiter::Chunked, _) if is("Transfer-Encoding") => Some("chunked".into()),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use conf::{Error, Face, Language, Level, Notice, Origin, Source};
+use conf::{Error, Language, Level, ModuleInfo, Notice, Origin, Source};
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
 use server::host::Machine;
@@ -13,13 +13,13 @@ use crate::cli::Options;
 use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
 
 /// Every module of the program.
-static KNOWN: LazyLock<Vec<&'static Face>> = LazyLock::new(|| {
+static KNOWN: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
     let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
-    [&mpm::tables::CORE].into_iter().chain(server::known_faces()).chain(mpms).collect()
+    [&mpm::tables::CORE].into_iter().chain(server::known_infos()).chain(mpms).collect()
 });
 /// What there is without any `LoadModule` line: all of them, and one MPM.
-static UNSELECTED: LazyLock<Vec<&'static Face>> = LazyLock::new(|| {
-    let others = KNOWN.iter().filter(|face| !face.id.starts_with("mpm_"));
+static UNSELECTED: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
+    let others = KNOWN.iter().filter(|info| !info.id.starts_with("mpm_"));
     others.copied().chain([&mpm::tables::PERCORE]).collect()
 });
 
@@ -62,14 +62,14 @@ pub(crate) fn config_file(options: &Options) -> String {
 pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box<Failed>> {
     let chosen = std::cell::Cell::new(None);
     let loaded = with_sources(options, text, |language, sources| {
-        load(Arc::new(Machine), language, sources, version::software, |draft, world| {
-            let mpm = mpm::choose(&world.language.loaded(), &options.program)?;
+        load(Arc::new(Machine), language, sources, version::software, |draft, context| {
+            let mpm = mpm::choose(&context.language.loaded(), &options.program)?;
             if sources.file.is_some() && !draft.main.get::<MpmSettings>().pid_file.is_set() {
-                let path = world.server_relative(PID_FILE);
+                let path = context.server_relative(PID_FILE);
                 draft.main.edit::<MpmSettings>().pid_file.set(path, &built_in());
             }
             mpm::control::check(&draft.main)?;
-            world.notices.extend(mpm.check(&draft.main, mpm::When::Start));
+            context.notices.extend(mpm.check(&draft.main, mpm::When::Start));
             chosen.set(Some(mpm));
             Ok(())
         })

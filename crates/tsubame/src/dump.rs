@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-use conf::Face;
+use conf::ModuleInfo;
 use modules::arch::mod_unixd;
 use mpm::settings::MpmSettings;
 use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress, SHOWN, mutex};
@@ -20,18 +20,18 @@ use crate::version;
 const OURS: [&str; 2] = ["admission_module", "metrics_module"];
 
 /// Whether a list shows a module: who calls the program by a name of httpd's gets httpd's lists.
-fn is_listed(program: &str, face: &Face) -> bool {
-    !(cli::is_httpd_name(program) && OURS.contains(&face.id))
+fn is_listed(program: &str, info: &ModuleInfo) -> bool {
+    !(cli::is_httpd_name(program) && OURS.contains(&info.id))
 }
 
 /// `-l`
 pub(crate) fn compiled_in(options: &Options) -> ExitCode {
     println!("Compiled in modules:");
     let mut seen: Vec<&str> = Vec::new();
-    for face in server::known_faces().into_iter().filter(|face| face.linked && is_listed(&options.program, face)) {
-        if !seen.contains(&face.source) {
-            println!("  {}", face.source);
-            seen.push(face.source);
+    for info in server::known_infos().into_iter().filter(|info| info.linked && is_listed(&options.program, info)) {
+        if !seen.contains(&info.source) {
+            println!("  {}", info.source);
+            seen.push(info.source);
         }
     }
     ExitCode::SUCCESS
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let server = &configured.loaded.server;
     show(&dumps(&options.program, server));
     if matches!(options.action, Action::Directives) {
-        show(&directives(&server.faces()));
+        show(&directives(&server.infos()));
     } else if !options.defined(SHOWN) {
         boot::tell(options, "Syntax OK");
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 /// Prints a dump with the bytes that the configuration has.
 fn show(text: &str) {
     // Who does not listen any more need not be told.
-    let _ = std::io::stdout().write_all(&http::text::to_bytes(text));
+    let _ = std::io::stdout().write_all(&http1::text::to_bytes(text));
 }
 
 /// Says why there is nothing to show. What was read until then is shown all the same.
@@ -91,9 +91,9 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     if options.defined("DUMP_VHOSTS") && !failed.hosts.is_empty() {
         show(&virtual_hosts(&failed.hosts));
     }
-    let faces = failed.language.loaded();
-    if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&faces) {
-        show(&conf::dump::dump_config(&failed.tree, &faces));
+    let infos = failed.language.loaded();
+    if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&infos) {
+        show(&conf::dump::dump_config(&failed.tree, &infos));
     }
     boot::say_broken(options, failed);
     ExitCode::FAILURE
@@ -102,26 +102,26 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
 /// Everything that was asked for by a name, in Apache's order. The configuration may define such a name too.
 fn dumps(program: &str, server: &Server) -> String {
     let wanted = |name: &str| server.language.is_defined(name);
-    let faces = server.faces();
+    let infos = server.infos();
     let mut out = String::new();
     if wanted("DUMP_VHOSTS") {
         out += &virtual_hosts(&server.hosts);
     }
-    if wanted("DUMP_CONFIG") && shows_tree(&faces) {
-        out += &conf::dump::dump_config(&server.tree, &faces);
+    if wanted("DUMP_CONFIG") && shows_tree(&infos) {
+        out += &conf::dump::dump_config(&server.tree, &infos);
     }
     if wanted("DUMP_RUN_CFG") {
         out += &run_settings(server);
     }
     if wanted("DUMP_MODULES") {
-        out += &loaded_modules(program, &faces);
+        out += &loaded_modules(program, &infos);
     }
     out + &server.dumps(wanted)
 }
 
 /// Whether the module is loaded that shows the tree, as in Apache.
-fn shows_tree(loaded: &[&'static Face]) -> bool {
-    loaded.iter().any(|face| face.id == "info_module")
+fn shows_tree(loaded: &[&'static ModuleInfo]) -> bool {
+    loaded.iter().any(|info| info.id == "info_module")
 }
 
 fn includes(included: &[conf::read::Included]) -> String {
@@ -134,26 +134,26 @@ fn includes(included: &[conf::read::Included]) -> String {
     out
 }
 
-fn loaded_modules(program: &str, faces: &[&'static Face]) -> String {
+fn loaded_modules(program: &str, infos: &[&'static ModuleInfo]) -> String {
     let mut out = String::from("Loaded Modules:\n");
     let mut seen: Vec<&str> = Vec::new();
-    for face in faces.iter().filter(|face| is_listed(program, face)) {
-        if !seen.contains(&face.id) {
-            let how = if face.linked { "static" } else { "shared" };
-            let _ = writeln!(out, " {} ({how})", face.id);
-            seen.push(face.id);
+    for info in infos.iter().filter(|info| is_listed(program, info)) {
+        if !seen.contains(&info.id) {
+            let how = if info.linked { "static" } else { "shared" };
+            let _ = writeln!(out, " {} ({how})", info.id);
+            seen.push(info.id);
         }
     }
     out
 }
 
-fn directives(faces: &[&'static Face]) -> String {
+fn directives(infos: &[&'static ModuleInfo]) -> String {
     let mut out = String::new();
-    for face in faces {
-        for row in face.directives {
+    for info in infos {
+        for row in info.directives {
             let (place, when) = row.allowed.phrases();
             let when = when.map_or_else(String::new, |when| format!(" and in .htaccess\n\twhen AllowOverride {when}"));
-            let _ = writeln!(out, "{} ({})\n\t{}\n\tAllowed in *.conf {place}{when}", row.name, face.source, row.help);
+            let _ = writeln!(out, "{} ({})\n\t{}\n\tAllowed in *.conf {place}{when}", row.name, info.source, row.help);
         }
     }
     out

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conf::{Level, Slots};
+use conf::{Level, SettingsMap};
 use modules::arch::mod_unixd;
 use mpm::control::Conversation;
 use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart, Stall};
@@ -140,7 +140,7 @@ fn generation(options: &Options, configured: Configured) -> Result<(Generation, 
 
 /// Who the children become when the server is started by root. Without `User` they become nobody: a child of a server on
 /// the network is never root.
-pub(crate) fn identity(settings: &Slots) -> Result<Option<Identity>, String> {
+pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, String> {
     if !sys::cred::is_root() {
         return Ok(None);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conf::{Allowed, Directive, Face, Remark};
+use conf::{Allowed, Directive, ModuleInfo, Remark};
 
 use super::apache::{DIRECTIVES, Fact};
 use super::title;
@@ -29,7 +29,7 @@ pub(super) enum State {
 }
 
 /// Every name, in the order of the alphabet.
-pub(super) fn entries(faces: &[&'static Face]) -> Vec<Entry> {
+pub(super) fn entries(infos: &[&'static ModuleInfo]) -> Vec<Entry> {
     let mut entries: BTreeMap<(String, bool), Entry> = BTreeMap::new();
     let mut named = |name: &str, add: &dyn Fn(&mut Entry)| {
         let bare = name.trim_matches(['<', '>']);
@@ -41,9 +41,9 @@ pub(super) fn entries(faces: &[&'static Face]) -> Vec<Entry> {
     for fact in DIRECTIVES.iter() {
         named(fact.name, &|entry| entry.facts.push(fact));
     }
-    for face in faces {
-        for row in face.directives {
-            named(row.name, &|entry| entry.rows.push((title(face), row)));
+    for info in infos {
+        for row in info.directives {
+            named(row.name, &|entry| entry.rows.push((title(info), row)));
         }
     }
     entries.into_values().collect()
@@ -151,7 +151,7 @@ mod tests {
 
     use conf::Args;
 
-    use super::super::faces;
+    use super::super::infos;
     use super::*;
 
     #[test]
@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn places_are_those_of_apache() {
-        assert_eq!(contradictions(&entries(&faces())), [""; 0]);
+        assert_eq!(contradictions(&entries(&infos())), [""; 0]);
     }
 
     #[test]
     fn a_place_that_is_not_apaches_is_told() {
-        static FACE: Face = Face {
+        static FACE: ModuleInfo = ModuleInfo {
             id: "dir_module",
             source: "mod_dir.c",
             linked: false,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn every_name_has_an_anchor_of_its_own() {
         let mut seen = BTreeSet::new();
-        for entry in entries(&faces()).iter().filter(|entry| !entry.rows.is_empty()) {
+        for entry in entries(&infos()).iter().filter(|entry| !entry.rows.is_empty()) {
             assert!(seen.insert(entry.anchor()), "two directives have the anchor {}", entry.anchor());
         }
     }

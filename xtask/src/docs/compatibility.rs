@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use conf::{Directive, Face, Remark};
+use conf::{Directive, ModuleInfo, Remark};
 
 use super::apache::{MODULES, Page};
 use super::catalogue::{Entry, State, code, entries, prose, remark};
 use super::{directives, title};
 
 /// The page.
-pub(super) fn page(faces: &[&'static Face]) -> String {
-    let entries = entries(faces);
+pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
+    let entries = entries(infos);
     let mut out = String::from(
         "# Which of Apache's directives there are\n\n\
          Made by `cargo xtask docs` from the tables of the program and the names in the manual of Apache httpd 2.4.71. What is\n\
@@ -30,10 +30,10 @@ pub(super) fn page(faces: &[&'static Face]) -> String {
         counts.idle,
         counts.refused
     );
-    modules(&mut out, &entries, faces);
-    directives_of_the_manual(&mut out, &documented, faces);
-    undocumented(&mut out, &entries, faces);
-    ours(&mut out, &entries, faces);
+    modules(&mut out, &entries, infos);
+    directives_of_the_manual(&mut out, &documented, infos);
+    undocumented(&mut out, &entries, infos);
+    ours(&mut out, &entries, infos);
     out
 }
 
@@ -64,7 +64,7 @@ fn differs(entry: &Entry) -> bool {
     entry.state() == State::Implemented && entry.rows.iter().any(|(_, row)| other(row))
 }
 
-fn modules(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
+fn modules(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
     out.push_str("\n## Modules\n\nThe pages of the manual, with the directives that are described on each.\n\n");
     out.push_str("| module | status | since | state | implemented | without effect | refused |\n");
     out.push_str("| --- | --- | --- | --- | ---: | ---: | ---: |\n");
@@ -73,9 +73,9 @@ fn modules(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
             entry.documented() && entry.facts.iter().any(|fact| fact.module == page.name && !fact.undocumented)
         });
         let Counts { implemented, idle, refused } = Counts::of(own);
-        let state = match face(page, faces) {
+        let state = match info(page, infos) {
             _ if page.identifier.is_empty() => "always there",
-            Some(face) if face.linked => "always there",
+            Some(info) if info.linked => "always there",
             Some(_) => "built in",
             None => missing(page.name),
         };
@@ -88,35 +88,35 @@ fn modules(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
 }
 
 /// Our module of that name.
-fn face(page: &Page, faces: &[&'static Face]) -> Option<&'static Face> {
-    faces.iter().copied().find(|face| face.id == page.identifier)
+fn info(page: &Page, infos: &[&'static ModuleInfo]) -> Option<&'static ModuleInfo> {
+    infos.iter().copied().find(|info| info.id == page.identifier)
 }
 
-fn directives_of_the_manual(out: &mut String, documented: &[&Entry], faces: &[&'static Face]) {
+fn directives_of_the_manual(out: &mut String, documented: &[&Entry], infos: &[&'static ModuleInfo]) {
     out.push_str("\n## Directives of the manual\n\n| directive | module | state |\n| --- | --- | --- |\n");
     for entry in documented {
-        line(out, entry, faces);
+        line(out, entry, infos);
     }
 }
 
-fn undocumented(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
+fn undocumented(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
     out.push_str(
         "\n## Directives that the manual does not have\n\nApache's program knows them all the same. Port and\n\
          FancyIndexing are errors that say what to write instead, there as here.\n\n",
     );
     out.push_str("| directive | module | state |\n| --- | --- | --- |\n");
     for entry in entries.iter().filter(|entry| !entry.documented() && !entry.facts.is_empty()) {
-        line(out, entry, faces);
+        line(out, entry, infos);
     }
 }
 
-fn line(out: &mut String, entry: &Entry, faces: &[&'static Face]) {
+fn line(out: &mut String, entry: &Entry, infos: &[&'static ModuleInfo]) {
     let modules: Vec<&str> = entry.facts.iter().map(|fact| fact.module).collect();
-    let _ = writeln!(out, "| {} | {} | {} |", entry.link("directives.md"), modules.join(", "), state(entry, faces));
+    let _ = writeln!(out, "| {} | {} | {} |", entry.link("directives.md"), modules.join(", "), state(entry, infos));
 }
 
 /// What becomes of it, in words.
-fn state(entry: &Entry, faces: &[&'static Face]) -> String {
+fn state(entry: &Entry, infos: &[&'static ModuleInfo]) -> String {
     match entry.state() {
         State::Implemented => {
             let difference = if differs(entry) { ", with a difference" } else { "" };
@@ -128,7 +128,7 @@ fn state(entry: &Entry, faces: &[&'static Face]) -> String {
             let why = idle(entry).next().map_or("", |(_, why)| why);
             format!("accepted without effect: {}", remark(why))
         }
-        State::Refused => format!("refused: {}", refusal(entry, faces)),
+        State::Refused => format!("refused: {}", refusal(entry, infos)),
     }
 }
 
@@ -141,10 +141,10 @@ fn idle(entry: &Entry) -> impl Iterator<Item = (&str, &'static str)> {
 }
 
 /// Why a directive is refused: because of its own, or of its module.
-fn refusal(entry: &Entry, faces: &[&'static Face]) -> &'static str {
+fn refusal(entry: &Entry, infos: &[&'static ModuleInfo]) -> &'static str {
     let Some(fact) = entry.facts.first() else { return NOT_BUILT_IN };
     let single = REFUSED.iter().find(|(names, _)| names.contains(&fact.name));
-    let there = MODULES.iter().find(|page| page.name == fact.module).is_some_and(|page| face(page, faces).is_some());
+    let there = MODULES.iter().find(|page| page.name == fact.module).is_some_and(|page| info(page, infos).is_some());
     match single {
         Some((_, why)) => why,
         None if there => "the module is there without it",
@@ -184,16 +184,17 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),
 ];
 
-fn ours(out: &mut String, entries: &[Entry], faces: &[&'static Face]) {
+fn ours(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
     out.push_str("\n## Tsubame's own\n\n| directive | module | what it does |\n| --- | --- | --- |\n");
     for entry in entries.iter().filter(|entry| entry.facts.is_empty()) {
         let modules: Vec<&str> = entry.rows.iter().map(|(module, _)| module.as_str()).collect();
         let help = entry.rows.first().map_or("", |(_, row)| row.help);
         let _ = writeln!(out, "| {} | {} | {} |", entry.link("directives.md"), modules.join(", "), prose(help));
     }
-    let theirs = |face: &Face| MODULES.iter().any(|page| page.identifier == face.id) || IN_THE_CORE.contains(&face.id);
-    let own = directives::modules(faces).into_iter().filter(|(_, face)| !theirs(face));
-    let names: Vec<String> = own.map(|(_, face)| format!("{} ({})", title(face), code(face.id))).collect();
+    let theirs =
+        |info: &ModuleInfo| MODULES.iter().any(|page| page.identifier == info.id) || IN_THE_CORE.contains(&info.id);
+    let own = directives::modules(infos).into_iter().filter(|(_, info)| !theirs(info));
+    let names: Vec<String> = own.map(|(_, info)| format!("{} ({})", title(info), code(info.id))).collect();
     let _ = writeln!(out, "\nModules that Apache's manual does not have: {}.", names.join(", "));
 }
 
@@ -202,12 +203,12 @@ const IN_THE_CORE: [&str; 2] = ["core_module", "http_module"];
 
 #[cfg(test)]
 mod tests {
-    use super::super::faces;
+    use super::super::infos;
     use super::*;
 
     #[test]
     fn every_name_of_the_manual_has_a_line_with_a_state() {
-        let page = page(&faces());
+        let page = page(&infos());
         let (_, rest) = page.split_once("## Directives of the manual\n").expect("a heading");
         let (table, _) = rest.split_once("\n## ").expect("another heading");
         let lines: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_refused_directive_says_why() {
-        let page = page(&faces());
+        let page = page(&infos());
         for line in [
             "| ProxyPass | mod_proxy | refused: nothing is proxied yet |",
             "| HeartbeatStorage | mod_heartmonitor, mod_lbmethod_heartbeat | refused: nothing is proxied yet |",

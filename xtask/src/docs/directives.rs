@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use conf::{Args, Directive, Face, Remark};
+use conf::{Args, Directive, ModuleInfo, Remark};
 
 use super::catalogue::{Entry, class, context, entries, prose, remark};
 use super::title;
@@ -11,8 +11,8 @@ use super::title;
 const OURS_SINCE: &str = "Tsubame 0.1";
 
 /// The page.
-pub(super) fn page(faces: &[&'static Face]) -> String {
-    let entries = entries(faces);
+pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
+    let entries = entries(infos);
     let mut out = String::from(
         "# Directives\n\n\
          Made from the tables of the program by `cargo xtask docs`; the line below each name is the program's own help, as\n\
@@ -22,11 +22,11 @@ pub(super) fn page(faces: &[&'static Face]) -> String {
          - **Since**: the first version of Apache that had it, where its manual says so.\n\n\
          | module | identifier | directives |\n| --- | --- | --- |\n",
     );
-    for (name, face) in modules(faces) {
+    for (name, info) in modules(infos) {
         let own = entries.iter().filter(|entry| entry.rows.iter().any(|(module, _)| *module == name));
         let links: Vec<String> = own.map(|entry| entry.link("")).collect();
-        let linked = if face.linked { ", always there" } else { "" };
-        let _ = writeln!(out, "| {} | `{}`{linked} | {} |", name, face.id, links.join(", "));
+        let linked = if info.linked { ", always there" } else { "" };
+        let _ = writeln!(out, "| {} | `{}`{linked} | {} |", name, info.id, links.join(", "));
     }
     out.push_str("\n## From A to Z\n");
     for entry in entries.iter().filter(|entry| !entry.rows.is_empty()) {
@@ -35,13 +35,13 @@ pub(super) fn page(faces: &[&'static Face]) -> String {
     out
 }
 
-/// The modules in the order of their first face.
-pub(super) fn modules(faces: &[&'static Face]) -> Vec<(String, &'static Face)> {
-    let mut modules: Vec<(String, &'static Face)> = Vec::new();
-    for face in faces {
-        let name = title(face);
+/// The modules in the order of their first info.
+pub(super) fn modules(infos: &[&'static ModuleInfo]) -> Vec<(String, &'static ModuleInfo)> {
+    let mut modules: Vec<(String, &'static ModuleInfo)> = Vec::new();
+    for info in infos {
+        let name = title(info);
         if !modules.iter().any(|(have, _)| *have == name) {
-            modules.push((name, face));
+            modules.push((name, info));
         }
     }
     modules
@@ -143,8 +143,8 @@ mod tests {
     const ON: Directive = Directive::new("DemoOn", Allowed::FILEINFO, Args::Flag(|_, _| Ok(())), "On", "a|b <c>");
     const SIZE: Directive = Directive::new("DemoSize", Allowed::SECTION, Args::Take1(|_, _| Ok(())), "", "A size");
 
-    static FACES: [Face; 2] = [
-        Face {
+    static FACES: [ModuleInfo; 2] = [
+        ModuleInfo {
             id: "demo_module",
             source: "mod_demo.c",
             linked: false,
@@ -155,7 +155,7 @@ mod tests {
                 Directive::new("Timeout", Allowed::SERVER, Args::Take1(|_, _| Ok(())), "60", "Seconds"),
             ],
         },
-        Face {
+        ModuleInfo {
             id: "mpm_other_module",
             source: "other.c",
             linked: true,

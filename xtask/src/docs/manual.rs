@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use conf::Face;
+use conf::ModuleInfo;
 
 use super::title;
 
@@ -23,9 +23,9 @@ pub(super) fn page(help: &str, before: &str, behind: &str) -> Result<String, Str
 }
 
 /// The page of the server itself.
-pub(super) fn server(help: &str, faces: &[&'static Face]) -> Result<String, String> {
+pub(super) fn server(help: &str, infos: &[&'static ModuleInfo]) -> Result<String, String> {
     let mut behind = String::from(SIGNALS);
-    directives(&mut behind, faces);
+    directives(&mut behind, infos);
     behind.push_str(END);
     page(help, SYNOPSIS, &behind)
 }
@@ -140,17 +140,17 @@ fn item(text: &str) -> Option<(&str, &str)> {
     Some((term.trim(), meaning.trim_start_matches([' ', ':'])))
 }
 
-fn directives(out: &mut String, faces: &[&'static Face]) {
+fn directives(out: &mut String, infos: &[&'static ModuleInfo]) {
     out.push_str(".SH DIRECTIVES\nThe directives of each module; what they take is in docs/directives.md.\n");
     let mut last = String::new();
-    for face in faces.iter().filter(|face| !face.directives.is_empty()) {
-        let mut names: Vec<String> = face
+    for info in infos.iter().filter(|info| !info.directives.is_empty()) {
+        let mut names: Vec<String> = info
             .directives
             .iter()
             .map(|row| if row.name.starts_with('<') { format!("{}>", row.name) } else { row.name.into() })
             .collect();
         names.sort_by_key(|name| name.trim_start_matches('<').to_ascii_lowercase());
-        let title = title(face);
+        let title = title(info);
         let head = if title == last { ".PP".to_string() } else { format!(".TP\n.B {}", escape(&title)) };
         let _ = writeln!(out, "{head}\n{}", escape(&names.join(", ")));
         last = title;

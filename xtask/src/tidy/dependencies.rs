@@ -6,18 +6,18 @@ use crate::tree::{File, Tree};
 /// What each crate may use of ours, from the bottom up.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("sys", &[]),
-    ("http", &[]),
-    ("conf", &["http"]),
+    ("http1", &[]),
+    ("conf", &["http1"]),
     ("seam", &["sys", "conf"]),
     ("mpm", &["sys", "conf", "seam"]),
-    ("server", &["sys", "http", "conf", "seam"]),
-    ("gateway", &["sys", "http", "conf", "seam", "server"]),
-    ("modules", &["sys", "http", "conf", "seam", "server", "gateway"]),
-    ("tsubame", &["sys", "http", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    ("server", &["sys", "http1", "conf", "seam"]),
+    ("gateway", &["sys", "http1", "conf", "seam", "server"]),
+    ("modules", &["sys", "http1", "conf", "seam", "server", "gateway"]),
+    ("tsubame", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
     // A client: a mistake of the server must not hide in what measures it.
     ("lab", &[]),
-    ("xtask", &["sys", "http", "conf", "seam", "server", "gateway", "modules", "mpm"]),
-    ("fuzz", &["sys", "http", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    ("xtask", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
+    ("fuzz", &["sys", "http1", "conf", "seam", "server", "gateway", "modules", "mpm"]),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Limited, Origin, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, settings};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -17,7 +17,12 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "access_compat_module", source: "mod_access_compat.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo {
+        id: "access_compat_module",
+        source: "mod_access_compat.c",
+        linked: false,
+        directives: DIRECTIVES,
+    },
     hooks: &[Hook::AccessChecker(Order::Middle, check)],
 };
 

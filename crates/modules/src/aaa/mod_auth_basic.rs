@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
-use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
 use server::authz::{Authn, find_authn};
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -16,7 +16,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::CheckUser(Order::Middle, check_user),
         Hook::Fixups(Order::Last, fake),
@@ -111,7 +111,7 @@ fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm
     let sources = match conf.providers.get() {
         Some(sources) => sources,
         None => {
-            let Some(file) = find_authn(&request.server.faces(), "file") else {
+            let Some(file) = find_authn(&request.server.infos(), "file") else {
                 request.log("auth_basic", Level::Error, "AH01616: No Authn provider configured");
                 return Authn::Error;
             };
@@ -136,7 +136,7 @@ fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm
 fn compare_digests(request: &mut Request, source: &Source, user: &str, password: &str, realm: &str) -> Authn {
     match source.realm_hash(request, user, realm) {
         Some(Ok(stored)) => {
-            let own = passwords::md5_hex(&http::text::to_bytes(&format!("{user}:{realm}:{password}")));
+            let own = passwords::md5_hex(&http1::text::to_bytes(&format!("{user}:{realm}:{password}")));
             if passwords::same(&own, &stored.to_ascii_lowercase()) { Authn::Granted } else { Authn::Denied }
         }
         Some(Err(answer)) => answer,
@@ -158,7 +158,7 @@ fn credentials(request: &Request) -> Option<(String, String)> {
         return None;
     }
     let decoded = decode(encoded.trim_start_matches([' ', '\t']));
-    let decoded = http::text::from_bytes(&decoded);
+    let decoded = http1::text::from_bytes(&decoded);
     let (user, password) = decoded.split_once(':').unwrap_or((&decoded, ""));
     Some((user.to_string(), password.to_string()))
 }
@@ -208,7 +208,7 @@ fn fake(request: &mut Request) -> Flow {
         }
         parts.push(value);
     }
-    let plain = http::text::to_bytes(&parts.join(":")).into_owned();
+    let plain = http1::text::to_bytes(&parts.join(":")).into_owned();
     let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain));
     request.log("auth_basic", Level::Info, format!("AH02457: AuthBasicFake: \"Authorization: {value}\""));
     request.headers_mut().set("Authorization", value);

@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Face, Failure, Keyed, Level, Outcome, Setting, Slots, settings};
+use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
 use server::authz::{Authn, AuthnProvider, find_authn};
 use server::{Flow, Hook, Layer, Module, Order, Request};
 
@@ -13,7 +13,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::CheckUser(Order::Last, nobody_asks)],
 };
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Source {
 impl Source {
     /// The source of that name, as it is known at this line.
     pub(super) fn named(cmd: &Cmd<'_>, name: &str) -> Result<Source, String> {
-        let language = &cmd.world.language;
+        let language = &cmd.context.language;
         if let Some(source) = language.kept.get::<Aliases>().named.get(name) {
             return Ok(source.clone());
         }
@@ -107,14 +107,14 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     if base.is_empty() || name.is_empty() {
         return Err("<AuthnProviderAlias> directive requires additional arguments".into());
     }
-    let mut dir = Slots::default();
+    let mut dir = SettingsMap::default();
     let place = cmd.inner_place(Allowed::SECTION.or(Allowed::AUTH), None);
     cmd.apply_children(None, &mut dir, &place)?;
     if base.eq_ignore_ascii_case(&name) {
         return Err("The alias provider name must be different from the base provider name.".into());
     }
-    let loaded = cmd.world.language.loaded();
-    let aliases = cmd.world.language.kept.edit::<Aliases>();
+    let loaded = cmd.context.language.loaded();
+    let aliases = cmd.context.language.kept.edit::<Aliases>();
     if find_authn(&loaded, &name).is_some() || aliases.named.get(&name).is_some() {
         let text = format!(
             "The alias provider {name} has already be registered previously as either a base provider or an alias \

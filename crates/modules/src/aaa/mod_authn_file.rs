@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use conf::directive::Args::Take1;
 use conf::lines::Lines;
-use conf::{Allowed, Directive, Face, Level, Setting, settings};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
 use server::authz::{Authn, AuthnProvider};
 use server::{Hook, Module, Request};
 
@@ -16,13 +16,13 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "authn_file_module", source: "mod_authn_file.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "authn_file_module", source: "mod_authn_file.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Authn(&FILE)],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.world.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords").differs("Passwords of traditional crypt and yescrypt are refused with a message, and those that take too long to check."),
+    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords").differs("Passwords of traditional crypt and yescrypt are refused with a message, and those that take too long to check."),
 ];
 
 settings! {
@@ -72,7 +72,7 @@ fn check(request: &mut Request, user: &str, password: &str) -> Authn {
         Err(answer) => return answer,
     };
     let stored = lines.first().map_or("", |line| line.split(':').next().unwrap_or_default());
-    match passwords::is_right(&http::text::to_bytes(password), stored) {
+    match passwords::is_right(&http1::text::to_bytes(password), stored) {
         Ok(true) => Authn::Granted,
         Ok(false) => Authn::Denied,
         Err(why) => {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Raw, Section, Take1};
 use conf::words::next_word;
 use conf::{
-    Allowed, Cmd, Directive, Error, Face, Failure, Keyed, Level, Listed, Merge, Origin, Outcome, Setting, Slots, World,
-    settings,
+    Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
+    Setting, SettingsMap, settings,
 };
 use server::authz::{AuthzProvider, Verdict, find_authz};
 use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
@@ -23,7 +23,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(check_rules),
         Hook::AccessCheckerEx(Order::Last, |request| decide(request, false)),
@@ -125,7 +125,7 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     if negated {
         name = next_word(&mut rest);
     }
-    let alias = cmd.world.language.kept.get::<Aliases>().named.get(&name).cloned();
+    let alias = cmd.context.language.kept.get::<Aliases>().named.get(&name).cloned();
     let check = match alias {
         Some(check) => check,
         None => parse(cmd, provider(cmd, &name)?, rest, None)?,
@@ -145,7 +145,7 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 }
 
 fn provider(cmd: &Cmd<'_>, name: &str) -> Result<&'static AuthzProvider, String> {
-    find_authz(&cmd.world.language.loaded(), name).ok_or_else(|| format!("Unknown Authz provider: {name}"))
+    find_authz(&cmd.context.language.loaded(), name).ok_or_else(|| format!("Unknown Authz provider: {name}"))
 }
 
 fn parse(
@@ -174,7 +174,7 @@ fn container(cmd: &mut Cmd<'_>, argument: &str, kind: Kind) -> Result<(), Failur
     let mut place = cmd.inner_place(Allowed::AUTH, None);
     place.allowed = Allowed::AUTH;
     let children = cmd.node.children.as_deref().unwrap_or_default();
-    conf::apply(children, cmd.server, cmd.dir, &place, cmd.world)?;
+    conf::apply(children, cmd.server, cmd.dir, &place, cmd.context)?;
     let inner = rules(cmd, outer).filter(|inner| !inner.parts().is_empty());
     let Some(inner) = inner else {
         return Err(format!("{name}> directive contains no authorization directives").into());
@@ -207,19 +207,19 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
             "AH10142: When several arguments ({arguments} {rest}...) are passed to a <AuthzProviderAlias directive, \
              they must be enclosed in quotation marks.  Otherwise, only the first one is taken into account"
         );
-        cmd.world.note("authz_core", Level::Warn, text);
+        cmd.context.note("authz_core", Level::Warn, text);
     }
-    let mut dir = Slots::default();
+    let mut dir = SettingsMap::default();
     let place = cmd.inner_place(Allowed::SECTION.or(Allowed::AUTH), None);
     cmd.apply_children(None, &mut dir, &place)?;
     let provider = provider(cmd, &base)?;
     let check = parse(cmd, provider, &arguments, Some(Layer::new(dir)))
         .map_err(|why| format!("Can't parse 'Require {base} {arguments}': {why}"))?;
-    cmd.world.language.kept.edit::<Aliases>().named.set(name, check, &cmd.node.origin);
+    cmd.context.language.kept.edit::<Aliases>().named.set(name, check, &cmd.node.origin);
     Ok(())
 }
 
-fn check_rules(draft: &mut Draft, _: &mut World) -> Result<(), Error> {
+fn check_rules(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     match draft.servers().find_map(|server| server.get::<Complaints>().texts.iter().next()) {
         Some(text) => Err(Error::check(text.clone())),
         None => Ok(()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use conf::directive::Args::Take1;
 use conf::lines::Lines;
 use conf::words::words;
-use conf::{Allowed, Directive, Face, Level, Setting, settings};
+use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
@@ -18,13 +18,18 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "authz_groupfile_module", source: "mod_authz_groupfile.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo {
+        id: "authz_groupfile_module",
+        source: "mod_authz_groupfile.c",
+        linked: false,
+        directives: DIRECTIVES,
+    },
     hooks: &[Hook::Authz(&GROUP)],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthGroupFile", Allowed::AUTH, Take1(|c, v| { let path = c.world.server_relative(v); c.set(|d: &mut GroupDir| &mut d.path, path) }), "", "text file containing group names and member user IDs"),
+    row("AuthGroupFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); c.set(|d: &mut GroupDir| &mut d.path, path) }), "", "text file containing group names and member user IDs"),
 ];
 
 settings! {

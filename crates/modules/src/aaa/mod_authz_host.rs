@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use conf::ip::Subnet;
 use conf::words::words;
-use conf::{Cmd, Face, Level};
+use conf::{Cmd, Level, ModuleInfo};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
@@ -16,7 +16,7 @@ use super::{Text, dns};
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "authz_host_module", source: "mod_authz_host.c", linked: false, directives: &[] },
+    info: ModuleInfo { id: "authz_host_module", source: "mod_authz_host.c", linked: false, directives: &[] },
     hooks: &[Hook::Authz(&IP), Hook::Authz(&HOST), Hook::Authz(&FORWARD_DNS), Hook::Authz(&LOCAL)],
 };
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use conf::words::words;
-use conf::{Face, Level};
+use conf::{Level, ModuleInfo};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
@@ -13,7 +13,7 @@ use super::Text;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "authz_user_module", source: "mod_authz_user.c", linked: false, directives: &[] },
+    info: ModuleInfo { id: "authz_user_module", source: "mod_authz_user.c", linked: false, directives: &[] },
     hooks: &[Hook::Authz(&USER), Hook::Authz(&VALID_USER)],
 };
 

@@ -146,7 +146,7 @@ const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 /// Poul-Henning Kamp's MD5 crypt, and Apache's variant of it, which differs in its name only (Apache manual, "Password
 /// Formats"; crypt(5)). The digest without name and salt.
 fn md5_crypt(password: &[u8], name: &str, salt: &str) -> String {
-    let salt = http::text::to_bytes(salt);
+    let salt = http1::text::to_bytes(salt);
     let salt = &salt[..salt.len().min(8)];
     let inner = Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize();
     let mut outer = Md5::new().chain_update(password).chain_update(name).chain_update(salt);

@@ -5,7 +5,7 @@
 
 use conf::directive::Args::Take1;
 use conf::values::number;
-use conf::{Allowed, Cmd, Directive, Error, Face, Outcome, Setting, World};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting};
 use seam::BumpyLife;
 use server::{Draft, Hook, Module};
 
@@ -13,7 +13,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "bumpy_life_module", source: "mod_bumpy_life.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "bumpy_life_module", source: "mod_bumpy_life.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(check)],
 };
 
@@ -31,7 +31,7 @@ fn set(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut BumpyLife) -> &mut Setting
 }
 
 /// What only both lines together can get wrong.
-fn check(draft: &mut Draft, _: &mut World) -> Result<(), Error> {
+fn check(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     let conf = draft.main.get::<BumpyLife>();
     match (conf.min.get(), conf.max.get()) {
         (Some(min), Some(max)) if max < min => Err(Error {

@@ -3,14 +3,14 @@
 //! Apache manual: mod_unixd.
 
 use conf::directive::Args::{Flag, Take1};
-use conf::{Allowed, Cmd, Directive, Error, Face, Host, Outcome, Setting, Slots, World, settings};
+use conf::{Allowed, Cmd, Context, Directive, Error, Host, ModuleInfo, Outcome, Setting, SettingsMap, settings};
 use server::{Draft, Hook, Module, Server};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "unixd_module", source: "mod_unixd.c", linked: true, directives: DIRECTIVES },
+    info: ModuleInfo { id: "unixd_module", source: "mod_unixd.c", linked: true, directives: DIRECTIVES },
     hooks: &[Hook::Check(check), Hook::Start(refuse_chroot)],
 };
 
@@ -33,14 +33,14 @@ settings! {
 }
 
 fn set_chroot(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    if !cmd.world.host.is_dir(value) {
+    if !cmd.context.host.is_dir(value) {
         return Err("ChrootDir must be a valid directory".into());
     }
     let path = value.to_string();
     cmd.server_set(|s: &mut UnixConf| &mut s.chroot, path)
 }
 
-/// Who asks for a smaller world is not served in the whole one. Where nobody could change the root, Apache does not either.
+/// Who asks for a smaller context is not served in the whole one. Where nobody could change the root, Apache does not either.
 fn refuse_chroot(server: &Server) -> Result<(), String> {
     let chroot = &server.main().settings.get::<UnixConf>().chroot;
     match chroot.origin().filter(|_| sys::cred::is_root()) {
@@ -62,7 +62,7 @@ pub struct Named {
 }
 
 /// `User` and `Group` as they are in effect. `Err`: there is no such user or group.
-pub fn identity(main: &Slots, host: &dyn Host) -> Result<(Named, Named), String> {
+pub fn identity(main: &SettingsMap, host: &dyn Host) -> Result<(Named, Named), String> {
     let conf = main.get::<UnixConf>();
     let number = |name: &str| name.strip_prefix('#').map(|digits| conf::values::atoi(digits) as u32);
     let user = conf.user.get().map_or("#-1", String::as_str);
@@ -75,8 +75,8 @@ pub fn identity(main: &Slots, host: &dyn Host) -> Result<(Named, Named), String>
     ))
 }
 
-fn check(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
-    identity(&draft.main, &*world.host).map(|_| ()).map_err(|message| Error {
+fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
+    identity(&draft.main, &*context.host).map(|_| ()).map_err(|message| Error {
         phase: conf::error::Phase::Apply,
         message,
         origin: None,

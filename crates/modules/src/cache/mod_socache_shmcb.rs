@@ -2,14 +2,14 @@
 //!
 //! Apache manual: mod_socache_shmcb; messages measured on 2.4.71.
 
-use conf::Face;
+use conf::ModuleInfo;
 use conf::values::atoi;
 use server::shared_cache::SharedCache;
 use server::{Hook, Module};
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "socache_shmcb_module", source: "mod_socache_shmcb.c", linked: false, directives: &[] },
+    info: ModuleInfo { id: "socache_shmcb_module", source: "mod_socache_shmcb.c", linked: false, directives: &[] },
     hooks: &[Hook::SharedCache(&CACHE)],
 };
 

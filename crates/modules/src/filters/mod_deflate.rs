@@ -6,8 +6,8 @@ mod coding;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of};
-use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, settings};
-use http::conditional::weak_match;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use http1::conditional::weak_match;
 use server::fields::add_vary;
 use server::filters::{Filtering, OutputFilter, Rank};
 use server::{Body, Hook, Kind, Module, Request};
@@ -17,7 +17,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "deflate_module", source: "mod_deflate.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "deflate_module", source: "mod_deflate.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE)],
 };
 
@@ -246,7 +246,7 @@ fn unfit(request: &Request) -> Option<&'static str> {
 
 /// Whether gzip is accepted by name; as in Apache `*` is not taken for it.
 fn accepts_gzip(accept: &str) -> bool {
-    let named = http::accept::preferences(accept.as_bytes()).find(|one| one.value.eq_ignore_ascii_case(b"gzip"));
+    let named = http1::accept::preferences(accept.as_bytes()).find(|one| one.value.eq_ignore_ascii_case(b"gzip"));
     named.is_some_and(|gzip| gzip.quality > 0)
 }
 
@@ -318,7 +318,7 @@ async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: us
     let mut coding = Coding::new(body.into_stream(), coder, size, tell, complain(request));
     match coding.start().await {
         Some(all) => {
-            for (name, value) in server::Stream::notes(&coding) {
+            for (name, value) in server::BodyStream::notes(&coding) {
                 request.notes.set(name, value);
             }
             Body::Bytes(all)

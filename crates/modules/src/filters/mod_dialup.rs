@@ -5,7 +5,7 @@
 
 use conf::directive::Args::Take1;
 use conf::values::one_of;
-use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
 use server::filters::Chain;
 use server::{Hook, Module, Order, Request};
 
@@ -13,7 +13,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "dialup_module", source: "mod_dialup.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "dialup_module", source: "mod_dialup.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::InsertFilters(Order::Middle, slow_down)],
 };
 

@@ -8,16 +8,16 @@ use conf::directive::Args::{Iterate, Raw, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Merge, Origin, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, settings};
 use server::filters::{Chain, OutputFilter, Rank};
-use server::module::with_faces;
+use server::module::with_infos;
 use server::{Body, Hook, Module, Order, Request, evaluate};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "filter_module", source: "mod_filter.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "filter_module", source: "mod_filter.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::InsertFilters(Order::Middle, insert)],
 };
 
@@ -137,7 +137,7 @@ fn declared<'a>(cmd: &'a mut Cmd<'_>, name: &str) -> Option<&'a mut Smart> {
 
 /// A filter of a loaded module; smart filters cannot provide for each other.
 fn registered(cmd: &Cmd<'_>, name: &str) -> Result<&'static OutputFilter, String> {
-    let modules = with_faces(&cmd.world.language.loaded());
+    let modules = with_infos(&cmd.context.language.loaded());
     let mut filters = modules.iter().flat_map(|module| module.hooks).filter_map(|hook| match hook {
         Hook::NamedFilter(filter) => Some(*filter),
         _ => None,

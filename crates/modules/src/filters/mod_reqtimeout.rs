@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use conf::directive::Args::Raw;
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Error, Face, Origin, Outcome, Setting, Slots, Source, World, settings};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Source, settings,
+};
 use server::{Draft, Hook, Module, ReadTimeout, ReadTimeouts};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "reqtimeout_module", source: "mod_reqtimeout.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "reqtimeout_module", source: "mod_reqtimeout.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(fill)],
 };
 
@@ -105,13 +107,13 @@ fn seconds(text: &str) -> Result<u32, String> {
     Ok(digits.parse().unwrap_or(u32::MAX))
 }
 
-fn fill(draft: &mut Draft, _: &mut World) -> Result<(), Error> {
+fn fill(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     fill_one(&mut draft.main);
     draft.hosts.iter_mut().for_each(|host| fill_one(&mut host.server));
     Ok(())
 }
 
-fn fill_one(server: &mut Slots) {
+fn fill_one(server: &mut SettingsMap) {
     let default = Origin { source: Arc::new(Source::new("built-in default")), line: 0 };
     let conf = server.get::<ReqTimeout>();
     let of = |setting: &Setting<Option<ReadTimeout>>, or: ReadTimeout| {

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conf::{Error, Merge, Origin, Setting, World, settings};
+use conf::{Context, Error, Merge, Origin, Setting, settings};
 use gateway::daemon::{self, Owners, Socket, Users};
-use seam::Companion;
+use seam::HelperProcess;
 use server::{Draft, Server};
 use sys::cred::Identity;
 use sys::process::Pid;
@@ -33,16 +33,16 @@ impl Merge for Known {
 }
 
 /// Finds out where the socket is, also where nobody says so.
-pub(super) fn resolve(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
+pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let conf = draft.main.edit::<DaemonServer>();
-    conf.path = Known(world.runtime_relative(conf.socket.get().map_or("cgisock", String::as_str)));
+    conf.path = Known(context.runtime_relative(conf.socket.get().map_or("cgisock", String::as_str)));
     Ok(())
 }
 
 /// Whether scripts are for daemons, and not for mod_cgi: that decides who was loaded first.
 pub(super) fn start_all_scripts(server: &Server) -> bool {
-    let faces = server.faces();
-    let place = |id: &str| faces.iter().position(|face| face.id == id);
+    let infos = server.infos();
+    let place = |id: &str| infos.iter().position(|info| info.id == id);
     match (place("cgi_module"), place("cgid_module")) {
         (Some(cgi), Some(cgid)) => cgid < cgi,
         (_, cgid) => cgid.is_some(),
@@ -51,7 +51,7 @@ pub(super) fn start_all_scripts(server: &Server) -> bool {
 
 /// Opens their socket, with the parent's number behind its name as in Apache, and a further one after each restart: the
 /// children of each configuration have daemons of their own. Where there are owners, as whom scripts run, the daemons are root.
-pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners) -> Result<Companion, String> {
+pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners) -> Result<HelperProcess, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let conf = server.main().settings.get::<DaemonServer>();
     let path = match OPENED.fetch_add(1, Ordering::Relaxed) {
@@ -64,7 +64,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners)
     daemon::set_address(socket.path());
     let users = Users { server: children.cloned(), owners };
     let processors = || std::thread::available_parallelism().map_or(1, usize::from).max(2);
-    Ok(Companion {
+    Ok(HelperProcess {
         name: "cgid",
         count: conf.count.or(None).unwrap_or_else(processors),
         privileged: !users.owners.identities.is_empty(),

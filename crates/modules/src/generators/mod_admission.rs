@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{duration, size};
-use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
 use gateway::gate::{self, Allowance, Rules};
 use seam::scoreboard::{self, Board};
 use server::{Hook, Module, Request, Server};
@@ -16,7 +16,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "admission_module", source: "mod_admission.c", linked: true, directives: DIRECTIVES },
+    info: ModuleInfo { id: "admission_module", source: "mod_admission.c", linked: true, directives: DIRECTIVES },
     hooks: &[Hook::OpenLogs(open_gate)],
 };
 

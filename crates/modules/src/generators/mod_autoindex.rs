@@ -12,7 +12,7 @@ mod table;
 use std::io;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
-use conf::{Allowed, Cmd, Directive, Face, Level, Outcome, Setting, Stacked, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, settings};
 use server::core::options::INDEXES;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -23,7 +23,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "autoindex_module", source: "mod_autoindex.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "autoindex_module", source: "mod_autoindex.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
@@ -190,12 +190,12 @@ fn list(request: &mut Request) -> io::Result<Body> {
 /// A listing is as new as its directory, for those who know that only its entries count.
 fn track_modified(request: &mut Request) {
     let Some(meta) = request.stat else { return };
-    let date = http::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
+    let date = http1::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
     request.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
     let modified = (meta.mtime / 1000) as i64;
-    let tag = http::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
+    let tag = http1::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
     let now = request.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros());
-    if let Some(etag) = tag.etag(http::conditional::is_young(modified, now as i64)) {
+    if let Some(etag) = tag.etag(http1::conditional::is_young(modified, now as i64)) {
         request.headers_out.set("ETag", etag);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::duration;
-use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
 use server::{Handler, Hook, Module, Order};
 
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
@@ -14,7 +14,7 @@ use crate::row;
 
 /// The module. Where mod_cgid is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
-    face: Face { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, SCRIPTS)],
 };
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use conf::directive::Args::Take1;
 use conf::values::duration;
 
-use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
-use seam::Companion;
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
+use seam::HelperProcess;
 use server::{Handler, Hook, Module, Order, Server};
 use sys::cred::Identity;
 
@@ -19,8 +19,8 @@ use crate::row;
 
 /// The module. Where mod_cgi is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
-    face: Face { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(daemons::resolve), Hook::Companion(companion), Hook::Handler(Order::Middle, SCRIPTS)],
+    info: ModuleInfo { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Check(daemons::resolve), Hook::HelperProcess(helper), Hook::Handler(Order::Middle, SCRIPTS)],
 };
 
 const SCRIPTS: Handler = Handler::Later {
@@ -75,6 +75,6 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 /// The daemons, where they are who starts scripts.
-fn companion(server: &Server, children: Option<&Identity>) -> Result<Option<Companion>, String> {
+fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     daemons::start_all_scripts(server).then(|| daemons::open(server, children, owners(server))).transpose()
 }

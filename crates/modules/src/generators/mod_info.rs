@@ -8,14 +8,14 @@ mod hooks;
 mod page;
 
 use conf::directive::Args::Take2;
-use conf::{Allowed, Cmd, Directive, Face, Keyed, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, settings};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request, Server};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "info_module", source: "mod_info.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "info_module", source: "mod_info.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
@@ -48,7 +48,7 @@ fn handler(request: &mut Request) -> Answer {
     }
     let text = page::html(request);
     request.set_content_type("text/html; charset=ISO-8859-1");
-    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+    Answer::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()))
 }
 
 /// A loaded module under its one name, though it may have several tables.
@@ -62,14 +62,14 @@ impl Entry {
     /// The loaded modules by name.
     fn all(server: &Server) -> Vec<Entry> {
         let mut all: Vec<Entry> = Vec::new();
-        for face in server.faces() {
-            let at = all.iter().position(|entry| entry.source == face.source).unwrap_or_else(|| {
-                let own = server.modules.iter().filter(|module| module.face.source == face.source);
+        for info in server.infos() {
+            let at = all.iter().position(|entry| entry.source == info.source).unwrap_or_else(|| {
+                let own = server.modules.iter().filter(|module| module.info.source == info.source);
                 let hooks = own.flat_map(|module| module.hooks).collect();
-                all.push(Entry { source: face.source, directives: Vec::new(), hooks });
+                all.push(Entry { source: info.source, directives: Vec::new(), hooks });
                 all.len() - 1
             });
-            all[at].directives.extend(face.directives);
+            all[at].directives.extend(info.directives);
         }
         all.sort_by_key(|entry| entry.source);
         all
@@ -88,7 +88,7 @@ mod tests {
         let listed: Vec<&str> = super::hooks::phases().collect();
         for module in crate::MODULES {
             for (phase, _) in module.hooks.iter().filter_map(server::Hook::phase) {
-                assert!(listed.contains(&phase), "{}: {phase}", module.face.id);
+                assert!(listed.contains(&phase), "{}: {phase}", module.info.id);
             }
         }
     }

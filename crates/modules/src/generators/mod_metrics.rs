@@ -6,8 +6,8 @@
 mod families;
 mod text;
 
-use conf::Face;
-use http::accept::preferences;
+use conf::ModuleInfo;
+use http1::accept::preferences;
 use seam::scoreboard::{self, Described};
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -15,7 +15,7 @@ use text::Format;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "metrics_module", source: "mod_metrics.c", linked: true, directives: &[] },
+    info: ModuleInfo { id: "metrics_module", source: "mod_metrics.c", linked: true, directives: &[] },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
@@ -36,7 +36,7 @@ fn format_for(accept: &str) -> Format {
     let quality = |kind: &str, subtype: &str| {
         let ranges = [format!("{kind}/{subtype}"), format!("{kind}/*"), "*/*".into()];
         let of = |range: &String| {
-            let alike = |one: &http::accept::Preference<'_>| one.value.eq_ignore_ascii_case(range.as_bytes());
+            let alike = |one: &http1::accept::Preference<'_>| one.value.eq_ignore_ascii_case(range.as_bytes());
             preferences(accept.as_bytes()).filter(alike).map(|one| one.quality).max()
         };
         ranges.iter().find_map(of).unwrap_or(0)

@@ -8,7 +8,7 @@ mod page;
 mod scripts;
 mod workers;
 
-use conf::Face;
+use conf::ModuleInfo;
 use conf::values::atoi;
 use gateway::gate::Report;
 use seam::scoreboard::{self, Described, Life, Snapshot, State};
@@ -17,7 +17,7 @@ use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
 /// The module. Its directives are the core's, as in Apache.
 pub static MODULE: Module = Module {
-    face: Face { id: "status_module", source: "mod_status.c", linked: false, directives: &[] },
+    info: ModuleInfo { id: "status_module", source: "mod_status.c", linked: false, directives: &[] },
     hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
@@ -51,7 +51,7 @@ fn handler(request: &mut Request) -> Answer {
         true => page::short(&facts, &board),
         false => page::html(&facts, &board, &wish, &request.signature()),
     };
-    Answer::Body(Body::Bytes(http::text::to_bytes(&text).into_owned().into()))
+    Answer::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()))
 }
 
 /// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
@@ -135,8 +135,8 @@ impl Facts {
 
 /// The name of the multi-processing module, as in `prefork`.
 pub(super) fn mpm_of(request: &Request) -> String {
-    let name = |face: &Face| Some(face.log_name().strip_prefix("mpm_")?.to_string());
-    request.server.faces().into_iter().find_map(name).unwrap_or_default()
+    let name = |info: &ModuleInfo| Some(info.log_name().strip_prefix("mpm_")?.to_string());
+    request.server.infos().into_iter().find_map(name).unwrap_or_default()
 }
 
 /// Whether connections wait without a worker.

@@ -4,9 +4,9 @@
 //! has a `SuexecUserGroup`, look at what Apache's suEXEC looks at, and become the owner before they execute the script.
 
 use conf::directive::Args::{Take1, Take2};
-use conf::{Allowed, Cmd, Directive, Face, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
 use gateway::daemon::Owners;
-use seam::Companion;
+use seam::HelperProcess;
 use server::{Hook, Module, Request, Server};
 use sys::cred::{Identity, User, user_by_id};
 
@@ -16,8 +16,8 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(daemons::resolve), Hook::OpenLogs(check), Hook::Companion(companion)],
+    info: ModuleInfo { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Check(daemons::resolve), Hook::OpenLogs(check), Hook::HelperProcess(helper)],
 };
 
 /// Where scripts with owners lie, as in Debian's suEXEC.
@@ -43,7 +43,7 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
         return Err("SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off".into());
     }
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
-    let host = cmd.world.host.clone();
+    let host = cmd.context.host.clone();
     let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
     let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}"))?;
     let gid = number(group).or_else(|| host.group(group));
@@ -52,7 +52,7 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
 }
 
 fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let path = cmd.world.server_relative(value);
+    let path = cmd.context.server_relative(value);
     cmd.server_set(|s: &mut SuexecServer| &mut s.root, path)
 }
 
@@ -83,7 +83,7 @@ fn check(server: &Server) -> Result<(), String> {
 }
 
 /// Daemons for scripts with owners, unless there are some for all scripts.
-fn companion(server: &Server, children: Option<&Identity>) -> Result<Option<Companion>, String> {
+fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     if owners(server).identities.is_empty() {
         return Ok(None);
     }

@@ -45,7 +45,7 @@ settings! {
 }
 
 fn set_log(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let path = cmd.world.server_relative(value);
+    let path = cmd.context.server_relative(value);
     cmd.server_set(|s: &mut ScriptServer| &mut s.log, path)
 }
 

@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1, Take23, Take123};
 use conf::expr::{Expr, Options};
-use conf::{Allowed, Cmd, Directive, Error, Face, Keyed, Level, Merge, Origin, Outcome, Setting, World, settings};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, settings,
+};
 use server::log::LogFile;
 use server::{Draft, Hook, Module, Order, Request, Server};
 
@@ -25,7 +27,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "log_config_module", source: "mod_log_config.c", linked: true, directives: DIRECTIVES },
+    info: ModuleInfo { id: "log_config_module", source: "mod_log_config.c", linked: true, directives: DIRECTIVES },
     hooks: &[Hook::Check(resolve), Hook::OpenLogs(open), Hook::Log(Order::Middle, log)],
 };
 
@@ -153,7 +155,7 @@ fn add(cmd: &mut Cmd<'_>, name: &str, format: Option<&str>, clause: Option<&str>
         Some(text) => Some(Written { text: text.to_string(), format: Arc::new(Format::parse(text, options)?) }),
         None => None,
     };
-    let target = if name.starts_with('|') { name.to_string() } else { cmd.world.server_relative(name) };
+    let target = if name.starts_with('|') { name.to_string() } else { cmd.context.server_relative(name) };
     let file = LogFile::named(&target);
     let log = Log { name: name.to_string(), file, format, condition, global, origin: cmd.origin() };
     cmd.server.edit::<LogConf>().logs.own.push(Arc::new(log));
@@ -177,16 +179,16 @@ fn condition(clause: &str, options: Options) -> Result<Condition, String> {
 
 /// Names have become formats, and each virtual host knows its logs: its own and the global ones, or, if it has none of
 /// its own, all of the main server's.
-fn resolve(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
+fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let main = draft.main.get::<LogConf>().clone();
     for log in &main.logs.own {
-        check_directory(log, world)?;
+        check_directory(log, context)?;
     }
     draft.main.edit::<LogConf>().plan = plan(&main, &main);
     for host in &mut draft.hosts {
         let conf = host.server.get::<LogConf>().clone();
         for log in &conf.logs.own {
-            check_directory(log, world)?;
+            check_directory(log, context)?;
         }
         host.server.edit::<LogConf>().plan = plan(&conf, &main);
     }
@@ -217,13 +219,13 @@ fn find(conf: &LogConf, written: &Written) -> Arc<Format> {
 }
 
 /// A log in a directory that is not there: said at once, not when the log is opened.
-fn check_directory(log: &Log, world: &World) -> Result<(), Error> {
+fn check_directory(log: &Log, context: &Context) -> Result<(), Error> {
     let target = log.file.target();
     let dir = server::paths::dir_name(target);
-    if target.starts_with('|') || world.host.is_dir(dir) {
+    if target.starts_with('|') || context.host.is_dir(dir) {
         return Ok(());
     }
-    let why = server::paths::why_no_directory(&*world.host, dir);
+    let why = server::paths::why_no_directory(&*context.host, dir);
     let Log { name, origin, .. } = log;
     Err(Error::check(format!(
         "{why}: AH02297: Cannot access directory '{dir}' for log file '{name}' defined at {origin}"

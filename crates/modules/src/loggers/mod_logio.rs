@@ -5,14 +5,14 @@
 //! Apache manual: mod_logio.
 
 use conf::directive::Args::Flag;
-use conf::{Allowed, Directive, Face, Setting, settings};
+use conf::{Allowed, Directive, ModuleInfo, Setting, settings};
 use server::Module;
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "logio_module", source: "mod_logio.c", linked: true, directives: DIRECTIVES },
+    info: ModuleInfo { id: "logio_module", source: "mod_logio.c", linked: true, directives: DIRECTIVES },
     hooks: &[],
 };
 

@@ -3,8 +3,8 @@
 //! Apache manual: mod_actions. Doubtful cases were measured on 2.4.71.
 
 use conf::directive::Args::{Take2, Take23};
-use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Outcome, settings};
-use http::uri::escape_path;
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
+use http1::uri::escape_path;
 use server::core::CoreServer;
 use server::{Answer, Handler, Hook, Keep, Module, Order, Request};
 
@@ -12,7 +12,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "actions_module", source: "mod_actions.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "actions_module", source: "mod_actions.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Handler(Order::Last, Handler::Now(handler))],
 };
 

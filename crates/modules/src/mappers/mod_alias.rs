@@ -10,8 +10,8 @@ use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
 use conf::expr::StringExpr;
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Face, Level, Origin, Outcome, Place, Setting, Stacked, settings};
-use http::uri::escape_path;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Origin, Outcome, Place, Setting, Stacked, settings};
+use http1::uri::escape_path;
 use server::core::is_url;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -20,7 +20,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Translate(Order::Middle, translate), Hook::Fixups(Order::Middle, fixup)],
 };
 
@@ -133,7 +133,7 @@ fn add_prefix_alias(cmd: &mut Cmd<'_>, fake: &str, real: &str, script: bool) -> 
             at.file(),
             at.line
         );
-        cmd.world.note("alias", Level::Warn, text);
+        cmd.context.note("alias", Level::Warn, text);
     }
     push_alias(cmd, Alias { matcher: Matcher::Prefix(fake.into()), real: real.into(), script })
 }

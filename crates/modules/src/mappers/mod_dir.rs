@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::metadata::mod_mime::DIRECTORY;
@@ -12,7 +12,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Fixups(Order::Last, fixup)],
 };
 
@@ -85,7 +85,7 @@ fn directory(request: &mut Request) -> Flow {
         if !conf.slash.or(true) || request.is_lookup() {
             return Flow::Declined;
         }
-        let path = http::uri::escape_path(&request.uri).into_owned();
+        let path = http1::uri::escape_path(&request.uri).into_owned();
         let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
         request.headers_out.set("Location", request.url(&format!("{path}/{args}")));
         request.note_step("dir", conf.slash.origin(), |_| {
@@ -108,7 +108,7 @@ fn directory(request: &mut Request) -> Flow {
         let mut found = request.lookup_uri(&target);
         if found.status == 200 && found.stat.is_some_and(|meta| meta.is_file()) {
             if let Some(status) = conf.redirect.or(None) {
-                let path = http::uri::escape_path(&found.uri).into_owned();
+                let path = http1::uri::escape_path(&found.uri).into_owned();
                 request.headers_out.set("Location", request.url(&path));
                 return Flow::Status(status);
             }

@@ -14,8 +14,8 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Face, Gathered, Level, Outcome, Setting, settings};
-use http::Version;
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
+use http1::Version;
 use server::paths::{dir_name, os_path};
 use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, Request};
 
@@ -26,7 +26,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::TypeChecker(Order::First, multiviews::multiviews),
         Hook::Fixups(Order::Middle, fix_encoding),
@@ -232,7 +232,7 @@ fn type_map(request: &mut Request) -> Answer {
     // Caches that speak HTTP/1.0 know nothing of Vary.
     if request.version == Version::Http10 && !request.host::<NegotiationServer>().cache.or(false) {
         let now = request.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let date = String::from_utf8_lossy(&http::date::http_date(now as i64)).into_owned();
+        let date = String::from_utf8_lossy(&http1::date::http_date(now as i64)).into_owned();
         request.err_headers_out.set("Expires", date);
     }
     let variant = &offer.variants[best];
@@ -268,14 +268,14 @@ fn go_on(request: &Request, name: &str) -> Answer {
     let target = if name.starts_with('/') {
         name.to_string()
     } else {
-        format!("{}{name}{}", http::uri::escape_path(dir_name(uri)), http::uri::escape_path(&request.path_info))
+        format!("{}{name}{}", http1::uri::escape_path(dir_name(uri)), http1::uri::escape_path(&request.path_info))
     };
     // A map may name `../x`, but nothing above the root.
-    match http::decode_path(&http::text::to_bytes(&target), &http::uri::PathOptions::default()) {
+    match http1::decode_path(&http1::text::to_bytes(&target), &http1::uri::PathOptions::default()) {
         Ok(path) => {
             let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
             Answer::Redirect {
-                uri: format!("{}{args}", http::uri::escape_path(&path)),
+                uri: format!("{}{args}", http1::uri::escape_path(&path)),
                 keep: Keep { method: true, media_type: false },
             }
         }

@@ -3,14 +3,14 @@
 //! Apache manual: mod_env.
 
 use conf::directive::Args::{Iterate, Take12};
-use conf::{Allowed, Cmd, Directive, Face, Keyed, Level, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Fixups(Order::Middle, fixup)],
 };
 
@@ -36,10 +36,10 @@ struct Variable {
 }
 
 fn pass(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
-    match cmd.world.host.env(name) {
+    match cmd.context.host.env(name) {
         Some(value) => put(cmd, name, Some(value)),
         None => {
-            cmd.world.note("env", Level::Warn, format!("AH01506: PassEnv variable {name} was undefined"));
+            cmd.context.note("env", Level::Warn, format!("AH01506: PassEnv variable {name} was undefined"));
             Ok(())
         }
     }
@@ -67,7 +67,7 @@ fn fixup(request: &mut Request) -> Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conf::Slots;
+    use conf::SettingsMap;
 
     #[test]
     fn lines_as_measured() {
@@ -100,7 +100,7 @@ mod tests {
         let dir = |lines: &str| crate::testing::apply(lines).map(|applied| applied.dir).unwrap_or_default();
         let outer = dir("SetEnv a 1\nSetEnv b 1\nUnsetEnv b\nSetEnv c 1\nSetEnv d");
         let inner = dir("UnsetEnv a\nUnsetEnv e\nSetEnv e 2\nSetEnv C 2");
-        let merged = Slots::merge(&outer, &inner);
+        let merged = SettingsMap::merge(&outer, &inner);
         let vars = merged.get::<EnvConf>().vars.iter().filter_map(|(_, variable)| variable.as_ref());
         let got: Vec<String> = vars.map(|Variable { name, value }| format!("{name}={value}")).collect();
         assert_eq!(got, ["C=2", "d=", "e=2"]);

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
-use conf::{Allowed, Cmd, Directive, Error, Face, Gathered, Merge, Origin, Outcome, Setting, World, settings};
+use conf::{Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, settings};
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
 
 use self::extensions::{Extensions, Trait};
@@ -19,7 +19,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::Check(prepare), Hook::OpenLogs(types_are_there), Hook::TypeChecker(Order::Middle, find_type)],
 };
 
@@ -140,9 +140,9 @@ fn multiviews_match(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     Ok(())
 }
 
-fn prepare(draft: &mut Draft, world: &mut World) -> Result<(), Error> {
+fn prepare(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     settle(draft);
-    read_types(draft, world);
+    read_types(draft, context);
     Ok(())
 }
 
@@ -158,14 +158,14 @@ fn settle(draft: &mut Draft) {
 }
 
 /// Reads the types. That they cannot be read ends the start of the server, not the check of its configuration.
-fn read_types(draft: &mut Draft, world: &World) {
+fn read_types(draft: &mut Draft, context: &Context) {
     let conf = draft.main.get::<MimeServer>();
-    let mut path = world.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
+    let mut path = context.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
     // A first configuration, far from any package, has the types of the system.
-    if !conf.types_config.is_set() && !world.host.exists(&path) {
+    if !conf.types_config.is_set() && !context.host.exists(&path) {
         path = SYSTEM_TYPES.to_string();
     }
-    let types = world.host.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
+    let types = context.host.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
         format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
     });
     draft.main.edit::<MimeServer>().types = Known(types);

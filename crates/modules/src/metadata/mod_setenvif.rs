@@ -11,14 +11,14 @@ use conf::directive::Args::Raw;
 use conf::expr::{Eval, Expr};
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Face, Level, Listed, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, settings};
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
     hooks: &[Hook::PostRead(Order::Middle, of_server), Hook::HeaderParser(Order::Middle, of_sections)],
 };
 

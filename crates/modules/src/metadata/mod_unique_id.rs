@@ -5,13 +5,13 @@
 
 use std::time::UNIX_EPOCH;
 
-use conf::Face;
+use conf::ModuleInfo;
 use server::unique::letters;
 use server::{Flow, Hook, Module, Order, Request, Unique};
 
 /// The module. Where it is loaded, its id is also the one of log lines (`%L`).
 pub static MODULE: Module = Module {
-    face: Face { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
+    info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
     hooks: &[Hook::PostRead(Order::Middle, set), Hook::LogId(id)],
 };
 

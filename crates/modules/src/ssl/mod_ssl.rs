@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
-use conf::{Allowed, Directive, Face, Level, Listed, Setting, settings};
+use conf::{Allowed, Directive, Level, Listed, ModuleInfo, Setting, settings};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Flow, Hook, Module, Order, Request, Server};
 
@@ -21,7 +21,7 @@ use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
-    face: Face { id: "ssl_module", source: "mod_ssl.c", linked: false, directives: DIRECTIVES },
+    info: ModuleInfo { id: "ssl_module", source: "mod_ssl.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Mutex("ssl-cache"),
         Hook::Mutex("ssl-stapling"),

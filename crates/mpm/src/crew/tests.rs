@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use seam::Companion;
+use seam::HelperProcess;
 use sys::cred::Identity;
 
 use super::*;
@@ -28,7 +28,7 @@ impl Service for Nothing {
         unreachable!("nobody connects")
     }
     fn child_started(&self) {}
-    fn companions(&self, _: Option<&Identity>) -> Result<Vec<Companion>, String> {
+    fn helpers(&self, _: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
         Ok(Vec::new())
     }
     fn before_wait(&self) {}

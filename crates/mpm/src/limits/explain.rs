@@ -1,6 +1,6 @@
 //! The numbers of an MPM, and how they come about: what was asked for, what runs, and the arithmetic between. Pure.
 
-use conf::{Origin, Setting, Slots};
+use conf::{Origin, Setting, SettingsMap};
 
 use super::defaults::{self, prefork};
 use super::{Plan, Spare};
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
 }
 
 /// Explains a plan that was made of these settings.
-pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &Slots, plan: Plan) -> Explained {
+pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: Plan) -> Explained {
     let s = slots.get::<MpmSettings>();
     let asked = asked(kind, s, &plan);
     let (sums, connections) = match kind {

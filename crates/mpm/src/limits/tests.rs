@@ -6,9 +6,9 @@ use conf::{Origin, Setting, Source};
 
 use super::*;
 
-fn slots(lines: &str) -> Slots {
+fn slots(lines: &str) -> SettingsMap {
     let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
-    let mut slots = Slots::default();
+    let mut slots = SettingsMap::default();
     for line in lines.split(" ; ").filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(' ').expect("name and value");
         let s = slots.edit::<MpmSettings>();

@@ -6,9 +6,9 @@ use conf::{Origin, Source};
 
 use super::*;
 
-fn settings(lines: &[(&[&str], u16)]) -> Slots {
+fn settings(lines: &[(&[&str], u16)]) -> SettingsMap {
     let origin = Origin { source: Arc::new(Source::new("f")), line: 1 };
-    let mut slots = Slots::default();
+    let mut slots = SettingsMap::default();
     for (addresses, port) in lines {
         let addresses = addresses.iter().map(|text| text.parse().expect("address")).collect();
         let line = Listen { addresses, port: *port, protocol: None };

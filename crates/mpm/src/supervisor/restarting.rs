@@ -1,7 +1,7 @@
 //! Restarts: a new generation takes the place of the old one, or nothing changes.
 
 use conf::Notice;
-use seam::Companion;
+use seam::HelperProcess;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
@@ -17,7 +17,7 @@ struct Next {
     plan: Plan,
     notices: Vec<Notice>,
     listeners: Listeners,
-    companions: Vec<Companion>,
+    helpers: Vec<HelperProcess>,
 }
 
 impl Supervisor<'_> {
@@ -47,13 +47,13 @@ impl Supervisor<'_> {
         let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
         let notices = next.mpm.check(&next.settings, when);
         let listeners = self.listeners.follow(&next.settings).map_err(|error| error.to_string())?;
-        let companions = next.service.companions(next.identity.as_ref())?;
+        let helpers = next.service.helpers(next.identity.as_ref())?;
         let plan = plan.for_buckets(listeners.buckets());
-        Ok(Next { generation: next, plan, notices, listeners, companions })
+        Ok(Next { generation: next, plan, notices, listeners, helpers })
     }
 
     fn begin(&mut self, how: Restart, next: Next) {
-        let Next { generation: next, plan, notices, listeners, companions } = next;
+        let Next { generation: next, plan, notices, listeners, helpers } = next;
         let busy =
             self.family.staying(self.number).filter(|m| self.board.idle_workers(m.slot) < self.plan.workers).count();
         if how == Restart::Hard {
@@ -72,7 +72,7 @@ impl Supervisor<'_> {
         self.number += 1;
         self.backoff = Backoff::new();
         self.begin_generation(how == Restart::Hard);
-        self.companions.add(companions, self.number);
+        self.helpers.add(helpers, self.number);
         self.accompany();
         let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {

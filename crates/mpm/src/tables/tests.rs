@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use conf::{Error, Host, Language, Node, Origin, Place, Slots, Source, World, apply};
+use conf::{Context, Error, Host, Language, Node, Origin, Place, SettingsMap, Source, apply};
 
 use super::*;
 use crate::settings::Listen;
@@ -49,10 +49,10 @@ impl Host for Machine {
     }
 }
 
-static PREFORK_ONLY: [&Face; 2] = [&CORE, &PREFORK];
-static EVENT_ONLY: [&Face; 2] = [&CORE, &EVENT];
+static PREFORK_ONLY: [&ModuleInfo; 2] = [&CORE, &PREFORK];
+static EVENT_ONLY: [&ModuleInfo; 2] = [&CORE, &EVENT];
 
-fn try_lines(modules: &'static [&'static Face], lines: &str) -> (Result<(), Error>, Slots, World) {
+fn try_lines(modules: &'static [&'static ModuleInfo], lines: &str) -> (Result<(), Error>, SettingsMap, Context) {
     let source = Arc::new(Source::new("f"));
     let node = |(line, text): (u32, &str)| {
         let (name, args) = text.split_once(' ').unwrap_or((text, ""));
@@ -61,10 +61,10 @@ fn try_lines(modules: &'static [&'static Face], lines: &str) -> (Result<(), Erro
     };
     let nodes: Vec<Node> = (1..).zip(lines.split(" ; ")).map(node).collect();
     let language = Language::new(modules, modules, "/srv");
-    let mut world = World { host: Arc::new(Machine), language, notices: Vec::new() };
-    let (mut server, mut dir) = (Slots::default(), Slots::default());
-    let result = apply(&nodes, &mut server, &mut dir, &Place::server_level(), &mut world);
-    (result, server, world)
+    let mut context = Context { host: Arc::new(Machine), language, notices: Vec::new() };
+    let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
+    let result = apply(&nodes, &mut server, &mut dir, &Place::server_level(), &mut context);
+    (result, server, context)
 }
 
 #[test]
@@ -126,14 +126,15 @@ fn lines_are_taken_or_refused_as_by_apache() {
 fn values_and_old_names() {
     let lines =
         "MaxClients 20x ; MaxRequestsPerChild 7 ; PidFile run/pid ; Listen *:80 HTTPS ; ServerLimit 1 ; ServerLimit 2";
-    let (result, server, world) = try_lines(&PREFORK_ONLY, lines);
+    let (result, server, context) = try_lines(&PREFORK_ONLY, lines);
     assert!(result.is_ok());
     let s = server.get::<MpmSettings>();
     assert_eq!((s.max_request_workers.or(0), s.max_connections_per_child.or(0), s.server_limit.or(0)), (20, 7, 2));
     assert_eq!(s.pid_file.get().map(String::as_str), Some("/srv/run/pid"));
     let listen = Listen { addresses: Vec::new(), port: 80, protocol: Some("https".into()) };
     assert_eq!(s.listen.iter().next(), Some(&listen));
-    let said: Vec<_> = world.notices.iter().map(|notice| (notice.module, notice.level, notice.text.as_str())).collect();
+    let said: Vec<_> =
+        context.notices.iter().map(|notice| (notice.module, notice.level, notice.text.as_str())).collect();
     let old = [
         ("mpm_prefork", Level::Info, "AH00188: MaxClients is deprecated, use MaxRequestWorkers instead."),
         ("core", Level::Info, "AH00545: MaxRequestsPerChild is deprecated, use MaxConnectionsPerChild instead."),
@@ -143,17 +144,17 @@ fn values_and_old_names() {
 
 #[test]
 fn percore_takes_the_lines_of_all_others() {
-    let names = |face: &Face| face.directives.iter().map(|row| row.name).collect::<Vec<_>>();
-    for face in [&PREFORK, &WORKER, &EVENT] {
-        assert!(names(face).iter().all(|name| names(&PERCORE).contains(name)), "{}", face.id);
+    let names = |info: &ModuleInfo| info.directives.iter().map(|row| row.name).collect::<Vec<_>>();
+    for info in [&PREFORK, &WORKER, &EVENT] {
+        assert!(names(info).iter().all(|name| names(&PERCORE).contains(name)), "{}", info.id);
     }
 }
 
 #[test]
 fn what_does_something_else_than_in_apache_says_so() {
     let said = |line: &str| {
-        let (_, _, world) = try_lines(&EVENT_ONLY, line);
-        world.notices.iter().map(|notice| (notice.level, notice.text.clone())).collect::<Vec<_>>()
+        let (_, _, context) = try_lines(&EVENT_ONLY, line);
+        context.notices.iter().map(|notice| (notice.level, notice.text.clone())).collect::<Vec<_>>()
     };
     let told = |text: &str| vec![(Level::Notice, text.to_string())];
     let cases = [

@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conf::{Level, Listed, Origin, Setting, Slots, Source};
-use seam::scoreboard::{Answered, Slot, Traffic, Workers};
-use seam::{Accepted, Companion, Connection, Service, Stage, Stepping};
+use conf::{Level, Listed, Origin, Setting, SettingsMap, Source};
+use seam::scoreboard::{Answered, Row, Traffic, Workers};
+use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
@@ -70,11 +70,11 @@ fn number(name: &str) -> Option<i64> {
 }
 
 fn generation() -> Generation {
-    let faces = [&tables::PREFORK, &tables::WORKER, &tables::EVENT, &tables::PERCORE];
-    let named = |face: &&&conf::Face| face.log_name() == format!("mpm_{}", variable(MPM));
-    let face = faces.iter().find(named).expect("a module");
+    let infos = [&tables::PREFORK, &tables::WORKER, &tables::EVENT, &tables::PERCORE];
+    let named = |info: &&&conf::ModuleInfo| info.log_name() == format!("mpm_{}", variable(MPM));
+    let info = infos.iter().find(named).expect("a module");
     let origin = Origin { source: Arc::new(Source::new("test")), line: 1 };
-    let mut settings = Slots::default();
+    let mut settings = SettingsMap::default();
     let s: &mut MpmSettings = settings.edit();
     let address = variable("TSUBAME_TEST_LISTEN").parse().expect("address");
     let listen: &mut Listed<Listen> = &mut s.listen;
@@ -99,7 +99,7 @@ fn generation() -> Generation {
         }
     }
     Generation {
-        mpm: choose(&[face], "test").expect("one module"),
+        mpm: choose(&[info], "test").expect("one module"),
         service: Arc::new(Lines),
         settings,
         identity: None,
@@ -149,7 +149,7 @@ impl Service for Lines {
             std::process::exit(1);
         }
     }
-    fn companions(&self, _: Option<&Identity>) -> Result<Vec<Companion>, String> {
+    fn helpers(&self, _: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
         Ok(Vec::new())
     }
     fn before_wait(&self) {}
@@ -201,7 +201,7 @@ fn block() -> io::Result<()> {
 impl Client {
     async fn serve(&mut self) -> io::Result<Stage> {
         let line = self.line().await?;
-        let slot: Slot = self.workers.acquire();
+        let slot: Row = self.workers.acquire();
         slot.begin(self.traffic);
         match line.as_str() {
             "wait" => drop(self.line().await?),

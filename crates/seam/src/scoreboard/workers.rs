@@ -124,12 +124,12 @@ impl Workers {
 
     /// Takes a free row for a request that is being read (`R`); dropping it gives it back. When all are taken the request
     /// is not listed, but counted all the same.
-    pub fn acquire(self: &Arc<Self>) -> Slot {
+    pub fn acquire(self: &Arc<Self>) -> Row {
         let index = self.take();
         if index.is_none() {
             self.enter(Gauge::Unlisted);
         }
-        let slot = Slot { workers: self.clone(), index, unlisted: index.is_none() };
+        let slot = Row { workers: self.clone(), index, unlisted: index.is_none() };
         slot.state(State::Read);
         slot
     }
@@ -273,14 +273,14 @@ impl Workers {
 
 /// The row of a request being served, or of one that found no row.
 #[derive(Debug)]
-pub struct Slot {
+pub struct Row {
     workers: Arc<Workers>,
     pub(super) index: Option<usize>,
     /// It found none, and is counted as such.
     unlisted: bool,
 }
 
-impl Slot {
+impl Row {
     fn row(&self) -> Option<row::WorkerRow<'_>> {
         let workers = &self.workers;
         self.index.map(|index| workers.board.worker(workers.process, workers.first + index))
@@ -355,7 +355,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for Row {
     fn drop(&mut self) {
         self.give_back();
     }

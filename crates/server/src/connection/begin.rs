@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http::framing::Framing;
+use http1::framing::Framing;
 
 use super::refuse::{Refusal, Why};
 use crate::config::{Server, VirtualHost};
@@ -23,7 +23,7 @@ pub(crate) fn request(
     check: bool,
 ) -> Result<(Box<Request>, Vec<u8>), Box<Refusal>> {
     let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
-    let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
+    let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
     let hostname = head.host(bytes).map(|authority| {
         // The head was refused unless this is a host with or without a port.
         let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
@@ -45,7 +45,7 @@ pub(crate) fn request(
     }
     let (unparsed_uri, args) = (text(head.target(bytes)), head.query(bytes).map(text));
     let version = head.version();
-    let expects = head.field(bytes, http::Known::Expect).is_some_and(|e| e.eq_ignore_ascii_case(b"100-continue"));
+    let expects = head.field(bytes, http1::Known::Expect).is_some_and(|e| e.eq_ignore_ascii_case(b"100-continue"));
     let mut received = incoming.head_len as u64;
     let mut rest = Vec::new();
     if incoming.bytes.len() > incoming.head_len {
@@ -92,12 +92,12 @@ fn virtual_host(
 /// The host of an absolute target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
 fn reset_host(request: &mut Request) {
     let (head, bytes) = (&request.incoming.head, &request.incoming.bytes);
-    let (Some(authority), Some(field)) = (head.host(bytes), head.field(bytes, http::Known::Host)) else { return };
+    let (Some(authority), Some(field)) = (head.host(bytes), head.field(bytes, http1::Known::Host)) else { return };
     if authority == field {
         return;
     }
     let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
-    let port = http::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
+    let port = http1::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
     let host = request.hostname.clone().unwrap_or_default();
     request.headers_mut().set("Host", format!("{host}{port}"));
 }

@@ -2,20 +2,20 @@
 
 use std::net::IpAddr;
 
-use seam::scoreboard::{Slot, Texts};
+use seam::scoreboard::{Row, Texts};
 
 use crate::request::Request;
 
 /// Shows on the status page whose request is served.
-pub(super) fn describe(request: &Request, slot: &Slot) {
+pub(super) fn describe(request: &Request, row: &Row) {
     let (mut address, mut label) = ([0; ADDRESS], [0; LABEL]);
-    slot.describe(Texts {
+    row.describe(Texts {
         client: text_of(request.client.peer.ip().to_canonical(), &mut address),
         vhost: match &request.vhost.label {
             Some(label) => label.as_bytes(),
             None => label_of(&request.vhost.name, request.client.local().port(), &mut label),
         },
-        request: http::text::from_bytes(request.incoming.line()).as_bytes(),
+        request: http1::text::from_bytes(request.incoming.line()).as_bytes(),
         protocol: request.protocol().as_bytes(),
     });
 }

@@ -1,10 +1,10 @@
 //! What is answered where there is no request to be served.
 
 use conf::Level;
-use http::framing::Framing;
-use http::{Head, HeadError};
+use http1::framing::Framing;
+use http1::{Head, HeadError};
 use seam::Stage;
-use seam::scoreboard::Slot;
+use seam::scoreboard::Row;
 
 use super::HttpConnection;
 use crate::error_document;
@@ -56,7 +56,7 @@ impl Incoming {
 
 impl HttpConnection {
     /// Answers what is no request, and closes.
-    pub(super) async fn refuse(&mut self, refusal: Box<Refusal>, slot: Slot) -> Stage {
+    pub(super) async fn refuse(&mut self, refusal: Box<Refusal>, row: Row) -> Stage {
         let Refusal { why, incoming } = *refusal;
         // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
         let silent = matches!(why, Why::Timeout) && !incoming.bytes.contains(&b'\n');
@@ -81,6 +81,6 @@ impl HttpConnection {
         let body = error_document::canned(&mut request, status);
         // Not what is returned here: the answer may have to wait, and then another stage ends the exchange.
         self.refused = Some(if status == 408 { Stage::ShortLinger } else { Stage::Linger });
-        self.write(request, Response { body, raw: false }, slot).await
+        self.write(request, Response { body, raw: false }, row).await
     }
 }

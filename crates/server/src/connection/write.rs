@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use http::framing::Persistence;
+use http1::framing::Persistence;
 use seam::Stage;
-use seam::scoreboard::{Answered, Slot};
+use seam::scoreboard::{Answered, Row};
 
 use super::{HttpConnection, SLICE};
 use crate::output::{Delimiter, Outgoing, Persist, write_head};
@@ -26,7 +26,7 @@ pub(super) struct Composed {
     /// The length of the head.
     head_len: u64,
     /// A body that is still being made.
-    stream: Option<Box<dyn crate::response::Stream>>,
+    stream: Option<Box<dyn crate::response::BodyStream>>,
     chunked: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Composed {
 pub(super) struct Exchange {
     request: Box<Request>,
     outgoing: Outgoing,
-    slot: Slot,
+    row: Row,
     keep: bool,
     /// The client may still be sending: closing at once could reset the connection under our answer.
     linger: bool,
@@ -42,13 +42,13 @@ pub(super) struct Exchange {
 
 impl HttpConnection {
     /// Writes an answer; what is there already and does not fit into the socket is left to another stage.
-    pub(super) async fn write(&mut self, request: Box<Request>, response: Response, slot: Slot) -> Stage {
+    pub(super) async fn write(&mut self, request: Box<Request>, response: Response, row: Row) -> Stage {
         // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
         // request from it.
         // A script may answer before it has read everything; it goes on reading while its answer goes out.
         let shared = request.body.is_shared();
         let unread = request.body.expects() || !shared && !request.body.is_done() && !self.discard(&request).await;
-        let mut composed = self.compose(request, response, slot, unread);
+        let mut composed = self.compose(request, response, row, unread);
         let Some(mut source) = composed.stream.take() else { return self.send(composed) };
         let Composed { mut exchange, head_len, chunked, .. } = composed;
         let ended = self.write_stream(&mut exchange, &mut *source, chunked).await;
@@ -60,19 +60,19 @@ impl HttpConnection {
     }
 
     /// Ends an exchange of which the client wants to know no more.
-    pub(super) fn give_up(&mut self, request: Box<Request>, slot: Slot) -> Stage {
+    pub(super) fn give_up(&mut self, request: Box<Request>, row: Row) -> Stage {
         let nothing = Response { body: Body::Empty, raw: true };
-        let composed = self.compose(request, nothing, slot, true);
+        let composed = self.compose(request, nothing, row, true);
         self.finish(composed.exchange, false, 0)
     }
 
     /// Decides how the answer is framed and whether the connection stays, and writes the head. `unread`: a part of the
     /// request's body will not be read.
-    pub(super) fn compose(&self, mut request: Box<Request>, response: Response, slot: Slot, unread: bool) -> Composed {
+    pub(super) fn compose(&self, mut request: Box<Request>, response: Response, row: Row, unread: bool) -> Composed {
         let Response { mut body, raw } = response;
         let length = body.length();
-        let chunked = length.is_none() && request.version == http::Version::Http11;
-        let bodyless = request.header_only || http::status::is_bodyless(request.status);
+        let chunked = length.is_none() && request.version == http1::Version::Http11;
+        let bodyless = request.header_only || http1::status::is_bodyless(request.status);
         let mut delimiter = match length {
             _ if raw => Delimiter::Close,
             Some(length) => Delimiter::Length(length),
@@ -95,13 +95,13 @@ impl HttpConnection {
         request.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front, request.pace);
-        let linger = unread || !wish.connection_close && request.version != http::Version::Http10;
+        let linger = unread || !wish.connection_close && request.version != http1::Version::Http10;
         let mut stream = None;
         match body {
             Body::Stream(source) => stream = Some(source),
             body => outgoing.push(body),
         }
-        let exchange = Exchange { request, outgoing, slot, keep: persist.keep, linger };
+        let exchange = Exchange { request, outgoing, row, keep: persist.keep, linger };
         Composed { exchange, head_len, stream, chunked: delimiter == Delimiter::Chunked }
     }
 
@@ -114,7 +114,7 @@ impl HttpConnection {
             Poll::Ready(Ok(true)) => self.finish(exchange, true, head_len),
             Poll::Ready(Err(_)) => self.finish(exchange, false, head_len),
             Poll::Ready(Ok(false)) | Poll::Pending => {
-                exchange.slot.park();
+                exchange.row.park();
                 self.exchange = Some(Box::new(exchange));
                 Stage::WriteCompletion
             }
@@ -134,7 +134,7 @@ impl HttpConnection {
     async fn write_stream(
         &mut self,
         exchange: &mut Exchange,
-        source: &mut dyn crate::response::Stream,
+        source: &mut dyn crate::response::BodyStream,
         chunked: bool,
     ) -> io::Result<()> {
         let timeout = exchange.request.vhost.plan.timeout;
@@ -163,7 +163,7 @@ impl HttpConnection {
                         exchange.request.notes.set(name, value);
                     }
                     if chunked {
-                        exchange.outgoing.push(Body::Bytes(http::chunked::BODY_END.into()));
+                        exchange.outgoing.push(Body::Bytes(http1::chunked::BODY_END.into()));
                     }
                     return self.write_all(&mut exchange.outgoing, timeout).await;
                 }
@@ -174,12 +174,12 @@ impl HttpConnection {
                     exchange.request.sent.body += bytes.len() as u64;
                     if chunked {
                         let mut size = Vec::with_capacity(20);
-                        http::chunked::write_chunk_header(&mut size, bytes.len() as u64);
+                        http1::chunked::write_chunk_header(&mut size, bytes.len() as u64);
                         exchange.outgoing.push(Body::Bytes(size.into()));
                     }
                     exchange.outgoing.push(Body::Bytes(bytes));
                     if chunked {
-                        exchange.outgoing.push(Body::Bytes(http::chunked::CHUNK_END.into()));
+                        exchange.outgoing.push(Body::Bytes(http1::chunked::CHUNK_END.into()));
                     }
                     self.write_all(&mut exchange.outgoing, timeout).await?;
                 }
@@ -209,7 +209,7 @@ impl HttpConnection {
 
     /// Ends an exchange: accounts for it, logs it, and says what comes next.
     fn finish(&mut self, exchange: Exchange, complete: bool, head_len: u64) -> Stage {
-        let Exchange { mut request, mut outgoing, slot, keep, linger } = exchange;
+        let Exchange { mut request, mut outgoing, row, keep, linger } = exchange;
         crate::buffers::give(outgoing.take_front());
         let sent = &mut request.sent;
         sent.bytes = outgoing.sent;
@@ -228,9 +228,9 @@ impl HttpConnection {
         }
         let (status, Sent { bytes, received, duration, .. }) = (request.status, &request.sent);
         let watches = request.watches && status == 200;
-        slot.finish(Answered { status, sent: *bytes, received: *received, took: *duration, watches });
+        row.finish(Answered { status, sent: *bytes, received: *received, took: *duration, watches });
         self.idle_until = now + request.vhost.plan.keep_alive_timeout;
-        drop(slot);
+        drop(row);
         self.traffic += request.sent.bytes + request.sent.received;
         self.client.keepalives.fetch_add(1, Ordering::Relaxed);
         // Whatever became of the body: what was not read of it is no request.
@@ -275,7 +275,7 @@ impl HttpConnection {
             && !plan.keep_alive_timeout.is_zero()
             && left != Some(0)
             && wish.allows(request.version)
-            && !http::status::closes_connection(request.status)
+            && !http1::status::closes_connection(request.status)
             // A client takes what a script calls 1xx for an interim answer, and the next one for that to this request.
             && request.status >= 200
             && !request.env.contains("nokeepalive")

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Slots, settings};
+use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, SettingsMap, settings};
 
 use self::etag::FileETag;
 use crate::request::Request;
@@ -123,9 +123,9 @@ pub struct HostDraft {
     /// The addresses of its `<VirtualHost>` line.
     pub addresses: Vec<HostAddress>,
     /// Its server settings.
-    pub server: Slots,
+    pub server: SettingsMap,
     /// Its settings outside sections.
-    pub dir: Slots,
+    pub dir: SettingsMap,
 }
 
 /// An address of a `<VirtualHost>` line. `None` is any.
@@ -219,7 +219,7 @@ settings! {
 impl CoreServer {
     /// Whether a method is one of Apache's or was added with `RegisterHttpMethod`.
     pub fn knows_method(&self, method: &str) -> bool {
-        http::method::is_registered(method.as_bytes()) || self.methods.iter().any(|added| added == method)
+        http1::method::is_registered(method.as_bytes()) || self.methods.iter().any(|added| added == method)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use conf::{Cmd, Face, Language, Outcome, Slots};
+use conf::{Cmd, Language, ModuleInfo, Outcome, SettingsMap};
 
 use super::CoreServer;
 use crate::module::{Hook, hooks_of};
@@ -61,7 +61,7 @@ pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     if names.is_empty() {
         names.push(DEFAULT);
     }
-    let kinds = kinds(&cmd.world.language.loaded());
+    let kinds = kinds(&cmd.context.language.loaded());
     for name in names {
         if name != DEFAULT && !kinds.contains(&name) {
             return Err(format!("Mutex type {name} is not valid"));
@@ -79,13 +79,13 @@ pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
 
 /// A directory below `ServerRoot`; a slash at its end stays.
 fn directory(cmd: &Cmd<'_>, dir: &str) -> Result<String, ()> {
-    let path = cmd.world.server_relative_as_written(dir);
-    if cmd.world.host.is_dir(&path) { Ok(path) } else { Err(()) }
+    let path = cmd.context.server_relative_as_written(dir);
+    if cmd.context.host.is_dir(&path) { Ok(path) } else { Err(()) }
 }
 
 /// The kinds of locks of these modules.
-fn kinds(loaded: &[&'static Face]) -> Vec<&'static str> {
-    let accept = loaded.iter().any(|face| ACCEPTING.contains(&face.id)).then_some(ACCEPT);
+fn kinds(loaded: &[&'static ModuleInfo]) -> Vec<&'static str> {
+    let accept = loaded.iter().any(|info| ACCEPTING.contains(&info.id)).then_some(ACCEPT);
     let of_modules = hooks_of(loaded).filter_map(|hook| match hook {
         Hook::Mutex(name) => Some(*name),
         _ => None,
@@ -95,7 +95,7 @@ fn kinds(loaded: &[&'static Face]) -> Vec<&'static str> {
 
 /// The `Mutex` lines of `-t -D DUMP_RUN_CFG`: the default first, then the kinds of the loaded modules. Apache's order is that
 /// of a hash.
-pub fn dump(main: &Slots, language: &Language) -> String {
+pub fn dump(main: &SettingsMap, language: &Language) -> String {
     let configured = &main.get::<CoreServer>().mutexes;
     let runtime_dir = format!("{}/", language.runtime_dir().trim_end_matches('/'));
     let unset = Mutex { mechanism: "default", dir: None, omit_pid: false };

@@ -7,7 +7,7 @@ use conf::expr::Expr;
 use conf::fnmatch::is_pattern;
 use conf::pattern::{Flags, Regex};
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Failure, Level, Limited, Listed, Settings, Slots};
+use conf::{Allowed, Cmd, Failure, Level, Limited, Listed, Settings, SettingsMap};
 
 use super::{CoreDir, CoreServer, HostAddress, HostDraft};
 use crate::section::{Matcher, Section};
@@ -97,7 +97,7 @@ pub(super) fn limit(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let mut place = cmd.inner_place(cmd.place.allowed, None);
     place.limited = Some(Arc::new(Limited { except, methods }));
     let children = cmd.node.children.as_deref().unwrap_or_default();
-    Ok(conf::apply(children, cmd.server, cmd.dir, &place, cmd.world)?)
+    Ok(conf::apply(children, cmd.server, cmd.dir, &place, cmd.context)?)
 }
 
 /// `<VirtualHost>`.
@@ -112,9 +112,9 @@ pub(super) fn virtual_host(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Fail
     }
     let mut place = cmd.inner_place(cmd.place.allowed, None);
     place.virtual_host = true;
-    let (mut server, mut dir) = (Slots::default(), Slots::default());
+    let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
     let children = cmd.node.children.as_deref().unwrap_or_default();
-    conf::apply(children, &mut server, &mut dir, &place, cmd.world)?;
+    conf::apply(children, &mut server, &mut dir, &place, cmd.context)?;
     let draft = HostDraft { addresses, server, dir };
     Ok(cmd.server_push(|s: &mut CoreServer| &mut s.virtual_hosts, draft)?)
 }
@@ -134,13 +134,13 @@ fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, Str
         let ip = ip.to_canonical();
         return Ok(if ip.is_unspecified() { any } else { vec![HostAddress { ip: Some(ip), port }] });
     }
-    match cmd.world.host.resolve(name) {
+    match cmd.context.host.resolve(name) {
         Ok(ips) if !ips.is_empty() => Ok(ips.into_iter().map(|ip| HostAddress { ip: Some(ip), port }).collect()),
         _ => {
             let text = format!(
                 "(EAI 3)Temporary failure in name resolution: AH00547: Could not resolve host name {name} -- ignoring!"
             );
-            cmd.world.note("core", Level::Error, text);
+            cmd.context.note("core", Level::Error, text);
             Ok(Vec::new())
         }
     }
@@ -203,12 +203,12 @@ fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> S
 fn section(cmd: &mut Cmd<'_>, matcher: Matcher, argument: &str) -> Result<Arc<Section>, Failure> {
     let path = words(argument).into_iter().find(|word| word != "~");
     let place = cmd.inner_place(Allowed::IN_SECTION, path.as_deref());
-    let mut dir = Slots::default();
+    let mut dir = SettingsMap::default();
     cmd.apply_children(None, &mut dir, &place)?;
     Ok(Arc::new(Section::new(matcher, dir, cmd.origin())))
 }
 
 /// The list of a kind of section that `slots` hold.
-pub(crate) fn listed<S: Settings>(slots: &Slots, field: fn(&S) -> &Listed<Arc<Section>>) -> Vec<Arc<Section>> {
+pub(crate) fn listed<S: Settings>(slots: &SettingsMap, field: fn(&S) -> &Listed<Arc<Section>>) -> Vec<Arc<Section>> {
     field(slots.get::<S>()).iter().cloned().collect()
 }

@@ -55,14 +55,14 @@ pub(super) fn access_file_name(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
 }
 
 pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let path = cmd.world.server_relative_as_written(value);
-    let check = !cmd.world.language.is_defined(NO_ROOT_CHECK);
-    if check && !cmd.world.host.is_dir(&path) {
+    let path = cmd.context.server_relative_as_written(value);
+    let check = !cmd.context.language.is_defined(NO_ROOT_CHECK);
+    if check && !cmd.context.host.is_dir(&path) {
         if !cmd.place.virtual_host {
             return Err(format!("DocumentRoot '{path}' is not a directory, or is not readable"));
         }
         let text = format!("AH00112: Warning: DocumentRoot [{path}] does not exist");
-        cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
+        cmd.context.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
     }
     cmd.server_set(|s: &mut CoreServer| &mut s.document_root, path)
 }
@@ -82,7 +82,7 @@ pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
         return Err("Missing second argument to ErrorDocument".into());
     }
     let Some(code) =
-        u16::try_from(number).ok().filter(|c| (400..600).contains(c) && !http::status::reason(*c).is_empty())
+        u16::try_from(number).ok().filter(|c| (400..600).contains(c) && !http1::status::reason(*c).is_empty())
     else {
         return Err(format!("Unsupported HTTP response code {code}"));
     };
@@ -105,7 +105,7 @@ pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
                 "AH00113: {} cannot use a full URL in a 401 ErrorDocument directive --- ignoring!",
                 cmd.node.origin
             );
-            cmd.world.note("core", Level::Notice, text);
+            cmd.context.note("core", Level::Notice, text);
             return Ok(());
         }
         ErrorDocument::Url(expr(&text)?)
@@ -136,7 +136,7 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     if warn {
         let at = &cmd.node.origin;
         let text = format!("AH00114: Useless use of AllowOverride in line {} of {}.", at.line, at.file());
-        cmd.world.note("core", Level::Warn, text);
+        cmd.context.note("core", Level::Warn, text);
     }
     let mut value = Override::default();
     for word in words(rest) {
@@ -182,14 +182,14 @@ pub(super) fn allow_override_list(cmd: &mut Cmd<'_>, names: &[String]) -> Outcom
             break;
         }
         let at = cmd.node.origin.to_string();
-        match find(&cmd.world.language.loaded(), name) {
+        match find(&cmd.context.language.loaded(), name) {
             None => {
                 let text = format!("AH00116: Discarding unrecognized directive `{name}' in AllowOverrideList at {at}");
-                cmd.world.note("core", Level::Warn, text);
+                cmd.context.note("core", Level::Warn, text);
             }
             Some((_, row)) if !row.allowed.meets(Allowed::ANY) => {
                 let text = format!("AH02304: Discarding directive `{name}' not allowed in AllowOverrideList at {at}");
-                cmd.world.note("core", Level::Warn, text);
+                cmd.context.note("core", Level::Warn, text);
             }
             Some(_) => {
                 list.insert(name.to_ascii_lowercase());
@@ -208,7 +208,7 @@ pub(super) fn default_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     if !value.eq_ignore_ascii_case("none") {
         let at = &cmd.node.origin;
         let text = format!("AH00117: Ignoring deprecated use of DefaultType in line {} of {}.", at.line, at.file());
-        cmd.world.note("core", Level::Warn, text);
+        cmd.context.note("core", Level::Warn, text);
     }
     Ok(())
 }
@@ -338,9 +338,9 @@ pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let name = match module {
         None => None,
         Some(module) => {
-            let loaded = cmd.world.language.loaded();
-            let face = loaded.iter().find(|face| face.logs_as(module));
-            Some(face.ok_or_else(|| format!("Cannot find module {module}"))?.log_name().to_string())
+            let loaded = cmd.context.language.loaded();
+            let info = loaded.iter().find(|info| info.logs_as(module));
+            Some(info.ok_or_else(|| format!("Cannot find module {module}"))?.log_name().to_string())
         }
     };
     let levels = match cmd.place.path {
@@ -360,7 +360,7 @@ pub(super) fn log_level(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 pub(super) fn name_virtual_host(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
     let at = &cmd.node.origin;
     let text = format!("AH00548: NameVirtualHost has no effect and will be removed in the next release {at}");
-    cmd.world.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
+    cmd.context.notices.push(conf::Notice { module: "core", level: Level::Warn, text, bare: true, origin: None });
     Ok(())
 }
 

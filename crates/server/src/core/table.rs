@@ -1,7 +1,7 @@
 //! The directives of core.c, http_core.c, mod_so.c, mod_version.c, mod_watchdog.c and mod_macro.c. tidy: table
 
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, Face, OnRead as Run};
+use conf::{Allowed, Directive, ModuleInfo, OnRead as Run};
 
 use super::{CoreDir, CoreServer, mutex, sections, set};
 use crate::module::{Hook, Module, Order};
@@ -25,7 +25,7 @@ const FILEINFO: Allowed = Allowed::FILEINFO;
 
 /// The core module.
 pub static CORE: Module = Module {
-    face: Face { id: "core_module", source: "core.c", linked: true, directives: CORE_DIRECTIVES },
+    info: ModuleInfo { id: "core_module", source: "core.c", linked: true, directives: CORE_DIRECTIVES },
     hooks: &[
         Hook::Translate(Order::ReallyLast, crate::translate::document_root),
         Hook::Fixups(Order::ReallyFirst, crate::translate::overrides),
@@ -35,29 +35,31 @@ pub static CORE: Module = Module {
 
 /// Persistent connections.
 pub static HTTP_CORE: Module = Module {
-    face: Face { id: "http_module", source: "http_core.c", linked: true, directives: HTTP_DIRECTIVES },
+    info: ModuleInfo { id: "http_module", source: "http_core.c", linked: true, directives: HTTP_DIRECTIVES },
     hooks: &[],
 };
 
 /// `LoadModule`.
-pub static SO: Module =
-    Module { face: Face { id: "so_module", source: "mod_so.c", linked: true, directives: SO_DIRECTIVES }, hooks: &[] };
+pub static SO: Module = Module {
+    info: ModuleInfo { id: "so_module", source: "mod_so.c", linked: true, directives: SO_DIRECTIVES },
+    hooks: &[],
+};
 
 /// `<IfVersion>`.
 pub static VERSION: Module = Module {
-    face: Face { id: "version_module", source: "mod_version.c", linked: true, directives: VERSION_DIRECTIVES },
+    info: ModuleInfo { id: "version_module", source: "mod_version.c", linked: true, directives: VERSION_DIRECTIVES },
     hooks: &[],
 };
 
 /// Runs what other modules want to have done now and then; none does here.
 pub static WATCHDOG: Module = Module {
-    face: Face { id: "watchdog_module", source: "mod_watchdog.c", linked: true, directives: WATCHDOG_DIRECTIVES },
+    info: ModuleInfo { id: "watchdog_module", source: "mod_watchdog.c", linked: true, directives: WATCHDOG_DIRECTIVES },
     hooks: &[Hook::Mutex("watchdog-callback")],
 };
 
 /// `<Macro>`.
 pub static MACRO: Module = Module {
-    face: Face { id: "macro_module", source: "mod_macro.c", linked: false, directives: MACRO_DIRECTIVES },
+    info: ModuleInfo { id: "macro_module", source: "mod_macro.c", linked: false, directives: MACRO_DIRECTIVES },
     hooks: &[],
 };
 

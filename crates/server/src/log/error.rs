@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use conf::{Error, Level, Notice, World};
+use conf::{Context, Error, Level, Notice};
 use sys::syslog::Syslog;
 
 use super::format::{Entry, Format};
@@ -32,7 +32,7 @@ enum Target {
 
 /// Whether the directories of all error logs are there: the main server's, then those of the virtual hosts, the last one
 /// first. All that are missing are named.
-pub(crate) fn check_directories(draft: &Draft, world: &mut World) -> Result<(), Error> {
+pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<(), Error> {
     let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
     let hosts = draft.hosts.iter().rev().filter_map(|host| {
         let name = host.own.get::<CoreServer>().error_log.get()?;
@@ -41,20 +41,20 @@ pub(crate) fn check_directories(draft: &Draft, world: &mut World) -> Result<(), 
     let mut missing: Vec<String> = std::iter::once((main, "main error log".to_string()))
         .chain(hosts)
         .filter_map(|(name, whose)| {
-            let dir = ErrorLog::directory(name, world).filter(|dir| !world.host.is_dir(dir))?;
-            let why = crate::paths::why_no_directory(&*world.host, &dir);
+            let dir = ErrorLog::directory(name, context).filter(|dir| !context.host.is_dir(dir))?;
+            let why = crate::paths::why_no_directory(&*context.host, &dir);
             Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
         })
         .collect();
     let Some(last) = missing.pop() else { return Ok(()) };
     let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true, origin: None };
-    world.notices.extend(missing.into_iter().map(notice));
+    context.notices.extend(missing.into_iter().map(notice));
     Err(Error::check(last))
 }
 
 impl ErrorLog {
     /// From `ErrorLog` and `ErrorLogFormat`.
-    pub fn new(name: &str, format: Option<&str>, world: &World) -> Result<ErrorLog, String> {
+    pub fn new(name: &str, format: Option<&str>, context: &Context) -> Result<ErrorLog, String> {
         let (name, target) = match name.strip_prefix("syslog") {
             Some(rest) if rest.is_empty() || rest.starts_with(':') => {
                 let mut parts = rest.trim_start_matches(':').splitn(2, ':');
@@ -68,7 +68,7 @@ impl ErrorLog {
             }
             _ => {
                 let path =
-                    if name.starts_with('|') { name.to_string() } else { world.server_relative_as_written(name) };
+                    if name.starts_with('|') { name.to_string() } else { context.server_relative_as_written(name) };
                 let file = LogFile::named(&path);
                 (path, Target::File(file))
             }
@@ -77,9 +77,9 @@ impl ErrorLog {
     }
 
     /// The directory of its file, with a slash at its end; `None` where it is none.
-    fn directory(name: &str, world: &World) -> Option<String> {
+    fn directory(name: &str, context: &Context) -> Option<String> {
         let elsewhere = name.starts_with('|') || name == "syslog" || name.starts_with("syslog:");
-        (!elsewhere).then(|| crate::paths::dir_name(&world.server_relative_as_written(name)).to_string())
+        (!elsewhere).then(|| crate::paths::dir_name(&context.server_relative_as_written(name)).to_string())
     }
 
     /// The path, command or `syslog:…`.
@@ -133,7 +133,7 @@ impl ErrorLog {
                 let mut line = self.format.line(entry);
                 line.push('\n');
                 // Messages are rare and wanted at once: they are not kept back.
-                file.append(&http::text::to_bytes(&line));
+                file.append(&http1::text::to_bytes(&line));
                 file.flush();
             }
             Target::Syslog { open, .. } => {

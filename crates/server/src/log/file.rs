@@ -200,7 +200,7 @@ fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
         None => conf::words::words(command),
     };
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let argv = words.iter().map(|word| CString::new(http::text::to_bytes(word)));
+    let argv = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
     let argv = argv.collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
     let env = std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let env = env.map(CString::new).collect::<Result<Vec<CString>, _>>().map_err(invalid)?;

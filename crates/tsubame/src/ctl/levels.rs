@@ -14,7 +14,7 @@ pub(super) fn change(server: &Server, words: &[&str], json: bool) -> Result<Stri
         ["reset"] => log_levels::clear(),
         [module, level] => {
             let level = Level::parse(level).ok_or_else(|| format!("{level}: no level; they are {}", names()))?;
-            let loaded = || server.faces().iter().find(|face| face.logs_as(module)).map(|face| face.log_name());
+            let loaded = || server.infos().iter().find(|info| info.logs_as(module)).map(|info| info.log_name());
             let unknown = || format!("{module}: no such module is loaded; `*` stands for all");
             let name = if module == ALL { ALL } else { loaded().ok_or_else(unknown)? };
             log_levels::set(name, level)?;
@@ -44,7 +44,7 @@ fn show(server: &Server, json: bool) -> String {
 }
 
 fn modules(server: &Server) -> Vec<&'static str> {
-    let mut names: Vec<&str> = server.faces().iter().map(|face| face.log_name()).collect();
+    let mut names: Vec<&str> = server.infos().iter().map(|info| info.log_name()).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -89,7 +89,7 @@ fn ran(ran: &Ran) -> Value {
 
 /// The loaded modules, each once.
 pub(crate) fn module_ids(server: &Server) -> Vec<&'static str> {
-    let mut ids: Vec<&str> = server.faces().iter().map(|face| face.id).collect();
+    let mut ids: Vec<&str> = server.infos().iter().map(|info| info.id).collect();
     ids.dedup();
     ids
 }

@@ -1,13 +1,13 @@
 //! The lines that a request meets, directive by directive.
 
-use conf::{Allowed, Directive, Face, Remark};
+use conf::{Allowed, Directive, ModuleInfo, Remark};
 use server::Server;
 use server::explain::{Fate, Line, Settings};
 
 /// A directive, and all that is said of it.
 pub(super) struct Said<'a> {
     pub(super) row: &'static Directive,
-    pub(super) module: &'static Face,
+    pub(super) module: &'static ModuleInfo,
     /// The lines, each with the title of its layer, in the order in which they count.
     pub(super) lines: Vec<(&'a str, &'a Line)>,
     /// What the lines come to, where that is not one of them.
@@ -38,8 +38,8 @@ pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<
         said.result = Some(server::core::options::names(settings.options));
     }
     let place = |said: &Said<'_>| {
-        let faces = server.faces();
-        faces.iter().position(|face| std::ptr::eq(*face, said.module)).unwrap_or(usize::MAX)
+        let infos = server.infos();
+        infos.iter().position(|info| std::ptr::eq(*info, said.module)).unwrap_or(usize::MAX)
     };
     found.sort_by_cached_key(|said| (place(said), said.row.name.to_ascii_lowercase()));
     found
@@ -47,8 +47,8 @@ pub(super) fn of<'a>(settings: &'a Settings, server: &Server, all: bool) -> Vec<
 
 fn defaults<'a>(server: &Server, said: &[Said<'a>]) -> Vec<Said<'a>> {
     let unsaid = |row: &Directive| !said.iter().any(|said| said.row.name.eq_ignore_ascii_case(row.name));
-    let faces = server.faces().into_iter();
-    let rows = faces.flat_map(|face| face.directives.iter().map(move |row| (face, row)));
+    let infos = server.infos().into_iter();
+    let rows = infos.flat_map(|info| info.directives.iter().map(move |row| (info, row)));
     rows.filter(|(_, row)| !row.default.is_empty() && row.allowed != Allowed::NONE && unsaid(row))
         .map(|(module, row)| Said { row, module, lines: Vec::new(), result: None })
         .collect()

@@ -135,7 +135,7 @@ impl Case {
 }
 
 fn is_ours(module: &str) -> bool {
-    crate::tables::faces().iter().any(|face| face.id == format!("{module}_module"))
+    crate::tables::infos().iter().any(|info| info.id == format!("{module}_module"))
 }
 
 /// Takes out times and process numbers, what belongs to `base.conf`, and what is repeated very often.
@@ -184,7 +184,7 @@ fn our_modules() -> String {
 }
 
 fn is_linked(module: &str) -> bool {
-    crate::tables::faces().iter().any(|face| face.id == format!("{module}_module") && face.linked)
+    crate::tables::infos().iter().any(|info| info.id == format!("{module}_module") && info.linked)
 }
 
 /// Apache needs mod_info to dump a configuration.

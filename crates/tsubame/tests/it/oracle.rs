@@ -31,11 +31,11 @@ pub fn is_there(test: &str) -> bool {
 /// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without. mod_ssl is not
 /// among them: it puts a library's version into what Apache calls itself.
 pub fn load_lines() -> String {
-    let ours = crate::tables::faces();
+    let ours = crate::tables::infos();
     let shared = ours
         .iter()
-        .filter(|face| !face.id.starts_with("mpm_") && face.id != "ssl_module")
-        .map(|face| (face.id, face.source));
+        .filter(|info| !info.id.starts_with("mpm_") && info.id != "ssl_module")
+        .map(|info| (info.id, info.source));
     let needed = [("authz_core_module", "mod_authz_core.c"), ("mpm_event_module", "mod_mpm_event.c")];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
     all.sort_unstable();

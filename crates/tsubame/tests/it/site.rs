@@ -136,10 +136,10 @@ fn own_address() -> (Ipv4Addr, UnixDatagram) {
 
 /// A `LoadModule` line for the wanted MPM and for every module of Tsubame.
 pub fn load_lines(mpm: Mpm) -> String {
-    crate::tables::faces()
+    crate::tables::infos()
         .iter()
-        .filter(|face| !face.linked && !face.id.starts_with("mpm_"))
-        .map(|face| face.id)
+        .filter(|info| !info.linked && !info.id.starts_with("mpm_"))
+        .map(|info| info.id)
         .chain([format!("mpm_{mpm}_module").as_str()])
         .map(|id| format!("LoadModule {id} modules/{}.so\n", id.trim_end_matches("_module")))
         .collect()

@@ -52,11 +52,11 @@ fn every_directive_takes_what_it_takes_in_apache() {
     if !oracle::is_there("every_directive_takes_what_it_takes_in_apache") {
         return;
     }
-    let faces = crate::tables::faces();
-    let face = faces.iter().find(|face| face.id == "ssl_module").expect("mod_ssl");
+    let infos = crate::tables::infos();
+    let info = infos.iter().find(|info| info.id == "ssl_module").expect("mod_ssl");
     let words = ["", " 1", " 1 2", " 1 2 3", " 1 2 3 4"];
-    let lines = face.directives.iter().flat_map(|row| words.map(|words| format!("{}{words}", row.name)));
-    let inside = face.directives.iter().map(|row| format!("<Directory />\n{} 1\n</Directory>", row.name));
+    let lines = info.directives.iter().flat_map(|row| words.map(|words| format!("{}{words}", row.name)));
+    let inside = info.directives.iter().map(|row| format!("<Directory />\n{} 1\n</Directory>", row.name));
     let cases: Vec<String> = lines.chain(inside).collect();
     compare(&cases, |line| {
         let site = site(line);

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use conf::{Face, Remark};
+use conf::{ModuleInfo, Remark};
 
 use crate::mpm::Mpm;
 use crate::server::Start;
 use crate::site::Site;
 
 /// Every module of the program, MPMs included.
-pub fn faces() -> Vec<&'static Face> {
+pub fn infos() -> Vec<&'static ModuleInfo> {
     let mpms = [&mpm::tables::PREFORK, &mpm::tables::WORKER, &mpm::tables::EVENT, &mpm::tables::PERCORE];
-    let modules = modules::MODULES.iter().map(|module| &module.face);
+    let modules = modules::MODULES.iter().map(|module| &module.info);
     [&mpm::tables::CORE].into_iter().chain(modules).chain(mpms).collect()
 }
 
 /// A name stands once in a module's table: the second row would never be reached.
 #[test]
 fn no_module_has_a_directive_twice() {
-    for face in faces() {
+    for info in infos() {
         let mut seen = BTreeMap::new();
-        for row in face.directives {
+        for row in info.directives {
             let before = seen.insert(row.name.to_ascii_lowercase(), row.name);
-            assert!(before.is_none(), "{}: {} stands twice", face.id, row.name);
+            assert!(before.is_none(), "{}: {} stands twice", info.id, row.name);
         }
     }
 }
@@ -30,9 +30,9 @@ fn no_module_has_a_directive_twice() {
 /// What a wrong number of arguments is answered with ends with the help; Apache's own text where it has one.
 #[test]
 fn every_directive_has_help() {
-    for face in faces() {
-        for row in face.directives {
-            assert!(!row.help.contains('\n'), "{}: {}: the help is one line", face.id, row.name);
+    for info in infos() {
+        for row in info.directives {
+            assert!(!row.help.contains('\n'), "{}: {}: the help is one line", info.id, row.name);
         }
     }
 }
@@ -40,11 +40,11 @@ fn every_directive_has_help() {
 /// Remarks stand in the pages about directives as they are.
 #[test]
 fn remarks_are_sentences() {
-    for face in faces() {
-        for row in face.directives {
+    for info in infos() {
+        for row in info.directives {
             let Some(Remark::WithoutEffect(text) | Remark::Differs(text)) = row.remark else { continue };
             let begun = text.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit());
-            assert!(begun && text.ends_with('.') && !text.contains('\n'), "{}: {}: {text:?}", face.id, row.name);
+            assert!(begun && text.ends_with('.') && !text.contains('\n'), "{}: {}: {text:?}", info.id, row.name);
         }
     }
 }
@@ -52,11 +52,11 @@ fn remarks_are_sentences() {
 /// Sections are named with their `<` in the tables, and take their argument without `>`.
 #[test]
 fn sections_and_only_sections_begin_with_a_bracket() {
-    for face in faces() {
-        for row in face.directives {
+    for info in infos() {
+        for row in info.directives {
             let section = matches!(row.args, conf::Args::Section(_) | conf::Args::OnRead(_));
-            assert!(section || !row.name.starts_with('<'), "{}: {}", face.id, row.name);
-            assert!(!row.name.ends_with('>'), "{}: {}", face.id, row.name);
+            assert!(section || !row.name.starts_with('<'), "{}: {}", info.id, row.name);
+            assert!(!row.name.ends_with('>'), "{}: {}", info.id, row.name);
         }
     }
 }
@@ -65,11 +65,11 @@ fn sections_and_only_sections_begin_with_a_bracket() {
 #[test]
 fn every_module_has_its_two_names() {
     let mut seen = BTreeMap::new();
-    for face in faces() {
-        assert!(face.id.ends_with("_module"), "{}", face.id);
-        assert!(face.source.ends_with(".c"), "{}: {}", face.id, face.source);
-        if let Some(before) = seen.insert(face.id, face.source) {
-            assert_eq!(before, face.source, "two modules are called {}", face.id);
+    for info in infos() {
+        assert!(info.id.ends_with("_module"), "{}", info.id);
+        assert!(info.source.ends_with(".c"), "{}: {}", info.id, info.source);
+        if let Some(before) = seen.insert(info.id, info.source) {
+            assert_eq!(before, info.source, "two modules are called {}", info.id);
         }
     }
 }
@@ -81,8 +81,9 @@ fn every_default_parses() {
     let mut wrong = Vec::new();
     for mpm in [Mpm::Percore, Mpm::Prefork, Mpm::Worker, Mpm::Event] {
         let own = format!("mpm_{mpm}_module");
-        let loaded = |face: &&&Face| !face.id.starts_with("mpm_") || face.id == own || face.id == "mpm_core_module";
-        for row in faces().iter().filter(loaded).flat_map(|face| face.directives) {
+        let loaded =
+            |info: &&&ModuleInfo| !info.id.starts_with("mpm_") || info.id == own || info.id == "mpm_core_module";
+        for row in infos().iter().filter(loaded).flat_map(|info| info.directives) {
             let is_line = !matches!(row.args, conf::Args::Section(_) | conf::Args::OnRead(_));
             if !is_line || row.default.is_empty() || NO_VALUES.contains(&row.name) {
                 continue;

@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, DecompressError, FlushCompress, FlushDecompress, Status};
-use server::{Body, Piece, Stream};
+use server::{Body, BodyStream, Piece};
 
 /// Input that is worked on before other connections get their turn, in bytes: a few milliseconds.
 const TURN: usize = 256 * 1024;
@@ -131,7 +131,7 @@ pub(super) type Complain = Box<dyn Fn(&str) + Send>;
 
 /// A body on its way through a coder.
 pub(super) struct Coding {
-    source: Box<dyn Stream>,
+    source: Box<dyn BodyStream>,
     input: Bytes,
     coder: Box<dyn Coder>,
     out: Vec<u8>,
@@ -145,7 +145,7 @@ pub(super) struct Coding {
 
 impl Coding {
     pub(super) fn new(
-        source: Box<dyn Stream>,
+        source: Box<dyn BodyStream>,
         coder: Box<dyn Coder>,
         size: usize,
         tell: Tell,
@@ -199,7 +199,7 @@ impl Coding {
     }
 }
 
-impl Stream for Coding {
+impl BodyStream for Coding {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
             if self.out.is_empty() && !self.ended && self.failed.is_none() {
@@ -231,7 +231,7 @@ pub(super) struct Begun {
     pub(super) seen: u64,
     /// The beginning is all there is.
     pub(super) is_all: bool,
-    rest: Box<dyn Stream>,
+    rest: Box<dyn BodyStream>,
     length: Option<u64>,
     /// What ended the beginning.
     failed: Option<io::Error>,
@@ -275,7 +275,7 @@ impl Begun {
     }
 }
 
-impl Stream for Begun {
+impl BodyStream for Begun {
     fn next(&mut self) -> Piece<'_> {
         if let Some(piece) = self.start.pop_front() {
             return Box::pin(std::future::ready(Some(Ok(piece))));

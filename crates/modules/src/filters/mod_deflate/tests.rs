@@ -81,7 +81,7 @@ fn all(coding: &mut Coding) -> (std::io::Result<Vec<u8>>, bool) {
         return (Ok(all.to_vec()), true);
     }
     let mut bytes = Vec::new();
-    while let Some(piece) = now(server::Stream::next(coding)) {
+    while let Some(piece) = now(server::BodyStream::next(coding)) {
         match piece {
             Ok(piece) => bytes.extend_from_slice(&piece),
             Err(error) => return (Err(error), false),
@@ -150,7 +150,7 @@ fn broken_bodies_and_floods_are_errors() {
 /// A script's output, as it trickles in.
 struct Pieces(Vec<std::io::Result<Bytes>>);
 
-impl server::Stream for Pieces {
+impl server::BodyStream for Pieces {
     fn next(&mut self) -> server::Piece<'_> {
         let piece = (!self.0.is_empty()).then(|| self.0.remove(0));
         Box::pin(std::future::ready(piece))
@@ -195,7 +195,7 @@ fn a_body_that_breaks_off_stays_broken() {
     let source = pieces(&[100_000; 20], true).into_stream();
     let mut coding = Coding::new(source, Box::new(Deflater::new(LEVEL, WINDOW)), BUFFER, silent(), Box::new(|_| {}));
     assert!(all(&mut coding).0.is_err());
-    assert!(now(server::Stream::next(&mut coding)).is_none());
+    assert!(now(server::BodyStream::next(&mut coding)).is_none());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
 use conf::{Level, Merge, Origin, Setting, Stacked};
-use http::text::{from_bytes, to_bytes};
+use http1::text::{from_bytes, to_bytes};
 use server::Request;
 use server::paths::{base_name, c_path, os_path};
 

@@ -6,11 +6,11 @@ use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use conf::Slots;
-use http::text::{from_bytes, to_bytes};
-use http::uri::escape_html;
+use conf::SettingsMap;
+use http1::text::{from_bytes, to_bytes};
+use http1::uri::escape_html;
 use server::paths::os_path;
-use server::{Body, Piece, Request, Stream};
+use server::{Body, BodyStream, Piece, Request};
 
 use super::IndexDir;
 use super::entry::{Entry, is_html};
@@ -33,7 +33,7 @@ enum Part {
         made: Vec<u8>,
         failed: Vec<u8>,
     },
-    Body(Box<dyn Stream>),
+    Body(Box<dyn BodyStream>),
 }
 
 /// A page that is being made.
@@ -47,7 +47,7 @@ pub(super) fn nothing() -> Body {
 }
 
 /// Makes the page, or the means to make it.
-pub(super) fn make(request: &mut Request, slots: Arc<Slots>, query: Query, entries: Vec<Entry>) -> Body {
+pub(super) fn make(request: &mut Request, slots: Arc<SettingsMap>, query: Query, entries: Vec<Entry>) -> Body {
     let mut page = Page { parts: VecDeque::new() };
     head(request, slots.get(), &query, &mut page.parts);
     let tail = tail(request, slots.get(), &query);
@@ -97,7 +97,7 @@ impl Page {
     }
 }
 
-impl Stream for Page {
+impl BodyStream for Page {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
             loop {

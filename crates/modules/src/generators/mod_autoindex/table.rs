@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use conf::Slots;
-use http::text::to_bytes;
-use http::uri::{escape_html, escape_relative_path};
+use conf::SettingsMap;
+use http1::text::to_bytes;
+use http1::uri::{escape_html, escape_relative_path};
 
 use super::IndexDir;
 use super::entry::{BLANK, Entry, find};
@@ -17,7 +17,7 @@ use super::query::{Key, Query};
 
 /// A listing of which some lines are made already.
 pub(super) struct Table {
-    slots: Arc<Slots>,
+    slots: Arc<SettingsMap>,
     query: Query,
     entries: std::vec::IntoIter<Entry>,
     name_width: usize,
@@ -35,7 +35,7 @@ enum Stage {
 }
 
 impl Table {
-    pub(super) fn new(slots: Arc<Slots>, query: Query, entries: Vec<Entry>) -> Table {
+    pub(super) fn new(slots: Arc<SettingsMap>, query: Query, entries: Vec<Entry>) -> Table {
         let conf = slots.get::<IndexDir>();
         let columns = query.options & (FANCY | TABLE) == FANCY;
         let wide = |width: Option<&Width>, longest: &dyn Fn() -> usize| match width {
@@ -380,7 +380,7 @@ fn pad(out: &mut Vec<u8>, count: usize) {
 fn date(modified: i128, old: bool) -> String {
     let seconds = modified.div_euclid(1_000_000_000) as i64;
     // `21/Nov/2026:20:38:24 +0000`
-    let local = http::date::log_date(seconds, sys::time::local_offset(seconds));
+    let local = http1::date::log_date(seconds, sys::time::local_offset(seconds));
     let text = String::from_utf8_lossy(&local);
     let (day, month, year, time) = (&text[..2], &text[3..6], &text[7..11], &text[12..17]);
     if old {

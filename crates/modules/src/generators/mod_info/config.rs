@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use conf::Node;
 use conf::dump::{Step, Stop, walk};
-use http::uri::escape_html;
+use http1::uri::escape_html;
 use server::Server;
 
 /// Those directives that are wanted, with the sections around them.
 pub(super) fn write(out: &mut String, server: &Server, wanted: impl Fn(&Node) -> bool) {
-    walk(&server.tree, &server.faces(), wanted, |step| {
+    walk(&server.tree, &server.infos(), wanted, |step| {
         // Writing to a String cannot fail.
         let _ = match step {
             Step::File(file) => writeln!(out, "<dd><tt><strong>In file: {}</strong></tt></dd>", escape_html(file)),

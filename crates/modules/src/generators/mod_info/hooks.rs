@@ -56,7 +56,7 @@ pub(super) fn of_requests(entry: &Entry) -> impl Iterator<Item = &'static str> {
 
 /// All phases with who takes part, in the order in which they are called.
 pub(super) fn write(out: &mut String, modules: &[&'static Module]) {
-    let hooks = || modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.face.source, hook)));
+    let hooks = || modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.source, hook)));
     for (anchor, title, phases) in LISTS {
         let _ = write!(out, "<h2><a name=\"{anchor}\">{title}</a></h2>\n<dl>");
         for phase in phases {

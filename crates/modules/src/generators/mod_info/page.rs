@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use conf::Allowed;
-use http::uri::escape_html;
+use http1::uri::escape_html;
 use seam::scoreboard::{self, Described};
 use server::Request;
 use server::core::CoreServer;
@@ -93,7 +93,7 @@ fn server(out: &mut String, request: &Request, _: &[Entry]) {
     let core = request.host::<CoreServer>();
     let (timeout, keep_alive) =
         (core.timeout.or(Duration::from_secs(60)), core.keep_alive_timeout.or(Duration::from_secs(5)));
-    let mpm = request.server.faces().iter().find_map(|face| face.log_name().strip_prefix("mpm_")).unwrap_or_default();
+    let mpm = request.server.infos().iter().find_map(|info| info.log_name().strip_prefix("mpm_")).unwrap_or_default();
     let threaded = if matches!(mpm, "worker" | "event") { "yes" } else { "no" };
     let daemons = scoreboard::snapshot(Described::Nobody).processes.len();
     out.push_str("<h2><a name=\"server\">Server Settings</a></h2><dl>");

@@ -75,7 +75,7 @@ pub(super) fn span(seconds: u64) -> String {
 /// `Saturday, 21-Nov-2026 21:51:14 UTC`, in local time.
 pub(super) fn date(seconds: i64) -> String {
     let offset = sys::time::local_offset(seconds);
-    let text = http::date::log_date(seconds, offset);
+    let text = http1::date::log_date(seconds, offset);
     // `21/Nov/2026:21:51:14 +0000`
     let text = String::from_utf8_lossy(&text);
     const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];

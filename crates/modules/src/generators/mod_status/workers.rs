@@ -129,7 +129,7 @@ fn printable(text: impl Iterator<Item = char>) -> String {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             ' '..='~' => out.push(c),
-            _ => http::text::to_bytes(c.encode_utf8(&mut [0; 4])).iter().for_each(|byte| {
+            _ => http1::text::to_bytes(c.encode_utf8(&mut [0; 4])).iter().for_each(|byte| {
                 let _ = write!(out, "\\x{byte:02x}");
             }),
         }

@@ -1,6 +1,6 @@
 //! What a client says it can use: the `Accept` fields and `Negotiate`.
 
-use http::accept::preferences;
+use http1::accept::preferences;
 use server::Request;
 
 /// A media type with what counts for negotiation. The same form describes what a client accepts and what there is.
@@ -120,7 +120,7 @@ impl Wishes {
 
 /// The elements of a list with qualities.
 pub(super) fn wishes(value: &str) -> Vec<Wish> {
-    let wish = |p: http::accept::Preference<'_>| Wish {
+    let wish = |p: http1::accept::Preference<'_>| Wish {
         value: String::from_utf8_lossy(p.value).to_ascii_lowercase(),
         quality: f32::from(p.quality) / 1000.0,
     };

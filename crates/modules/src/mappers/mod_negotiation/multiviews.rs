@@ -100,17 +100,17 @@ fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
 /// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it.
 fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
     use std::os::unix::ffi::OsStrExt;
-    let bytes = http::text::to_bytes(wanted);
+    let bytes = http1::text::to_bytes(wanted);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(os_path(dir))? {
         let entry = entry?;
         let name = entry.file_name();
         let begins = name.as_bytes().strip_prefix(&*bytes).is_some_and(|rest| rest.starts_with(b"."));
         if begins && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            names.push(http::text::from_bytes(name.as_bytes()).into_owned());
+            names.push(http1::text::from_bytes(name.as_bytes()).into_owned());
         }
     }
-    names.sort_unstable_by(|a, b| http::text::to_bytes(a).cmp(&http::text::to_bytes(b)));
+    names.sort_unstable_by(|a, b| http1::text::to_bytes(a).cmp(&http1::text::to_bytes(b)));
     Ok(names)
 }
 

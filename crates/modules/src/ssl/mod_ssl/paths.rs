@@ -103,19 +103,19 @@ pub(super) fn openssl_command(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Out
 
 /// The file that is meant. Where the configuration is only shown it is taken as it is, and need not be there.
 fn file_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
-    if cmd.world.language.is_defined(SHOWN) {
+    if cmd.context.language.is_defined(SHOWN) {
         return Ok(value.to_string());
     }
-    let path = cmd.world.server_relative(value);
-    match cmd.world.host.is_filled_file(&path) {
+    let path = cmd.context.server_relative(value);
+    match cmd.context.host.is_filled_file(&path) {
         true => Ok(path),
         false => Err(format!("{}: file '{path}' does not exist or is empty", cmd.row.name)),
     }
 }
 
 fn directory_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
-    let path = cmd.world.server_relative(value);
-    match cmd.world.host.is_dir(&path) {
+    let path = cmd.context.server_relative(value);
+    match cmd.context.host.is_dir(&path) {
         true => Ok(path),
         false => Err(format!("{}: directory '{path}' does not exist", cmd.row.name)),
     }

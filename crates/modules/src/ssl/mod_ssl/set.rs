@@ -20,7 +20,7 @@ pub(super) fn engine(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let on = match conf::values::on_off(value) {
         Some(on) => on,
         None if value.eq_ignore_ascii_case("optional") => {
-            cmd.world.note("ssl", Level::Notice, "AH10510: 'SSLEngine optional' is no longer supported");
+            cmd.context.note("ssl", Level::Notice, "AH10510: 'SSLEngine optional' is no longer supported");
             return Ok(());
         }
         None => return Err("Argument must be On or Off".into()),
@@ -61,8 +61,8 @@ pub(super) fn pass_phrase(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let source = if value.eq_ignore_ascii_case("builtin") {
         PassPhrase::Builtin
     } else if let Some(file) = value.strip_prefix("exec:").filter(|file| !file.is_empty()) {
-        let path = cmd.world.server_relative(file);
-        if !cmd.world.host.exists(&path) {
+        let path = cmd.context.server_relative(file);
+        if !cmd.context.host.exists(&path) {
             return Err(format!("SSLPassPhraseDialog: file '{path}' does not exist"));
         }
         PassPhrase::Program(path)
@@ -81,8 +81,8 @@ pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Op
     };
     let count = u32::try_from(int(bytes.unwrap_or_default()));
     let file = |path: &str| {
-        let path = cmd.world.server_relative(path);
-        if !cmd.world.host.exists(&path) {
+        let path = cmd.context.server_relative(path);
+        if !cmd.context.host.exists(&path) {
             return Err(format!("SSLRandomSeed: source path '{path}' does not exist"));
         }
         Ok((path, count.map_err(|_| "SSLRandomSeed: invalid number of bytes specified")?))
@@ -138,7 +138,7 @@ pub(super) fn stapling_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// `KIND` or `KIND:ARGUMENT`. One of Apache's two messages has no full stops.
 fn shared_cache(cmd: &Cmd<'_>, value: &str, what: &str, stop: &str) -> Result<Cache, String> {
     let (kind, argument) = value.split_once(':').map_or((value, None), |(kind, argument)| (kind, Some(argument)));
-    let loaded = cmd.world.language.loaded();
+    let loaded = cmd.context.language.loaded();
     let Some(cache) = shared_caches(&loaded).find(|cache| cache.names.contains(&kind)) else {
         let known: Vec<&str> = shared_caches(&loaded).flat_map(|cache| cache.names).copied().collect();
         return Err(format!(
@@ -205,7 +205,7 @@ pub(super) fn protocols(cmd: &mut Cmd<'_>, line: &str) -> Result<Protocols, Stri
                          missing.",
                         cmd.row.name
                     );
-                    cmd.world.note("ssl", Level::Warn, text);
+                    cmd.context.note("ssl", Level::Warn, text);
                 }
                 set = named;
             }

@@ -5,12 +5,12 @@ use std::io;
 
 use sys::signal::SignalFd;
 
-/// The life of a companion, from its first moment to its last; orders come as signals.
+/// The life of a helper process, from its first moment to its last; orders come as signals.
 pub type Life = Box<dyn Fn(&SignalFd) -> io::Result<()> + Send + Sync>;
 
 /// A process that belongs to a configuration and serves no clients. The parent starts it before the children that may need
 /// it, starts another one when it ends, and tells it to leave (`SIGUSR1`) when the last of those children has gone.
-pub struct Companion {
+pub struct HelperProcess {
     /// What it is called in log lines and in its title.
     pub name: &'static str,
     /// How many of them there are.
@@ -21,8 +21,8 @@ pub struct Companion {
     pub life: Life,
 }
 
-impl fmt::Debug for Companion {
+impl fmt::Debug for HelperProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Companion").field("name", &self.name).field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("HelperProcess").field("name", &self.name).field("count", &self.count).finish_non_exhaustive()
     }
 }

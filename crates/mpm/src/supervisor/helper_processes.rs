@@ -1,10 +1,10 @@
-//! Processes beside the children ([`Companion`]): each generation has its own, for as long as it has children.
+//! Processes beside the children ([`HelperProcess`]): each generation has its own, for as long as it has children.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use seam::Companion;
+use seam::HelperProcess;
 use sys::process::{Fork, Pid, Reaped, Status, die_with, exit_now, fork, set_title};
 use sys::signal::{Signal, SignalFd, unblock};
 use sys::time::monotonic;
@@ -15,12 +15,12 @@ use crate::child::{FATAL, Order};
 
 /// Those of all generations.
 #[derive(Debug, Default)]
-pub(super) struct Companions(Vec<Group>);
+pub(super) struct HelperProcesses(Vec<Group>);
 
-/// The companions of one kind, of one generation.
+/// The helpers of one kind, of one generation.
 #[derive(Debug)]
 struct Group {
-    companion: Rc<Companion>,
+    helper: Rc<HelperProcess>,
     generation: u32,
     alive: Vec<Alive>,
     backoff: Backoff,
@@ -37,21 +37,21 @@ struct Alive {
 
 impl Group {
     fn lacks(&self) -> bool {
-        !self.leaving && self.alive.len() < self.companion.count
+        !self.leaving && self.alive.len() < self.helper.count
     }
 }
 
-impl Companions {
-    /// Takes the companions of a new generation.
-    pub(super) fn add(&mut self, companions: Vec<Companion>, generation: u32) {
-        let group = |companion| Group {
-            companion: Rc::new(companion),
+impl HelperProcesses {
+    /// Takes the helpers of a new generation.
+    pub(super) fn add(&mut self, helpers: Vec<HelperProcess>, generation: u32) {
+        let group = |helper| Group {
+            helper: Rc::new(helper),
             generation,
             alive: Vec::new(),
             backoff: Backoff::new(),
             leaving: false,
         };
-        self.0.extend(companions.into_iter().map(group));
+        self.0.extend(helpers.into_iter().map(group));
     }
 
     pub(super) fn are_gone(&self) -> bool {
@@ -73,80 +73,80 @@ impl Companions {
 }
 
 impl Supervisor<'_> {
-    /// Starts the companions that are missing, and lets those leave whose children have gone.
+    /// Starts the helpers that are missing, and lets those leave whose children have gone.
     pub(super) fn accompany(&mut self) {
-        for index in 0..self.companions.0.len() {
-            while self.companions.0[index].lacks() && monotonic() >= self.companions.0[index].backoff.until() {
+        for index in 0..self.helpers.0.len() {
+            while self.helpers.0[index].lacks() && monotonic() >= self.helpers.0[index].backoff.until() {
                 if !self.start_companion(index) {
                     break;
                 }
             }
         }
         let (current, family) = (self.number, &self.family);
-        for group in &mut self.companions.0 {
+        for group in &mut self.helpers.0 {
             let number = group.generation;
             if !group.leaving && number != current && !family.any(|member| member.generation == number) {
                 group.leaving = true;
                 group.alive.iter().for_each(|alive| drop(alive.pid.kill(Signal::USR1)));
             }
         }
-        self.companions.0.retain(|group| !group.leaving || !group.alive.is_empty());
+        self.helpers.0.retain(|group| !group.leaving || !group.alive.is_empty());
     }
 
     fn start_companion(&mut self, index: usize) -> bool {
-        let companion = self.companions.0[index].companion.clone();
+        let helper = self.helpers.0[index].helper.clone();
         let now = monotonic();
         match fork() {
             Ok(Fork::Parent(pid)) => {
-                let group = &mut self.companions.0[index];
+                let group = &mut self.helpers.0[index];
                 group.backoff.started(now, TICK);
                 group.alive.push(Alive { pid, born: now });
                 true
             }
             // Nothing of the parent may run in it after this, not even while unwinding.
             Ok(Fork::Child) => {
-                let life = || self.become_companion(&companion);
+                let life = || self.become_companion(&helper);
                 exit_now(catch_unwind(AssertUnwindSafe(life)).unwrap_or(FATAL))
             }
             Err(error) => {
-                seam::log!(self.module(), Error, "{}: cannot start a {} daemon", sys::describe(&error), companion.name);
-                self.companions.0[index].backoff.failed(now);
+                seam::log!(self.module(), Error, "{}: cannot start a {} daemon", sys::describe(&error), helper.name);
+                self.helpers.0[index].backoff.failed(now);
                 false
             }
         }
     }
 
-    /// Lives as a companion. Returns the exit status. The order matters as it does for a child.
-    fn become_companion(&mut self, companion: &Companion) -> i32 {
+    /// Lives as a helper process. Returns the exit status. The order matters as it does for a child.
+    fn become_companion(&mut self, helper: &HelperProcess) -> i32 {
         // Nobody can connect to it, and nobody to others through it.
         drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
-            set_title(&format!("{}: {} daemon", self.about.program, companion.name))?;
-            if let Some(identity) = self.generation.identity.as_ref().filter(|_| !companion.privileged) {
+            set_title(&format!("{}: {} daemon", self.about.program, helper.name))?;
+            if let Some(identity) = self.generation.identity.as_ref().filter(|_| !helper.privileged) {
                 identity.assume()?;
             }
             Ok((orders, die_with(self.pid, Signal::TERM)?))
         });
         let ended = match prepared {
-            Ok((orders, true)) => (companion.life)(&orders),
+            Ok((orders, true)) => (helper.life)(&orders),
             Ok((_, false)) => Ok(()),
             Err(error) => Err(error),
         };
         match ended {
             Ok(()) => 0,
             Err(error) => {
-                seam::log!(self.module(), Alert, "{}: a {} daemon cannot go on", sys::describe(&error), companion.name);
+                seam::log!(self.module(), Alert, "{}: a {} daemon cannot go on", sys::describe(&error), helper.name);
                 1
             }
         }
     }
 
-    /// Takes leave of a companion; `false`: it was none.
+    /// Takes leave of a helper process; `false`: it was none.
     pub(super) fn companion_ended(&mut self, reaped: &Reaped) -> bool {
         let module = self.module();
         let find = |group: &Group| group.alive.iter().position(|alive| alive.pid == reaped.pid);
-        let Some((group, at)) = self.companions.0.iter_mut().find_map(|group| Some(find(group)?).map(|at| (group, at)))
+        let Some((group, at)) = self.helpers.0.iter_mut().find_map(|group| Some(find(group)?).map(|at| (group, at)))
         else {
             return false;
         };
@@ -156,22 +156,22 @@ impl Supervisor<'_> {
                 Status::Exited(status) => format!("exit status {status}"),
                 Status::Signaled { signal, .. } => format!("signal {} ({})", signal.description(), signal.number()),
             };
-            let name = group.companion.name;
+            let name = group.helper.name;
             seam::log!(module, Error, "{name} daemon process died ({how}), restarting the {name} daemon (pid {pid})");
             group.backoff.died(born, monotonic());
         }
         true
     }
 
-    /// Ends all companions; the children they were for have gone.
+    /// Ends all helpers; the children they were for have gone.
     pub(super) fn end_companions(&mut self) {
-        self.companions.order(Signal::TERM);
+        self.helpers.order(Signal::TERM);
         let end = monotonic() + TICK;
-        while !self.companions.are_gone() && monotonic() < end {
+        while !self.helpers.are_gone() && monotonic() < end {
             self.wait(end.saturating_sub(monotonic()));
             self.reap();
         }
-        self.companions.order(Signal::KILL);
-        self.companions.0.clear();
+        self.helpers.order(Signal::KILL);
+        self.helpers.0.clear();
     }
 }
