@@ -20,7 +20,7 @@ pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
         LazyLock::new(|| crate::MODULES.iter().map(|module| &module.info).collect());
     // Providers are looked for among the modules that the program has.
     server::module::set_known(crate::MODULES);
-    let host = Arc::new(server::host::Machine);
+    let host = Arc::new(server::machine::Machine);
     let mut reader = Reader::new(host.clone(), Language::new(&FACES, &FACES, "/root"));
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
     let mut context = Context { host, language: reader.language, notices: Vec::new() };

@@ -1,61 +1,36 @@
 //! The server: connection stages, requests, hooks, sections, virtual hosts, logging.
 //!
-//! HTTP is written here once. The crate never knows which MPM polls its connections ([`seam`]).
+//! The folders lie along the way of a request: a [`transport`] carries bytes, a [`protocol`] makes a [`request`] of them, the
+//! [`phases`] find its answer, for which they look at [`files`] and at the [`config`]uration, and the [`log`] tells of it;
+//! [`explain`] goes the same way for a request that nobody sent. The crate never knows which MPM polls its connections
+//! ([`seam`]).
 
 #![forbid(unsafe_code)]
 
-mod access;
-pub mod authz;
-mod buffers;
-mod config;
-mod connection;
-pub mod core;
-mod error_document;
+pub mod config;
 pub mod explain;
-pub mod fields;
-pub mod filters;
-pub mod host;
-mod htaccess;
-pub mod identity;
-mod input;
+pub mod files;
 pub mod log;
-mod lookup;
-mod merge;
-pub mod module;
-mod output;
-mod pace;
-pub mod paths;
-mod phase;
-mod process;
-mod request;
-mod response;
-mod script_use;
-mod section;
-pub mod shared_cache;
-pub mod static_file;
-mod stream;
-mod subject;
-mod timer;
-mod trace;
-mod translate;
-mod turn;
-pub mod unique;
-mod vhost;
-mod walk;
-mod wire;
+pub mod phases;
+mod protocol;
+pub mod request;
+mod transport;
 
+pub use config::merge::Layer;
+pub use config::module::{self, Flow, Handler, Hook, Module, Order};
 pub use config::{
-    Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, known_infos, load, read_only,
+    Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, core, identity, known_infos, load,
+    read_only, shared_cache,
 };
-pub use connection::HttpService;
-pub use fields::Fields;
-pub use input::{BodyError, ReadTimeout, RequestBody};
-pub use merge::Layer;
-pub use module::{Flow, Handler, Hook, Module, Order};
+pub use files::{machine, paths, static_file};
+pub use phases::{authz, filters};
+pub use protocol::body::{BodyError, ReadTimeout, RequestBody};
+pub use protocol::http1::HttpService;
+pub use request::fields::{self, Fields};
+pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
+pub use request::script_use::ScriptUse;
+pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};
+pub use request::unique::{self, Unique};
 pub use request::{Client, Kind, Previous, Request, Sent};
-pub use response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
-pub use script_use::ScriptUse;
-pub use subject::{evaluate, evaluate_keeping, evaluate_string};
-pub use timer::Timer;
-pub use turn::pass;
-pub use unique::Unique;
+pub use transport::tick::pass;
+pub use transport::timer::Timer;

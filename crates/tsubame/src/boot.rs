@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use conf::{Error, Language, Level, ModuleInfo, Notice, Origin, Source};
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
-use server::host::Machine;
+use server::machine::Machine;
 use server::{Failed, Loaded, Sources, load, read_only};
 
 use crate::cli::Options;

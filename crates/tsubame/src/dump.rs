@@ -247,7 +247,7 @@ fn run_settings(server: &Server) -> String {
         };
     }
     let unused = if sys::cred::is_root() { "" } else { " not_used" };
-    if let Ok((user, group)) = mod_unixd::identity(main, &server::host::Machine) {
+    if let Ok((user, group)) = mod_unixd::identity(main, &server::machine::Machine) {
         let _ = writeln!(out, "User: name=\"{}\" id={}{unused}", user.name, user.id);
         let _ = writeln!(out, "Group: name=\"{}\" id={}{unused}", group.name, group.id);
     }

@@ -8,7 +8,7 @@ use modules::arch::mod_unixd;
 use mpm::control::Conversation;
 use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart, Stall};
 use server::HttpService;
-use server::host::Machine;
+use server::machine::Machine;
 use sys::cred::{Identity, User};
 use sys::process::{Fork, Reaped};
 use sys::signal::Signal;

@@ -8,10 +8,10 @@ fn board(processes: usize, workers: usize) -> &'static Board {
 
 const CLIENT: &str = "192.0.2.1";
 
-fn begin(slot: &Slot, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
+fn begin(row: &Row, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
     let [client, vhost, request, protocol] = [client, vhost, request, protocol].map(str::as_bytes);
-    slot.describe(Texts { client, vhost, request, protocol });
-    slot.begin(so_far);
+    row.describe(Texts { client, vhost, request, protocol });
+    row.begin(so_far);
 }
 
 fn answered(status: u16, bytes: u64, took: Duration) -> Answered {

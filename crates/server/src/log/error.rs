@@ -10,7 +10,7 @@ use sys::syslog::Syslog;
 use super::format::{Entry, Format};
 use super::{Levels, LogFile};
 use crate::Draft;
-use crate::core::CoreServer;
+use crate::config::core::CoreServer;
 use crate::request::Request;
 
 /// Where messages go if no `ErrorLog` says otherwise.
@@ -42,7 +42,7 @@ pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<
         .chain(hosts)
         .filter_map(|(name, whose)| {
             let dir = ErrorLog::directory(name, context).filter(|dir| !context.host.is_dir(dir))?;
-            let why = crate::paths::why_no_directory(&*context.host, &dir);
+            let why = crate::files::paths::why_no_directory(&*context.host, &dir);
             Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
         })
         .collect();
@@ -79,7 +79,7 @@ impl ErrorLog {
     /// The directory of its file, with a slash at its end; `None` where it is none.
     fn directory(name: &str, context: &Context) -> Option<String> {
         let elsewhere = name.starts_with('|') || name == "syslog" || name.starts_with("syslog:");
-        (!elsewhere).then(|| crate::paths::dir_name(&context.server_relative_as_written(name)).to_string())
+        (!elsewhere).then(|| crate::files::paths::dir_name(&context.server_relative_as_written(name)).to_string())
     }
 
     /// The path, command or `syslog:…`.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::paths::c_path;
+use crate::files::paths::c_path;
 
 /// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;

@@ -12,7 +12,7 @@ pub(crate) use file::new_configuration;
 pub use file::{LogFile, flush_all, flush_last, reaped, revive};
 pub use format::Format;
 
-use crate::core::{CoreDir, LogLevels};
+use crate::config::core::{CoreDir, LogLevels};
 use crate::request::Request;
 
 /// `LogLevel` of a virtual host, resolved.

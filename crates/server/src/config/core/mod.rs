@@ -1,0 +1,272 @@
+//! The core module: what holds with no other module loaded. Its settings, and small questions about them.
+
+pub mod etag;
+pub mod mutex;
+pub mod options;
+mod sections;
+mod set;
+mod table;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::expr::StringExpr;
+use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, SettingsMap, settings};
+
+use self::etag::FileETag;
+use crate::config::section::Section;
+use crate::request::Request;
+
+pub(crate) use sections::listed;
+pub use set::is_url;
+pub use set::{NO_ROOT_CHECK, SHOWN};
+pub use table::{CORE, HTTP_CORE, MACRO, SO, VERSION, WATCHDOG};
+
+/// A kind of thing that is off, on, or something in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the keywords")]
+pub enum Tri {
+    Off,
+    On,
+    Other,
+}
+
+/// A custom answer for a status.
+#[derive(Clone, Debug)]
+pub enum ErrorDocument {
+    /// The server's own page.
+    Default,
+    /// A text.
+    Text(Arc<StringExpr>),
+    /// A path of this server: an internal redirect.
+    Path(String),
+    /// A URL: the client is sent there.
+    Url(Arc<StringExpr>),
+}
+
+/// `SetHandler`.
+#[derive(Clone, Debug)]
+pub enum HandlerName {
+    /// A name; `None` for `none`.
+    Name(Option<String>),
+    /// An expression.
+    Expr(Arc<StringExpr>),
+}
+
+/// `LogLevel`: one level for all, and levels for single modules.
+/// An inner level that says anything replaces it as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct LogLevels {
+    /// For the modules not named.
+    pub all: Setting<Level>,
+    /// Level by module (log name).
+    pub modules: Keyed<String, Level>,
+}
+
+impl LogLevels {
+    /// The level of a module, if anything is said that concerns it.
+    pub fn of(&self, module: &str) -> Option<Level> {
+        self.modules.get(module).or(self.all.get()).copied()
+    }
+}
+
+impl Merge for LogLevels {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.all.is_set() || !add.modules.is_empty() { add.clone() } else { base.clone() }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.all.origins(see);
+        self.modules.origins(see);
+    }
+}
+
+/// `AllowOverride`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The classes that are let in; empty for None.
+    pub classes: Allowed,
+    /// The options that may be named.
+    pub options: options::Bits,
+    /// `Nonfatal=Override` or `All`.
+    pub skip_forbidden: bool,
+    /// `Nonfatal=Unknown` or `All`.
+    pub skip_unknown: bool,
+}
+
+/// None.
+impl Default for Override {
+    fn default() -> Override {
+        Override { classes: Allowed::NONE, options: options::Bits::MAX, skip_forbidden: false, skip_unknown: false }
+    }
+}
+
+/// The default of `DocumentRoot`.
+pub const DOCUMENT_ROOT: &str = "/var/www/html";
+
+/// `ServerTokens`: how much the `Server` field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the keywords")]
+pub enum Tokens {
+    Prod,
+    Major,
+    Minor,
+    Min,
+    Os,
+    Full,
+}
+
+/// A virtual host as it was written, before it is merged with the main server.
+#[derive(Clone, Debug)]
+pub struct HostDraft {
+    /// The addresses of its `<VirtualHost>` line.
+    pub addresses: Vec<HostAddress>,
+    /// Its server settings.
+    pub server: SettingsMap,
+    /// Its settings outside sections.
+    pub dir: SettingsMap,
+}
+
+/// An address of a `<VirtualHost>` line. `None` is any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostAddress {
+    /// The IP address.
+    pub ip: Option<std::net::IpAddr>,
+    /// The port.
+    pub port: Option<u16>,
+}
+
+settings! {
+    /// The core's settings of a server or virtual host.
+    pub struct CoreServer {
+        pub virtual_hosts: Listed<HostDraft>,
+        pub directories: Listed<Arc<Section>>,
+        pub locations: Listed<Arc<Section>>,
+        pub document_root: Setting<String>,
+        pub server_name: Setting<(Option<String>, String, Option<u16>)>,
+        pub server_aliases: Listed<String>,
+        pub server_path: Setting<String>,
+        pub server_admin: Setting<String>,
+        pub error_log: Setting<String>,
+        pub error_log_format: Setting<String>,
+        pub log_level: LogLevels,
+        pub access_file_names: Setting<Vec<String>>,
+        pub timeout: Setting<Duration>,
+        pub keep_alive: Setting<bool>,
+        pub keep_alive_timeout: Setting<Duration>,
+        pub max_keep_alive_requests: Setting<u32>,
+        pub limit_request_line: Setting<usize>,
+        pub limit_request_field_size: Setting<usize>,
+        pub limit_request_fields: Setting<usize>,
+        pub trace: Setting<Tri>,
+        pub encoded_slashes: Setting<Tri>,
+        pub merge_slashes: Setting<bool>,
+        pub merge_trailers: Setting<bool>,
+        pub strict: Setting<bool>,
+        pub registered_methods: Setting<bool>,
+        pub allow_0_9: Setting<bool>,
+        pub strict_host_check: Setting<bool>,
+        pub internal_recursion: Setting<(u32, u32)>,
+        pub protocols: Gathered<Vec<String>>,
+        pub server_tokens: Setting<Tokens>,
+        pub extended_status: Setting<bool>,
+        pub see_request_tail: Setting<bool>,
+        pub mutexes: Keyed<String, mutex::Mutex>,
+        pub methods: Listed<String>,
+    }
+}
+
+settings! {
+    /// The core's settings of a section.
+    pub struct CoreDir {
+        pub files: Listed<Arc<Section>>,
+        pub ifs: Listed<Arc<Section>>,
+        pub options: Plain<options::Options>,
+        pub allow_override: Setting<Override>,
+        pub allow_override_list: Setting<Arc<HashSet<String>>>,
+        pub error_documents: Keyed<u16, ErrorDocument>,
+        pub handler: Setting<HandlerName>,
+        pub force_type: Setting<Option<String>>,
+        pub output_filters: Setting<Vec<String>>,
+        pub input_filters: Setting<Vec<String>>,
+        pub default_charset: Setting<Option<String>>,
+        pub accept_path_info: Setting<Option<bool>>,
+        pub etag: FileETag,
+        pub sendfile: Setting<bool>,
+        pub mmap: Setting<bool>,
+        pub content_digest: Setting<bool>,
+        pub signature: Setting<Tri>,
+        pub canonical_name: Setting<Tri>,
+        pub canonical_physical_port: Setting<bool>,
+        pub hostname_lookups: Setting<Tri>,
+        pub log_level: LogLevels,
+        pub limit_request_body: Setting<u64>,
+        pub limit_xml_request_body: Setting<u64>,
+        pub max_ranges: Setting<Option<u32>>,
+        pub max_range_overlaps: Setting<Option<u32>>,
+        pub max_range_reversals: Setting<Option<u32>>,
+        pub read_buffer_size: Setting<usize>,
+        pub cgi_pass_auth: Setting<bool>,
+        pub cgi_vars: Keyed<String, String>,
+        pub qualify_redirect_url: Setting<bool>,
+        pub rlimit_cpu: Setting<Rlimit>,
+        pub rlimit_mem: Setting<Rlimit>,
+        pub rlimit_nproc: Setting<Rlimit>,
+    }
+}
+
+impl CoreServer {
+    /// Whether a method is one of Apache's or was added with `RegisterHttpMethod`.
+    pub fn knows_method(&self, method: &str) -> bool {
+        http1::method::is_registered(method.as_bytes()) || self.methods.iter().any(|added| added == method)
+    }
+}
+
+/// A soft limit, and a hard one if it differs; `None` is `max`.
+pub type Rlimit = (Option<u64>, Option<Option<u64>>);
+
+/// A field whose own type says how it merges.
+#[derive(Clone, Debug, Default)]
+pub struct Plain<T>(pub T);
+
+impl<T: Merge> Merge for Plain<T> {
+    fn merge(base: &Self, add: &Self) -> Self {
+        Plain(T::merge(&base.0, &add.0))
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.0.origins(see);
+    }
+}
+
+/// The default of `LimitRequestBody`, in bytes.
+pub const LIMIT_REQUEST_BODY: u64 = 1 << 30;
+
+impl Request {
+    /// The options in effect.
+    pub fn options(&self) -> options::Bits {
+        self.dir::<CoreDir>().options.0.effective()
+    }
+}
+
+/// The port of the scheme, where neither the client nor the configuration names one.
+const HTTP_PORT: u16 = 80;
+
+/// Whether URLs of our own carry the configured name instead of the one asked for.
+pub(crate) fn canonical_name(request: &Request) -> bool {
+    !matches!(request.dir::<CoreDir>().canonical_name.or(Tri::Off), Tri::Off)
+}
+
+/// The port of URLs of our own (Apache manual, `UseCanonicalName`, `UseCanonicalPhysicalPort`).
+pub(crate) fn server_port(request: &Request) -> u16 {
+    let dir = request.dir::<CoreDir>();
+    let physical = dir.canonical_physical_port.or(false).then(|| request.client.local().port());
+    let configured = request.vhost.port;
+    let port = match dir.canonical_name.or(Tri::Off) {
+        Tri::On => configured.or(physical),
+        // `DNS` is about the name.
+        Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),
+    };
+    port.filter(|port| *port != 0).unwrap_or(HTTP_PORT)
+}

@@ -1,0 +1,214 @@
+//! The sections of the core: what they match, and what is applied inside (contract.md 3 to 6, 13).
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use conf::expr::Expr;
+use conf::fnmatch::is_pattern;
+use conf::pattern::{Flags, Regex};
+use conf::words::{next_word, words};
+use conf::{Allowed, Cmd, Failure, Level, Limited, Listed, Settings, SettingsMap};
+
+use super::{CoreDir, CoreServer, HostAddress, HostDraft};
+use crate::config::section::{Matcher, Section};
+
+/// `<Directory>`, `<DirectoryMatch>`.
+pub(super) fn directory(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    let matcher = matcher(cmd, argument, "<DirectoryMatch", |path| {
+        if path.starts_with('/') { conf::apply::join("/", path).trim_end_matches('/').to_string() } else { path.into() }
+    })?;
+    let section = section(cmd, matcher, argument)?;
+    Ok(cmd.server_push(|s: &mut CoreServer| &mut s.directories, section)?)
+}
+
+/// `<Location>`, `<LocationMatch>`.
+pub(super) fn location(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    let matcher = matcher(cmd, argument, "<LocationMatch", str::to_string)?;
+    let section = section(cmd, matcher, argument)?;
+    Ok(cmd.server_push(|s: &mut CoreServer| &mut s.locations, section)?)
+}
+
+/// `<Files>`, `<FilesMatch>`.
+pub(super) fn files(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    in_full(cmd)?;
+    for outer in ["<Location", "<LocationMatch", "<Files", "<FilesMatch"] {
+        if cmd.place.inside(outer) {
+            return Err(cmd.cannot_occur(&format!("{outer}> section")).into());
+        }
+    }
+    let matcher = matcher(cmd, argument, "<FilesMatch", str::to_string)?;
+    let section = section(cmd, matcher, argument)?;
+    Ok(cmd.push(|d: &mut CoreDir| &mut d.files, section)?)
+}
+
+/// `<If>`, `<ElseIf>`, `<Else>`.
+pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    in_full(cmd)?;
+    let mut rest = argument;
+    let text = next_word(&mut rest);
+    let (matcher, after) = match cmd.row.name {
+        "<Else" if argument.is_empty() => (Matcher::Else, true),
+        "<Else" => return Err("<Else> sections do not take an argument".into()),
+        name => {
+            if text.is_empty() {
+                return Err(format!("{name}> directive requires additional arguments").into());
+            }
+            if !rest.is_empty() {
+                return Err(format!("Multiple {name}> arguments not (yet) supported.").into());
+            }
+            let expr = Expr::parse_with(&text, super::set::anywhere(cmd))
+                .map_err(|why| format!("Cannot parse condition clause: {why}"))?;
+            (Matcher::If(Arc::new(expr)), name == "<ElseIf")
+        }
+    };
+    if after && !cmd.dir.get::<CoreDir>().ifs.iter().next_back().is_some_and(|s| !matches!(s.matcher, Matcher::Else)) {
+        return Err("<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope".into());
+    }
+    let mut section = section(cmd, matcher, "")?;
+    if let Some(section) = Arc::get_mut(&mut section) {
+        section.after = after;
+    }
+    Ok(cmd.push(|d: &mut CoreDir| &mut d.ifs, section)?)
+}
+
+/// A section has settings of its own, so it cannot stand where lines count only in part: inside `<Limit>`, or inside the
+/// containers of mod_authz_core.
+fn in_full(cmd: &Cmd<'_>) -> Result<(), Failure> {
+    const PARTIAL: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
+    match PARTIAL.iter().any(|outer| cmd.place.inside(outer)) {
+        true => Err(cmd.cannot_occur("<Limit> or <LimitExcept> section").into()),
+        false => Ok(()),
+    }
+}
+
+/// `<Limit>`, `<LimitExcept>`: no settings of their own, the lines inside count for some methods.
+pub(super) fn limit(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    if cmd.place.limited.is_some() {
+        return Err(cmd.cannot_occur("<Limit> or <LimitExcept> section").into());
+    }
+    let methods = words(argument);
+    if methods.is_empty() {
+        return Err(format!("{}> directive requires additional arguments", cmd.row.name).into());
+    }
+    let except = cmd.row.name.eq_ignore_ascii_case("<LimitExcept");
+    if !except && methods.iter().any(|method| method == "TRACE") {
+        return Err("TRACE cannot be controlled by <Limit>, see TraceEnable".into());
+    }
+    let mut place = cmd.inner_place(cmd.place.allowed, None);
+    place.limited = Some(Arc::new(Limited { except, methods }));
+    let children = cmd.node.children.as_deref().unwrap_or_default();
+    Ok(conf::apply(children, cmd.server, cmd.dir, &place, cmd.context)?)
+}
+
+/// `<VirtualHost>`.
+pub(super) fn virtual_host(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    let names = words(argument);
+    if names.is_empty() {
+        return Err("<VirtualHost> directive requires additional arguments".into());
+    }
+    let mut addresses = Vec::new();
+    for name in &names {
+        addresses.extend(host_addresses(cmd, name)?);
+    }
+    let mut place = cmd.inner_place(cmd.place.allowed, None);
+    place.virtual_host = true;
+    let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
+    let children = cmd.node.children.as_deref().unwrap_or_default();
+    conf::apply(children, &mut server, &mut dir, &place, cmd.context)?;
+    let draft = HostDraft { addresses, server, dir };
+    Ok(cmd.server_push(|s: &mut CoreServer| &mut s.virtual_hosts, draft)?)
+}
+
+/// The addresses of one word of a `<VirtualHost>` line.
+fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, String> {
+    if word.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (name, port) = name_and_port(word.strip_suffix(":*").unwrap_or(word))?;
+    let any = vec![HostAddress { ip: None, port }];
+    if name == "*" || name.eq_ignore_ascii_case("_default_") {
+        return Ok(any);
+    }
+    let literal = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
+    if let Ok(ip) = literal.parse::<IpAddr>() {
+        let ip = ip.to_canonical();
+        return Ok(if ip.is_unspecified() { any } else { vec![HostAddress { ip: Some(ip), port }] });
+    }
+    match cmd.context.host.resolve(name) {
+        Ok(ips) if !ips.is_empty() => Ok(ips.into_iter().map(|ip| HostAddress { ip: Some(ip), port }).collect()),
+        _ => {
+            let text = format!(
+                "(EAI 3)Temporary failure in name resolution: AH00547: Could not resolve host name {name} -- ignoring!"
+            );
+            cmd.context.note("core", Level::Error, text);
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// A word of a `<VirtualHost>` line taken apart as Apache's library does: the port is what digits stand at its end, behind a
+/// colon or alone.
+fn name_and_port(word: &str) -> Result<(&str, Option<u16>), String> {
+    const BAD: &str = "The address or port is invalid";
+    let before = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &word[before.len()..];
+    let port = || digits.parse().ok().filter(|port| *port != 0).ok_or(BAD);
+    let (name, port) = match before.strip_suffix(':') {
+        _ if before.is_empty() => {
+            port()?;
+            return Err("Missing address for VirtualHost".into());
+        }
+        Some("") => return Err(BAD.into()),
+        Some(name) if !digits.is_empty() => (name, Some(port()?)),
+        _ => (word, None),
+    };
+    if let Some(literal) = name.strip_prefix('[') {
+        let address = literal.strip_suffix(']').and_then(|literal| literal.split('%').next());
+        if address.is_none_or(|address| address.parse::<Ipv6Addr>().is_err()) {
+            return Err(BAD.into());
+        }
+    }
+    Ok((name, port))
+}
+
+/// What the argument of a section with paths, wildcards or expressions means.
+fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> String) -> Result<Matcher, String> {
+    let name = cmd.row.name;
+    let mut rest = argument;
+    let mut word = next_word(&mut rest);
+    if word.is_empty() && argument.is_empty() {
+        return Err(format!("{name}> directive requires additional arguments"));
+    }
+    let mut regex = name.eq_ignore_ascii_case(regex_name);
+    if word == "~" {
+        regex = true;
+        word = next_word(&mut rest);
+        if word.is_empty() {
+            return Err(format!("{name}> directive requires additional arguments"));
+        }
+    }
+    if !rest.is_empty() {
+        return Err(format!("Multiple {name}> arguments not (yet) supported."));
+    }
+    if regex {
+        return Regex::new(&word, Flags::default())
+            .map(Matcher::Regex)
+            .map_err(|_| "Regex could not be compiled".into());
+    }
+    let path = clean(&word);
+    Ok(if is_pattern(&path) { Matcher::Wild(path) } else { Matcher::Path(path) })
+}
+
+/// Applies what stands inside a section.
+fn section(cmd: &mut Cmd<'_>, matcher: Matcher, argument: &str) -> Result<Arc<Section>, Failure> {
+    let path = words(argument).into_iter().find(|word| word != "~");
+    let place = cmd.inner_place(Allowed::IN_SECTION, path.as_deref());
+    let mut dir = SettingsMap::default();
+    cmd.apply_children(None, &mut dir, &place)?;
+    Ok(Arc::new(Section::new(matcher, dir, cmd.origin())))
+}
+
+/// The list of a kind of section that `slots` hold.
+pub(crate) fn listed<S: Settings>(slots: &SettingsMap, field: fn(&S) -> &Listed<Arc<Section>>) -> Vec<Arc<Section>> {
+    field(slots.get::<S>()).iter().cloned().collect()
+}

@@ -1,0 +1,139 @@
+//! Sections: what they match, and in which order they count (contract.md 5).
+
+use std::sync::Arc;
+
+use conf::expr::Expr;
+use conf::fnmatch::{self, Flags};
+use conf::pattern::{Captures, MatchError, Regex};
+use conf::{Origin, SettingsMap};
+
+use crate::config::merge::Layer;
+use crate::request::fields::Fields;
+
+/// What a section's argument matches.
+#[derive(Debug)]
+pub enum Matcher {
+    /// A path, and everything below it; without a slash at the end.
+    Path(String),
+    /// A path with wildcards, which do not match `/`.
+    Wild(String),
+    /// A regular expression, found anywhere.
+    Regex(Regex),
+    /// The condition of `<If>`, `<ElseIf>` or `<Else>`, and those before it in the same chain, which must be false.
+    If(Arc<Expr>),
+    /// `<Else>`.
+    Else,
+}
+
+/// A section of the configuration.
+#[derive(Debug)]
+pub struct Section {
+    /// What it matches.
+    pub matcher: Matcher,
+    /// For `<ElseIf>` and `<Else>`: the section is passed over when the one before it was taken.
+    pub after: bool,
+    /// What it says.
+    pub layer: Layer,
+    /// Where it stands.
+    pub origin: Origin,
+    /// See [`rank`](Section::rank).
+    rank: (bool, usize),
+}
+
+impl Section {
+    /// A section that says `settings` of what its argument matches.
+    pub fn new(matcher: Matcher, settings: SettingsMap, origin: Origin) -> Section {
+        let rank = match &matcher {
+            Matcher::Path(path) | Matcher::Wild(path) => (false, components(path)),
+            Matcher::Regex(regex) => (true, regex.source().bytes().filter(|byte| *byte == b'/').count()),
+            Matcher::If(_) | Matcher::Else => (true, 0),
+        };
+        Section { matcher, after: false, layer: Layer::new(settings), origin, rank }
+    }
+
+    /// `<Directory>`: the number of components of the path.
+    pub fn depth(&self) -> usize {
+        self.rank.1
+    }
+
+    /// The order among `<Directory>` sections: by the number of components of the path. Regular expressions come after all
+    /// others, and as in Apache those with fewer slashes before those with more.
+    pub fn rank(&self) -> (bool, usize) {
+        self.rank
+    }
+
+    /// Whether it is a regular expression that decides.
+    pub fn is_regex(&self) -> bool {
+        matches!(self.matcher, Matcher::Regex(_))
+    }
+
+    /// Whether a `<Directory>` means exactly this directory (or file): `path` without a slash at the end, `/` empty.
+    pub fn is_directory(&self, path: &str) -> bool {
+        match &self.matcher {
+            Matcher::Path(mine) => mine == path,
+            Matcher::Wild(mine) => {
+                let path = if path.is_empty() { "/" } else { path };
+                let mine = if mine.is_empty() { "/" } else { mine };
+                fnmatch::fnmatch(mine, path, PATH)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a `<Location>` means this URL path.
+    pub fn is_location(&self, uri: &str, env: &mut Fields) -> Result<bool, MatchError> {
+        Ok(match &self.matcher {
+            Matcher::Path(mine) => uri
+                .strip_prefix(mine.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || mine.ends_with('/')),
+            Matcher::Wild(mine) => fnmatch::fnmatch(mine, uri, PATH),
+            Matcher::Regex(regex) => found(regex, uri, env)?,
+            Matcher::If(_) | Matcher::Else => false,
+        })
+    }
+
+    /// Whether a `<Files>` means a file of this name.
+    pub fn is_file(&self, name: &str, env: &mut Fields) -> Result<bool, MatchError> {
+        Ok(match &self.matcher {
+            Matcher::Path(mine) => mine == name,
+            Matcher::Wild(mine) => fnmatch::fnmatch(mine, name, Flags::default()),
+            Matcher::Regex(regex) => found(regex, name, env)?,
+            Matcher::If(_) | Matcher::Else => false,
+        })
+    }
+
+    /// Whether a `<DirectoryMatch>` is found in this path.
+    pub fn is_directory_match(&self, path: &str, env: &mut Fields) -> Result<bool, MatchError> {
+        match &self.matcher {
+            Matcher::Regex(regex) => found(regex, path, env),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Wildcards stop at slashes.
+const PATH: Flags = Flags { pathname: true, period: false, ignore_case: false };
+
+/// The number of components of a path: `/` has 0.
+pub fn components(path: &str) -> usize {
+    path.split('/').filter(|part| !part.is_empty()).count()
+}
+
+/// Whether the expression is found; named groups become `MATCH_NAME` variables. An expression that runs out of its
+/// budget is an error, not a "no": the section might be the one that denies.
+fn found(regex: &Regex, subject: &str, env: &mut Fields) -> Result<bool, MatchError> {
+    let mut names = regex.names().peekable();
+    if names.peek().is_none() {
+        return regex.is_match(subject);
+    }
+    let mut captures = Captures::default();
+    if !regex.captures(subject, &mut captures)? {
+        return Ok(false);
+    }
+    for (group, name) in names {
+        if let Some(text) = captures.get(group, subject).filter(|text| !text.is_empty()) {
+            env.set(format!("MATCH_{}", name.to_ascii_uppercase()), text);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,101 @@
+//! Which virtual host a request is for: by address first, then by name (contract.md 4).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use conf::fnmatch::{is_wildcard, wildcard_ignoring_case};
+
+use crate::config::VirtualHost;
+use crate::config::core::CoreServer;
+
+/// The hosts of one address and port.
+#[derive(Debug, Default)]
+struct Group {
+    /// Indices into the list of hosts, in file order.
+    members: Vec<usize>,
+    /// Names in lower case: the first host that has it.
+    names: HashMap<String, usize>,
+    /// Names with wildcards, in file order.
+    wild: Vec<(String, usize)>,
+}
+
+/// What the choice needs, computed once.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    groups: Vec<(Option<IpAddr>, Option<u16>, Group)>,
+}
+
+impl Hosts {
+    pub(crate) fn new(hosts: &[VirtualHost]) -> Hosts {
+        let mut groups: Vec<(Option<IpAddr>, Option<u16>, Group)> = Vec::new();
+        for host in &hosts[1..] {
+            for address in &host.addresses {
+                let at = groups.iter().position(|(ip, port, _)| (*ip, *port) == (address.ip, address.port));
+                let at = at.unwrap_or_else(|| {
+                    groups.push((address.ip, address.port, Group::default()));
+                    groups.len() - 1
+                });
+                groups[at].2.add(host);
+            }
+        }
+        Hosts { groups }
+    }
+
+    /// Whether the address of a connection matters at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The host for a connection to `local` that asks for `name` (lower case, without port): its index, and whether the
+    /// name was known there.
+    pub(crate) fn choose(&self, local: SocketAddr, name: Option<&str>) -> (usize, bool) {
+        let Some(group) = self.group(local) else { return (0, false) };
+        match name.and_then(|name| group.named(name)) {
+            Some(index) => (index, true),
+            None => (group.members[0], false),
+        }
+    }
+
+    /// How many hosts there are to choose from for a connection to `local`.
+    pub(crate) fn candidates(&self, local: SocketAddr) -> usize {
+        self.group(local).map_or(0, |group| group.members.len())
+    }
+
+    /// An exact address counts before any address, an exact port before any port.
+    fn group(&self, local: SocketAddr) -> Option<&Group> {
+        let ip = local.ip().to_canonical();
+        let group = |wanted_ip: Option<IpAddr>, port: Option<u16>| {
+            self.groups.iter().find(|(ip, p, _)| (*ip, *p) == (wanted_ip, port)).map(|(_, _, group)| group)
+        };
+        let port = Some(local.port());
+        let found = group(Some(ip), port).or_else(|| group(Some(ip), None));
+        found.or_else(|| group(None, port)).or_else(|| group(None, None))
+    }
+}
+
+impl Group {
+    fn add(&mut self, host: &VirtualHost) {
+        self.members.push(host.index);
+        for name in std::iter::once(&host.name).chain(&host.aliases) {
+            if is_wildcard(name) {
+                self.wild.push((name.clone(), host.index));
+            } else {
+                self.names.entry(name.to_ascii_lowercase()).or_insert(host.index);
+            }
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<usize> {
+        let exact = self.names.get(name).copied();
+        let wild = self.wild.iter().find(|(pattern, _)| wildcard_ignoring_case(pattern, name)).map(|(_, index)| *index);
+        match (exact, wild) {
+            (Some(exact), Some(wild)) => Some(exact.min(wild)),
+            (exact, wild) => exact.or(wild),
+        }
+    }
+}
+
+/// Whether an unknown name is to be refused (`StrictHostCheck`).
+pub(crate) fn is_strict(host: &VirtualHost) -> bool {
+    host.settings.get::<CoreServer>().strict_host_check.or(false)
+}

@@ -1,0 +1,386 @@
+//! Why a request would be answered as it would be: it goes through all phases, nothing is sent and no script runs, and what
+//! happens is noted ([`Trace`]). Which line of the configuration is in effect is not worked out a second time: it is one
+//! that the merged settings still hold.
+
+pub(crate) mod trace;
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use conf::directive::find_all;
+use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
+use http1::framing::Framing;
+use http1::{Head, Parse};
+
+use crate::config::core::options::Bits;
+use crate::config::core::{CoreDir, CoreServer};
+use crate::config::module::Flow;
+use crate::config::section::Section;
+use crate::config::{Server, VirtualHost};
+pub use crate::explain::trace::{AccessLine, Met, Step, Trace};
+use crate::explain::trace::{HANDLER, Mapped};
+use crate::phases::{self, Work};
+use crate::protocol::http1 as protocol;
+use crate::request::{Client, Incoming, Request};
+use crate::transport::socket::Stream;
+
+/// A request that nobody sent.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// The path and query, as a client would send it.
+    pub target: String,
+    /// `Host`, with port if it is to have one; `None`: the client speaks HTTP/1.0, where there need not be one.
+    pub host: Option<String>,
+    /// Further fields.
+    pub fields: Vec<(String, String)>,
+    /// Where it seems to come from.
+    pub client: SocketAddr,
+    /// The address of the server that it seems to come to.
+    pub local: SocketAddr,
+}
+
+/// What would become of it.
+pub struct Explanation {
+    /// The request, as it is when its answer is about to be made.
+    pub request: Box<Request>,
+    /// What happened on the way.
+    pub steps: Vec<Step>,
+    /// How many virtual hosts there were to choose from at that address.
+    pub candidates: usize,
+    /// Whether the name asked for is one of the chosen host's.
+    pub named: bool,
+    /// The module that makes the answer, if one does.
+    pub handler: Option<&'static str>,
+    /// The path asked for, and those that it was redirected to inside the server, such as that of an error document.
+    pub paths: Vec<Settings>,
+    /// The answer would be made by somebody who has to be waited for, as for a script: it was not begun.
+    pub waits: bool,
+}
+
+/// What holds for a path.
+pub struct Settings {
+    /// The path.
+    pub path: String,
+    /// What has a part in its settings, in the order in which it counts, and conditional sections that were passed over.
+    pub layers: Vec<Layer>,
+    /// What the `Options` of all layers come to.
+    pub options: Bits,
+}
+
+/// A part of the configuration.
+#[derive(Clone)]
+pub struct Layer {
+    /// `server level`, the line of a section, or the path of an `.htaccess` file.
+    pub title: String,
+    /// Where it begins; `None` for what is no section.
+    pub origin: Option<Origin>,
+    /// Why it has no part in the settings after all, if it was passed over.
+    pub unmet: Option<&'static str>,
+    /// Its lines, without those of sections in it that are layers of their own.
+    pub lines: Vec<Line>,
+}
+
+/// A line.
+#[derive(Clone)]
+pub struct Line {
+    /// The directive's row.
+    pub row: &'static Directive,
+    /// Its module.
+    pub module: &'static ModuleInfo,
+    /// What follows the name, as written.
+    pub args: String,
+    /// The sections around it that have no settings of their own (`<Limit GET>`), with a blank behind; mostly empty.
+    pub within: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// What has become of it.
+    pub fate: Fate,
+}
+
+/// What has become of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It counts.
+    Holds,
+    /// Another line counts instead, of the same directive or of one that writes to the same place.
+    Lost,
+    /// No setting says that it came from this line: the directive has no effect, or has had it already.
+    Silent,
+    /// It stands in a section that was passed over.
+    Unmet,
+}
+
+/// Answers. `Err`: it is no request, or none that is looked at further; the text says why.
+pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
+    let mut request = begin(server, question)?;
+    let mut trace = Trace::default();
+    trace.note(Step::Path(request.unparsed_uri.clone(), "the request"));
+    request.trace = Some(Box::new(trace));
+    let waits = !answer(&mut request);
+    let mut trace = request.trace.take().unwrap_or_default();
+    trace.hear();
+    let last = Mapped {
+        path: request.uri.clone(),
+        layers: std::mem::take(&mut trace.layers),
+        settings: trace.cut_off.take().unwrap_or_else(|| request.dir.clone()),
+    };
+    let paths = trace.before.iter().chain([&last]).map(|mapped| settings(server, request.vhost, mapped)).collect();
+    Ok(Explanation {
+        candidates: server.by_name.candidates(question.local),
+        named: server.by_name.choose(question.local, request.hostname.as_deref()).1,
+        handler: trace.handler(),
+        steps: trace.steps,
+        paths,
+        waits,
+        request,
+    })
+}
+
+/// Makes the answer, through its filters and ranges. `false`: somebody would have to be waited for.
+fn answer(request: &mut Request) -> bool {
+    let mut work = protocol::start(request);
+    loop {
+        work = match work {
+            Work::Done(_) => return true,
+            Work::Filter(chain, body) => {
+                if let Some(body) = at_once(chain.run(request, body)) {
+                    phases::finish(request, body);
+                }
+                return true;
+            }
+            // Whoever waits here waits for a body, and there is none.
+            Work::Later(waiting) if request.method == "TRACE" => match at_once((waiting.handler)(request)) {
+                Some(answer) => {
+                    request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", Flow::Ok));
+                    phases::go_on(request, &waiting, answer)
+                }
+                None => return false,
+            },
+            Work::Later(_) => return false,
+        }
+    }
+}
+
+/// What comes of something that does not wait, if only to let others go first a few times.
+fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    (0..100).find_map(|_| match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    })
+}
+
+fn settings(server: &Server, vhost: &VirtualHost, mapped: &Mapped) -> Settings {
+    let mut layers = layers(server, vhost, &mapped.layers);
+    let dir = &mapped.settings.slots;
+    judge(layers.iter_mut().flat_map(|layer| &mut layer.lines), &[&vhost.settings, dir]);
+    Settings { path: mapped.path.clone(), layers, options: dir.get::<CoreDir>().options.0.effective() }
+}
+
+fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, String> {
+    let refused = |(status, why): (u16, &str)| format!("it is refused before anything looks at it: {status}, {why}");
+    let version = if question.host.is_some() { "1.1" } else { "1.0" };
+    let mut text = format!("{} {} HTTP/{version}\r\n", question.method, question.target);
+    let host = question.host.iter().map(|host| ("Host", host.as_str()));
+    let fields = question.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in host.chain(fields) {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    let bytes = http1::text::to_bytes(&text).into_owned();
+    let mut head = Head::default();
+    let head_len = match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
+        Ok(Parse::Complete { len }) => len,
+        Ok(Parse::Partial) => return Err("it is only a part of a request".into()),
+        Err(error) => return Err(refused((error.status(), error.reason()))),
+    };
+    let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
+    // Nobody is at the other end, and nothing is sent there.
+    let (socket, _) = UnixStream::pair().map_err(|error| sys::describe(&error))?;
+    let client = Client {
+        peer: question.client,
+        stream: Stream::new(socket.into()),
+        local: OnceLock::from(Box::new(question.local)),
+        keepalives: AtomicU32::new(0),
+        log_id: AtomicU64::new(0),
+    };
+    let incoming = Incoming { bytes, head, head_len };
+    match protocol::begin::request(server, &Arc::new(client), incoming, framing, true) {
+        Ok((request, _)) => Ok(request),
+        Err(refusal) => Err(refused(refusal.words())),
+    }
+}
+
+/// Everything that has a part in the request's settings.
+fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
+    let infos = server.infos();
+    let files = met.iter().filter_map(|met| match met {
+        Met::File(_, nodes) => Some(&nodes[..]),
+        Met::Section(_) | Met::Unmet(..) => None,
+    });
+    let texts: Vec<&[Node]> = std::iter::once(&server.tree[..]).chain(files).collect();
+    let section = |origin: &Origin| {
+        let node = texts.iter().find_map(|nodes| find(nodes, origin))?;
+        let children = node.children.as_deref().unwrap_or_default();
+        Some(layer(format!("{} {}", node.name, node.args), Some(origin.clone()), children, &infos))
+    };
+    let mut layers = vec![layer("server level".into(), None, &server.tree, &infos)];
+    layers.extend(vhost.origin.as_ref().and_then(section));
+    layers.extend(met.iter().filter_map(|met| match met {
+        Met::File(path, nodes) => Some(layer(path.clone(), None, nodes, &infos)),
+        Met::Section(origin) => section(origin),
+        Met::Unmet(origin, why) => section(origin).map(|layer| layer.passed_over(why)),
+    }));
+    layers
+}
+
+/// The section that begins at a line.
+fn find<'a>(nodes: &'a [Node], origin: &Origin) -> Option<&'a Node> {
+    nodes.iter().filter(|node| node.is_section()).find_map(|node| {
+        if node.origin == *origin { Some(node) } else { find(node.children.as_deref().unwrap_or_default(), origin) }
+    })
+}
+
+fn layer(title: String, origin: Option<Origin>, nodes: &[Node], infos: &[&'static ModuleInfo]) -> Layer {
+    let mut lines = Vec::new();
+    gather(nodes, infos, "", &mut lines);
+    Layer { title, origin, unmet: None, lines }
+}
+
+impl Layer {
+    fn passed_over(mut self, why: &'static str) -> Layer {
+        self.unmet = Some(why);
+        self.lines.iter_mut().for_each(|line| line.fate = Fate::Unmet);
+        self
+    }
+}
+
+/// Sections that only say when their lines count, or how they are combined.
+const TRANSPARENT: [&str; 5] = ["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"];
+
+fn is_transparent(node: &Node) -> bool {
+    TRANSPARENT.iter().any(|name| node.name.eq_ignore_ascii_case(name))
+}
+
+fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &mut Vec<Line>) {
+    for node in nodes {
+        if let Some(children) = &node.children {
+            if is_transparent(node) {
+                let blank = if node.args.starts_with('>') { "" } else { " " };
+                gather(children, infos, &format!("{within}{}{blank}{} ", node.name, node.args), lines);
+            }
+            continue;
+        }
+        let known = find_all(infos, &node.name).next();
+        lines.extend(known.map(|(module, row)| Line {
+            row,
+            module,
+            args: node.args.clone(),
+            within: within.to_string(),
+            origin: node.origin.clone(),
+            fate: Fate::Silent,
+        }));
+    }
+}
+
+/// The whole configuration, level by level in file order: the lines outside sections, and those of each section. A line that
+/// is lost is lost to another one of the same level.
+pub fn levels(server: &Server) -> Vec<Layer> {
+    let main = server.main();
+    let mut settings: HashMap<Origin, Vec<&SettingsMap>> = HashMap::new();
+    for vhost in &server.hosts {
+        if let Some(origin) = &vhost.origin {
+            settings.insert(origin.clone(), vec![&vhost.settings, &vhost.base.slots]);
+        }
+        let core = vhost.settings.get::<CoreServer>();
+        let top = core.directories.iter().chain(core.locations.iter());
+        top.for_each(|section| section_settings(section, &mut settings));
+        inner_settings(&vhost.base.slots, &mut settings);
+    }
+    let mut levels = vec![layer("server level".into(), None, &server.tree, &server.infos())];
+    judge(levels[0].lines.iter_mut(), &[&main.settings, &main.base.slots]);
+    inner_levels(&server.tree, "", server, &settings, &mut levels);
+    levels
+}
+
+fn section_settings<'a>(section: &'a Section, settings: &mut HashMap<Origin, Vec<&'a SettingsMap>>) {
+    if settings.insert(section.origin.clone(), vec![&section.layer.slots]).is_none() {
+        inner_settings(&section.layer.slots, settings);
+    }
+}
+
+fn inner_settings<'a>(slots: &'a SettingsMap, settings: &mut HashMap<Origin, Vec<&'a SettingsMap>>) {
+    let core = slots.get::<CoreDir>();
+    core.files.iter().chain(core.ifs.iter()).for_each(|section| section_settings(section, settings));
+}
+
+fn inner_levels(
+    nodes: &[Node],
+    around: &str,
+    server: &Server,
+    settings: &HashMap<Origin, Vec<&SettingsMap>>,
+    levels: &mut Vec<Layer>,
+) {
+    for node in nodes {
+        let Some(children) = &node.children else { continue };
+        if is_transparent(node) {
+            inner_levels(children, around, server, settings, levels);
+            continue;
+        }
+        let title = format!("{around}{} {}", node.name, node.args);
+        let mut level = layer(title.clone(), Some(node.origin.clone()), children, &server.infos());
+        match settings.get(&node.origin) {
+            Some(settings) => judge(level.lines.iter_mut(), settings),
+            // The module keeps what stands in its section in a way of its own.
+            None => level.lines.iter_mut().for_each(|line| line.fate = Fate::Holds),
+        }
+        levels.push(level);
+        inner_levels(children, &format!("{title} "), server, settings, levels);
+    }
+}
+
+/// Directives whose lines replace each other's, beside those of their own name.
+const FAMILIES: [&[&str]; 11] = [
+    &["SetEnv", "UnsetEnv", "PassEnv"],
+    &["order", "allow", "deny", "Satisfy"],
+    &["IndexIgnore", "IndexIgnoreReset"],
+    &["CustomLog", "TransferLog"],
+    &["AddCharset", "RemoveCharset"],
+    &["AddEncoding", "RemoveEncoding"],
+    &["AddHandler", "RemoveHandler"],
+    &["AddInputFilter", "RemoveInputFilter"],
+    &["AddLanguage", "RemoveLanguage"],
+    &["AddOutputFilter", "RemoveOutputFilter"],
+    &["AddType", "RemoveType"],
+];
+
+/// A name that stands for all directives that write to the same place.
+fn family(name: &'static str) -> &'static str {
+    FAMILIES.iter().find(|names| names.contains(&name)).map_or(name, |names| names[0])
+}
+
+/// Finds out which lines count: those that the settings still hold.
+fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&SettingsMap]) {
+    let mut held: HashSet<Origin> = HashSet::new();
+    for slots in settings {
+        slots.origins(&mut |origin| {
+            held.insert(origin.clone());
+        });
+    }
+    let mut lines: Vec<&mut Line> = lines.collect();
+    let mut counted: HashSet<&str> = HashSet::new();
+    for line in lines.iter_mut().filter(|line| held.contains(&line.origin)) {
+        line.fate = Fate::Holds;
+        counted.insert(family(line.row.name));
+    }
+    for line in lines.iter_mut().filter(|line| line.fate == Fate::Silent && counted.contains(family(line.row.name))) {
+        line.fate = Fate::Lost;
+    }
+}

@@ -1,0 +1,268 @@
+//! `.htaccess` files: read through the same tables, remembered by file identity (contract.md 7).
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Read};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use conf::error::Phase;
+use conf::{Allowed, Context, Error, Level, Node, Origin, Place, Reader, SettingsMap};
+use sys::file::Meta;
+
+use crate::config::core::{CoreDir, Override};
+use crate::config::merge::Layer;
+use crate::config::module::Flow;
+use crate::explain::trace::{AccessLine, Met, Step};
+use crate::files::paths::{c_path, join};
+use crate::request::Request;
+
+/// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
+const SIZE_MAX: u64 = 1024 * 1024;
+/// More remembered files than this are forgotten all at once.
+const REMEMBERED_MAX: usize = 4096;
+
+/// What a file said when it was read: for this identity, under these rules.
+#[derive(Clone)]
+struct Known {
+    identity: (u64, u64, u64, i128, i128),
+    rules: Rules,
+    outcome: Result<Layer, String>,
+    warnings: Vec<String>,
+}
+
+/// `.htaccess` files read so far, by path.
+#[derive(Default)]
+pub(crate) struct HtaccessCache {
+    files: RwLock<HashMap<String, Known>>,
+}
+
+/// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends. For
+/// settings that [want](is_wanted) one.
+pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<Option<Layer>, Flow> {
+    let Some((path, meta)) = find(request, dir)? else {
+        request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
+        return Ok(None);
+    };
+    let rules = Rules::of(core);
+    let identity = (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime);
+    let cache = &request.server.htaccess;
+    let remembered = cache.files.read().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+    let is_current = |known: &Known| known.identity == identity && known.rules == rules;
+    let known = match remembered.filter(|known| is_current(known) && request.trace.is_none()) {
+        Some(known) => known,
+        None => {
+            let bytes = match fetch(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(unreadable(request, &path, dir, &error)),
+            };
+            note(request, &path, dir, &bytes, &rules);
+            // A file changed within the last tick could change again without a trace: it is not remembered.
+            let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
+            let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
+            let known = Known { identity, rules, outcome, warnings };
+            if settled && request.trace.is_none() {
+                let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
+                if files.len() >= REMEMBERED_MAX {
+                    files.clear();
+                }
+                files.insert(path.clone(), known.clone());
+            }
+            known
+        }
+    };
+    for warning in &known.warnings {
+        request.log_apart("core", Level::Warn, warning);
+    }
+    match known.outcome {
+        Ok(layer) => Ok(Some(layer)),
+        Err(message) => {
+            request.log("core", Level::Alert, format!("{path}: {message}"));
+            Err(Flow::Status(500))
+        }
+    }
+}
+
+/// The first access file in a directory.
+fn find(request: &Request, dir: &str) -> Result<Option<(String, Meta)>, Flow> {
+    for name in &request.vhost.access_file_names {
+        let path = join(dir, name);
+        let Some(os) = c_path(&path) else { continue };
+        let meta = match sys::file::stat(&os) {
+            Ok(meta) => meta,
+            Err(error) if matches!(error.raw_os_error(), Some(2 | 20)) => continue,
+            Err(error) => return Err(unreadable(request, &path, dir, &error)),
+        };
+        if !meta.is_file() {
+            let text = format!("AH00554: Access to file {path} denied by server: not a regular file");
+            request.log("core", Level::Error, text);
+            return Err(unreadable(request, &path, dir, &io::Error::from_raw_os_error(9)));
+        }
+        if meta.size > SIZE_MAX {
+            let text = format!("{path}: larger than {SIZE_MAX} bytes; nobody writes such a file by hand");
+            request.log("core", Level::Alert, text);
+            return Err(Flow::Status(500));
+        }
+        return Ok(Some((path, meta)));
+    }
+    Ok(None)
+}
+
+/// What is in a file, whatever has taken its place meanwhile: nothing waits, and there is an end to it.
+fn fetch(path: &str) -> io::Result<Vec<u8>> {
+    let file = std::fs::File::from(sys::file::open(&c_path(path).ok_or(io::ErrorKind::InvalidFilename)?)?);
+    let mut bytes = Vec::new();
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The time within which a second change might leave no trace in a file's time of change, in nanoseconds.
+const FRESH: i128 = 50_000_000;
+
+fn is_fresh(mtime: i128) -> bool {
+    sys::time::realtime_coarse().as_nanos() as i128 - mtime < FRESH
+}
+
+/// Whether the meaning of a file may change while the file does not: `<IfFile>` is asked for each request.
+fn depends_on_files(text: &[u8]) -> bool {
+    const ASKS: &[u8] = b"<IfFile";
+    text.windows(ASKS.len()).any(|window| window.eq_ignore_ascii_case(ASKS))
+}
+
+fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Flow {
+    let text = format!(
+        "AH00529: {path} pcfg_openfile: unable to check htaccess file, ensure it is readable and that '{dir}' is executable"
+    );
+    request.log_os("core", Level::Crit, error, text);
+    Flow::Status(403)
+}
+
+/// What an access file may say here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rules {
+    over: Override,
+    list: Option<Arc<HashSet<String>>>,
+}
+
+impl Rules {
+    fn of(core: &CoreDir) -> Rules {
+        Rules {
+            over: core.allow_override.get().copied().unwrap_or_default(),
+            list: core.allow_override_list.get().cloned(),
+        }
+    }
+
+    /// The place of the lines of a file in `dir`.
+    fn place(&self, dir: &str) -> Place {
+        let Override { classes, options, skip_forbidden, skip_unknown } = self.over;
+        Place {
+            htaccess: true,
+            allowed: classes,
+            options,
+            skip_forbidden,
+            skip_unknown,
+            list: self.list.clone(),
+            path: Some(dir.into()),
+            ..Place::server_level()
+        }
+    }
+}
+
+fn parse(
+    request: &Request,
+    path: &str,
+    dir: &str,
+    bytes: Vec<u8>,
+    rules: &Rules,
+) -> (Result<Layer, String>, Vec<String>) {
+    let (tree, place, mut context) = read_tree(request, path, dir, bytes, rules);
+    let (mut ignored, mut slots) = (SettingsMap::default(), SettingsMap::default());
+    let outcome = tree.and_then(|tree| conf::apply(&tree, &mut ignored, &mut slots, &place, &mut context));
+    let warnings = context.notices.into_iter().map(|notice| notice.text).collect();
+    let outcome = outcome.map(|()| Layer::new(slots)).map_err(|error| match error.phase {
+        Phase::Read | Phase::Apply | Phase::Check => error.message,
+    });
+    (outcome, warnings)
+}
+
+/// The lines of a file, and what they are applied with.
+fn read_tree(
+    request: &Request,
+    path: &str,
+    dir: &str,
+    bytes: Vec<u8>,
+    rules: &Rules,
+) -> (Result<Vec<Node>, Error>, Place, Context) {
+    let server = &request.server;
+    let place = rules.place(dir);
+    let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
+    let tree = reader.read_text(path, bytes);
+    let Reader { language, notices, .. } = reader;
+    (tree, place, Context { host: server.host.clone(), language, notices })
+}
+
+/// Notes for who asks what an access file says, and for each of its lines whether it is let in.
+fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
+    let Some(mut trace) = request.trace.take() else { return };
+    let (tree, place, mut context) = read_tree(request, path, dir, bytes.to_vec(), rules);
+    let (tree, mut wrong) = match tree {
+        Ok(tree) => (tree, None),
+        Err(error) => (Vec::new(), Some(error.message)),
+    };
+    let (errors, notices) = objections(tree.clone(), &place, &mut context);
+    wrong = wrong.or_else(|| errors.first().map(|(_, message)| message.clone()));
+    let mut lines = Vec::new();
+    list(&tree, 0, false, &[errors, notices].concat(), &mut lines);
+    trace.note(Step::AccessFile(path.to_string(), lines, wrong));
+    trace.layers.push(Met::File(path.to_string(), tree));
+    request.trace = Some(trace);
+}
+
+/// More errors of a file than this are not looked for.
+const ERRORS_MAX: usize = 100;
+
+/// What is said of a line.
+type Objection = (Origin, String);
+
+/// The errors of a file, found by striking out the line of each and reading on, and what is said of the other lines.
+fn objections(mut tree: Vec<Node>, place: &Place, context: &mut Context) -> (Vec<Objection>, Vec<Objection>) {
+    let mut errors = Vec::new();
+    while errors.len() < ERRORS_MAX {
+        context.notices.clear();
+        let outcome = conf::apply(&tree, &mut SettingsMap::default(), &mut SettingsMap::default(), place, context);
+        let Err(Error { message, origin: Some(origin), .. }) = outcome else { break };
+        let struck = strike(&mut tree, &origin);
+        errors.push((origin, message));
+        if !struck {
+            break;
+        }
+    }
+    let notices = std::mem::take(&mut context.notices).into_iter();
+    (errors, notices.filter_map(|notice| Some((notice.origin?, notice.text))).collect())
+}
+
+/// Takes a line out. `false`: it is not there.
+fn strike(nodes: &mut Vec<Node>, origin: &Origin) -> bool {
+    let before = nodes.len();
+    nodes.retain(|node| node.origin != *origin);
+    nodes.len() < before
+        || nodes.iter_mut().filter_map(|node| node.children.as_mut()).any(|inner| strike(inner, origin))
+}
+
+/// The lines one below the other. Those in a section that is passed over are so too (`barred`).
+fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], lines: &mut Vec<AccessLine>) {
+    for node in nodes {
+        let own = objections.iter().find(|(origin, _)| *origin == node.origin).map(|(_, text)| text.clone());
+        let objection = own.or_else(|| barred.then(|| "the section around it is not let in".to_string()));
+        let barred = objection.is_some();
+        let text = format!("{} {}", node.name, node.args);
+        lines.push(AccessLine { depth, text, number: node.origin.line, objection });
+        list(node.children.as_deref().unwrap_or_default(), depth + 1, barred, objections, lines);
+    }
+}
+
+/// Whether access files are looked for with these settings: not with `AllowOverride None` and no list. Where nothing is said
+/// they are, and may say nothing.
+pub(crate) fn is_wanted(core: &CoreDir) -> bool {
+    let is_none = core.allow_override.get().is_some_and(|over| over.classes == Allowed::NONE);
+    !is_none || core.allow_override_list.get().is_some_and(|list| !list.is_empty())
+}

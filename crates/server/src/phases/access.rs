@@ -1,0 +1,80 @@
+//! Who may: the order in which access and authorization are asked (contract.md 8, `Satisfy`).
+
+use conf::Level;
+
+use crate::config::module::Flow;
+use crate::phases::authz::Satisfy;
+use crate::phases::phase::{self, all, first};
+use crate::request::{Kind, Request};
+
+/// Asks. `Err`: the request ends.
+pub(crate) fn check(request: &mut Request) -> Result<(), Flow> {
+    if is_known(request) {
+        return Ok(());
+    }
+    let by_host = all(request, &phase::ACCESS_CHECKER);
+    match request.dir::<Satisfy>().any(&request.method) {
+        false => {
+            by_host?;
+            by_user(request, "AH00027")
+        }
+        true => by_host.or_else(|_| by_user(request, "AH00028")),
+    }
+}
+
+/// Whether another request was judged by the same settings: what asked for this look-up, or what led to this redirect.
+/// An error document may be shown where everything else is denied: the administrator chose it.
+fn is_known(request: &mut Request) -> bool {
+    match &request.kind {
+        Kind::Main => false,
+        Kind::Lookup { dir, .. } => dir.id == request.dir.id,
+        Kind::Redirected(previous) => {
+            let judged = previous.status >= 400 || previous.method == request.method;
+            let same = judged && previous.dir.id == request.dir.id;
+            if same {
+                request.user.clone_from(&previous.user);
+            }
+            same
+        }
+    }
+}
+
+/// `number` is that of the message about a user whom nobody knows; Apache has two.
+fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
+    if request.server.hooks.access_checker_ex.is_empty() {
+        // No module can ask for a user, and no directive of one could have been written.
+        return Ok(());
+    }
+    match first(request, &phase::ACCESS_CHECKER_EX) {
+        Flow::Ok => return Ok(()),
+        Flow::Status(status) => return Err(Flow::Status(status)),
+        Flow::Declined => {}
+    }
+    // A user might be let in: who is it, and may he?
+    match first(request, &phase::CHECK_USER) {
+        Flow::Ok => {}
+        Flow::Status(status) => return Err(Flow::Status(status)),
+        Flow::Declined => return Err(nobody(request, "check user")),
+    }
+    if request.user.is_none() {
+        let text = format!(
+            "{number}: No authentication done but request not allowed without authentication for {}. Authentication \
+             not configured?",
+            request.uri
+        );
+        request.log("core", Level::Error, text);
+        return Err(Flow::Status(500));
+    }
+    match first(request, &phase::AUTH_CHECKER) {
+        Flow::Ok => Ok(()),
+        Flow::Status(status) => Err(Flow::Status(status)),
+        Flow::Declined => Err(nobody(request, "check access")),
+    }
+}
+
+/// No module is set up for a question that must not stay open.
+fn nobody(request: &Request, what: &str) -> Flow {
+    let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.uri);
+    request.log("core", Level::Crit, text);
+    Flow::Status(500)
+}

@@ -1,0 +1,116 @@
+//! What authorization and authentication modules offer each other: providers, found by name.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use conf::{Cmd, Limited, ModuleInfo, Origin};
+
+use crate::config::merge::Layer;
+use crate::config::module::{Hook, hooks_of};
+use crate::request::Request;
+
+/// What a `Require` line says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No.
+    Denied,
+    /// No as long as nobody has logged in; a user might change it.
+    DeniedNoUser,
+    /// Yes.
+    Granted,
+    /// Says nothing.
+    Neutral,
+    /// The check itself failed.
+    Error,
+}
+
+/// The arguments of a `Require` line, parsed once by its provider.
+pub type Parsed = Arc<dyn Any + Send + Sync>;
+
+/// A kind of `Require` line (Apache manual, mod_authz_core).
+pub struct AuthzProvider {
+    /// The word behind `Require`.
+    pub name: &'static str,
+    /// Parses the rest of the line; `Err` is the message of a syntax error.
+    pub parse: fn(&mut Cmd<'_>, &str) -> Result<Parsed, String>,
+    /// Decides.
+    pub check: fn(&mut Request, &Parsed) -> Verdict,
+}
+
+/// What a password check says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authn {
+    /// The password is right.
+    Granted,
+    /// The password is wrong.
+    Denied,
+    /// There is no such user here.
+    UserNotFound,
+    /// The check itself failed; the cause was logged.
+    Error,
+}
+
+/// Finds the digest of a user in a realm.
+pub type RealmHash = fn(&mut Request, user: &str, realm: &str) -> Result<String, Authn>;
+
+/// A source of passwords (Apache manual, mod_authn_file).
+pub struct AuthnProvider {
+    /// The word in `AuthBasicProvider`.
+    pub name: &'static str,
+    /// Checks a password.
+    pub check: fn(&mut Request, user: &str, password: &str) -> Authn,
+    /// The MD5 digest, as hexadecimal digits, of `user:realm:password`; `None` where this source has none. `Err` says
+    /// why there is no answer.
+    pub realm_hash: Option<RealmHash>,
+}
+
+/// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
+pub fn find_authz(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthzProvider> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Authz(provider) if provider.name == name => Some(*provider),
+        _ => None,
+    })
+}
+
+/// The password provider of that name among the loaded modules.
+pub fn find_authn(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthnProvider> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Authn(provider) if provider.name == name => Some(*provider),
+        _ => None,
+    })
+}
+
+conf::settings! {
+    /// `Satisfy` of mod_access_compat, which the core has to know.
+    pub struct Satisfy {
+        /// The lines, each with the methods it counts for: whether either the host check or the user is enough.
+        pub lines: conf::Gathered<Vec<(Option<Arc<Limited>>, bool, Origin)>>,
+    }
+}
+
+impl Satisfy {
+    /// Whether either the host check or the user is enough for a request with this method: the last line that means it
+    /// decides.
+    pub fn any(&self, method: &str) -> bool {
+        let means = |limited: &Option<Arc<Limited>>| limited.as_ref().is_none_or(|limited| limited.covers(method));
+        let lines = self.lines.get().map_or(&[][..], Vec::as_slice);
+        lines.iter().rev().find(|(limited, ..)| means(limited)).is_some_and(|(_, any, _)| *any)
+    }
+}
+
+impl Request {
+    /// Says in the answer how to log in: asks the module of that `AuthType`.
+    pub fn note_auth_failure(&mut self, auth_type: &str) {
+        let server = self.server;
+        server.hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
+    }
+
+    /// Runs `inside` as if the request were in one more section.
+    pub fn with_layer<T>(&mut self, layer: &Layer, inside: impl FnOnce(&mut Request) -> T) -> T {
+        let merged = self.server.merger.merge(&self.dir, layer);
+        let outer = std::mem::replace(&mut self.dir, merged);
+        let result = inside(self);
+        self.dir = outer;
+        result
+    }
+}

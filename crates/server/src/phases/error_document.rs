@@ -1,0 +1,142 @@
+//! Answers to errors: `ErrorDocument`, or the server's own page.
+
+use conf::Level;
+use http1::{ErrorPage, error_page, server_signature};
+
+use crate::config::core::{CoreDir, CoreServer, ErrorDocument, Tri};
+use crate::request::response::Body;
+use crate::request::{Kind, Request};
+
+/// Where the answer to an error comes from.
+pub(crate) enum Page {
+    /// From here.
+    Body(Body),
+    /// From another path of this server.
+    Redirect(String),
+}
+
+/// The answer for a status; sets status and fields of the request.
+pub(crate) fn find(request: &mut Request, status: u16) -> Page {
+    let status = if !http1::status::reason(status).is_empty() { status } else { 500 };
+    let failed_document = match &request.kind {
+        Kind::Redirected(previous) if previous.status >= 400 => Some(previous.status),
+        _ => None,
+    };
+    if let Some(original) = failed_document {
+        // The error document itself failed: the first error counts, and the page says so.
+        request.status = original;
+        return Page::Body(page(request, original, Some(status)));
+    }
+    request.status = status;
+    // What a script called its own answer.
+    request.status_line = None;
+    if status >= 400 {
+        let dir = request.dir.slots.clone();
+        let force = request.vhost.base.slots.clone();
+        let documents = &dir.get::<CoreDir>().error_documents;
+        let document = documents.get(&status).or_else(|| force.get::<CoreDir>().error_documents.get(&status));
+        match document {
+            None | Some(ErrorDocument::Default) => {}
+            Some(ErrorDocument::Path(path)) => return Page::Redirect(path.clone()),
+            Some(ErrorDocument::Text(expr)) => {
+                if let Some(text) = value(request, expr) {
+                    clear_entity(request);
+                    request.set_content_type("text/html; charset=iso-8859-1");
+                    return Page::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()));
+                }
+            }
+            Some(ErrorDocument::Url(expr)) => {
+                if let Some(url) = value(request, expr) {
+                    request.status = 302;
+                    request.headers_out.set("Location", url);
+                    return Page::Body(page(request, 302, None));
+                }
+            }
+        }
+    }
+    Page::Body(page(request, status, None))
+}
+
+/// The server's own page for a status, whatever is configured.
+pub(crate) fn canned(request: &mut Request, status: u16) -> Body {
+    request.status = status;
+    page(request, status, None)
+}
+
+fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String> {
+    match crate::request::subject::evaluate_string(request, expr) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            request.log("core", Level::Error, format!("AH02841: core: Failed to evaluate ErrorDocument: {error}"));
+            None
+        }
+    }
+}
+
+/// Takes away what described the body that is not sent.
+fn clear_entity(request: &mut Request) {
+    let location = request.headers_out.get("Location").filter(|location| !location.is_empty()).map(str::to_string);
+    request.headers_out.clear();
+    if let Some(location) = location {
+        request.headers_out.set("Location", location);
+    }
+    request.content_encoding = None;
+    request.content_languages.clear();
+    request.content_type = None;
+}
+
+fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Body {
+    if http1::status::is_bodyless(status) {
+        return Body::Empty;
+    }
+    clear_entity(request);
+    request.set_content_type("text/html; charset=iso-8859-1");
+    if status == 405 || status == 501 {
+        let allow = request.allowed_methods();
+        request.err_headers_out.set("Allow", allow);
+    }
+    let location = request.headers_out.get("Location").unwrap_or_default().to_string();
+    let expect = request.header("Expect").map(std::borrow::Cow::into_owned);
+    let admin = request.vhost.admin.clone().unwrap_or_default();
+    let signature = signature(request);
+    let text = error_page(
+        status,
+        &ErrorPage {
+            method: &request.method,
+            location: &location,
+            expect: expect.as_deref(),
+            note: request.notes.get("error-notes").unwrap_or_default(),
+            variants: request.notes.get("variant-list").unwrap_or_default(),
+            admin: &admin,
+            document_status,
+            signature: &signature,
+        },
+    );
+    Body::Bytes(http1::text::to_bytes(&text).into_owned().into())
+}
+
+/// The footer of pages that the server makes (`ServerSignature`).
+pub(crate) fn signature(request: &Request) -> String {
+    let email = match request.dir::<CoreDir>().signature.or(Tri::Off) {
+        Tri::Off => return String::new(),
+        Tri::On => None,
+        Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN)),
+    };
+    server_signature(&request.server.software, &request.server_name(), request.server_port(), email)
+}
+
+impl Request {
+    /// The value of an `Allow` field.
+    pub fn allowed_methods(&self) -> String {
+        let mut methods = "GET,POST,OPTIONS,HEAD".to_string();
+        if self.host::<CoreServer>().trace.or(Tri::On) != Tri::Off {
+            methods.push_str(",TRACE");
+        }
+        methods
+    }
+
+    /// The footer of pages that the server makes; empty with `ServerSignature Off`.
+    pub fn signature(&self) -> String {
+        signature(self)
+    }
+}

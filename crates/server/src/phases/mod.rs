@@ -1,0 +1,377 @@
+//! A request's way through the phases, up to its answer (contract.md 5 and 11).
+
+pub(crate) mod access;
+pub mod authz;
+pub(crate) mod error_document;
+pub mod filters;
+mod lookup;
+pub(crate) mod phase;
+pub(crate) mod translate;
+pub(crate) mod walk;
+
+use std::sync::Arc;
+
+use conf::Level;
+
+use crate::config::core::{CoreDir, CoreServer, LIMIT_REQUEST_BODY, Tri};
+use crate::config::module::{Answering, Flow, Handler, Of};
+use crate::explain::trace::HANDLER;
+use crate::phases::access::check;
+use crate::phases::filters::Chain;
+use crate::phases::phase::{all, first};
+use crate::request::fields::Fields;
+use crate::request::response::{Answer, Body, Keep};
+use crate::request::{Kind, Previous, Request};
+
+/// What goes to the client.
+pub(crate) struct Response {
+    pub(crate) body: Body,
+    /// The body is the whole answer, head included (an nph- script).
+    pub(crate) raw: bool,
+}
+
+/// How far a request has come.
+pub(crate) enum Work {
+    /// To its answer.
+    Done(Response),
+    /// To a handler that has to wait for something.
+    Later(Waiting),
+    /// To the filters that configuration names for its answer.
+    Filter(Chain, Body),
+}
+
+/// A handler that was reached and has to wait; see [`go_on`].
+pub(crate) struct Waiting {
+    /// To be called.
+    pub(crate) handler: fn(&mut Request) -> Answering<'_>,
+    redirects: u32,
+}
+
+/// Takes a new request through all phases, as far as nothing has to be waited for.
+pub(crate) fn start(request: &mut Request) -> Work {
+    let answer = match prepare(request) {
+        Ok(()) => handle(request),
+        Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
+    };
+    finish_or_wait(request, answer, 0)
+}
+
+/// Goes on after a handler has answered.
+pub(crate) fn go_on(request: &mut Request, waiting: &Waiting, answer: Answer) -> Work {
+    finish_or_wait(request, Handled::Answer(answer), waiting.redirects)
+}
+
+/// From an answer to a response: through internal redirects and error documents.
+fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u32) -> Work {
+    loop {
+        let answer = match handled {
+            Handled::Answer(answer) => answer,
+            Handled::Later(handler) => return Work::Later(Waiting { handler, redirects }),
+        };
+        let (uri, status, keep) = match answer {
+            Answer::Body(body) => return deliver(request, body),
+            Answer::Raw(body) => return Work::Done(Response { body, raw: true }),
+            Answer::Declined => match error_document::find(request, 500) {
+                error_document::Page::Body(body) => return Work::Done(finish(request, body)),
+                error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
+            },
+            Answer::Status(status) => match error_document::find(request, status) {
+                error_document::Page::Body(body) => return Work::Done(finish(request, body)),
+                error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
+            },
+            Answer::Redirect { uri, keep } => (uri, 200, keep),
+        };
+        redirects += 1;
+        if redirects > request.vhost.plan.redirects_max {
+            return Work::Done(Response { body: too_many(request), raw: false });
+        }
+        redirect(request, &uri, status, keep);
+        // Who names the place may have had it from a client: its path is no better than that of a request line.
+        let raw = http1::text::to_bytes(&request.uri).into_owned();
+        let cleaned = decode(request, &raw, Some(&uri));
+        handled = match cleaned.and_then(|()| map(request)).and_then(|()| late(request)) {
+            Ok(()) => handle(request),
+            Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
+        };
+    }
+}
+
+fn too_many(request: &mut Request) -> Body {
+    let limit = request.vhost.plan.redirects_max;
+    request.log(
+        "core",
+        Level::Error,
+        format!(
+            "AH00124: Request exceeded the limit of {limit} internal redirects due to probable configuration error. \
+             Use 'LimitInternalRecursion' to increase the limit if necessary. Use 'LogLevel debug' to get a backtrace."
+        ),
+    );
+    error_document::canned(request, 500)
+}
+
+pub(crate) fn status_of(flow: Flow) -> u16 {
+    match flow {
+        Flow::Status(status) => status,
+        Flow::Ok | Flow::Declined => 500,
+    }
+}
+
+/// All phases before the handler.
+fn prepare(request: &mut Request) -> Result<(), Flow> {
+    if !request.server.hooks.post_read.is_empty() {
+        // These hooks see the path as it was sent.
+        request.uri = http1::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
+    }
+    all(request, &phase::POST_READ)?;
+    if request.env.contains("downgrade-1.0") {
+        // A client that claims more than it can do (Apache manual, special purpose environment variables).
+        request.version = http1::Version::Http10;
+    }
+    if request.method == "CONNECT" {
+        return Err(Flow::Status(405));
+    }
+    let incoming = request.incoming.clone();
+    decode(request, incoming.head.path(&incoming.bytes), None)?;
+    map(request)?;
+    late(request)
+}
+
+/// The path of a target, decoded and cleaned, becomes the request's. `target`: where it is not the client's own.
+fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
+    let plan = request.vhost.plan;
+    if path == b"*" && request.method == "OPTIONS" {
+        request.uri = "*".into();
+        return Ok(());
+    }
+    request.uri = match http1::decode_path(path, &plan.path) {
+        Ok(path) => path,
+        Err(error) => {
+            let status = error.status();
+            if status == 400 {
+                let target = target.unwrap_or(&request.unparsed_uri);
+                request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
+            }
+            request.uri = http1::text::from_bytes(path).into_owned();
+            return Err(Flow::Status(status));
+        }
+    };
+    Ok(())
+}
+
+/// From the URL to the file and the settings of all sections.
+pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
+    request.dir = request.vhost.base.clone();
+    request.trace.iter_mut().for_each(|trace| trace.begin());
+    if request.uri == "*" {
+        return Ok(());
+    }
+    walk::locations(request)?;
+    walk::conditions(request)?;
+    if let Flow::Status(status) = first(request, &phase::TRANSLATE) {
+        return Err(Flow::Status(status));
+    }
+    if is_trace(request) {
+        return trace_allowed(request);
+    }
+    map_file(request)?;
+    walk::locations(request)?;
+    walk::conditions(request)
+}
+
+/// From the file name to the settings of its sections: where a look-up by file begins.
+pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
+    request.dir = request.vhost.base.clone();
+    request.trace.iter_mut().for_each(|trace| trace.begin());
+    walk::directories(request)
+}
+
+/// The phases after mapping.
+pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
+    if is_trace(request) {
+        return Ok(());
+    }
+    all(request, &phase::HEADER_PARSER)?;
+    // `OPTIONS *` names nothing that could be refused.
+    if request.uri != "*" {
+        check(request)?;
+    }
+    if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER) {
+        return Err(Flow::Status(status));
+    }
+    all(request, &phase::FIXUPS)?;
+    let limit = request.dir::<CoreDir>().limit_request_body.or(LIMIT_REQUEST_BODY);
+    if !request.is_lookup() && request.body.set_limit(limit).is_err() {
+        request.log(
+            "core",
+            Level::Error,
+            format!("AH01587: Requested content-length is larger than the configured limit of {limit}"),
+        );
+        return Err(Flow::Status(413));
+    }
+    Ok(())
+}
+
+/// `TRACE` shows the client only what it sent, so nothing is looked for, and nobody is asked, once it is known that no module
+/// sends it elsewhere.
+fn is_trace(request: &Request) -> bool {
+    request.method == "TRACE" && matches!(request.kind, Kind::Main)
+}
+
+fn trace_allowed(request: &Request) -> Result<(), Flow> {
+    match request.host::<CoreServer>().trace.or(Tri::On) {
+        Tri::Off => Err(Flow::Status(405)),
+        Tri::On if !request.body.is_none() => {
+            request.body.refuse();
+            Err(Flow::Status(413))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the handlers say.
+enum Handled {
+    Answer(Answer),
+    /// This one has to wait.
+    Later(fn(&mut Request) -> Answering<'_>),
+}
+
+/// Asks the handlers, one after the other.
+fn handle(request: &mut Request) -> Handled {
+    if request.method == "TRACE" {
+        return Handled::Later(trace);
+    }
+    if request.method == "OPTIONS" && request.uri == "*" {
+        return Handled::Answer(Answer::Body(Body::Empty));
+    }
+    for i in 0..request.server.hooks.handler.len() {
+        let Of { module, hook } = request.server.hooks.handler[i];
+        let handled = match hook {
+            Handler::Now(handler) => match handler(request) {
+                Answer::Declined => continue,
+                answer => Handled::Answer(answer),
+            },
+            Handler::Later { claims, check, answer } if claims(request) => {
+                check(request).map_or(Handled::Later(answer), Handled::Answer)
+            }
+            Handler::Later { .. } => continue,
+        };
+        if let Some(trace) = &mut request.trace {
+            trace.decided(HANDLER, module, Flow::Ok);
+        }
+        return handled;
+    }
+    Handled::Answer(Answer::Status(500))
+}
+
+/// Asks the handlers for what is to stand inside another answer, its filters applied. `Err`: there is none, with the
+/// status that says why.
+pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
+    let answer = match handle(request) {
+        Handled::Answer(answer) => answer,
+        Handled::Later(answer) => answer(request).await,
+    };
+    match answer {
+        Answer::Body(body) => Ok(Chain::of(request).run(request, body).await),
+        Answer::Status(status) => Err(status),
+        // What goes elsewhere, or speaks to the client itself, cannot be a part of a page.
+        Answer::Redirect { .. } | Answer::Raw(_) | Answer::Declined => Err(500),
+    }
+}
+
+/// The request as it was received (RFC 9110 section 9.3.8).
+fn trace(request: &mut Request) -> Answering<'_> {
+    Box::pin(async move {
+        let mut echo = format!("{}\r\n", request.request_line());
+        for (name, value) in request.headers() {
+            echo.push_str(&format!("{name}: {value}\r\n"));
+        }
+        echo.push_str("\r\n");
+        let mut bytes = http1::text::to_bytes(&echo).into_owned();
+        match request.body.collect(TRACE_BODY_MAX).await {
+            Ok(body) => bytes.extend_from_slice(&body),
+            Err(error) => return Answer::Status(error.status()),
+        }
+        request.set_content_type("message/http");
+        Answer::Body(Body::Bytes(bytes.into()))
+    })
+}
+
+/// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
+const TRACE_BODY_MAX: usize = 64 * 1024;
+
+/// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names.
+fn deliver(request: &mut Request, body: Body) -> Work {
+    if let Some(instead) = crate::protocol::output::preconditions(request) {
+        return Work::Done(finish(request, instead));
+    }
+    let chain = Chain::of(request);
+    if chain.is_empty() {
+        return Work::Done(finish(request, body));
+    }
+    Work::Filter(chain, body)
+}
+
+/// Filters, the default charset and ranges: what every answer goes through.
+pub(crate) fn finish(request: &mut Request, mut body: Body) -> Response {
+    for i in 0..request.server.hooks.filter.len() {
+        body = request.server.hooks.filter[i](request, body);
+    }
+    crate::protocol::output::default_charset(request);
+    Response { body: crate::protocol::output::ranges(request, body), raw: false }
+}
+
+/// Turns the request into one for another path of this server, which is not decoded yet.
+fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
+    let before = request.previous().cloned();
+    // What goes on from an error document is still the answer to the error.
+    let reached = if status == 200 { request.status } else { status };
+    let previous = Previous {
+        status: reached,
+        handler: request.handler.clone(),
+        uri: request.uri.clone(),
+        args: request.args.clone(),
+        env: std::mem::take(&mut request.env),
+        user: request.user.take(),
+        notes: std::mem::take(&mut request.notes),
+        dir: request.dir.clone(),
+        method: request.method.to_string(),
+        before,
+    };
+    let mut env = Fields::default();
+    for (name, value) in previous.env.iter() {
+        env.set(format!("REDIRECT_{name}"), value);
+    }
+    env.set("REDIRECT_STATUS", previous.status.to_string());
+    if status != 200 {
+        env.set("REDIRECT_REQUEST_METHOD", &*previous.method);
+        if let Some(notes) = previous.notes.get("error-notes") {
+            env.set("REDIRECT_ERROR_NOTES", notes);
+        }
+    }
+    request.env = env;
+    // Who asks is found out anew.
+    request.auth_type = None;
+    request.kind = Kind::Redirected(Arc::new(previous));
+    if !keep.method {
+        request.method = "GET".into();
+    }
+    if !keep.media_type {
+        request.content_type = None;
+    }
+    let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
+    let (path, args) = match uri.split_once('?') {
+        Some((path, args)) => (path, Some(args.to_string())),
+        None => (uri, None),
+    };
+    request.uri = path.to_string();
+    request.args = args;
+    request.no_local_copy |= status >= 400;
+    if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
+        let why = if status >= 400 { "the error document" } else { "an internal redirect" };
+        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.uri.clone(), why);
+        request.trace = Some(trace);
+    }
+    request.reset_mapping(reached);
+    // Variables of the request's own are made again for the new path.
+    let _ = all(request, &phase::POST_READ);
+}

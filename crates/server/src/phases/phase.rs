@@ -1,0 +1,51 @@
+//! The phases in which modules look at a request, and how their hooks are asked (see [`Hook`](crate::Hook)).
+
+use crate::config::module::{Flow, Hooks, Of, PhaseHook};
+use crate::request::Request;
+
+/// A phase: its name for people, and its hooks.
+pub(crate) struct Phase {
+    pub(crate) name: &'static str,
+    pub(crate) hooks: fn(&Hooks) -> &[Of<PhaseHook>],
+}
+
+pub(crate) const POST_READ: Phase = Phase { name: "after reading", hooks: |hooks| &hooks.post_read };
+pub(crate) const TRANSLATE: Phase = Phase { name: "URL to file", hooks: |hooks| &hooks.translate };
+pub(crate) const HEADER_PARSER: Phase = Phase { name: "header", hooks: |hooks| &hooks.header_parser };
+pub(crate) const ACCESS_CHECKER: Phase = Phase { name: "access by host", hooks: |hooks| &hooks.access_checker };
+pub(crate) const ACCESS_CHECKER_EX: Phase =
+    Phase { name: "access without user", hooks: |hooks| &hooks.access_checker_ex };
+pub(crate) const CHECK_USER: Phase = Phase { name: "who is it", hooks: |hooks| &hooks.check_user };
+pub(crate) const AUTH_CHECKER: Phase = Phase { name: "access of the user", hooks: |hooks| &hooks.auth_checker };
+pub(crate) const TYPE_CHECKER: Phase = Phase { name: "type", hooks: |hooks| &hooks.type_checker };
+pub(crate) const FIXUPS: Phase = Phase { name: "fixups", hooks: |hooks| &hooks.fixups };
+
+/// Runs all hooks; the first status ends it.
+pub(crate) fn all(request: &mut Request, phase: &Phase) -> Result<(), Flow> {
+    for i in 0..(phase.hooks)(&request.server.hooks).len() {
+        if let Flow::Status(status) = ask(request, phase, i) {
+            return Err(Flow::Status(status));
+        }
+    }
+    Ok(())
+}
+
+/// Runs hooks until one does not decline.
+pub(crate) fn first(request: &mut Request, phase: &Phase) -> Flow {
+    for i in 0..(phase.hooks)(&request.server.hooks).len() {
+        let flow = ask(request, phase, i);
+        if flow != Flow::Declined {
+            return flow;
+        }
+    }
+    Flow::Declined
+}
+
+fn ask(request: &mut Request, phase: &Phase, i: usize) -> Flow {
+    let Of { module, hook } = (phase.hooks)(&request.server.hooks)[i];
+    let flow = hook(request);
+    if let Some(trace) = &mut request.trace {
+        trace.decided(phase.name, module, flow);
+    }
+    flow
+}

@@ -1,0 +1,397 @@
+//! Which sections a request meets, merged in Apache's order (contract.md 5).
+//!
+//! What `<Directory>` sections say of a directory depends on its path alone and is remembered, unless `.htaccess` files
+//! may stand on the way. Merges are remembered by [`Merger`](crate::config::merge::Merger), so a request for a directory seen
+//! before costs a look-up or two.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::{Arc, PoisonError};
+
+use conf::Level;
+use conf::expr::Expr;
+use conf::pattern::MatchError;
+use foldhash::HashMap;
+use sys::file::Meta;
+
+use crate::config::core::CoreDir;
+use crate::config::core::options::{SYM_LINKS, SYM_OWNER};
+use crate::config::merge::Merged;
+use crate::config::module::Flow;
+use crate::config::section::{Matcher, Section};
+use crate::explain::trace::{Met, Step};
+use crate::files::htaccess;
+use crate::files::paths::{base_name, c_path, dir_name};
+use crate::request::Request;
+
+/// More remembered directories than this are forgotten all at once.
+const REMEMBERED_MAX: usize = 4096;
+/// After so many missing parts at the end of a name, what there is of it is looked for from the root on.
+const MISSING_MAX: u32 = 8;
+
+/// What the sections say of directories, by path (with a slash at the end).
+#[derive(Debug, Default)]
+pub(crate) struct DirectoryCache(HashMap<String, Walked>);
+
+/// What the sections say of a directory.
+#[derive(Clone, Debug)]
+struct Walked {
+    merged: Merged,
+    /// `.htaccess` files are to be looked for somewhere on the way.
+    htaccess: bool,
+    /// Links are to be checked somewhere on the way.
+    links: bool,
+    /// The depth of a name in it, if a `<Directory>` section might mean one.
+    files_at: Option<usize>,
+}
+
+impl Walked {
+    /// Whether the next request for the directory needs no look at the way.
+    fn holds(&self) -> bool {
+        !self.htaccess && !self.links
+    }
+}
+
+/// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
+pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
+    if request.vhost.locations.is_empty() {
+        return Ok(());
+    }
+    let vhost = request.vhost;
+    // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in Apache).
+    let merged = merge_slashes(request, &request.uri);
+    for section in &vhost.locations {
+        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.uri);
+        let mut env = std::mem::take(&mut request.env);
+        let met = section.is_location(uri, &mut env);
+        request.env = env;
+        if decided(request, met)? {
+            merge(request, section);
+        }
+    }
+    Ok(())
+}
+
+/// A path with one slash for each row of them, where that makes a difference: `MergeSlashes Off` leaves them in, and no
+/// section would be found for the path as it is.
+fn merge_slashes(request: &Request, path: &str) -> Option<String> {
+    if request.vhost.plan.path.merge_slashes || !path.contains("//") {
+        return None;
+    }
+    let mut merged = String::with_capacity(path.len());
+    for c in path.chars() {
+        if c != '/' || !merged.ends_with('/') {
+            merged.push(c);
+        }
+    }
+    Some(merged)
+}
+
+/// `<If>` sections of the settings merged so far, `skip` of which were looked at before.
+pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
+    // Sections inside the taken sections add to the list while it is walked.
+    let (mut at, mut taken) = (0, false);
+    loop {
+        let ifs = &request.dir::<CoreDir>().ifs;
+        let Some((section, _)) = ifs.entries().get(at) else { return Ok(()) };
+        let section = section.clone();
+        at += 1;
+        if section.after && taken {
+            request.note_met(|| Met::Unmet(section.origin.clone(), "one before it was taken"));
+            continue;
+        }
+        taken = match &section.matcher {
+            Matcher::If(expr) => holds(request, expr)?,
+            Matcher::Else => true,
+            _ => false,
+        };
+        match taken {
+            true => merge(request, &section),
+            false => request.note_met(|| Met::Unmet(section.origin.clone(), "its condition is false")),
+        }
+    }
+}
+
+fn holds(request: &mut Request, expr: &Arc<Expr>) -> Result<bool, Flow> {
+    crate::request::subject::evaluate(request, expr).map_err(|error| {
+        request.log("core", Level::Error, format!("AH00823: Failed to evaluate <If > condition: {error}"));
+        Flow::Status(500)
+    })
+}
+
+/// Maps the request's file name to a file: finds it, splits off `PATH_INFO`, merges the sections of all directories on
+/// the way and of the file.
+pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
+    if let Some(merged) = merge_slashes(request, &request.filename) {
+        request.filename = merged;
+    }
+    find_file(request)?;
+    let is_dir = request.stat.is_some_and(|meta| meta.is_dir());
+    let dir: Cow<'_, str> = if is_dir && !request.filename.ends_with('/') {
+        Cow::Owned(format!("{}/", request.filename))
+    } else {
+        Cow::Borrowed(dir_name(&request.filename))
+    };
+    let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
+    let walked = match known {
+        Some(walked) if request.trace.is_none() => walked,
+        _ => {
+            let dir = dir.into_owned();
+            walk(request, &dir)?
+        }
+    };
+    request.dir = walked.merged;
+    let vhost = request.vhost;
+    // A section may also name a file.
+    if !is_dir {
+        if let Some(depth) = walked.files_at {
+            for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
+                if section.is_directory(&request.filename) {
+                    merge(request, section);
+                }
+            }
+        }
+        check_last_link(request)?;
+    }
+    for section in &vhost.directory_matches {
+        let slash = if is_dir && !request.filename.ends_with('/') { "/" } else { "" };
+        let path = format!("{}{slash}", request.filename);
+        let mut env = std::mem::take(&mut request.env);
+        let met = section.is_directory_match(&path, &mut env);
+        request.env = env;
+        if decided(request, met)? {
+            merge(request, section);
+        }
+    }
+    files(request)
+}
+
+/// `<Files>` sections of the settings merged so far.
+fn files(request: &mut Request) -> Result<(), Flow> {
+    if request.dir::<CoreDir>().files.is_empty() {
+        return Ok(());
+    }
+    let slots = request.dir.slots.clone();
+    let name = base_name(&request.filename).to_string();
+    for section in slots.get::<CoreDir>().files.iter() {
+        let mut env = std::mem::take(&mut request.env);
+        let met = section.is_file(&name, &mut env);
+        request.env = env;
+        if decided(request, met)? {
+            merge(request, section);
+        }
+    }
+    Ok(())
+}
+
+fn decided(request: &Request, met: Result<bool, MatchError>) -> Result<bool, Flow> {
+    met.map_err(|_| {
+        let text = "a regular expression of a section needs too many steps for this path; simplify the expression";
+        request.log("core", Level::Error, text);
+        Flow::Status(500)
+    })
+}
+
+fn merge(request: &mut Request, section: &Section) {
+    request.note_met(|| Met::Section(section.origin.clone()));
+    request.dir = request.server.merger.merge(&request.dir, &section.layer);
+}
+
+/// Goes down from the root to `dir`, directory by directory.
+fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
+    let vhost = request.vhost;
+    let server = request.server;
+    let files_at = crate::config::section::components(dir) + 1;
+    let files_at = vhost.directories.iter().any(|section| section.depth() == files_at).then_some(files_at);
+    let mut walked = Walked { merged: vhost.base.clone(), htaccess: false, links: false, files_at };
+    let mut sections = vhost.directories.iter().peekable();
+    for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {
+        let path = &dir[..end];
+        if depth > 0 {
+            walked.links |= check_link(request, path, &walked.merged)?;
+        }
+        while let Some(section) = sections.next_if(|section| section.depth() <= depth) {
+            if section.depth() == depth && section.is_directory(path) {
+                request.note_met(|| Met::Section(section.origin.clone()));
+                walked.merged = server.merger.merge(&walked.merged, &section.layer);
+            }
+        }
+        let slots = walked.merged.slots.clone();
+        if !htaccess::is_wanted(slots.get()) {
+            if let Some(trace) = &mut request.trace {
+                let why = slots.get::<CoreDir>().allow_override.origin().cloned();
+                trace.note(Step::NoAccessFile(dir[..=end].to_string(), why));
+            }
+        } else {
+            walked.htaccess = true;
+            match htaccess::read(request, &dir[..=end], slots.get()) {
+                Ok(Some(layer)) => walked.merged = server.merger.merge(&walked.merged, &layer),
+                Ok(None) => {}
+                Err(flow) => {
+                    request.trace.iter_mut().for_each(|trace| trace.cut_off = Some(walked.merged.clone()));
+                    return Err(flow);
+                }
+            }
+        }
+    }
+    if walked.holds() {
+        let mut cache = vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner);
+        if cache.0.len() >= REMEMBERED_MAX {
+            cache.0.clear();
+        }
+        cache.0.insert(dir.to_string(), walked.clone());
+    }
+    Ok(walked)
+}
+
+/// Whether `path` may be a symbolic link under these settings; `Ok(true)`: it had to be looked at.
+fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Flow> {
+    let options = merged.slots.get::<CoreDir>().options.0.effective();
+    if options & SYM_LINKS != 0 {
+        return Ok(false);
+    }
+    let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
+    let Ok(link) = sys::file::lstat(&os) else { return Ok(true) };
+    if !link.is_symlink() {
+        return Ok(true);
+    }
+    let same_owner = || sys::file::stat(&os).is_ok_and(|target| target.uid == link.uid);
+    if options & SYM_OWNER != 0 && same_owner() {
+        return Ok(true);
+    }
+    Err(link_refused(request, path))
+}
+
+fn check_last_link(request: &Request) -> Result<(), Flow> {
+    if request.stat.is_some() {
+        check_link(request, &request.filename, &request.dir)?;
+    } else if c_path(&request.filename).is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink()))
+    {
+        // As in Apache a link that leads nowhere is not the same as nothing.
+        return Err(link_refused(request, &request.filename));
+    }
+    Ok(())
+}
+
+fn link_refused(request: &Request, path: &str) -> Flow {
+    let text = format!("AH00037: Symbolic link not allowed or link target not accessible: {path}");
+    request.log("core", Level::Error, text);
+    Flow::Status(403)
+}
+
+/// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
+fn find_file(request: &mut Request) -> Result<(), Flow> {
+    if let Some(kept) = request.server.files.find(&request.filename) {
+        if !(request.shares_turn && kept.was_seen(request.start)) {
+            match look(request, &request.filename)? {
+                Found::File(meta) if meta == kept.meta => kept.see(request.start),
+                _ => return find_part(request),
+            }
+        }
+        request.path_info.clear();
+        request.stat = Some(kept.meta);
+        request.kept = Some(kept);
+        return Ok(());
+    }
+    find_part(request)
+}
+
+/// Looks for the whole name, then for what is left of it without its last part, and so on. What is missing is mostly the
+/// last part; a client that asks for thousands of parts must not have each of them looked for.
+fn find_part(request: &mut Request) -> Result<(), Flow> {
+    let mut name = request.filename.clone();
+    let mut missing = 0;
+    loop {
+        match look(request, name.trim_end_matches('/'))? {
+            Found::File(meta) => {
+                let split = name.len();
+                if meta.is_dir() {
+                    // A directory keeps the slash that was asked for, and no more.
+                    let whole = request.filename.clone();
+                    request.path_info = whole[split..].to_string();
+                    if split < whole.len() {
+                        // Something below it was asked for that is not there.
+                        request.stat = None;
+                        let rest = whole[split..].trim_start_matches('/');
+                        let (first, info) =
+                            rest.split_once('/').map_or((rest, ""), |(first, _)| (first, &rest[first.len()..]));
+                        request.filename = format!("{}/{first}", name.trim_end_matches('/'));
+                        request.path_info = info.to_string();
+                        return Ok(());
+                    }
+                    request.path_info = String::new();
+                } else {
+                    let bare = name.trim_end_matches('/').len();
+                    request.path_info = request.filename[bare..].to_string();
+                    name.truncate(bare);
+                }
+                request.filename = name;
+                request.stat = Some(meta);
+                return Ok(());
+            }
+            Found::Nothing => {
+                request.stat = None;
+                missing += 1;
+                if missing == MISSING_MAX {
+                    match existing(request, &name)? {
+                        0 => return Ok(()),
+                        end => name.truncate(end),
+                    }
+                    continue;
+                }
+                let bare = name.trim_end_matches('/').len();
+                match name[..bare].rfind('/') {
+                    Some(at) if at > 0 => name.truncate(at),
+                    _ => return Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// The length of the beginning of `name` that is there: a file, or the last directory. Looked for from the root on.
+fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
+    let mut there = 0;
+    for (end, _) in name.match_indices('/').skip(1) {
+        match look(request, &name[..end])? {
+            Found::File(meta) if meta.is_dir() => there = end,
+            Found::File(_) => return Ok(end),
+            Found::Nothing => break,
+        }
+    }
+    Ok(there)
+}
+
+enum Found {
+    File(Meta),
+    Nothing,
+}
+
+fn look(request: &Request, path: &str) -> Result<Found, Flow> {
+    let path = if path.is_empty() { "/" } else { path };
+    let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
+    match sys::file::stat(&os) {
+        Ok(meta) => Ok(Found::File(meta)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Found::Nothing),
+            io::ErrorKind::PermissionDenied => {
+                let text = format!(
+                    "AH00035: access to {} denied (filesystem path '{path}') because search permissions are missing on \
+                     a component of the path",
+                    request.uri
+                );
+                request.log_os("core", Level::Error, &error, text);
+                Err(Flow::Status(403))
+            }
+            // A name that is too long names nothing.
+            io::ErrorKind::InvalidFilename => {
+                request.log_os("core", Level::Error, &error, "AH00036: access to a path with a name that is too long");
+                Err(Flow::Status(403))
+            }
+            _ => {
+                request.log_os("core", Level::Error, &error, format!("AH00036: access to {path} failed"));
+                Err(Flow::Status(403))
+            }
+        },
+    }
+}

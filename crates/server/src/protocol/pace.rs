@@ -1,0 +1,60 @@
+//! An answer that goes out no faster than its pace.
+
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use crate::transport::timer::Timer;
+
+/// How often more may go out: often enough that no deadline for the client's side passes meanwhile.
+const PULSE: Duration = Duration::from_millis(500);
+
+/// How much of an answer may have gone out by now. The time to come is waited for with a timer, so whoever sends at a pace
+/// is no busier than whoever waits for a slow client.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Bytes for each pulse.
+    share: u64,
+    /// Bytes that may have gone out in all.
+    allowed: u64,
+    next: Instant,
+    timer: Timer,
+}
+
+impl Pace {
+    /// Of so many bytes a second; `free` bytes do not count.
+    pub(crate) fn new(bytes_per_second: u32, free: usize) -> Pace {
+        let share = u64::from(bytes_per_second / 2).max(1);
+        Pace { share, allowed: free as u64 + share, next: Instant::now() + PULSE, timer: Timer::default() }
+    }
+
+    /// How many bytes may go out after the first `sent`; waits while there are none.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, sent: u64) -> Poll<usize> {
+        while sent >= self.allowed {
+            ready!(self.timer.poll_passed(cx, self.next));
+            self.next += PULSE;
+            self.allowed += self.share;
+        }
+        Poll::Ready(usize::try_from(self.allowed - sent).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// The timer takes a moment longer, never less, than it should.
+    #[test]
+    fn half_of_it_each_half_second() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("runtime");
+        runtime.block_on(async {
+            let begun = Instant::now();
+            let mut pace = Pace::new(300, 1000);
+            assert_eq!(poll_fn(|cx| pace.poll(cx, 0)).await, 1150);
+            assert_eq!(poll_fn(|cx| pace.poll(cx, 1149)).await, 1);
+            assert_eq!(poll_fn(|cx| pace.poll(cx, 1150)).await, 150);
+            assert!(begun.elapsed() >= PULSE);
+        });
+    }
+}

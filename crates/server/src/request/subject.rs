@@ -1,0 +1,200 @@
+//! What expressions may ask of a request.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::time::UNIX_EPOCH;
+
+use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
+
+use crate::files::paths::{c_path, os_path};
+use crate::request::Request;
+use crate::request::fields::add_vary;
+
+/// Evaluates a condition; fields of the request that decided it go into `Vary`.
+pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
+    evaluate_keeping(request, expr, &mut Eval::new())
+}
+
+/// As [`evaluate`]; `eval` keeps the groups of the last match.
+pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> Result<bool, EvalError> {
+    let (result, vary) = {
+        let asked = Asked { request, vary: RefCell::default() };
+        let result = expr.eval(&asked, eval);
+        (result, asked.vary.into_inner())
+    };
+    for name in vary {
+        add_vary(&mut request.headers_out, &name);
+    }
+    result
+}
+
+/// Evaluates a text.
+pub fn evaluate_string(request: &Request, expr: &StringExpr) -> Result<String, EvalError> {
+    evaluate_string_keeping(request, expr, &mut Eval::new())
+}
+
+/// As [`evaluate_string`]; `$1` in the text is what `eval` kept.
+pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut Eval) -> Result<String, EvalError> {
+    if let Some(text) = expr.constant() {
+        return Ok(text.to_string());
+    }
+    let asked = Asked { request, vary: RefCell::default() };
+    expr.eval(&asked, eval).map(Cow::into_owned)
+}
+
+struct Asked<'a> {
+    request: &'a Request,
+    vary: RefCell<Vec<String>>,
+}
+
+impl Subject for Asked<'_> {
+    fn variable(&self, variable: Variable) -> Cow<'_, str> {
+        value(self.request, variable)
+    }
+
+    fn header_in(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.header(name)
+    }
+
+    fn header_out(&self, name: &str) -> Option<Cow<'_, str>> {
+        let request = self.request;
+        if name.eq_ignore_ascii_case("Content-Type") {
+            return request.content_type.as_deref().map(Cow::Borrowed);
+        }
+        request.headers_out.get(name).or_else(|| request.err_headers_out.get(name)).map(Cow::Borrowed)
+    }
+
+    fn note(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.notes.get(name).map(Cow::Borrowed)
+    }
+
+    fn request_env(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.env.get(name).map(Cow::Borrowed)
+    }
+
+    fn process_env(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.request.server.host.env(name).map(Cow::Owned)
+    }
+
+    fn file_test(&self, test: FileTest, path: &str) -> bool {
+        let Some(os) = c_path(path) else { return false };
+        match test {
+            FileTest::Link => sys::file::lstat(&os).is_ok_and(|meta| meta.is_symlink()),
+            _ => sys::file::stat(&os).is_ok_and(|meta| match test {
+                FileTest::Exists => true,
+                FileTest::Directory => meta.is_dir(),
+                FileTest::Regular => meta.is_file(),
+                FileTest::NonEmpty => meta.is_file() && meta.size > 0,
+                FileTest::Executable => meta.is_executable(),
+                FileTest::Link => false,
+            }),
+        }
+    }
+
+    fn file_contents(&self, path: &str) -> Result<String, FileError> {
+        let meta = std::fs::metadata(os_path(path)).map_err(|_| FileError::Open)?;
+        if meta.len() > MAX_FILE_SIZE {
+            return Err(FileError::TooLarge);
+        }
+        let bytes = std::fs::read(os_path(path)).map_err(|_| FileError::Read)?;
+        Ok(http1::text::from_bytes(&bytes).into_owned())
+    }
+
+    fn file_size(&self, path: &str) -> u64 {
+        let meta = c_path(path).and_then(|os| sys::file::stat(&os).ok());
+        meta.filter(|meta| meta.is_file()).map_or(0, |meta| meta.size)
+    }
+
+    fn access(&self, access: Access, target: &str) -> bool {
+        if self.request.is_lookup() {
+            return false;
+        }
+        let found = match access {
+            Access::Url if !target.starts_with('/') => return false,
+            Access::Url => self.request.lookup_uri(target),
+            Access::File => self.request.lookup_file(target),
+        };
+        found.status < 400 && (access == Access::Url || found.stat.is_some())
+    }
+
+    fn client_address(&self) -> Option<IpAddr> {
+        Some(self.request.client.peer.ip().to_canonical())
+    }
+
+    fn note_vary(&self, header: &str) {
+        self.vary.borrow_mut().push(header.to_string());
+    }
+}
+
+fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
+    let seconds = || request.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let local = || {
+        let now = seconds();
+        // `21/Nov/2026:20:38:24 +0000`
+        http1::date::log_date(now, sys::time::local_offset(now))
+    };
+    let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&local()[range]).into_owned();
+    let month = || {
+        const MONTHS: [&[u8]; 12] =
+            [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+        format!("{:02}", MONTHS.iter().position(|name| **name == local()[3..6]).unwrap_or(0) + 1)
+    };
+    let text = |value: Option<&str>| value.map_or(Cow::Borrowed(""), |value| Cow::Owned(value.to_string()));
+    match variable {
+        Variable::TimeYear => part(7..11).into(),
+        Variable::TimeMon => month().into(),
+        Variable::TimeDay => part(0..2).into(),
+        Variable::TimeHour => part(12..14).into(),
+        Variable::TimeMin => part(15..17).into(),
+        Variable::TimeSec => part(18..20).into(),
+        Variable::TimeWday => {
+            let days = (seconds() + i64::from(sys::time::local_offset(seconds()))).div_euclid(86_400);
+            (days + 4).rem_euclid(7).to_string().into()
+        }
+        Variable::Time => {
+            format!("{}{}{}{}{}{}", part(7..11), month(), part(0..2), part(12..14), part(15..17), part(18..20)).into()
+        }
+        Variable::ServerSoftware => Cow::Borrowed(&request.server.software),
+        Variable::ApiVersion => "20120211:142".into(),
+        Variable::RequestMethod => Cow::Borrowed(&request.method),
+        Variable::RequestScheme => "http".into(),
+        Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.uri),
+        Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.filename),
+        Variable::RemoteHost | Variable::RemoteAddr | Variable::ConnRemoteAddr => request.client.ip().into(),
+        Variable::RemoteIdent => "".into(),
+        Variable::RemoteUser => text(request.user.as_deref()),
+        Variable::RemotePort => request.client.peer.port().to_string().into(),
+        Variable::ServerAdmin => text(request.vhost.admin.as_deref()),
+        Variable::ServerName => request.server_name(),
+        Variable::ServerPort => request.server_port().to_string().into(),
+        Variable::ServerProtocol => request.protocol().into(),
+        Variable::PathInfo => Cow::Borrowed(&request.path_info),
+        Variable::QueryString => text(request.args.as_deref()),
+        Variable::IsSubreq => if request.is_lookup() { "true" } else { "false" }.into(),
+        Variable::DocumentRoot => Cow::Borrowed(&request.vhost.document_root),
+        Variable::AuthType => text(request.auth_type.as_deref()),
+        Variable::TheRequest => request.request_line().into(),
+        Variable::ContentType => text(request.content_type.as_deref()),
+        Variable::Handler => text(request.handler_name()),
+        Variable::RequestLogId => text(request.log_id()),
+        Variable::ScriptUser => request.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
+        Variable::ScriptGroup => request.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
+        Variable::LastModified => match request.stat {
+            Some(meta) => {
+                let date = http1::date::http_date((meta.mtime / 1_000_000_000) as i64);
+                String::from_utf8_lossy(&date).into_owned().into()
+            }
+            None => "".into(),
+        },
+        Variable::ContextPrefix => text(request.context.as_ref().map(|(prefix, _)| prefix.as_str())),
+        Variable::ContextDocumentRoot => match &request.context {
+            Some((_, root)) => Cow::Borrowed(root),
+            None => Cow::Borrowed(&request.vhost.document_root),
+        },
+        Variable::RequestStatus => request.status.to_string().into(),
+        Variable::Https | Variable::Http2 => "off".into(),
+        Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
+        Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
+    }
+}

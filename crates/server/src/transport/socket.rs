@@ -1,0 +1,218 @@
+//! The client's socket, read and written without blocking, registered with the reactor only when it has to wait.
+//!
+//! A connection whose request is there when it is accepted, and which is closed after the answer, never enters the
+//! reactor at all. All methods take `&self`, so that a body can be read while an answer is written.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use sys::watch::{Watched, watch};
+use tokio::io::Interest;
+
+/// A connected socket.
+#[derive(Debug)]
+pub struct Stream {
+    registered: OnceLock<Watched>,
+    socket: Arc<OwnedFd>,
+}
+
+impl Stream {
+    /// Takes a non-blocking socket.
+    pub fn new(socket: OwnedFd) -> Stream {
+        Stream { registered: OnceLock::new(), socket: Arc::new(socket) }
+    }
+
+    /// Our own address.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        sys::socket::local_address(&self.socket)
+    }
+
+    /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end.
+    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
+        let read = self.poll_ready(cx, Direction::Read, |socket| {
+            if buffer.capacity() == 0 {
+                *buffer = crate::transport::buffers::take();
+            }
+            buffer.reserve(room);
+            let spare = buffer.capacity() - buffer.len();
+            let filled = sys::socket::receive_into(socket, buffer)?;
+            // Less than there was room for: the socket is empty, and saying so saves asking it once more.
+            Ok((filled, filled < spare))
+        });
+        if read.is_pending() && buffer.is_empty() {
+            // A connection that waits has no buffer.
+            crate::transport::buffers::give(std::mem::take(buffer));
+        }
+        read
+    }
+
+    /// Receives, waiting for it.
+    pub async fn read(&self, buffer: &mut Vec<u8>, room: usize) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buffer, room)).await
+    }
+
+    /// Sends; `more` says that further bytes follow at once. Returns how many bytes went out.
+    pub fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
+        self.poll_ready(cx, Direction::Write, |socket| {
+            let sent = sys::socket::send(socket, bytes, more)?;
+            Ok((sent, sent < bytes.len()))
+        })
+    }
+
+    /// Sends a part of a file; moves `offset` on.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &OwnedFd,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_ready(cx, Direction::Write, |socket| {
+            let sent = sys::socket::send_file(socket, file, offset, count)?;
+            Ok((sent, false))
+        })
+    }
+
+    /// Whether the client sends nothing more, or has reset the connection, and all that it sent was received. Safe to ask
+    /// beside [`unless_reset`](Stream::unless_reset).
+    pub fn has_ended(&self) -> bool {
+        sys::socket::has_ended(&self.socket).unwrap_or(true)
+    }
+
+    /// Whether bytes have come that nobody has received, also those that the reactor has not seen yet.
+    pub fn has_input(&self) -> bool {
+        sys::socket::peek(&self.socket, &mut [0]).is_ok_and(|bytes| bytes > 0)
+    }
+
+    /// Shuts our side: the client sees the end of the answer.
+    pub fn shutdown(&self) -> io::Result<()> {
+        sys::socket::shutdown_write(&self.socket)
+    }
+
+    /// The result of `task`; `None` once the client has reset the connection, when nobody is there to be answered. A client
+    /// that only sends nothing more waits for its answer.
+    pub async fn unless_reset<T>(&self, task: impl Future<Output = T>) -> Option<T> {
+        let (mut task, mut reset) = (pin!(task), pin!(self.reset()));
+        poll_fn(|cx| match task.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => reset.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    async fn reset(&self) {
+        if let Ok(registered) = self.register()
+            && registered.failed().await.is_ok()
+        {
+            return;
+        }
+        // What cannot be watched may still be there; whoever writes to it will see.
+        std::future::pending().await
+    }
+
+    fn register(&self) -> io::Result<&Watched> {
+        if let Some(registered) = self.registered.get() {
+            return Ok(registered);
+        }
+        let registered = watch(self.socket.clone(), Interest::READABLE | Interest::WRITABLE)?;
+        // Only one task uses a stream; losing the race would only mean that it is registered already.
+        Ok(self.registered.get_or_init(|| registered))
+    }
+
+    /// Tries `act` until it does not say that it would block. `act` returns its result and whether the socket is known
+    /// to be exhausted in that direction.
+    fn poll_ready<T>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut act: impl FnMut(&OwnedFd) -> io::Result<(T, bool)>,
+    ) -> Poll<io::Result<T>> {
+        if self.registered.get().is_none() {
+            match act(&self.socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.register()?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result.map(|(value, _)| value)),
+            }
+        }
+        let Some(registered) = self.registered.get() else {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        loop {
+            let mut guard = match direction {
+                Direction::Read => ready!(registered.poll_read_ready(cx))?,
+                Direction::Write => ready!(registered.poll_write_ready(cx))?,
+            };
+            match act(&self.socket) {
+                Ok((value, exhausted)) => {
+                    if exhausted {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(value));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A client, and what the server has of it.
+    fn connected() -> (TcpStream, Stream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
+        let client = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (socket, _) = listener.accept().expect("accept");
+        socket.set_nonblocking(true).expect("non-blocking");
+        (client, Stream::new(socket.into()))
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime")
+    }
+
+    #[test]
+    fn to_ask_for_the_end_hides_no_reset() {
+        let (client, stream) = connected();
+        assert!(!stream.has_ended());
+        sys::socket::set_linger(&client, Some(Duration::ZERO)).expect("linger");
+        drop(client);
+        assert!(stream.has_ended(), "the kernel knows of a reset on this machine at once");
+        let waits = async { tokio::time::timeout(Duration::from_secs(30), stream.unless_reset(pending::<()>())).await };
+        assert_eq!(runtime().block_on(waits), Ok(None));
+    }
+
+    #[test]
+    fn what_was_not_received_is_no_end() {
+        use std::io::Write;
+
+        let (mut client, stream) = connected();
+        client.write_all(b"a").expect("write");
+        client.shutdown(std::net::Shutdown::Write).expect("shutdown");
+        assert!(!stream.has_ended());
+        let mut buffer = Vec::new();
+        let read = runtime().block_on(stream.read(&mut buffer, 8));
+        assert_eq!((read.ok(), stream.has_ended()), (Some(1), true));
+    }
+}
