@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use conf::directive::find;
 use conf::error::{Error, Phase};
-use conf::{Args, ModuleInfo, Host, Language, Node, Reader};
+use conf::{Args, Language, ModuleInfo, Node, Reader, System};
 use http1::text::to_bytes;
 use libfuzzer_sys::fuzz_target;
 use server::{Sources, load};
@@ -136,7 +136,7 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
+impl System for Machine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match path {
             MAIN => Ok(self.main.clone()),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::directive::{Allowed, Args, Directive, ModuleInfo, find_all, nearest};
 use crate::error::{Error, Level, Notice, Phase};
 use crate::expr;
-use crate::host::Host;
 use crate::read::Language;
 use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
 use crate::source::Origin;
+use crate::system::System;
 use crate::tree::Node;
 use crate::values;
 use crate::words::next_word;
@@ -21,7 +21,7 @@ pub type Outcome = Result<(), String>;
 /// What is the same for all lines of one configuration.
 pub struct Context {
     /// The machine.
-    pub host: Arc<dyn Host>,
+    pub system: Arc<dyn System>,
     /// Loaded modules, variables, macros, `ServerRoot`.
     pub language: Language,
     /// What was worth saying so far.

@@ -8,7 +8,7 @@
 //!    modules and fills typed [settings](settings::Settings), each value with its [origin](source::Origin).
 //!
 //! Merging is a property of the field's type ([`settings::Merge`]); values are parsed by [`values`] only.
-//! The machine (files, environment, user names) is reached through the [`Host`](host::Host) trait.
+//! The machine (files, environment, user names) is reached through the [`System`](system::System) trait.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub mod dump;
 pub mod error;
 pub mod expr;
 pub mod fnmatch;
-pub mod host;
+
 pub mod ip;
 pub mod lines;
 pub mod macros;
@@ -26,6 +26,7 @@ pub mod pattern;
 pub mod read;
 pub mod settings;
 pub mod source;
+pub mod system;
 pub mod tree;
 pub mod values;
 pub mod words;
@@ -33,8 +34,8 @@ pub mod words;
 pub use apply::{Cmd, Context, Failure, Limited, Outcome, Place, apply};
 pub use directive::{Allowed, Args, Directive, ModuleInfo, Remark};
 pub use error::{Error, Level, Notice};
-pub use host::Host;
 pub use read::{Language, OnRead, Reader};
 pub use settings::{Gathered, Keyed, Listed, Merge, Setting, Settings, SettingsMap, Stacked};
 pub use source::{Origin, Source};
+pub use system::System;
 pub use tree::Node;

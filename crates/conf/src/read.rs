@@ -9,12 +9,12 @@ use crate::apply::{Place, join, section_argument, take};
 use crate::directive::{Args, Directive, ModuleInfo, find};
 use crate::error::{Error, Level, Notice, Phase};
 use crate::fnmatch;
-use crate::host::Host;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS, Lines};
 use crate::macros::{self, Macro};
 use crate::pattern;
 use crate::settings::SettingsMap;
 use crate::source::{Origin, Source};
+use crate::system::System;
 use crate::tree::Node;
 use crate::words::{next_word, words};
 
@@ -145,8 +145,8 @@ impl Language {
         self.values.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
 
-    fn value(&self, name: &str, host: &dyn Host) -> Option<String> {
-        self.defined_value(name).map(str::to_string).or_else(|| host.env(name))
+    fn value(&self, name: &str, system: &dyn System) -> Option<String> {
+        self.defined_value(name).map(str::to_string).or_else(|| system.env(name))
     }
 }
 
@@ -174,7 +174,7 @@ pub struct Ran {
 
 /// Reads configuration texts.
 pub struct Reader {
-    host: Arc<dyn Host>,
+    system: Arc<dyn System>,
     /// What was learnt.
     pub language: Language,
     /// What was worth saying.
@@ -239,9 +239,9 @@ struct Open {
 
 impl Reader {
     /// Reads for the server itself.
-    pub fn new(host: Arc<dyn Host>, language: Language) -> Reader {
+    pub fn new(system: Arc<dyn System>, language: Language) -> Reader {
         Reader {
-            host,
+            system,
             language,
             notices: Vec::new(),
             included: Vec::new(),
@@ -255,8 +255,8 @@ impl Reader {
     }
 
     /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
-    pub fn htaccess(host: Arc<dyn Host>, language: Language, place: Place) -> Reader {
-        Reader { htaccess: Some(place), ..Reader::new(host, language) }
+    pub fn htaccess(system: Arc<dyn System>, language: Language, place: Place) -> Reader {
+        Reader { htaccess: Some(place), ..Reader::new(system, language) }
     }
 
     /// Reads a text that is already in memory.
@@ -363,7 +363,7 @@ impl Reader {
             let Some(end) = rest[start..].find('}').map(|end| start + end) else { break };
             let name = &rest[start + 2..end];
             out.push_str(&rest[..start]);
-            match self.language.value(name, &*self.host) {
+            match self.language.value(name, &*self.system) {
                 Some(value) => out.push_str(&value),
                 None => {
                     if !name.contains(':') {
@@ -416,14 +416,14 @@ impl Reader {
             }
             OnRead::ServerRoot => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                if !self.host.is_dir(&path) {
+                if !self.system.is_dir(&path) {
                     return Err("ServerRoot must be a valid directory".into());
                 }
                 self.language.server_root = path;
             }
             OnRead::DefaultRuntimeDir => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                if !self.host.is_dir(&path) {
+                if !self.system.is_dir(&path) {
                     return Err(
                         "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
                     );
@@ -494,7 +494,7 @@ impl Reader {
         let holds = match action {
             OnRead::IfModule => self.language.loaded().iter().any(|info| info.id == word || info.source == word),
             OnRead::IfDefine => self.language.is_defined(&word),
-            OnRead::IfFile => self.host.exists(&join(&self.language.server_root, &word)),
+            OnRead::IfFile => self.system.exists(&join(&self.language.server_root, &word)),
             OnRead::IfDirective => find(&self.language.loaded(), &word).is_some(),
             OnRead::IfSection => find(&self.language.loaded(), &format!("<{word}")).is_some(),
             OnRead::IfVersion => return Ok(version_holds(argument)?),
@@ -545,7 +545,7 @@ impl Reader {
         if fnmatch::is_pattern(path) {
             let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
             self.include_matching("/", &parts, optional, origin, &mut nodes)?;
-        } else if !optional || self.host.exists(path) {
+        } else if !optional || self.system.exists(path) {
             self.read_path(path, Some(origin), &mut nodes)?;
         }
         Ok(nodes)
@@ -566,7 +566,7 @@ impl Reader {
         if !fnmatch::is_pattern(part) {
             return self.include_matching(&join(dir, part), rest, optional, origin, nodes);
         }
-        let mut names = match self.host.list(dir) {
+        let mut names = match self.system.list(dir) {
             Ok(names) => names,
             Err(_) if optional => return Ok(()),
             Err(error) => {
@@ -576,7 +576,7 @@ impl Reader {
         };
         names.retain(|name| fnmatch::fnmatch(part, name, fnmatch::Flags::PERIOD));
         if !rest.is_empty() {
-            names.retain(|name| self.host.is_dir(&join(dir, name)));
+            names.retain(|name| self.system.is_dir(&join(dir, name)));
         }
         names.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
         if names.is_empty() && !optional {
@@ -588,7 +588,7 @@ impl Reader {
             // Below a directory that matched, a missing plain part is no error: another directory may have it.
             if rest.iter().all(|part| !fnmatch::is_pattern(part)) && !rest.is_empty() {
                 let full = join(&path, &rest.join("/"));
-                if self.host.exists(&full) {
+                if self.system.exists(&full) {
                     self.read_path(&full, Some(origin), nodes)?;
                 }
             } else {
@@ -600,16 +600,16 @@ impl Reader {
 
     /// Reads one path: a file, or every file below a directory.
     fn read_path(&mut self, path: &str, from: Option<&Origin>, nodes: &mut Vec<Node>) -> Result<(), Stop> {
-        if self.host.is_dir(path) {
+        if self.system.is_dir(path) {
             let mut names = self
-                .host
+                .system
                 .list(path)
                 .map_err(|error| format!("Could not open config directory {path}: {}", reason(&error)))?;
             names.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
             return names.iter().try_for_each(|name| self.read_path(&join(path, name), from, nodes));
         }
         let bytes = self
-            .host
+            .system
             .read(path)
             .map_err(|error| format!("Could not open configuration file {path}: {}", reason(&error)))?;
         self.included.push(Included { depth: self.include_depth, line: self.include_line, file: path.to_string() });

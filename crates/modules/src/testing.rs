@@ -20,10 +20,10 @@ pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
         LazyLock::new(|| crate::MODULES.iter().map(|module| &module.info).collect());
     // Providers are looked for among the modules that the program has.
     server::module::set_known(crate::MODULES);
-    let host = Arc::new(server::machine::Machine);
-    let mut reader = Reader::new(host.clone(), Language::new(&FACES, &FACES, "/root"));
+    let system = Arc::new(server::machine::Machine);
+    let mut reader = Reader::new(system.clone(), Language::new(&FACES, &FACES, "/root"));
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
-    let mut context = Context { host, language: reader.language, notices: Vec::new() };
+    let mut context = Context { system, language: reader.language, notices: Vec::new() };
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
     conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut context).map_err(|error| error.message)?;
     Ok(Applied { server, dir, notices: context.notices })

@@ -411,10 +411,10 @@ fn thread_stack_size(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 
 fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     let path = cmd.context.server_relative(word);
-    if !cmd.context.host.exists(&path) {
+    if !cmd.context.system.exists(&path) {
         return Err(format!("CoreDumpDirectory {path} does not exist"));
     }
-    if !cmd.context.host.is_dir(&path) {
+    if !cmd.context.system.is_dir(&path) {
         return Err(format!("CoreDumpDirectory {path} is not a directory"));
     }
     cmd.server_set(|s: &mut MpmSettings| &mut s.core_dump_directory, path)

@@ -1,7 +1,7 @@
 //! From text to tokens.
 //!
 //! Strings, variables and regular expressions have rules of their own, so the scanner works with a
-//! stack of places it is in. It runs to the end or to the first error; an error is a token too,
+//! stack of states. It runs to the end or to the first error; an error is a token too,
 //! because the grammar decides what the message looks like.
 
 use super::Comparison;
@@ -90,17 +90,17 @@ impl Token {
 
 /// The tokens of a condition; the last one is `End` or `Error`.
 pub(super) fn condition(text: &str) -> Vec<Token> {
-    Lexer::new(text, vec![Place::Expression]).run()
+    Lexer::new(text, vec![State::Expression]).run()
 }
 
 /// The tokens of a string, as if it stood between quotes.
 pub(super) fn string(text: &str) -> Vec<Token> {
-    Lexer::new(text, vec![Place::Expression, Place::String(None)]).run()
+    Lexer::new(text, vec![State::Expression, State::String(None)]).run()
 }
 
-/// Where the scanner is.
+/// What the scanner is inside of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum State {
     Expression,
     /// Between quotes of this kind; without one, the whole text is the string.
     String(Option<char>),
@@ -112,7 +112,7 @@ enum Place {
 
 struct Lexer<'t> {
     rest: &'t str,
-    places: Vec<Place>,
+    states: Vec<State>,
     tokens: Vec<Token>,
 }
 
@@ -122,18 +122,18 @@ type Step = Result<(), String>;
 const UNTERMINATED: &str = "Unterminated string or variable";
 
 impl<'t> Lexer<'t> {
-    fn new(rest: &'t str, places: Vec<Place>) -> Self {
-        Self { rest, places, tokens: Vec::new() }
+    fn new(rest: &'t str, states: Vec<State>) -> Self {
+        Self { rest, states, tokens: Vec::new() }
     }
 
     fn run(mut self) -> Vec<Token> {
         let last = loop {
-            let step = match self.places.last() {
-                Some(Place::String(quote)) => self.string(*quote),
-                Some(Place::Argument) => self.argument(),
-                Some(Place::Variable) => self.variable(),
-                Some(Place::Expression) | None if self.rest.is_empty() => break Token::End,
-                Some(Place::Expression) | None => self.expression(),
+            let step = match self.states.last() {
+                Some(State::String(quote)) => self.string(*quote),
+                Some(State::Argument) => self.argument(),
+                Some(State::Variable) => self.variable(),
+                Some(State::Expression) | None if self.rest.is_empty() => break Token::End,
+                Some(State::Expression) | None => self.expression(),
             };
             if let Err(message) = step {
                 break Token::Error(message);
@@ -177,11 +177,11 @@ impl<'t> Lexer<'t> {
             }
             '"' | '\'' => {
                 self.take(1);
-                self.places.push(Place::String(Some(c)));
+                self.states.push(State::String(Some(c)));
                 self.push(Token::StringBegin)
             }
             '%' if self.eat("%{") => {
-                self.places.push(Place::Variable);
+                self.states.push(State::Variable);
                 self.push(Token::VariableBegin)
             }
             '$' if second_digit(self.rest).is_some() => self.back_reference(),
@@ -303,12 +303,12 @@ impl<'t> Lexer<'t> {
         }
         match quote {
             None if at_end => {
-                self.places.pop();
+                self.states.pop();
                 Ok(())
             }
             Some(quote) if self.rest.starts_with(quote) => {
                 self.take(1);
-                self.places.pop();
+                self.states.pop();
                 self.push(Token::StringEnd)
             }
             _ => self.interpolation(),
@@ -325,7 +325,7 @@ impl<'t> Lexer<'t> {
             self.tokens.push(Token::Text(text));
         }
         if self.eat("}") {
-            self.places.pop();
+            self.states.pop();
             return self.push(Token::VariableEnd);
         }
         self.interpolation()
@@ -333,7 +333,7 @@ impl<'t> Lexer<'t> {
 
     fn interpolation(&mut self) -> Step {
         if self.eat("%{") {
-            self.places.push(Place::Variable);
+            self.states.push(State::Variable);
             return self.push(Token::VariableBegin);
         }
         self.back_reference()
@@ -393,13 +393,13 @@ impl<'t> Lexer<'t> {
             }
             '}' => {
                 self.take(1);
-                self.places.pop();
+                self.states.pop();
                 self.push(Token::VariableEnd)
             }
             ':' => {
                 self.take(1);
-                self.places.pop();
-                self.places.push(Place::Argument);
+                self.states.pop();
+                self.states.push(State::Argument);
                 self.push(Token::Sign(':'))
             }
             '\n' => Err(UNTERMINATED.to_owned()),

@@ -10,13 +10,13 @@ use super::Flags;
 #[derive(Debug, Clone)]
 pub(super) struct Literal {
     text: Box<str>,
-    place: Place,
+    anchored: Anchored,
     ignore_case: bool,
 }
 
 /// Where in the subject the text must stand.
 #[derive(Debug, Clone)]
-enum Place {
+enum Anchored {
     Start,
     End,
     Whole,
@@ -38,16 +38,16 @@ impl Literal {
         if at_end && !flags.dollar_end_only {
             return None;
         }
-        let place = match (at_start, at_end) {
-            (true, true) => Place::Whole,
-            (true, false) => Place::Start,
-            (false, true) => Place::End,
+        let anchored = match (at_start, at_end) {
+            (true, true) => Anchored::Whole,
+            (true, false) => Anchored::Start,
+            (false, true) => Anchored::End,
             (false, false) => {
                 let finder = memmem::Finder::new(text.as_bytes()).into_owned();
-                Place::Anywhere(Box::new(finder))
+                Anchored::Anywhere(Box::new(finder))
             }
         };
-        Some(Self { text: text.into(), place, ignore_case: flags.ignore_case })
+        Some(Self { text: text.into(), anchored, ignore_case: flags.ignore_case })
     }
 
     /// Where the text stands in `subject`.
@@ -59,11 +59,11 @@ impl Literal {
     pub(super) fn find_at(&self, subject: &str, from: usize) -> Option<Range<usize>> {
         let (text, subject) = (self.text.as_bytes(), subject.as_bytes());
         let last = subject.len().checked_sub(text.len())?;
-        let start = match &self.place {
-            Place::Start => self.stands_at(subject, 0).then_some(0),
-            Place::End => self.stands_at(subject, last).then_some(last),
-            Place::Whole => (last == 0 && self.stands_at(subject, 0)).then_some(0),
-            Place::Anywhere(finder) => {
+        let start = match &self.anchored {
+            Anchored::Start => self.stands_at(subject, 0).then_some(0),
+            Anchored::End => self.stands_at(subject, last).then_some(last),
+            Anchored::Whole => (last == 0 && self.stands_at(subject, 0)).then_some(0),
+            Anchored::Anywhere(finder) => {
                 let tail = subject.get(from..)?;
                 let found = if self.ignore_case { find_ignoring_case(tail, text) } else { finder.find(tail) };
                 found.map(|at| from + at)

@@ -3,7 +3,7 @@
 //! Apache manual: mod_unixd.
 
 use conf::directive::Args::{Flag, Take1};
-use conf::{Allowed, Cmd, Context, Directive, Error, Host, ModuleInfo, Outcome, Setting, SettingsMap, settings};
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, settings};
 use server::{Draft, Hook, Module, Server};
 
 use crate::row;
@@ -33,7 +33,7 @@ settings! {
 }
 
 fn set_chroot(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    if !cmd.context.host.is_dir(value) {
+    if !cmd.context.system.is_dir(value) {
         return Err("ChrootDir must be a valid directory".into());
     }
     let path = value.to_string();
@@ -62,13 +62,13 @@ pub struct Named {
 }
 
 /// `User` and `Group` as they are in effect. `Err`: there is no such user or group.
-pub fn identity(main: &SettingsMap, host: &dyn Host) -> Result<(Named, Named), String> {
+pub fn identity(main: &SettingsMap, system: &dyn System) -> Result<(Named, Named), String> {
     let conf = main.get::<UnixConf>();
     let number = |name: &str| name.strip_prefix('#').map(|digits| conf::values::atoi(digits) as u32);
     let user = conf.user.get().map_or("#-1", String::as_str);
     let group = conf.group.get().map_or("#-1", String::as_str);
-    let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
-    let gid = number(group).or_else(|| host.group(group));
+    let uid = number(user).or_else(|| system.user(user).map(|(uid, _)| uid));
+    let gid = number(group).or_else(|| system.group(group));
     Ok((
         Named { name: user.into(), id: uid.ok_or_else(|| format!("AH00543: {{program}}: bad user name {user}"))? },
         Named { name: group.into(), id: gid.ok_or_else(|| format!("AH00544: {{program}}: bad group name {group}"))? },
@@ -76,7 +76,7 @@ pub fn identity(main: &SettingsMap, host: &dyn Host) -> Result<(Named, Named), S
 }
 
 fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
-    identity(&draft.main, &*context.host).map(|_| ()).map_err(|message| Error {
+    identity(&draft.main, &*context.system).map(|_| ()).map_err(|message| Error {
         phase: conf::error::Phase::Apply,
         message,
         origin: None,

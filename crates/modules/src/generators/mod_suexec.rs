@@ -43,7 +43,7 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
         return Err("SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off".into());
     }
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
-    let host = cmd.context.host.clone();
+    let host = cmd.context.system.clone();
     let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
     let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}"))?;
     let gid = number(group).or_else(|| host.group(group));

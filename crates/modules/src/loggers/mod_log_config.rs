@@ -222,10 +222,10 @@ fn find(conf: &LogConf, written: &Written) -> Arc<Format> {
 fn check_directory(log: &Log, context: &Context) -> Result<(), Error> {
     let target = log.file.target();
     let dir = server::paths::dir_name(target);
-    if target.starts_with('|') || context.host.is_dir(dir) {
+    if target.starts_with('|') || context.system.is_dir(dir) {
         return Ok(());
     }
-    let why = server::paths::why_no_directory(&*context.host, dir);
+    let why = server::paths::why_no_directory(&*context.system, dir);
     let Log { name, origin, .. } = log;
     Err(Error::check(format!(
         "{why}: AH02297: Cannot access directory '{dir}' for log file '{name}' defined at {origin}"

@@ -36,7 +36,7 @@ struct Variable {
 }
 
 fn pass(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
-    match cmd.context.host.env(name) {
+    match cmd.context.system.env(name) {
         Some(value) => put(cmd, name, Some(value)),
         None => {
             cmd.context.note("env", Level::Warn, format!("AH01506: PassEnv variable {name} was undefined"));

@@ -162,10 +162,10 @@ fn read_types(draft: &mut Draft, context: &Context) {
     let conf = draft.main.get::<MimeServer>();
     let mut path = context.server_relative(conf.types_config.get().map_or(TYPES_CONFIG, String::as_str));
     // A first configuration, far from any package, has the types of the system.
-    if !conf.types_config.is_set() && !context.host.exists(&path) {
+    if !conf.types_config.is_set() && !context.system.exists(&path) {
         path = SYSTEM_TYPES.to_string();
     }
-    let types = context.host.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
+    let types = context.system.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
         format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
     });
     draft.main.edit::<MimeServer>().types = Known(types);

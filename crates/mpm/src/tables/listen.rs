@@ -34,7 +34,7 @@ fn resolve(cmd: &mut Cmd<'_>, host: &str, port: u16) -> Result<Vec<SocketAddr>, 
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
     }
-    match cmd.context.host.resolve(host) {
+    match cmd.context.system.resolve(host) {
         Ok(found) if !found.is_empty() => Ok(found.into_iter().map(|address| (address, port).into()).collect()),
         Ok(_) | Err(_) => Err(format!("Listen setup failed: {host} has no address")),
     }

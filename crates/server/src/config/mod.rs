@@ -13,7 +13,7 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 
 use conf::error::Phase;
-use conf::{Context, Error, Host, Language, ModuleInfo, Notice, Origin, Place, Reader, Settings, SettingsMap};
+use conf::{Context, Error, Language, ModuleInfo, Notice, Origin, Place, Reader, Settings, SettingsMap, System};
 use seam::HelperProcess;
 use sys::cred::Identity;
 
@@ -153,7 +153,7 @@ pub struct Server {
     /// where mod_status is not loaded.
     pub(crate) extended_status: bool,
     /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
-    pub(crate) host: Arc<dyn Host>,
+    pub(crate) system: Arc<dyn System>,
 }
 
 impl Server {
@@ -258,11 +258,11 @@ pub struct Sources<'a> {
 
 /// Reads a configuration and goes no further: what it says of modules is then known.
 pub fn read_only(
-    host: Arc<dyn Host>,
+    system: Arc<dyn System>,
     language: Language,
     sources: &Sources<'_>,
 ) -> Result<(Language, Vec<Notice>), Box<Failed>> {
-    let mut reader = Reader::new(host, language);
+    let mut reader = Reader::new(system, language);
     match read(&mut reader, sources) {
         Ok(_) => Ok((reader.language, reader.notices)),
         Err(error) => Err(unread(error, reader)),
@@ -271,20 +271,20 @@ pub fn read_only(
 
 /// Reads and resolves a configuration.
 pub fn load(
-    host: Arc<dyn Host>,
+    system: Arc<dyn System>,
     language: Language,
     sources: &Sources<'_>,
     software: impl Fn(crate::config::core::Tokens) -> String,
     check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
 ) -> Result<Loaded, Box<Failed>> {
     crate::log::new_configuration();
-    let mut reader = Reader::new(host.clone(), language);
+    let mut reader = Reader::new(system.clone(), language);
     let tree = match read(&mut reader, sources) {
         Ok(tree) => tree,
         Err(error) => return Err(unread(error, reader)),
     };
     let Reader { language, notices, included, ran, .. } = reader;
-    let mut context = Context { host: host.clone(), language, notices };
+    let mut context = Context { system: system.clone(), language, notices };
     let mut left = Left::default();
     match resolve(&tree, &mut context, sources, software, check, &mut left) {
         Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: context.notices }),
@@ -360,7 +360,7 @@ fn resolve(
         merger: Merger::default(),
         htaccess: HtaccessCache::default(),
         files: crate::files::static_file::FileCache::default(),
-        host: context.host.clone(),
+        system: context.system.clone(),
     })
 }
 
@@ -429,7 +429,7 @@ fn name_by_address(host: &DraftHost, context: &mut Context) -> Option<String> {
     }
     let own: Option<Vec<_>> = host.addresses.iter().map(|address| address.ip).collect();
     let address = *own?.first()?;
-    let error = match context.host.name_of(address) {
+    let error = match context.system.name_of(address) {
         Ok(name) => return Some(name),
         Err(error) => error,
     };
@@ -449,14 +449,14 @@ fn main_name(draft: &Draft, context: &mut Context, program: &str) -> (String, Op
     if let Some((_, name, port)) = draft.main.get::<CoreServer>().server_name.get() {
         return (name.clone(), *port);
     }
-    let (short, full) = context.host.hostname();
+    let (short, full) = context.system.hostname();
     if let Some(full) = full {
         return (full, None);
     }
     let mut say = |text: String| {
         context.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true, origin: None });
     };
-    let address = context.host.resolve(&short).ok().and_then(|found| found.first().copied());
+    let address = context.system.resolve(&short).ok().and_then(|found| found.first().copied());
     if address.is_none() {
         say(format!("AH00557: {program}: apr_sockaddr_info_get() failed for {short}"));
     }

@@ -194,10 +194,10 @@ fn read_tree(
 ) -> (Result<Vec<Node>, Error>, Place, Context) {
     let server = &request.server;
     let place = rules.place(dir);
-    let mut reader = Reader::htaccess(server.host.clone(), server.language.clone(), place.clone());
+    let mut reader = Reader::htaccess(server.system.clone(), server.language.clone(), place.clone());
     let tree = reader.read_text(path, bytes);
     let Reader { language, notices, .. } = reader;
-    (tree, place, Context { host: server.host.clone(), language, notices })
+    (tree, place, Context { system: server.system.clone(), language, notices })
 }
 
 /// Notes for who asks what an access file says, and for each of its lines whether it is let in.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 
-use conf::Host;
+use conf::System;
 use http1::text::from_bytes;
 
 use crate::files::paths::os_path;
@@ -12,7 +12,7 @@ use crate::files::paths::os_path;
 #[derive(Clone, Copy, Debug)]
 pub struct Machine;
 
-impl Host for Machine {
+impl System for Machine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = os_path(path);
         // A fifo or a device would make the server hang, or read for ever.

@@ -4,7 +4,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use conf::Host;
+use conf::System;
 use http1::text::to_bytes;
 
 /// The path for the standard library, with its original bytes.
@@ -34,8 +34,8 @@ pub fn dir_name(path: &str) -> &str {
 }
 
 /// The system's words for why a path is no directory.
-pub fn why_no_directory(host: &dyn Host, path: &str) -> &'static str {
-    match host.exists(path.trim_end_matches('/')) {
+pub fn why_no_directory(system: &dyn System, path: &str) -> &'static str {
+    match system.exists(path.trim_end_matches('/')) {
         true => "(20)Not a directory",
         false => "(2)No such file or directory",
     }

@@ -41,8 +41,8 @@ pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<
     let mut missing: Vec<String> = std::iter::once((main, "main error log".to_string()))
         .chain(hosts)
         .filter_map(|(name, whose)| {
-            let dir = ErrorLog::directory(name, context).filter(|dir| !context.host.is_dir(dir))?;
-            let why = crate::files::paths::why_no_directory(&*context.host, &dir);
+            let dir = ErrorLog::directory(name, context).filter(|dir| !context.system.is_dir(dir))?;
+            let why = crate::files::paths::why_no_directory(&*context.system, &dir);
             Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
         })
         .collect();

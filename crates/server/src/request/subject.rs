@@ -74,7 +74,7 @@ impl Subject for Asked<'_> {
     }
 
     fn process_env(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.request.server.host.env(name).map(Cow::Owned)
+        self.request.server.system.env(name).map(Cow::Owned)
     }
 
     fn file_test(&self, test: FileTest, path: &str) -> bool {

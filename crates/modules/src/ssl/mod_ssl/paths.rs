@@ -107,7 +107,7 @@ fn file_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
         return Ok(value.to_string());
     }
     let path = cmd.context.server_relative(value);
-    match cmd.context.host.is_filled_file(&path) {
+    match cmd.context.system.is_filled_file(&path) {
         true => Ok(path),
         false => Err(format!("{}: file '{path}' does not exist or is empty", cmd.row.name)),
     }
@@ -115,7 +115,7 @@ fn file_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
 
 fn directory_path(cmd: &Cmd<'_>, value: &str) -> Result<String, String> {
     let path = cmd.context.server_relative(value);
-    match cmd.context.host.is_dir(&path) {
+    match cmd.context.system.is_dir(&path) {
         true => Ok(path),
         false => Err(format!("{}: directory '{path}' does not exist", cmd.row.name)),
     }

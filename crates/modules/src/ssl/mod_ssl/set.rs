@@ -62,7 +62,7 @@ pub(super) fn pass_phrase(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
         PassPhrase::Builtin
     } else if let Some(file) = value.strip_prefix("exec:").filter(|file| !file.is_empty()) {
         let path = cmd.context.server_relative(file);
-        if !cmd.context.host.exists(&path) {
+        if !cmd.context.system.exists(&path) {
             return Err(format!("SSLPassPhraseDialog: file '{path}' does not exist"));
         }
         PassPhrase::Program(path)
@@ -82,7 +82,7 @@ pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Op
     let count = u32::try_from(int(bytes.unwrap_or_default()));
     let file = |path: &str| {
         let path = cmd.context.server_relative(path);
-        if !cmd.context.host.exists(&path) {
+        if !cmd.context.system.exists(&path) {
             return Err(format!("SSLRandomSeed: source path '{path}' does not exist"));
         }
         Ok((path, count.map_err(|_| "SSLRandomSeed: invalid number of bytes specified")?))

@@ -80,7 +80,7 @@ pub(super) fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
 /// A directory below `ServerRoot`; a slash at its end stays.
 fn directory(cmd: &Cmd<'_>, dir: &str) -> Result<String, ()> {
     let path = cmd.context.server_relative_as_written(dir);
-    if cmd.context.host.is_dir(&path) { Ok(path) } else { Err(()) }
+    if cmd.context.system.is_dir(&path) { Ok(path) } else { Err(()) }
 }
 
 /// The kinds of locks of these modules.

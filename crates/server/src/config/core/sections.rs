@@ -134,7 +134,7 @@ fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, Str
         let ip = ip.to_canonical();
         return Ok(if ip.is_unspecified() { any } else { vec![HostAddress { ip: Some(ip), port }] });
     }
-    match cmd.context.host.resolve(name) {
+    match cmd.context.system.resolve(name) {
         Ok(ips) if !ips.is_empty() => Ok(ips.into_iter().map(|ip| HostAddress { ip: Some(ip), port }).collect()),
         _ => {
             let text = format!(

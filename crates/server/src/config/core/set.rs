@@ -57,7 +57,7 @@ pub(super) fn access_file_name(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {
 pub(super) fn document_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let path = cmd.context.server_relative_as_written(value);
     let check = !cmd.context.language.is_defined(NO_ROOT_CHECK);
-    if check && !cmd.context.host.is_dir(&path) {
+    if check && !cmd.context.system.is_dir(&path) {
         if !cmd.place.virtual_host {
             return Err(format!("DocumentRoot '{path}' is not a directory, or is not readable"));
         }

@@ -1,10 +1,10 @@
-//! What the language asks of the machine. The server answers from the real one, tests from a table.
+//! What the language asks of the system it runs on. The server answers from the real one, tests from a table.
 
 use std::io;
 use std::net::IpAddr;
 
 /// Files, names and environment, as seen while a configuration is read.
-pub trait Host: Send + Sync {
+pub trait System: Send + Sync {
     /// The whole of a regular file.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
     /// The names in a directory, in any order, without `.` and `..`.
