@@ -10,10 +10,12 @@ mod helper_process;
 mod lifetime;
 pub mod log;
 pub mod log_levels;
+mod offload;
 pub mod scoreboard;
 mod stage;
 
 pub use accept::AcceptFilters;
 pub use helper_process::{HelperProcess, Life};
 pub use lifetime::BumpyLife;
+pub use offload::{Load, offload};
 pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining, outside, waits_outside};

@@ -6,6 +6,12 @@ pub fn id() -> u64 {
     unsafe { libc::pthread_self() }
 }
 
+/// Lets other threads go first: makes the present one nicer (nice(2)), which on Linux concerns it alone.
+pub fn be_nicer(by: i32) {
+    // SAFETY: nice takes a number, touches no memory and cannot fail for a thread that asks for less.
+    unsafe { libc::nice(by) };
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

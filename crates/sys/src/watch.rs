@@ -22,6 +22,11 @@ enum Inner {
     One(Arc<OwnedFd>),
 }
 
+/// Whether the present thread polls many tasks, or stands in for one that does: it must not block.
+pub fn serves_many() -> bool {
+    !solo::is_present() && tokio::runtime::Handle::try_current().is_ok()
+}
+
 /// Registers a non-blocking descriptor with the thread's reactor. Must be called within [`solo::block_on`], or within a
 /// tokio runtime that has I/O enabled.
 pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {

@@ -1,0 +1,281 @@
+//! Work that blocks, done beside the event loop.
+//!
+//! A thread that serves many connections must not block: for as long as it hashes a password or asks a name server, it
+//! serves nobody. [`offload`] hands such a job to a thread of a small pool. A thread that serves one connection at a time
+//! (prefork, worker) does the job itself, at once: nobody else waits for that thread.
+//!
+//! Each process has one pool for each kind of [`Load`]. Its threads are started when they are needed, and end when they
+//! have had nothing to do for [`IDLE`].
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use crate::outside;
+
+/// What a job takes its time with. Jobs of one kind never hold up those of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// It computes, as a password hash does. There are as many threads as processors, and they step back behind the
+    /// threads that serve: a server that hashes all the time still answers everybody else.
+    Compute,
+    /// It waits for somebody else, as a look-up of a name or a slow disk does.
+    Wait,
+}
+
+/// The most threads that wait. More would only be needed where name servers do not answer, and then nothing helps.
+const WAITING_MAX: usize = 16;
+/// How many jobs may be in the queue of a pool. Further ones wait with their connections until there is room, so there are
+/// never more than this process has requests.
+const QUEUE_MAX: usize = 1024;
+/// How long a thread without a job stays.
+const IDLE: Duration = Duration::from_secs(10);
+/// How much nicer threads are that compute (nice(2)): about a tenth of the processor is theirs where others want it too.
+const NICER: i32 = 10;
+
+static COMPUTING: Pool = Pool::new(Load::Compute);
+static WAITING: Pool = Pool::new(Load::Wait);
+
+/// Does a job that blocks, and gives its result.
+///
+/// Where the present thread serves many connections (event, percore), the job goes to the pool, and under event no worker
+/// waits for it. Otherwise it is done in place. A job that has not begun when the future is dropped is never done; one that
+/// has begun is done to its end, and its result is dropped. If the job panics, so does the future.
+pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Send + 'static) -> T {
+    if !sys::watch::serves_many() {
+        return job();
+    }
+    let pool = match load {
+        Load::Compute => &COMPUTING,
+        Load::Wait => &WAITING,
+    };
+    outside(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
+}
+
+/// A job on its way through a pool.
+struct Offloaded<T: Send + 'static> {
+    pool: &'static Pool,
+    job: Arc<Job<T>>,
+    queued: bool,
+}
+
+impl<T: Send + 'static> Future for Offloaded<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        // The waker has to be there before a thread can find the job done.
+        if let Some(done) = self.job.poll(cx.waker()) {
+            return Poll::Ready(done.unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        if !self.queued {
+            let job = self.job.clone();
+            self.queued = self.pool.push(job, cx.waker());
+        }
+        Poll::Pending
+    }
+}
+
+impl<T: Send + 'static> Drop for Offloaded<T> {
+    fn drop(&mut self) {
+        self.job.give_up();
+    }
+}
+
+/// A job, from its request to its result.
+struct Job<T>(Mutex<Progress<T>>);
+
+type Closure<T> = Box<dyn FnOnce() -> T + Send>;
+
+enum Progress<T> {
+    /// Nobody has begun it.
+    Open(Closure<T>, Waker),
+    /// A thread does it.
+    Begun(Waker),
+    /// It is done, or has panicked.
+    Done(thread::Result<T>),
+    /// Nobody wants the result, or it was taken.
+    Over,
+}
+
+impl<T> Job<T> {
+    fn new(job: impl FnOnce() -> T + Send + 'static) -> Job<T> {
+        Job(Mutex::new(Progress::Open(Box::new(job), Waker::noop().clone())))
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The result, once it is there; until then `waker` is called when it is.
+    fn poll(&self, waker: &Waker) -> Option<thread::Result<T>> {
+        let mut progress = self.progress();
+        match &mut *progress {
+            Progress::Open(_, before) | Progress::Begun(before) => {
+                before.clone_from(waker);
+                None
+            }
+            Progress::Done(_) => match std::mem::replace(&mut *progress, Progress::Over) {
+                Progress::Done(result) => Some(result),
+                _ => None,
+            },
+            Progress::Over => None,
+        }
+    }
+
+    fn give_up(&self) {
+        // What the job holds is dropped when nobody else has to wait for that.
+        let before = std::mem::replace(&mut *self.progress(), Progress::Over);
+        drop(before);
+    }
+}
+
+/// What a pool sees of a job.
+trait Work: Send + Sync {
+    /// Does it, unless nobody wants the result any more.
+    fn run(&self);
+}
+
+impl<T: Send> Work for Job<T> {
+    fn run(&self) {
+        let closure = {
+            let mut progress = self.progress();
+            match std::mem::replace(&mut *progress, Progress::Over) {
+                Progress::Open(closure, waker) => {
+                    *progress = Progress::Begun(waker);
+                    closure
+                }
+                other => {
+                    *progress = other;
+                    return;
+                }
+            }
+        };
+        let result = catch_unwind(AssertUnwindSafe(closure));
+        let mut progress = self.progress();
+        if let Progress::Begun(waker) = &*progress {
+            let waker = waker.clone();
+            *progress = Progress::Done(result);
+            drop(progress);
+            waker.wake();
+        } else {
+            drop(progress);
+            // Nobody is there whom a panic of what is dropped here could tell anything.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+        }
+    }
+}
+
+/// The threads for one kind of load, and their queue.
+struct Pool {
+    load: Load,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+struct State {
+    queue: VecDeque<Arc<dyn Work>>,
+    /// Those that found the queue full.
+    waiting: Vec<Waker>,
+    threads: usize,
+    /// Threads that sleep, or have been woken and have not looked yet.
+    idle: usize,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("load", &self.load).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    const fn new(load: Load) -> Pool {
+        let state = State { queue: VecDeque::new(), waiting: Vec::new(), threads: 0, idle: 0 };
+        Pool { load, state: Mutex::new(state), work: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn threads_max(&self) -> usize {
+        match self.load {
+            Load::Compute => sys::affinity::cpus(),
+            Load::Wait => WAITING_MAX,
+        }
+    }
+
+    /// Queues a job. `false`: there is no room, and `waker` is called when there is some.
+    fn push(&'static self, job: Arc<dyn Work>, waker: &Waker) -> bool {
+        let mut state = self.state();
+        if state.queue.len() >= QUEUE_MAX {
+            state.waiting.push(waker.clone());
+            return false;
+        }
+        state.queue.push_back(job);
+        if state.queue.len() > state.idle && state.threads < self.threads_max() {
+            state.threads += 1;
+            drop(state);
+            self.start();
+        } else {
+            self.work.notify_one();
+        }
+        true
+    }
+
+    /// Starts a thread, which is counted already. Where the system has no room for one, the others do the work; without any
+    /// other it is done here, and that takes its time.
+    fn start(&'static self) {
+        let name = format!("offload-{:?}", self.load).to_lowercase();
+        let Err(error) = thread::Builder::new().name(name).spawn(|| self.live()) else { return };
+        let text = "no thread can be started for work beside the event loop";
+        crate::log!("core", Error, "{}: {text}", sys::describe(&error));
+        let mut state = self.state();
+        state.threads -= 1;
+        if state.threads == 0 {
+            let jobs = std::mem::take(&mut state.queue);
+            drop(state);
+            jobs.iter().for_each(|job| job.run());
+        }
+    }
+
+    /// The life of a thread.
+    fn live(&self) {
+        if self.load == Load::Compute {
+            sys::thread::be_nicer(NICER);
+        }
+        while let Some(job) = self.next() {
+            job.run();
+        }
+    }
+
+    /// The next job; `None` when there was none for a while.
+    fn next(&self) -> Option<Arc<dyn Work>> {
+        let (mut state, mut tired) = (self.state(), false);
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                let waiting = std::mem::take(&mut state.waiting);
+                drop(state);
+                waiting.into_iter().for_each(Waker::wake);
+                return Some(job);
+            }
+            if tired {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            let (after, waited) = self.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = after;
+            state.idle -= 1;
+            tired = waited.timed_out();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Tests of the pools, with tokio's event loop as the one that must not be blocked.
+
+use std::sync::mpsc;
+use std::thread::ThreadId;
+
+use super::*;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime")
+}
+
+fn here() -> ThreadId {
+    thread::current().id()
+}
+
+#[test]
+fn a_thread_that_serves_one_connection_does_the_job_itself() {
+    let done = sys::solo::block_on(offload(Load::Compute, here), || ());
+    assert_eq!(done.ok(), Some(here()));
+    // So does one that serves nobody, such as the parent: it must have one thread.
+    let polled = std::pin::pin!(offload(Load::Wait, here)).poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Ready(here()));
+}
+
+#[test]
+fn an_event_loop_goes_on_meanwhile() {
+    let (tell, told) = mpsc::channel();
+    let both = async {
+        // The job ends only when the loop has polled another task.
+        let job = tokio::spawn(offload(Load::Wait, move || (told.recv().is_ok(), here())));
+        tokio::task::yield_now().await;
+        tell.send(()).expect("the job waits");
+        job.await
+    };
+    let (told, thread) = runtime().block_on(both).expect("no panic");
+    assert!(told && thread != here());
+}
+
+#[test]
+fn a_panic_is_that_of_the_future() {
+    let job = async { tokio::spawn(offload(Load::Compute, || panic!("on purpose"))).await };
+    assert!(runtime().block_on(job).is_err_and(|error| error.is_panic()));
+}
+
+#[test]
+fn who_gives_up_is_not_served() {
+    static POOL: Pool = Pool::new(Load::Compute);
+    // All threads are busy until they are told.
+    let busy: Vec<_> = (0..POOL.threads_max())
+        .map(|_| {
+            let (tell, told) = mpsc::channel::<()>();
+            let job = Arc::new(Job::new(move || told.recv().is_ok()));
+            assert!(POOL.push(job.clone(), Waker::noop()));
+            (tell, job)
+        })
+        .collect();
+    let (did, done) = mpsc::channel();
+    let job = |did: &mpsc::Sender<()>| {
+        let did = did.clone();
+        Arc::new(Job::new(move || did.send(())))
+    };
+    let jobs: Vec<_> = (0..QUEUE_MAX).map(|_| job(&did)).collect();
+    let queued = jobs.iter().filter(|job| POOL.push((*job).clone(), Waker::noop())).count();
+    assert!(queued >= QUEUE_MAX - busy.len(), "{queued}");
+    let (full, room) = mpsc::channel();
+    assert!(!POOL.push(job(&did), &Waker::from(Arc::new(Tell(Mutex::new(full))))), "the queue is full");
+    jobs[1..].iter().for_each(|job| job.give_up());
+    busy.iter().for_each(|(tell, _)| tell.send(()).expect("a thread waits"));
+    room.recv().expect("there is room again");
+    assert!(POOL.push(job(&did), Waker::noop()));
+    drop(did);
+    assert_eq!(done.iter().count(), 2, "the job that was not given up, and the one that came later");
+}
+
+struct Tell(Mutex<mpsc::Sender<()>>);
+
+impl std::task::Wake for Tell {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.lock().expect("tell").send(());
+    }
+}
