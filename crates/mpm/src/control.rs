@@ -1,7 +1,7 @@
 //! The control socket: where the running server is asked and told, by its own user and by root only.
 //!
 //! The parent accepts and reads nothing: each conversation is a process of its own, which the binary leads
-//! ([`Hooks::converse`](crate::Hooks)). What the parent is to do it learns by the same signals as from everybody else, so
+//! ([`ParentCallbacks::converse`](crate::ParentCallbacks)). What the parent is to do it learns by the same signals as from everybody else, so
 //! that the kernel sees to it that no conversation orders anything after it gave up its rights.
 
 use std::os::fd::OwnedFd;

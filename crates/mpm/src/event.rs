@@ -18,12 +18,12 @@ use tokio::runtime::{EnterGuard, Handle};
 use tokio::time::timeout;
 
 use crate::child::Child;
-use crate::crew::{self, Crew, Sleeper, Work};
 use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
-use crate::listener::{self, Host};
-use crate::parked::{Became, Task, Yard};
+use crate::listener::{self, Dispatcher};
+use crate::parked::{Became, Connections, Task};
 use crate::policy::Counts;
+use crate::thread_pool::{self, Sleeper, ThreadPool, Work};
 use crate::{Mpm, Words, stages, tables};
 
 /// How long requests may wait while the workers that run get nothing done, before one more is woken.
@@ -68,13 +68,13 @@ fn serve(child: Child) -> io::Result<()> {
         service: child.service,
         workers: child.workers.clone(),
         // A request is mostly computed, not waited for.
-        crew: Crew::new(child.plan.workers, sys::affinity::cpus()),
-        yard: Arc::new(Yard::of(child.workers.clone())),
+        pool: ThreadPool::new(child.plan.workers, sys::affinity::cpus()),
+        connections: Arc::new(Connections::of(child.workers.clone())),
         handle: runtime.handle().clone(),
         threads: child.plan.workers,
         async_factor: child.plan.async_factor,
     });
-    crew::start(&host, child.plan.stack, child.log_name)?;
+    thread_pool::start(&host, child.plan.stack, child.log_name)?;
     let parked = host.clone();
     let ended = runtime.block_on(async move {
         tokio::spawn(tokio::task::unconstrained(parked.attend()));
@@ -88,8 +88,8 @@ fn serve(child: Child) -> io::Result<()> {
 struct Requests {
     service: &'static dyn Service,
     workers: Arc<Workers>,
-    crew: Crew<Arc<Task>>,
-    yard: Arc<Yard>,
+    pool: ThreadPool<Arc<Task>>,
+    connections: Arc<Connections>,
     /// The listener's event loop.
     handle: Handle,
     threads: usize,
@@ -101,8 +101,8 @@ impl Requests {
     async fn attend(self: Arc<Self>) {
         let mut standing: Option<(u64, Instant)> = None;
         loop {
-            let ready = poll_fn(|cx| self.yard.poll_ready(cx));
-            match self.crew.standing() {
+            let ready = poll_fn(|cx| self.connections.poll_ready(cx));
+            match self.pool.standing() {
                 None => {
                     standing = None;
                     ready.await;
@@ -114,46 +114,46 @@ impl Requests {
                     };
                     standing = Some((taken, since));
                     if since.elapsed() >= PATIENCE {
-                        self.crew.reinforce();
+                        self.pool.reinforce();
                         standing = None;
                     }
                     let _ = timeout(PATIENCE, ready).await;
                 }
             }
-            let serving = self.yard.poll_all();
+            let serving = self.connections.poll_all();
             if !serving.is_empty() {
-                self.crew.push(serving.into_iter());
+                self.pool.push(serving.into_iter());
             }
-            self.crew.look_at_gate(|| self.room());
+            self.pool.tell_of_room(|| self.room());
         }
     }
 
-    /// Connections that count: not those that are only closing, or whose requests wait for their turn outside.
-    fn connections(&self) -> usize {
-        let others = self.workers.count_of(Gauge::Closing) + self.workers.count_of(Gauge::Outside);
+    /// Connections that count: not those that are only closing, or whose requests wait without a worker.
+    fn counting(&self) -> usize {
+        let others = self.workers.count_of(Gauge::Closing) + self.workers.count_of(Gauge::Released);
         usize::try_from(self.workers.connections().saturating_sub(others)).unwrap_or(usize::MAX)
     }
 
     /// How many connections there may be.
     fn limit(&self) -> usize {
-        self.threads + self.crew.idle() * self.async_factor / 16
+        self.threads + self.pool.idle() * self.async_factor / 16
     }
 }
 
-impl Host for Requests {
+impl Dispatcher for Requests {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
-        self.yard.add(stages::connect(self.service, &self.workers, socket, peer));
+        self.connections.add(stages::connect(self.service, &self.workers, socket, peer));
     }
 
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        self.crew.poll_room(cx, || self.room())
+        self.pool.poll_room(cx, || self.room())
     }
 
     /// Who waits for a next request that may never come makes room for those who have one.
     fn insist(&self) {
-        let too_many = (self.connections() + 1).saturating_sub(self.limit());
+        let too_many = (self.counting() + 1).saturating_sub(self.limit());
         if too_many > 0 {
-            self.yard.close_idle(too_many + MAKE_ROOM);
+            self.connections.close_idle(too_many + MAKE_ROOM);
         }
     }
 
@@ -178,8 +178,8 @@ impl Work for Requests {
     type Job = Arc<Task>;
     type Tools<'a> = Tools<'a>;
 
-    fn crew(&self) -> &Crew<Self::Job> {
-        &self.crew
+    fn pool(&self) -> &ThreadPool<Self::Job> {
+        &self.pool
     }
 
     fn service(&self) -> &dyn Service {
@@ -196,7 +196,7 @@ impl Work for Requests {
             match task.poll_serve(&tools.waker) {
                 Poll::Ready(became) => break became,
                 Poll::Pending if tools.sleeper.is_roused() => tools.sleeper.wait(),
-                Poll::Pending => self.crew.waits(|| {
+                Poll::Pending => self.pool.waits(|| {
                     self.service.before_wait();
                     tools.sleeper.wait();
                 }),
@@ -204,12 +204,12 @@ impl Work for Requests {
         };
         if became == Became::Serving {
             // Its next request is there already; others were there before.
-            self.crew.push([task].into_iter());
+            self.pool.push([task].into_iter());
         }
     }
 
     /// As documented for `AsyncRequestWorkerFactor`; each connection begins with a worker.
     fn room(&self) -> usize {
-        self.limit().saturating_sub(self.connections()).min(self.crew.idle())
+        self.limit().saturating_sub(self.counting()).min(self.pool.idle())
     }
 }

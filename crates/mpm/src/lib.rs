@@ -15,7 +15,6 @@ mod accept;
 mod child;
 mod choose;
 pub mod control;
-mod crew;
 mod event;
 mod limits;
 pub mod listen;
@@ -30,6 +29,7 @@ pub mod settings;
 mod stages;
 mod supervisor;
 pub mod tables;
+mod thread_pool;
 mod worker;
 
 use std::ffi::OsString;
@@ -150,7 +150,7 @@ pub enum Restart {
 }
 
 /// What the binary does beside the module: all of it optional.
-pub trait Hooks {
+pub trait ParentCallbacks {
     /// A new configuration after a signal. An error is a message for the log, lines allowed; the old one stays in effect.
     fn reload(&mut self, how: Restart) -> Result<Generation, String>;
     /// The configuration that `reload` gave last is in effect.
@@ -170,6 +170,6 @@ pub trait Hooks {
 
 /// Runs the server until it is stopped. `first` was checked ([`Chosen::check`]) and its messages were printed; the process
 /// has one thread, has become a daemon if it is to be one, and `first.log` is set.
-pub fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
-    supervisor::run(first, listeners, about, hooks)
+pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mut dyn ParentCallbacks) -> ExitCode {
+    supervisor::run(first, listeners, about, callbacks)
 }

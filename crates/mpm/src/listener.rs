@@ -1,5 +1,5 @@
 //! The listener: an event loop that accepts connections and follows the parent's orders. What becomes of a connection is
-//! the module's affair ([`Host`]).
+//! the module's affair ([`Dispatcher`]).
 //!
 //! All children accept from the same sockets. A child that has clearly more connections than the others lets them go first
 //! for a moment; it takes what is left, so that a child that hangs holds nobody up.
@@ -41,11 +41,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(640);
 /// how often they are looked at.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const LISTEN_AGAIN: Duration = Duration::from_millis(1);
-/// How often a host hears that somebody who has connected is kept waiting.
+/// How often a dispatcher hears that somebody who has connected is kept waiting.
 const INSIST: Duration = Duration::from_millis(100);
 
 /// What becomes of accepted connections.
-pub(crate) trait Host: Send + Sync + 'static {
+pub(crate) trait Dispatcher: Send + Sync + 'static {
     /// Starts a connection. Called within the listener's event loop.
     fn start(&self, socket: OwnedFd, peer: SocketAddr);
 
@@ -77,31 +77,31 @@ pub(crate) fn runtime(service: &'static dyn Service) -> io::Result<Runtime> {
 }
 
 /// Accepts until an order to leave comes, then waits for the last connection. An order to end ends it at once.
-pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
+pub(crate) async fn live(child: Child, dispatcher: Arc<impl Dispatcher>) -> io::Result<()> {
     let orders = Orders { ready: watch(child.signals.descriptor(), Interest::READABLE)?, signals: child.signals };
     let entry = Arc::new(Entry {
         module: child.log_name,
         service: child.service,
         workers: child.workers,
-        host,
+        dispatcher,
         alone: child.plan.children == 1,
         ceiling: Ceiling::here()?,
         crowded: AtomicBool::new(false),
     });
-    let mut doors = Vec::new();
+    let mut acceptors = Vec::new();
     for listener in child.listeners.iter() {
-        let door = Door {
+        let acceptor = Acceptor {
             ready: watch(listener.descriptor(), Interest::READABLE)?,
             listener: listener.clone(),
             entry: entry.clone(),
             shortage: Shortage::new(child.log_name),
         };
-        doors.push(tokio::spawn(door.watch()));
+        acceptors.push(tokio::spawn(acceptor.watch()));
     }
     let order = orders.next().await?;
-    doors.iter().for_each(JoinHandle::abort);
+    acceptors.iter().for_each(JoinHandle::abort);
     if order == Order::End {
-        last_words(&*entry.host).await;
+        last_words(&*entry.dispatcher).await;
         return Ok(());
     }
     seam::drain();
@@ -111,11 +111,11 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
     }
     drop(child.listeners);
     let mut look = LOOK_FIRST;
-    while entry.host.is_serving() {
+    while entry.dispatcher.is_serving() {
         if let Ok(order) = timeout(look, orders.next()).await
             && order? == Order::End
         {
-            last_words(&*entry.host).await;
+            last_words(&*entry.dispatcher).await;
             break;
         }
         look = (look * 2).min(LOOK_AGAIN);
@@ -124,9 +124,9 @@ pub(crate) async fn live(child: Child, host: Arc<impl Host>) -> io::Result<()> {
 }
 
 /// Lets workers that are just answering come to an end, for a moment.
-async fn last_words(host: &impl Host) {
+async fn last_words(dispatcher: &impl Dispatcher) {
     let end = monotonic() + LAST_WORDS;
-    while host.is_answering() && monotonic() < end {
+    while dispatcher.is_answering() && monotonic() < end {
         sleep(LISTEN_AGAIN).await;
     }
 }
@@ -149,12 +149,12 @@ impl Orders {
     }
 }
 
-/// What all doors of a child lead to.
+/// What all acceptors of a child lead to.
 struct Entry<H> {
     module: &'static str,
     service: &'static dyn Service,
     workers: Arc<Workers>,
-    host: Arc<H>,
+    dispatcher: Arc<H>,
     /// There are no other children.
     alone: bool,
     ceiling: Ceiling,
@@ -162,13 +162,13 @@ struct Entry<H> {
     crowded: AtomicBool,
 }
 
-impl<H: Host> Entry<H> {
+impl<H: Dispatcher> Entry<H> {
     /// How many connections may be accepted; waits while it is none.
     async fn room(&self) -> usize {
         loop {
-            match timeout(INSIST, poll_fn(|cx| self.host.poll_room(cx))).await {
+            match timeout(INSIST, poll_fn(|cx| self.dispatcher.poll_room(cx))).await {
                 Ok(room) => return room,
-                Err(_) => self.host.insist(),
+                Err(_) => self.dispatcher.insist(),
             }
         }
     }
@@ -182,7 +182,7 @@ impl<H: Host> Entry<H> {
             match accept(listener) {
                 Accept::Taken(socket, peer) => {
                     let within = self.ceiling.check(&socket);
-                    self.host.start(socket, peer);
+                    self.dispatcher.start(socket, peer);
                     if self.workers.accepted() {
                         return Batch::Last;
                     }
@@ -208,7 +208,7 @@ impl<H: Host> Entry<H> {
         for listener in listeners.iter() {
             while monotonic() < end {
                 match accept(listener) {
-                    Accept::Taken(socket, peer) => self.host.start(socket, peer),
+                    Accept::Taken(socket, peer) => self.dispatcher.start(socket, peer),
                     Accept::Gone => {}
                     Accept::Nothing | Accept::Shortage(_) => break,
                 }
@@ -220,7 +220,7 @@ impl<H: Host> Entry<H> {
     /// connection has reached the ceiling and as long as others wait. Who serves nobody takes one in any case: it must not
     /// wait for what is kept open for the next request.
     fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed) && self.host.is_serving() && !self.ceiling.has_room()
+        self.crowded.load(Ordering::Relaxed) && self.dispatcher.is_serving() && !self.ceiling.has_room()
     }
 
     /// Whether this child has clearly more than its share of the connections.
@@ -231,7 +231,7 @@ impl<H: Host> Entry<H> {
 }
 
 /// A listening socket and what comes in through it.
-struct Door<H> {
+struct Acceptor<H> {
     ready: Watched,
     listener: Listener,
     entry: Arc<Entry<H>>,
@@ -252,7 +252,7 @@ enum Batch {
     Shortage(io::Error),
 }
 
-impl<H: Host> Door<H> {
+impl<H: Dispatcher> Acceptor<H> {
     async fn watch(mut self) {
         loop {
             let mut ready = match self.ready.readable().await {

@@ -50,7 +50,7 @@ impl Standing {
     }
 }
 
-impl stages::Place for Arc<Standing> {
+impl stages::PollSite for Arc<Standing> {
     fn poll_enter(&self, stage: Stage) -> Poll<()> {
         let next = match stage {
             Stage::Serve => Where::Serving,
@@ -89,9 +89,9 @@ pub(crate) struct Task {
     standing: Arc<Standing>,
     signal: AtomicU8,
     /// It is being served, and no worker waits with it.
-    outside: AtomicBool,
+    released: AtomicBool,
     number: u64,
-    yard: Arc<Yard>,
+    connections: Arc<Connections>,
 }
 
 impl fmt::Debug for Task {
@@ -113,25 +113,25 @@ pub(crate) enum Became {
 
 impl Task {
     /// Polls it as a worker: to the end of [`Stage::Serve`]. `Pending`: something has to be waited for, and `waker` tells. What
-    /// waits [outside](seam::outside) needs no worker meanwhile: a wake-up lets the listener pass it to one again.
+    /// waits [without a worker](seam::release_worker) needs no worker meanwhile: a wake-up lets the listener pass it to one again.
     pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<Became> {
-        if self.outside.swap(false, Ordering::AcqRel) {
-            self.yard.count_outside(false);
+        if self.released.swap(false, Ordering::AcqRel) {
+            self.connections.count_released(false);
         }
-        seam::waits_outside();
+        seam::is_worker_released();
         if self.poll(waker) {
             return Poll::Ready(Became::Closed);
         }
-        if self.standing.is(Where::Serving) && seam::waits_outside() {
+        if self.standing.is(Where::Serving) && seam::is_worker_released() {
             self.signal.store(signal::HELD, Ordering::Release);
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(Became::Closed);
             }
             if self.standing.is(Where::Serving) {
-                self.outside.store(true, Ordering::Release);
-                self.yard.count_outside(true);
+                self.released.store(true, Ordering::Release);
+                self.connections.count_released(true);
                 // What it waits for now may be something else; then a worker looks what that is.
-                match seam::waits_outside() {
+                match seam::is_worker_released() {
                     true => self.rest(),
                     false => self.call(),
                 }
@@ -169,7 +169,7 @@ impl Task {
     /// Lets the listener see to it.
     fn call(self: &Arc<Self>) {
         self.signal.store(signal::READY, Ordering::Release);
-        self.yard.push(self.clone());
+        self.connections.push(self.clone());
     }
 
     /// Whether it is over. A panic is the end of the connection alone.
@@ -189,7 +189,7 @@ impl Task {
             if catch_unwind(AssertUnwindSafe(|| drop(rest))).is_err() {
                 seam::log!("mpm_event", Crit, "a panic at the end of a connection");
             }
-            self.yard.all().tasks.remove(&self.number);
+            self.connections.all().tasks.remove(&self.number);
         }
         over
     }
@@ -207,14 +207,14 @@ impl Wake for Task {
             _ => None,
         });
         if woken == Ok(signal::ASLEEP) {
-            self.yard.push(self.clone());
+            self.connections.push(self.clone());
         }
     }
 }
 
 /// The connections of a child, and those of them that the listener has to poll.
 #[derive(Debug, Default)]
-pub(crate) struct Yard {
+pub(crate) struct Connections {
     /// Where those are counted that are served without a worker now.
     workers: Option<Arc<Workers>>,
     ready: Mutex<Ready>,
@@ -234,7 +234,7 @@ struct All {
     next: u64,
 }
 
-impl Yard {
+impl Connections {
     fn ready(&self) -> MutexGuard<'_, Ready> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,8 +252,14 @@ impl Yard {
             let number = all.next;
             all.next += 1;
             let signal = AtomicU8::new(signal::READY);
-            let task =
-                Arc::new(Task { life, standing, signal, outside: AtomicBool::new(false), number, yard: self.clone() });
+            let task = Arc::new(Task {
+                life,
+                standing,
+                signal,
+                released: AtomicBool::new(false),
+                number,
+                connections: self.clone(),
+            });
             all.tasks.insert(number, Arc::downgrade(&task));
             task
         };
@@ -261,15 +267,15 @@ impl Yard {
     }
 
     /// Of a child with these rows.
-    pub(crate) fn of(workers: Arc<Workers>) -> Yard {
-        Yard { workers: Some(workers), ..Yard::default() }
+    pub(crate) fn of(workers: Arc<Workers>) -> Connections {
+        Connections { workers: Some(workers), ..Connections::default() }
     }
 
     /// A connection more, or less, is being served that no worker waits with.
-    fn count_outside(&self, more: bool) {
+    fn count_released(&self, more: bool) {
         match &self.workers {
-            Some(workers) if more => workers.enter(Gauge::Outside),
-            Some(workers) => workers.leave(Gauge::Outside),
+            Some(workers) if more => workers.enter(Gauge::Released),
+            Some(workers) => workers.leave(Gauge::Released),
             None => {}
         }
     }
@@ -300,7 +306,7 @@ impl Yard {
         let tasks = std::mem::take(&mut self.ready().tasks);
         let needs_worker = |task: &Arc<Task>| {
             task.signal.store(signal::HELD, Ordering::Release);
-            task.outside.load(Ordering::Acquire) || task.park() == Became::Serving
+            task.released.load(Ordering::Acquire) || task.park() == Became::Serving
         };
         tasks.into_iter().filter(needs_worker).collect()
     }

@@ -11,7 +11,7 @@ use seam::scoreboard::{Rows, Workers};
 use crate::child::Child;
 use crate::limits::explain::Kind;
 use crate::limits::percore;
-use crate::listener::{self, Host};
+use crate::listener::{self, Dispatcher};
 use crate::{Mpm, Words, stages, tables};
 
 /// How many requests of a child the status page can list at once; more are served and counted all the same.
@@ -53,7 +53,7 @@ struct Loop {
 /// The event loop, for a connection of it.
 struct Here;
 
-impl stages::Place for Here {}
+impl stages::PollSite for Here {}
 
 impl Drop for Here {
     /// tokio keeps to itself that a task panicked.
@@ -64,7 +64,7 @@ impl Drop for Here {
     }
 }
 
-impl Host for Loop {
+impl Dispatcher for Loop {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
         let connection = stages::connect(self.service, &self.workers, socket, peer);
         // What never waits lets others have their turn by itself; tokio need not count.

@@ -1,7 +1,7 @@
 //! prefork: a child serves one connection at a time, from its first byte to its last.
 //!
 //! A child without one sleeps in an epoll of its own on the shared listeners, and an event wakes one of the sleepers. The
-//! connection that it accepts has the child to itself: [`solo`] polls it.
+//! connection that it accepts has the child to itself: [`block_on`] polls it.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,9 +12,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use seam::scoreboard::Rows;
+use sys::block_on;
 use sys::poll::{Poller, readable};
 use sys::signal::SignalFd;
-use sys::solo;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
@@ -58,10 +58,10 @@ pub(crate) static PREFORK: Mpm = Mpm {
 const ORDERS: u64 = u64::MAX;
 
 fn serve(child: Child) -> io::Result<()> {
-    Server::new(child)?.serve()
+    ChildLoop::new(child)?.serve()
 }
 
-struct Server {
+struct ChildLoop {
     child: Child,
     poller: Poller,
     shortage: Shortage,
@@ -76,15 +76,15 @@ enum Next {
     End,
 }
 
-impl Server {
-    fn new(child: Child) -> io::Result<Server> {
+impl ChildLoop {
+    fn new(child: Child) -> io::Result<ChildLoop> {
         let poller = Poller::new()?;
         poller.add(&child.signals, ORDERS)?;
         for (token, listener) in (0..).zip(child.listeners.iter()) {
             poller.add_exclusive(listener, token)?;
         }
         let shortage = Shortage::new(child.log_name);
-        Ok(Server { child, poller, shortage, last_round: None })
+        Ok(ChildLoop { child, poller, shortage, last_round: None })
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -208,7 +208,7 @@ fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<
         .await;
         Ok(told)
     };
-    solo::block_on(serving, || service.before_wait())?
+    block_on::block_on(serving, || service.before_wait())?
 }
 
 fn take_one(listeners: &Listeners) -> Option<(OwnedFd, SocketAddr)> {

@@ -63,7 +63,7 @@ pub(crate) fn connect(
 }
 
 /// Where a connection is polled: a module that moves connections between threads is asked before every stage.
-pub(crate) trait Place: Send + Sync {
+pub(crate) trait PollSite: Send + Sync {
     /// Ready where `stage` may be polled. Not ready means that the one who polls must pass the connection on.
     fn poll_enter(&self, _stage: Stage) -> Poll<()> {
         Poll::Ready(())
@@ -78,10 +78,10 @@ pub(crate) trait Place: Send + Sync {
 /// The connection stays where it is.
 pub(crate) struct Anywhere;
 
-impl Place for Anywhere {}
+impl PollSite for Anywhere {}
 
 /// Runs a connection until it is closed. The future is small: what a stage needs is boxed by the stage.
-pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), place: impl Place) {
+pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), place: impl PollSite) {
     let mut stage = Stage::Serve;
     while stage != Stage::Closed {
         poll_fn(|_| place.poll_enter(stage)).await;
@@ -118,7 +118,7 @@ mod tests {
     /// Nobody wants connections that wait.
     struct Unwelcoming;
 
-    impl Place for Unwelcoming {
+    impl PollSite for Unwelcoming {
         fn is_unwanted(&self) -> bool {
             true
         }

@@ -29,7 +29,7 @@ use sys::time::monotonic;
 use crate::limits::{Plan, When};
 use crate::policy::{Counts, Decision, Policy, Remark};
 use crate::settings::MpmSettings;
-use crate::{About, Generation, Hooks, Listeners, Restart};
+use crate::{About, Generation, Listeners, ParentCallbacks, Restart};
 use backoff::Backoff;
 use conversations::Conversations;
 use family::Family;
@@ -71,7 +71,7 @@ struct Supervisor<'a> {
     /// This process, also when a child looks.
     pid: Pid,
     about: About,
-    hooks: &'a mut dyn Hooks,
+    callbacks: &'a mut dyn ParentCallbacks,
     board: &'static Board,
     notifier: Notifier,
     signals: SignalFd,
@@ -96,7 +96,12 @@ struct Supervisor<'a> {
     proven: bool,
 }
 
-pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: &mut dyn Hooks) -> ExitCode {
+pub(crate) fn run(
+    first: Generation,
+    listeners: Listeners,
+    about: About,
+    callbacks: &mut dyn ParentCallbacks,
+) -> ExitCode {
     let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
     let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
@@ -116,7 +121,7 @@ pub(crate) fn run(first: Generation, listeners: Listeners, about: About, hooks: 
     let tells_near = first.mpm.0.words.limit_near.is_some();
     let mut supervisor = Supervisor {
         pid: Pid::own(),
-        hooks,
+        callbacks,
         board,
         notifier: Notifier::from_env(),
         signals,
@@ -211,7 +216,7 @@ impl Supervisor<'_> {
             if monotonic() >= self.next_tick {
                 self.next_tick = monotonic() + TICK;
                 self.maintain();
-                self.hooks.tick();
+                self.callbacks.tick();
             }
             self.recycle();
         }
@@ -240,7 +245,7 @@ impl Supervisor<'_> {
     fn wait_or_be_asked(&mut self, most: Duration) {
         match self.conversations.descriptor() {
             Some(control) => {
-                let waited = any_readable([self.signals.as_fd(), self.board.bell().as_fd(), control], most);
+                let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd(), control], most);
                 self.awake(waited);
             }
             None => self.wait(most),
@@ -249,7 +254,7 @@ impl Supervisor<'_> {
 
     /// Waits for a signal, or for the bell of a child, and remembers what is asked for.
     fn wait(&mut self, most: Duration) {
-        let waited = any_readable([self.signals.as_fd(), self.board.bell().as_fd()], most);
+        let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd()], most);
         self.awake(waited);
     }
 
@@ -257,7 +262,7 @@ impl Supervisor<'_> {
         if let Err(error) = waited {
             seam::log!(self.module(), Alert, "{}: waiting for signals", sys::describe(&error));
         }
-        self.board.bell().hush();
+        self.board.attention().lower();
         while let Ok(Some((signal, sender))) = self.signals.read() {
             let asked = match signal {
                 Signal::TERM | Signal::INT | Signal::QUIT => Asked::Stop,
@@ -349,7 +354,7 @@ impl Supervisor<'_> {
         match (remark, decision) {
             (Some(Remark::LimitReached), _) => {
                 seam::log!(self.module(), Error, "{}", words.limit_reached);
-                self.hooks.limit_reached();
+                self.callbacks.limit_reached();
             }
             (Some(Remark::LimitNear), _) => {
                 seam::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());

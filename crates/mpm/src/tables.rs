@@ -7,8 +7,8 @@ use std::time::Duration;
 use conf::values::{atoi, duration, number, size};
 use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting};
 
-use crate::crew::STACK;
 use crate::settings::MpmSettings;
+use crate::thread_pool::STACK;
 
 /// `prefork.c`: a process for each connection.
 pub static PREFORK: ModuleInfo = info("mpm_prefork_module", "prefork.c", &PREFORK_ROWS);

@@ -1,6 +1,6 @@
 //! worker: a thread for each connection, from its first byte to its last.
 //!
-//! The listener accepts as long as a worker has nothing to do. A connection has its worker to itself: [`solo`] polls it. A
+//! The listener accepts as long as a worker has nothing to do. A connection has its worker to itself: [`block_on`] polls it. A
 //! thread that was never needed costs a stack that was never touched.
 
 use std::io;
@@ -11,14 +11,14 @@ use std::task::{Context, Poll};
 
 use seam::Service;
 use seam::scoreboard::{Rows, Workers};
-use sys::solo;
+use sys::block_on;
 
 use crate::child::Child;
-use crate::crew::{self, Crew, Work};
 use crate::limits::explain::Kind;
 use crate::limits::{self, threaded};
-use crate::listener::{self, Host};
+use crate::listener::{self, Dispatcher};
 use crate::policy::Counts;
+use crate::thread_pool::{self, ThreadPool, Work};
 use crate::{Mpm, Words, stages, tables};
 
 /// The module.
@@ -56,26 +56,26 @@ fn serve(child: Child) -> io::Result<()> {
     let host = Arc::new(Threads {
         service: child.service,
         workers: child.workers.clone(),
-        crew: Crew::new(child.plan.workers, usize::MAX),
+        pool: ThreadPool::new(child.plan.workers, usize::MAX),
     });
     let runtime = listener::runtime(child.service)?;
-    crew::start(&host, child.plan.stack, child.log_name)?;
+    thread_pool::start(&host, child.plan.stack, child.log_name)?;
     runtime.block_on(listener::live(child, host))
 }
 
 struct Threads {
     service: &'static dyn Service,
     workers: Arc<Workers>,
-    crew: Crew<(OwnedFd, SocketAddr)>,
+    pool: ThreadPool<(OwnedFd, SocketAddr)>,
 }
 
-impl Host for Threads {
+impl Dispatcher for Threads {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
-        self.crew.push([(socket, peer)].into_iter());
+        self.pool.push([(socket, peer)].into_iter());
     }
 
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        self.crew.poll_room(cx, || self.room())
+        self.pool.poll_room(cx, || self.room())
     }
 
     fn is_answering(&self) -> bool {
@@ -83,7 +83,7 @@ impl Host for Threads {
     }
 
     fn is_serving(&self) -> bool {
-        !self.crew.is_idle()
+        !self.pool.is_idle()
     }
 }
 
@@ -92,8 +92,8 @@ impl Work for Threads {
     /// Its row of the scoreboard.
     type Tools<'a> = Arc<Workers>;
 
-    fn crew(&self) -> &Crew<Self::Job> {
-        &self.crew
+    fn pool(&self) -> &ThreadPool<Self::Job> {
+        &self.pool
     }
 
     fn service(&self) -> &dyn Service {
@@ -106,13 +106,13 @@ impl Work for Threads {
 
     fn run(&self, row: &mut Arc<Workers>, (socket, peer): Self::Job) {
         let life = async { stages::run(stages::connect(self.service, row, socket, peer), stages::Anywhere).await };
-        if let Err(error) = solo::block_on(life, || self.service.before_wait()) {
+        if let Err(error) = block_on::block_on(life, || self.service.before_wait()) {
             let text = sys::describe(&error);
             seam::log!("mpm_worker", Error, "{text}: a worker cannot wait for its client: the connection is closed");
         }
     }
 
     fn room(&self) -> usize {
-        self.crew.idle()
+        self.pool.idle()
     }
 }

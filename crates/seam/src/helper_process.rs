@@ -6,7 +6,7 @@ use std::io;
 use sys::signal::SignalFd;
 
 /// The life of a helper process, from its first moment to its last; orders come as signals.
-pub type Life = Box<dyn Fn(&SignalFd) -> io::Result<()> + Send + Sync>;
+pub type HelperMain = Box<dyn Fn(&SignalFd) -> io::Result<()> + Send + Sync>;
 
 /// A process that belongs to a configuration and serves no clients. The parent starts it before the children that may need
 /// it, starts another one when it ends, and tells it to leave (`SIGUSR1`) when the last of those children has gone.
@@ -18,7 +18,7 @@ pub struct HelperProcess {
     /// It stays who the parent is; the others become who the children are.
     pub privileged: bool,
     /// What it does.
-    pub life: Life,
+    pub life: HelperMain,
 }
 
 impl fmt::Debug for HelperProcess {

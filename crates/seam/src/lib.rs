@@ -15,7 +15,7 @@ pub mod scoreboard;
 mod stage;
 
 pub use accept::AcceptFilters;
-pub use helper_process::{HelperProcess, Life};
+pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use offload::{Load, offload};
-pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining, outside, waits_outside};
+pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining, is_worker_released, release_worker};

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::outside;
+use crate::release_worker;
 
 /// What a job takes its time with. Jobs of one kind never hold up those of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Se
         Load::Compute => &COMPUTING,
         Load::Wait => &WAITING,
     };
-    outside(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
+    release_worker(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
 }
 
 /// A job on its way through a pool.

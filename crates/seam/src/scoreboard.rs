@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-use sys::bell::Bell;
+use sys::event_fd::EventFd;
 use sys::process::{Pid, Reaped};
 use sys::shm::Shared;
 
@@ -95,7 +95,7 @@ impl State {
 
 /// Where a child is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum ChildState {
     /// The slot is free.
     Empty = 0,
     /// Forked, does not accept yet. Counts as idle.
@@ -106,19 +106,22 @@ pub enum Life {
     Quiescing = 3,
 }
 
-impl Life {
+impl ChildState {
     /// The word for it, wherever a child is told of.
     pub fn name(self) -> &'static str {
         match self {
-            Life::Empty => "gone",
-            Life::Starting => "starting",
-            Life::Running => "running",
-            Life::Quiescing => "finishing",
+            ChildState::Empty => "gone",
+            ChildState::Starting => "starting",
+            ChildState::Running => "running",
+            ChildState::Quiescing => "finishing",
         }
     }
 
-    fn of(word: u64) -> Life {
-        [Life::Starting, Life::Running, Life::Quiescing].into_iter().find(|l| *l as u64 == word).unwrap_or(Life::Empty)
+    fn of(word: u64) -> ChildState {
+        [ChildState::Starting, ChildState::Running, ChildState::Quiescing]
+            .into_iter()
+            .find(|l| *l as u64 == word)
+            .unwrap_or(ChildState::Empty)
     }
 }
 
@@ -136,7 +139,7 @@ pub enum Gauge {
     /// Those of which a part of a head has come, where they hold no worker.
     Reading,
     /// Those whose request waits for its turn, where it holds no worker, though it has a row.
-    Outside,
+    Released,
     /// Those whose request found no row.
     Unlisted,
 }
@@ -149,7 +152,7 @@ impl Gauge {
             Gauge::KeepAlive => Field::KeepAlive,
             Gauge::Closing => Field::Closing,
             Gauge::Reading => Field::Reading,
-            Gauge::Outside => Field::Outside,
+            Gauge::Released => Field::Released,
             Gauge::Unlisted => Field::Unlisted,
         }
     }
@@ -168,7 +171,7 @@ pub struct Quota {
 #[derive(Debug)]
 pub struct Board {
     /// Rung by children that have begun to accept or have reached their quota.
-    bell: Bell,
+    attention: EventFd,
     header: Shared<[AtomicU64; row::HEADER]>,
     processes: Shared<[AtomicU64; row::PROCESS]>,
     workers: Shared<[AtomicU64; row::WORKER]>,
@@ -213,7 +216,7 @@ impl Board {
         let rows = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
         let header = Shared::new(1)?;
         let board = Board {
-            bell: Bell::new()?,
+            attention: EventFd::new()?,
             header,
             processes: Shared::new(processes)?,
             workers: Shared::new(rows)?,
@@ -249,7 +252,7 @@ impl Board {
 
     /// The lowest free slot, if any. For the parent.
     pub fn free_slot(&self) -> Option<usize> {
-        (0..self.slots()).find(|slot| self.life(*slot) == Life::Empty)
+        (0..self.slots()).find(|slot| self.life(*slot) == ChildState::Empty)
     }
 
     /// Takes a slot for a child about to be forked: its workers are `S`. For the parent.
@@ -279,7 +282,7 @@ impl Board {
             row.store(WorkerField::State, State::Starting as u64);
         }
         self.header().0[Header::Used as usize].fetch_max(slot as u64 + 1, Relaxed);
-        process.set_life(Life::Starting);
+        process.set_life(ChildState::Starting);
     }
 
     /// When the child about to be forked into a slot rings for the parent. For the parent.
@@ -290,8 +293,8 @@ impl Board {
     }
 
     /// Rung where a row says what the parent should know at once.
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    pub fn attention(&self) -> &EventFd {
+        &self.attention
     }
 
     /// How many slots were ever used: the others need not be looked at.
@@ -305,18 +308,18 @@ impl Board {
     }
 
     /// Where the child in a slot is in its life.
-    pub fn life(&self, slot: usize) -> Life {
-        Life::of(self.process(slot).0[Field::Life as usize].load(Acquire))
+    pub fn life(&self, slot: usize) -> ChildState {
+        ChildState::of(self.process(slot).0[Field::Life as usize].load(Acquire))
     }
 
     /// Whether the child in a slot accepts.
     pub fn is_running(&self, slot: usize) -> bool {
-        self.life(slot) == Life::Running
+        self.life(slot) == ChildState::Running
     }
 
     /// A child that will accept no more: of the parent when it says so, of the child when it knows.
     pub fn set_quiescing(&self, slot: usize) {
-        self.process(slot).set_life(Life::Quiescing);
+        self.process(slot).set_life(ChildState::Quiescing);
     }
 
     /// How many connections the child in a slot has open.
@@ -354,7 +357,7 @@ impl Board {
     }
 
     /// How many workers of the child in a slot serve nobody; all of them while it starts. One is kept for each connection
-    /// whose head has begun to come: it will be needed in a moment. Who waits outside needs none.
+    /// whose head has begun to come: it will be needed in a moment. A request that waits without a worker needs none.
     pub fn idle_workers(&self, slot: usize) -> usize {
         let reading = usize::try_from(self.process(slot).load(Field::Reading)).unwrap_or(usize::MAX);
         self.free_workers(slot).saturating_sub(reading)
@@ -366,7 +369,7 @@ impl Board {
         let workers = process.workers(self.per_process);
         let free = (0..workers).filter(|index| !self.worker(slot, *index).state().is_busy()).count();
         let gauge = |field| usize::try_from(process.load(field)).unwrap_or(usize::MAX);
-        free.saturating_add(gauge(Field::Outside)).saturating_sub(gauge(Field::Unlisted)).min(workers)
+        free.saturating_add(gauge(Field::Released)).saturating_sub(gauge(Field::Unlisted)).min(workers)
     }
 
     /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written
@@ -388,7 +391,7 @@ impl Board {
             header.add(Header::CpuUser, micros(reaped.user));
             header.add(Header::CpuSystem, micros(reaped.system));
         }
-        process.set_life(Life::Empty);
+        process.set_life(ChildState::Empty);
         header.leave();
     }
 

@@ -103,24 +103,24 @@ pub trait Service: Send + Sync {
 }
 
 thread_local! {
-    static OUTSIDE: Cell<bool> = const { Cell::new(false) };
+    static RELEASED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Waits for a future that nothing but a wake-up can bring on, as for a turn in a queue. Where an MPM can poll one request in
 /// turns with others, no worker has to wait with it: polled in vain, it says so to whoever polls.
-pub async fn outside<T>(future: impl Future<Output = T>) -> T {
+pub async fn release_worker<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|cx| {
         let polled = future.as_mut().poll(cx);
-        OUTSIDE.set(polled.is_pending());
+        RELEASED.set(polled.is_pending());
         polled
     })
     .await
 }
 
-/// Whether what was polled in this thread waits [`outside`]. For the MPM; it asks after each poll.
-pub fn waits_outside() -> bool {
-    OUTSIDE.take()
+/// Whether what was polled in this thread waits without a worker ([`release_worker`]). For the MPM, which asks after each poll.
+pub fn is_worker_released() -> bool {
+    RELEASED.take()
 }
 
 static DRAINING: AtomicBool = AtomicBool::new(false);

@@ -6,8 +6,9 @@
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod affinity;
-pub mod bell;
+pub mod block_on;
 pub mod cred;
+pub mod event_fd;
 pub mod file;
 pub mod local;
 pub mod memory;
@@ -19,7 +20,6 @@ pub mod rlimit;
 pub mod shm;
 pub mod signal;
 pub mod socket;
-pub mod solo;
 pub mod spawn;
 pub mod syslog;
 pub mod thread;

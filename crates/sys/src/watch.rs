@@ -1,4 +1,4 @@
-//! Descriptors in the reactor of the present thread: tokio's where it polls many tasks, or that of [`solo`] where it polls
+//! Descriptors in the reactor of the present thread: tokio's where it polls many tasks, or that of [`block_on`] where it polls
 //! one.
 
 use std::future::poll_fn;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::solo::{self, Direction};
+use crate::block_on::{self, Direction};
 
 /// A descriptor that a reactor watches.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ enum Inner {
 
 /// Whether the present thread polls many tasks, or stands in for one that does: it must not block.
 pub fn serves_many() -> bool {
-    !solo::is_present() && tokio::runtime::Handle::try_current().is_ok()
+    !block_on::is_present() && tokio::runtime::Handle::try_current().is_ok()
 }
 
-/// Registers a non-blocking descriptor with the thread's reactor. Must be called within [`solo::block_on`], or within a
+/// Registers a non-blocking descriptor with the thread's reactor. Must be called within [`block_on::block_on`], or within a
 /// tokio runtime that has I/O enabled.
 pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {
-    if solo::is_present() {
+    if block_on::is_present() {
         return Ok(Watched(Inner::One(fd)));
     }
     // SAFETY: the descriptor is the same for the life of the `Arc`, which the result holds and never lets out by value
@@ -79,7 +79,7 @@ impl Watched {
 }
 
 fn poll_one(fd: &Arc<OwnedFd>, direction: Direction) -> Poll<io::Result<Ready<'_>>> {
-    if solo::is_ready(fd, direction) { Poll::Ready(Ok(Ready::One(fd, direction))) } else { Poll::Pending }
+    if block_on::is_ready(fd, direction) { Poll::Ready(Ok(Ready::One(fd, direction))) } else { Poll::Pending }
 }
 
 /// What the reactor said of a descriptor. It says so until it is told that this is over.
@@ -96,7 +96,7 @@ impl Ready<'_> {
     pub fn clear_ready(&mut self) {
         match self {
             Ready::Many(guard) => guard.clear_ready(),
-            Ready::One(fd, direction) => solo::clear(fd, *direction),
+            Ready::One(fd, direction) => block_on::clear(fd, *direction),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conf::{Level, SettingsMap};
 use modules::arch::mod_unixd;
 use mpm::control::Conversation;
-use mpm::{About, Generation, Hooks, Invocation, Listeners, Restart, Stall};
+use mpm::{About, Generation, Invocation, Listeners, ParentCallbacks, Restart, Stall};
 use server::HttpService;
 use server::machine::Machine;
 use sys::cred::{Identity, User};
@@ -172,7 +172,7 @@ struct Server<'a> {
     next: Option<Running>,
 }
 
-impl Hooks for Server<'_> {
+impl ParentCallbacks for Server<'_> {
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {
         let configured = boot::read(self.options, self.text).map_err(|broken| {
             let text = broken.error.render(&self.options.program);

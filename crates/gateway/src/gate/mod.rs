@@ -358,7 +358,7 @@ impl Seat {
             if doubtful() {
                 self.gate.table.doubt(self.entry);
             }
-            seam::outside(timer.until(deadline.min(now + LOOK), bell.rings())).await;
+            seam::release_worker(timer.until(deadline.min(now + LOOK), bell.rings())).await;
         }
     }
 }

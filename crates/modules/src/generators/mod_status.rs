@@ -11,7 +11,7 @@ mod workers;
 use conf::ModuleInfo;
 use conf::values::atoi;
 use gateway::gate::Report;
-use seam::scoreboard::{self, Described, Life, Snapshot, State};
+use seam::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
@@ -174,7 +174,7 @@ impl Totals {
             let counts = Counts::of(process);
             totals.busy += counts.busy;
             totals.graceful += counts.graceful;
-            if process.generation == board.generation && process.life != Life::Quiescing {
+            if process.generation == board.generation && process.life != ChildState::Quiescing {
                 totals.idle += counts.idle;
             }
         }
@@ -206,7 +206,7 @@ impl Counts {
             }
         }
         if let Some(unlisted) = process.unlisted {
-            let served = if process.life == Life::Quiescing { &mut counts.graceful } else { &mut counts.busy };
+            let served = if process.life == ChildState::Quiescing { &mut counts.graceful } else { &mut counts.busy };
             *served += usize::try_from(unlisted).unwrap_or(usize::MAX);
             counts.idle = counts.idle.max(counts.busy);
         }

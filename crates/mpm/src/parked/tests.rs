@@ -3,46 +3,46 @@
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
-use crate::stages::Place;
+use crate::stages::PollSite;
 
 /// A task of the tests, and how often it was polled.
-fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Yard>, Arc<Task>) {
-    let yard = Arc::new(Yard::default());
+fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, Arc<Task>) {
+    let connections = Arc::new(Connections::default());
     let task = Arc::new(Task {
         life: Mutex::new(Some(Box::pin(life))),
         standing: Arc::default(),
         signal: AtomicU8::new(signal::HELD),
-        outside: AtomicBool::new(false),
+        released: AtomicBool::new(false),
         number: 0,
-        yard: yard.clone(),
+        connections: connections.clone(),
     });
-    (yard, task)
+    (connections, task)
 }
 
-fn ready(yard: &Yard) -> usize {
-    yard.ready().tasks.len()
+fn ready(connections: &Connections) -> usize {
+    connections.ready().tasks.len()
 }
 
 #[test]
 fn a_wake_up_makes_a_parked_one_ready_once() {
-    let (yard, task) = task(std::future::pending());
+    let (connections, task) = task(std::future::pending());
     assert!(task.standing.change(Where::Serving, Where::Parked));
     assert_eq!(task.park(), Became::Parked);
-    assert_eq!(ready(&yard), 0);
+    assert_eq!(ready(&connections), 0);
     task.wake_by_ref();
     task.wake_by_ref();
-    assert_eq!(ready(&yard), 1);
-    assert!(yard.poll_all().is_empty());
-    assert_eq!(ready(&yard), 0);
+    assert_eq!(ready(&connections), 1);
+    assert!(connections.poll_all().is_empty());
+    assert_eq!(ready(&connections), 0);
     task.wake_by_ref();
-    assert_eq!(ready(&yard), 1);
+    assert_eq!(ready(&connections), 1);
 }
 
 #[test]
 fn a_wake_up_while_it_is_polled_is_not_lost() {
     let polls = Arc::new(AtomicUsize::new(0));
     let counted = polls.clone();
-    let (yard, task) = task(std::future::poll_fn(move |cx| {
+    let (connections, task) = task(std::future::poll_fn(move |cx| {
         // The event loop wakes it before it is parked.
         if counted.fetch_add(1, Ordering::SeqCst) == 0 {
             cx.waker().wake_by_ref();
@@ -51,9 +51,9 @@ fn a_wake_up_while_it_is_polled_is_not_lost() {
     }));
     assert!(task.standing.change(Where::Serving, Where::Parked));
     assert_eq!(task.park(), Became::Parked);
-    assert_eq!(ready(&yard), 1, "it is polled again");
-    yard.poll_all();
-    assert_eq!((ready(&yard), polls.load(Ordering::SeqCst)), (0, 2));
+    assert_eq!(ready(&connections), 1, "it is polled again");
+    connections.poll_all();
+    assert_eq!((ready(&connections), polls.load(Ordering::SeqCst)), (0, 2));
 }
 
 #[test]
@@ -69,17 +69,17 @@ fn a_stage_says_who_polls_it() {
 
 #[test]
 fn only_those_are_closed_that_were_idle_before() {
-    let (yard, task) = task(std::future::pending());
-    yard.all().tasks.insert(0, Arc::downgrade(&task));
+    let (connections, task) = task(std::future::pending());
+    connections.all().tasks.insert(0, Arc::downgrade(&task));
     let _ = task.standing.poll_enter(Stage::KeepAlive);
-    yard.close_idle(1);
+    connections.close_idle(1);
     assert!(!task.standing.is_unwanted());
     // It is asked meanwhile.
     let _ = task.standing.poll_enter(Stage::Serve);
     let _ = task.standing.poll_enter(Stage::KeepAlive);
-    yard.close_idle(1);
+    connections.close_idle(1);
     assert!(!task.standing.is_unwanted());
-    yard.close_idle(1);
+    connections.close_idle(1);
     assert!(task.standing.is_unwanted());
 }
 

@@ -145,7 +145,7 @@ impl Supervisor<'_> {
             };
             let Some(member) = self.family.remove(reaped.pid) else {
                 if !self.heir_ended(&reaped) && !self.companion_ended(&reaped) && !self.conversation_ended(&reaped) {
-                    self.hooks.ended(&reaped);
+                    self.callbacks.ended(&reaped);
                 }
                 continue;
             };

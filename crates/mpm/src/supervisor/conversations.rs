@@ -168,7 +168,7 @@ impl Supervisor<'_> {
         match prepared {
             Ok(true) => {
                 let children = self.generation.identity.as_ref();
-                let order = self.hooks.converse(Conversation { connection, parent: self.pid, children, fixed });
+                let order = self.callbacks.converse(Conversation { connection, parent: self.pid, children, fixed });
                 if let Some(signal) = order.filter(|_| Pid::parent() == Some(self.pid)) {
                     let _ = self.pid.kill(signal);
                 }

@@ -98,7 +98,7 @@ impl Supervisor<'_> {
             self.wait(left);
             self.reap();
             self.accompany();
-            self.hooks.tick();
+            self.callbacks.tick();
             if self.asked == Asked::Stop || end.is_some_and(|end| monotonic() >= end) {
                 self.end_children();
             }

@@ -41,7 +41,7 @@ impl Supervisor<'_> {
 
     /// Everything of a new generation that can fail. Nothing of the old one has changed until it succeeds.
     fn next_generation(&mut self, how: Restart) -> Result<Next, String> {
-        let next = self.hooks.reload(how)?;
+        let next = self.callbacks.reload(how)?;
         self.generation.mpm.can_become(&next.mpm)?;
         let when = When::Restart(self.plan.limits);
         let (plan, _) = (next.mpm.0.plan)(&next.settings, when);
@@ -61,7 +61,7 @@ impl Supervisor<'_> {
         }
         seam::log::set(next.log.clone());
         seam::log_levels::clear();
-        self.hooks.begun();
+        self.callbacks.begun();
         for Notice { module, level, text, .. } in notices {
             seam::log::log(module, level, format_args!("{text}"));
         }

@@ -1,5 +1,5 @@
 //! Looks whether workers make progress, and says so where none does. What each of them waits for the binary knows better
-//! ([`Hooks::stalled`](crate::Hooks)).
+//! ([`ParentCallbacks::stalled`](crate::ParentCallbacks)).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Supervisor<'_> {
             stalls.push(Stall { child: None, since, deaf: false });
         }
         if !stalls.is_empty() {
-            self.hooks.stalled(&stalls);
+            self.callbacks.stalled(&stalls);
         }
     }
 }

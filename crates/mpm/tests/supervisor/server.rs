@@ -19,7 +19,7 @@ use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 use tsubame_mpm::control::Conversation;
 use tsubame_mpm::settings::{Listen, MpmSettings};
-use tsubame_mpm::{About, Generation, Hooks, Listeners, Restart, choose, run, tables};
+use tsubame_mpm::{About, Generation, Listeners, ParentCallbacks, Restart, choose, run, tables};
 
 /// The module to run.
 pub(crate) const MPM: &str = "TSUBAME_TEST_MPM";
@@ -109,7 +109,7 @@ fn generation() -> Generation {
 
 struct Reload;
 
-impl Hooks for Reload {
+impl ParentCallbacks for Reload {
     /// Ends with the exit status that the client sends.
     fn converse(&mut self, conversation: Conversation<'_>) -> Option<Signal> {
         let mut stream = UnixStream::from(conversation.connection);

@@ -15,7 +15,7 @@ fn here() -> ThreadId {
 
 #[test]
 fn a_thread_that_serves_one_connection_does_the_job_itself() {
-    let done = sys::solo::block_on(offload(Load::Compute, here), || ());
+    let done = sys::block_on::block_on(offload(Load::Compute, here), || ());
     assert_eq!(done.ok(), Some(here()));
     // So does one that serves nobody, such as the parent: it must have one thread.
     let polled = std::pin::pin!(offload(Load::Wait, here)).poll(&mut Context::from_waker(Waker::noop()));

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-use super::{BUCKETS, Life, State};
+use super::{BUCKETS, ChildState, State};
 
 /// Words of the header.
 pub(super) const HEADER: usize = 16;
@@ -52,7 +52,7 @@ pub(super) enum Field {
     KeepAlive,
     Closing,
     Reading,
-    Outside,
+    Released,
     Unlisted,
     /// Connections this child has accepted.
     Accepted,
@@ -101,7 +101,7 @@ pub(super) const GAUGES: [Field; 7] = [
     Field::KeepAlive,
     Field::Closing,
     Field::Reading,
-    Field::Outside,
+    Field::Released,
     Field::Unlisted,
 ];
 pub(super) const CPU: [Field; 4] = [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem];
@@ -206,7 +206,7 @@ impl ProcessRow<'_> {
     pub(super) fn series<const N: usize>(&self, Series(at): Series<N>) -> [u64; N] {
         std::array::from_fn(|index| self.0[at + index].load(Relaxed))
     }
-    pub(super) fn set_life(&self, life: Life) {
+    pub(super) fn set_life(&self, life: ChildState) {
         self.0[Field::Life as usize].store(life as u64, Release);
     }
     pub(super) fn workers(&self, most: usize) -> usize {

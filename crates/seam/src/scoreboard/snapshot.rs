@@ -1,7 +1,7 @@
 //! What a status page reads.
 
 use super::row::{CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow};
-use super::{BUCKETS, Board, Life, State};
+use super::{BUCKETS, Board, ChildState, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Process {
     /// Its number, from 0.
     pub slot: usize,
     /// Where its child is in its life.
-    pub life: Life,
+    pub life: ChildState,
     /// The child; 0 if there is none.
     pub pid: u32,
     /// The generation it belongs to.
@@ -48,7 +48,7 @@ pub struct Process {
     /// Those of which a part of a head has come, where they hold no worker.
     pub reading: u64,
     /// Those whose request waits for its turn, where it holds no worker.
-    pub outside: u64,
+    pub released: u64,
     /// Those whose request found no row, where there is no limit: they are served like the others. `None`: there is a limit,
     /// and the rows are its workers.
     pub unlisted: Option<u64>,
@@ -159,7 +159,7 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
         keep_alive: row.load(Field::KeepAlive),
         closing: row.load(Field::Closing),
         reading: row.load(Field::Reading),
-        outside: row.load(Field::Outside),
+        released: row.load(Field::Released),
         unlisted: board.limit().is_none().then(|| row.load(Field::Unlisted)),
         accepted: row.load(Field::Accepted),
         accesses: row.load(Field::PastAccesses) + row.load(Field::OwnAccesses),
@@ -181,10 +181,10 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
     }
 }
 
-fn worker(row: &WorkerRow<'_>, life: Life, described: Described) -> Worker {
+fn worker(row: &WorkerRow<'_>, life: ChildState, described: Described) -> Worker {
     let state = match row.state() {
-        _ if life == Life::Empty => State::Dead,
-        busy if busy.is_busy() && life == Life::Quiescing => State::Graceful,
+        _ if life == ChildState::Empty => State::Dead,
+        busy if busy.is_busy() && life == ChildState::Quiescing => State::Graceful,
         state => state,
     };
     let [client, vhost, request, protocol] = match described {

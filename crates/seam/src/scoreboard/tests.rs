@@ -23,10 +23,10 @@ fn a_request_from_begin_to_finish() {
     let board = board(4, 2);
     assert_eq!(board.free_slot(), Some(0));
     board.claim(0, 3, 2);
-    assert_eq!((board.life(0), board.free_slot(), board.idle_workers(0)), (Life::Starting, Some(1), 2));
+    assert_eq!((board.life(0), board.free_slot(), board.idle_workers(0)), (ChildState::Starting, Some(1), 2));
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let slot = workers.acquire();
-    assert_eq!((board.life(0), board.idle_workers(0)), (Life::Running, 1));
+    assert_eq!((board.life(0), board.idle_workers(0)), (ChildState::Running, 1));
     begin(&slot, Traffic { accesses: 4, bytes: 100 }, CLIENT, "example:80", "GET / HTTP/1.1", "http/1.1");
     slot.finish(Answered { received: 20, ..answered(200, 30, Duration::from_millis(3)) });
     let seen = board.snapshot();
@@ -63,11 +63,11 @@ fn who_waits_outside_keeps_no_worker_from_others() {
     let workers = Workers::start(board, 0, Rows::OfThreads);
     let slots: Vec<_> = (0..5).map(|_| workers.acquire()).collect();
     assert_eq!(board.idle_workers(0), 0, "two have rows, three have none");
-    (0..4).for_each(|_| workers.enter(Gauge::Outside));
+    (0..4).for_each(|_| workers.enter(Gauge::Released));
     assert_eq!(board.idle_workers(0), 1, "one of five is served");
-    workers.enter(Gauge::Outside);
+    workers.enter(Gauge::Released);
     assert_eq!(board.idle_workers(0), 2);
-    (0..5).for_each(|_| workers.leave(Gauge::Outside));
+    (0..5).for_each(|_| workers.leave(Gauge::Released));
     drop(slots);
     assert_eq!(board.idle_workers(0), 2);
 }
@@ -149,7 +149,7 @@ fn a_child_killed_in_the_midst_leaves_nothing_torn() {
     board.retire(0, None);
     let seen = board.snapshot();
     let process = &seen.processes[0];
-    assert_eq!((process.life, process.connections, process.keep_alive), (Life::Empty, 0, 0));
+    assert_eq!((process.life, process.connections, process.keep_alive), (ChildState::Empty, 0, 0));
     assert_eq!((process.accesses, process.bytes), (1, 10), "totals outlive the child");
     assert_eq!(process.workers[0].state, State::Dead);
 

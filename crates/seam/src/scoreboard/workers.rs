@@ -9,7 +9,7 @@ use sys::process::Pid;
 use sys::time::{Who, cpu};
 
 use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
-use super::{BOUNDS, Board, Gauge, Life, State, micros, now};
+use super::{BOUNDS, Board, ChildState, Gauge, State, micros, now};
 
 /// What a connection has done so far: the connection keeps it, its rows change from request to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +86,10 @@ impl Workers {
         board.set_pid(process, Pid::own());
         // A process is one child in its life.
         let _ = super::OWN.set(process);
-        if board.life(process) == Life::Starting {
-            row.set_life(Life::Running);
+        if board.life(process) == ChildState::Starting {
+            row.set_life(ChildState::Running);
         }
-        board.bell.ring();
+        board.attention.raise();
         Arc::new(Workers::of(board, process, 0, count, rows))
     }
 
@@ -195,7 +195,7 @@ impl Workers {
     fn reaches(&self, count: u64, quota: u64) -> bool {
         let reached = count == quota;
         if reached {
-            self.board.bell.ring();
+            self.board.attention.raise();
         }
         reached
     }
@@ -221,7 +221,7 @@ impl Workers {
         let (mut sum, mut children) = (0, 0);
         for slot in 0..self.board.used() {
             let row = self.board.process(slot);
-            if self.board.life(slot) == Life::Running && row.load(Field::Generation) == generation {
+            if self.board.life(slot) == ChildState::Running && row.load(Field::Generation) == generation {
                 sum += row.load(Field::Connections);
                 children += 1;
             }
@@ -232,7 +232,7 @@ impl Workers {
     /// Whether this child is to accept no more, because it said so or because the parent did: an order to leave may come a
     /// moment later than the parent's word that the next generation is ready. For the MPM.
     pub fn is_quiescing(&self) -> bool {
-        self.board.life(self.process) == Life::Quiescing
+        self.board.life(self.process) == ChildState::Quiescing
     }
 
     /// This child accepts no more (`G` on its busy rows follows from it).

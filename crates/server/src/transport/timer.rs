@@ -42,7 +42,7 @@ impl Timer {
 
     /// Ready when `deadline` has passed.
     pub fn poll_passed(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
-        if let Some(passed) = sys::solo::has_passed(deadline) {
+        if let Some(passed) = sys::block_on::has_passed(deadline) {
             return if passed { Poll::Ready(()) } else { Poll::Pending };
         }
         let deadline = tokio::time::Instant::from_std(deadline);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gateway::gate::{self, Script};
-use seam::scoreboard::{self, Life, Process, Snapshot};
+use seam::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
 
 use super::serve::Asked;
@@ -19,7 +19,7 @@ pub(super) fn server(asked: &Asked<'_>, json: bool, style: Style) -> String {
 }
 
 fn alive(board: &Snapshot) -> impl Iterator<Item = &Process> {
-    board.processes.iter().filter(|process| process.life != Life::Empty)
+    board.processes.iter().filter(|process| process.life != ChildState::Empty)
 }
 
 /// How many workers there are in each state that there is one in, by its letter.

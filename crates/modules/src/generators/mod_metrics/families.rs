@@ -1,7 +1,7 @@
 //! What is measured: the scoreboard and the gate as families of metrics.
 
 use gateway::gate::Report;
-use seam::scoreboard::{BOUNDS, Life, Process, Snapshot, State};
+use seam::scoreboard::{BOUNDS, ChildState, Process, Snapshot, State};
 
 use super::text::Kind::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, Kind, Sample};
@@ -93,7 +93,7 @@ fn processes(board: &Snapshot) -> Vec<Family> {
         .map(|limit| one(Gauge, "workers_limit", "", "How many workers may be busy at once.", limit.to_string()));
     let stages: [(&str, Count); 5] = [
         ("reading", |process| process.reading),
-        ("waiting", |process| process.outside),
+        ("waiting", |process| process.released),
         ("writing", |process| process.writing),
         ("keepalive", |process| process.keep_alive),
         ("closing", |process| process.closing),
@@ -108,7 +108,7 @@ fn processes(board: &Snapshot) -> Vec<Family> {
         })
         .collect();
     stages.push(("serving", serving.to_string()));
-    let children = [Life::Starting, Life::Running, Life::Quiescing]
+    let children = [ChildState::Starting, ChildState::Running, ChildState::Quiescing]
         .map(|life| (life.name(), board.processes.iter().filter(|process| process.life == life).count().to_string()));
     let workers = "Rows of the scoreboard by what they do, and requests that are served without one.";
     let mut all = vec![family(Gauge, "workers", "", workers, labelled("", "state", states))];

@@ -109,7 +109,7 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "connections": {
             "total": sum(|process| process.connections),
             "reading": sum(|process| process.reading),
-            "waiting": sum(|process| process.outside),
+            "waiting": sum(|process| process.released),
             "writing": sum(|process| process.writing),
             "keepalive": sum(|process| process.keep_alive),
             "closing": sum(|process| process.closing),

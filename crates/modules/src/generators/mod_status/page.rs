@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use seam::scoreboard::{Life, Snapshot, State};
+use seam::scoreboard::{ChildState, Snapshot, State};
 
 use super::number::{bytes, date, general, kilobytes, seconds, span};
 use super::{Counts, Facts, Wish, escape, live, scripts, workers};
@@ -193,9 +193,9 @@ impl Connections {
         board.processes.iter().filter(|process| process.pid != 0).fold(Connections::default(), |sum, process| {
             Connections {
                 processes: sum.processes + 1,
-                stopping: sum.stopping + usize::from(process.life == Life::Quiescing),
+                stopping: sum.stopping + usize::from(process.life == ChildState::Quiescing),
                 total: sum.total + process.connections,
-                wait_io: sum.wait_io + process.reading + process.outside,
+                wait_io: sum.wait_io + process.reading + process.released,
                 writing: sum.writing + process.writing,
                 keep_alive: sum.keep_alive + process.keep_alive,
                 closing: sum.closing + process.closing,
@@ -217,9 +217,9 @@ fn connections(out: &mut String, board: &Snapshot) {
         all.busy += counts.busy;
         all.graceful += counts.graceful;
         all.idle += counts.idle;
-        let stopping = if process.life == Life::Quiescing { "yes" } else { "no" };
+        let stopping = if process.life == ChildState::Quiescing { "yes" } else { "no" };
         let old = if process.generation == board.generation { "" } else { " (old gen)" };
-        let accepting = if process.life == Life::Running { "yes" } else { "no" };
+        let accepting = if process.life == ChildState::Running { "yes" } else { "no" };
         let _ = writeln!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{stopping}{old}</td><td>{}</td><td>{accepting}</td><td>{}</td><td>{}</td>\
@@ -230,7 +230,7 @@ fn connections(out: &mut String, board: &Snapshot) {
             counts.busy,
             counts.graceful,
             counts.idle,
-            process.reading + process.outside,
+            process.reading + process.released,
             process.writing,
             process.keep_alive,
             process.closing

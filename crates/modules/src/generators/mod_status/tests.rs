@@ -1,6 +1,6 @@
 //! The status page against what was captured of Apache.
 
-use seam::scoreboard::{Life, Process, Worker};
+use seam::scoreboard::{ChildState, Process, Worker};
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn board() -> Snapshot {
     ];
     let process = Process {
         slot: 0,
-        life: Life::Running,
+        life: ChildState::Running,
         pid: 530,
         generation: 0,
         started: 0,
@@ -37,7 +37,7 @@ fn board() -> Snapshot {
         keep_alive: 1,
         closing: 0,
         reading: 0,
-        outside: 0,
+        released: 0,
         unlisted: None,
         accepted: 2,
         accesses: 1,

@@ -19,7 +19,7 @@ enum Job {
     Panic,
 }
 
-struct Jobs(Crew<Job>);
+struct Jobs(ThreadPool<Job>);
 
 struct Nothing;
 
@@ -40,7 +40,7 @@ impl Work for Jobs {
     type Job = Job;
     type Tools<'a> = ();
 
-    fn crew(&self) -> &Crew<Job> {
+    fn pool(&self) -> &ThreadPool<Job> {
         &self.0
     }
     fn service(&self) -> &dyn Service {
@@ -60,9 +60,9 @@ impl Work for Jobs {
     }
 }
 
-/// A crew of which everybody sleeps.
-fn crew(size: usize, at_once: usize) -> Arc<Jobs> {
-    let jobs = Arc::new(Jobs(Crew::new(size, at_once)));
+/// A pool of which everybody sleeps.
+fn pool(size: usize, at_once: usize) -> Arc<Jobs> {
+    let jobs = Arc::new(Jobs(ThreadPool::new(size, at_once)));
     start(&jobs, None, "test").expect("threads");
     while jobs.0.state().asleep.len() < size {
         std::thread::yield_now();
@@ -74,7 +74,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_job_that_works_holds_the_others_up_until_somebody_reinforces() {
-    let jobs = crew(3, 1);
+    let jobs = pool(3, 1);
     let (end, until) = channel();
     let (to, told) = channel();
     jobs.0.push([Job::Work(until)].into_iter());
@@ -94,7 +94,7 @@ fn a_job_that_works_holds_the_others_up_until_somebody_reinforces() {
 
 #[test]
 fn whoever_waits_lets_another_one_work() {
-    let jobs = crew(2, 1);
+    let jobs = pool(2, 1);
     let (end, until) = channel();
     let (to, told) = channel();
     jobs.0.push([Job::Wait(until), Job::Tell(to)].into_iter());
@@ -104,7 +104,7 @@ fn whoever_waits_lets_another_one_work() {
 
 #[test]
 fn a_panic_costs_a_job_and_no_thread() {
-    let jobs = crew(2, usize::MAX);
+    let jobs = pool(2, usize::MAX);
     jobs.0.push([Job::Panic, Job::Panic, Job::Panic].into_iter());
     let (to, told) = channel();
     jobs.0.push([Job::Tell(to)].into_iter());
@@ -117,7 +117,7 @@ fn a_panic_costs_a_job_and_no_thread() {
 
 #[test]
 fn the_gate_opens_when_somebody_is_idle_again() {
-    let jobs = crew(1, usize::MAX);
+    let jobs = pool(1, usize::MAX);
     let (end, until) = channel();
     jobs.0.push([Job::Work(until)].into_iter());
     let me = Sleeper::new();

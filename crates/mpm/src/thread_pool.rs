@@ -1,10 +1,10 @@
-//! The crew: the worker threads of a child, and the queue of what they have to do.
+//! The pool: the worker threads of a child, and the queue of what they have to do.
 //!
 //! Threads that have nothing to do sleep, the last one to fall asleep on top: it is woken first, while the processor still
-//! knows it. How many are woken for what is waiting is the module's choice ([`Crew::new`]): a thread for each job where a
+//! knows it. How many are woken for what is waiting is the module's choice ([`ThreadPool::new`]): a thread for each job where a
 //! job mostly waits, and no more than there are processors where it mostly computes, since one thread that takes three jobs
 //! in a row is cheaper than three that are woken for one each. A thread that is about to wait says so
-//! ([`Crew::waits`]), so that another one takes its place.
+//! ([`ThreadPool::waits`]), so that another one takes its place.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// What a thread has for itself.
     type Tools<'a>;
 
-    fn crew(&self) -> &Crew<Self::Job>;
+    fn pool(&self) -> &ThreadPool<Self::Job>;
     fn service(&self) -> &dyn Service;
     /// For the thread with this number, from 0. Again after a panic.
     fn tools(&self, index: usize) -> Self::Tools<'_>;
@@ -38,13 +38,13 @@ pub(crate) trait Work: Send + Sync + 'static {
 
 /// The threads and their queue.
 #[derive(Debug)]
-pub(crate) struct Crew<J> {
+pub(crate) struct ThreadPool<J> {
     state: Mutex<State<J>>,
     size: usize,
     at_once: usize,
     /// Jobs that wait or are being done.
     engaged: AtomicUsize,
-    gate: Gate,
+    room_wait: RoomWait,
 }
 
 #[derive(Debug)]
@@ -57,11 +57,17 @@ struct State<J> {
     taken: u64,
 }
 
-impl<J: Send + 'static> Crew<J> {
-    /// A crew of `size` threads, of which `at_once` are kept running at the same time as long as that gets things done.
-    pub(crate) fn new(size: usize, at_once: usize) -> Crew<J> {
+impl<J: Send + 'static> ThreadPool<J> {
+    /// A pool of `size` threads, of which `at_once` are kept running at the same time as long as that gets things done.
+    pub(crate) fn new(size: usize, at_once: usize) -> ThreadPool<J> {
         let state = State { queue: VecDeque::new(), asleep: Vec::new(), running: size, taken: 0 };
-        Crew { state: Mutex::new(state), size, at_once, engaged: AtomicUsize::new(0), gate: Gate::default() }
+        ThreadPool {
+            state: Mutex::new(state),
+            size,
+            at_once,
+            engaged: AtomicUsize::new(0),
+            room_wait: RoomWait::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State<J>> {
@@ -108,7 +114,7 @@ impl<J: Send + 'static> Crew<J> {
     /// Lets this thread wait; meanwhile another one may take its place.
     pub(crate) fn waits(&self, wait: impl FnOnce()) {
         /// Counts the thread again, also where it panics.
-        struct Back<'a, J: Send + 'static>(&'a Crew<J>);
+        struct Back<'a, J: Send + 'static>(&'a ThreadPool<J>);
         impl<J: Send + 'static> Drop for Back<'_, J> {
             fn drop(&mut self) {
                 self.0.state().running += 1;
@@ -124,12 +130,12 @@ impl<J: Send + 'static> Crew<J> {
 
     /// Ready with how many connections may be accepted, as `room` says, once that is any.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>, room: impl Fn() -> usize) -> Poll<usize> {
-        self.gate.poll(cx, room)
+        self.room_wait.poll(cx, room)
     }
 
     /// Lets those go on who wait for room, if there is any now.
-    pub(crate) fn look_at_gate(&self, room: impl Fn() -> usize) {
-        self.gate.look(room);
+    pub(crate) fn tell_of_room(&self, room: impl Fn() -> usize) {
+        self.room_wait.look(room);
     }
 
     /// The next job; sleeps until there is one.
@@ -157,10 +163,10 @@ impl<J: Send + 'static> Crew<J> {
     }
 }
 
-/// Starts the threads of a crew. They run until the process ends.
+/// Starts the threads of a pool. They run until the process ends.
 pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'static str) -> io::Result<()> {
     let stack = stack.unwrap_or(0).max(STACK);
-    let size = work.crew().size;
+    let size = work.pool().size;
     for index in 0..size {
         let work = work.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).stack_size(stack);
@@ -176,18 +182,18 @@ pub(crate) fn start<W: Work>(work: &Arc<W>, stack: Option<usize>, module: &'stat
 
 /// The life of a thread. Whoever panics loses its job, which is dropped with all it holds, and goes on.
 fn serve<W: Work>(work: &W, index: usize, module: &'static str) {
-    let crew = work.crew();
+    let pool = work.pool();
     let me = Sleeper::new();
     let mut tools = work.tools(index);
     loop {
-        let job = crew.next(&me, work.service());
+        let job = pool.next(&me, work.service());
         if catch_unwind(AssertUnwindSafe(|| work.run(&mut tools, job))).is_err() {
             seam::log!(module, Crit, "a worker thread panicked: its connection is closed, the thread goes on");
             drop(tools);
             tools = work.tools(index);
         }
-        crew.engaged.fetch_sub(1, Ordering::SeqCst);
-        crew.look_at_gate(|| work.room());
+        pool.engaged.fetch_sub(1, Ordering::SeqCst);
+        pool.tell_of_room(|| work.room());
     }
 }
 
@@ -234,13 +240,13 @@ impl Wake for Sleeper {
 
 /// Where the listener waits while nobody may be let in.
 #[derive(Debug, Default)]
-struct Gate {
+struct RoomWait {
     /// Somebody waits: all that others have to look at.
     waits: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
 }
 
-impl Gate {
+impl RoomWait {
     fn poll(&self, cx: &mut Context<'_>, room: impl Fn() -> usize) -> Poll<usize> {
         if let room @ 1.. = room() {
             return Poll::Ready(room);
