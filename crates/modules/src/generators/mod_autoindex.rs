@@ -138,7 +138,7 @@ fn set_order(cmd: &mut Cmd<'_>, direction: &str, key: &str) -> Outcome {
 }
 
 fn handler(request: &mut Request) -> Answer {
-    if !matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY | "default-handler"))
+    if !matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY))
         || !request.stat.is_some_and(|meta| meta.is_dir())
         || !matches!(&*request.method, "GET" | "HEAD")
     {

@@ -71,8 +71,9 @@ fn set_redirect(cmd: &mut Cmd<'_>, value: &str, _: Option<&str>) -> Outcome {
 fn fixup(request: &mut Request) -> Flow {
     match request.stat {
         Some(meta) if meta.is_dir() => directory(request),
-        Some(_) => Flow::Declined,
-        None => fallback(request),
+        // Something else may still make an answer.
+        None if request.handler.is_none() => fallback(request),
+        _ => Flow::Declined,
     }
 }
 
@@ -82,7 +83,7 @@ fn directory(request: &mut Request) -> Flow {
     // Whatever type it is given: what handles directories goes by the name.
     request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
     if !request.uri.ends_with('/') {
-        if !conf.slash.or(true) || request.is_lookup() {
+        if !conf.slash.or(true) {
             return Flow::Declined;
         }
         let path = http1::uri::escape_path(&request.uri).into_owned();
@@ -94,19 +95,16 @@ fn directory(request: &mut Request) -> Flow {
         return Flow::Status(301);
     }
     if conf.check_handler.or(false) && request.handler.as_deref() != Some(DIRECTORY) {
-        // Whoever has taken the directory over says what it is.
+        // The module that has taken the directory over says what it is.
         request.content_type.take_if(|name| **name == *DIRECTORY);
         return Flow::Declined;
     }
     let default = vec!["index.html".to_string()];
+    let names = conf.index.get().unwrap_or(&default);
     let mut error = None;
-    for name in conf.index.get().unwrap_or(&default) {
-        let target = match &request.args {
-            Some(args) if !name.contains('?') => format!("{name}?{args}"),
-            _ => name.clone(),
-        };
-        let mut found = request.lookup_uri(&target);
-        if found.status == 200 && found.stat.is_some_and(|meta| meta.is_file()) {
+    for (at, name) in names.iter().enumerate() {
+        let mut found = request.lookup_uri(&with_args(request, name));
+        if is_served(&found) {
             if let Some(status) = conf.redirect.or(None) {
                 let path = http1::uri::escape_path(&found.uri).into_owned();
                 request.headers_out.set("Location", request.url(&path));
@@ -126,47 +124,69 @@ fn directory(request: &mut Request) -> Flow {
             format!("DirectoryIndex: {} {why}", found.uri)
         });
         match found.status {
-            // The index sends the client elsewhere, asks who it is, or lists its variants: so does the directory.
-            status @ (300..=399 | 401 | 406) => {
-                for (name, value) in found.notes.iter() {
-                    request.notes.set(name.to_string(), value);
-                }
-                request.headers_out.extend(&found.headers_out);
-                request.err_headers_out.extend(&found.err_headers_out);
+            // The last index asks who the client is, or lists its variants: so does the directory.
+            status @ (401 | 406) if at + 1 == names.len() => {
+                take_answer(request, &found);
+                return Flow::Status(status);
+            }
+            // Any index may send the client elsewhere.
+            status @ 300..=399 => {
+                take_answer(request, &found);
                 return Flow::Status(status);
             }
             200 | 404 => {}
-            status => error = Some(error.unwrap_or(status)),
+            status => error = Some(status),
         }
     }
     if let Some(status) = error {
         return Flow::Status(status);
     }
     // For the message of mod_autoindex.
-    request.notes.set("dir-index-names", conf.index.get().unwrap_or(&default).join(","));
-    fallback(request)
+    request.notes.set("dir-index-names", names.join(","));
+    Flow::Declined
 }
 
-/// `FallbackResource`: answers for what is not there.
+/// `FallbackResource`: answers for what is not there. An index that is not there is looked up, too, and so a directory falls
+/// back before its next index is tried.
 fn fallback(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
-    // Something else may still make an answer, and a fallback that is missing itself must not be asked for ever.
-    let is_handled = request.handler.as_deref().is_some_and(|handler| handler != DIRECTORY);
-    if is_handled || request.uri == path || request.is_lookup() {
-        return Flow::Declined;
+    let found = request.lookup_uri(&with_args(request, &path));
+    match found.status {
+        _ if is_served(&found) => {
+            let origin = dir.get::<DirConf>().fallback.origin();
+            request.note_step("dir", origin, |_| format!("FallbackResource: {path}"));
+            request.become_found(found);
+            Flow::Ok
+        }
+        200 | 404 => Flow::Declined,
+        status => {
+            if (300..400).contains(&status) {
+                take_answer(request, &found);
+            }
+            request.log("dir", Level::Debug, format!("FallbackResource {path} would not be served: {status}"));
+            Flow::Status(status)
+        }
     }
-    let mut found = request.lookup_uri(&path);
-    if found.status != 200 {
-        request.log("dir", Level::Debug, format!("FallbackResource {path} would not be served: {}", found.status));
-        return Flow::Declined;
+}
+
+/// A target with the query of the request behind it, as in Apache also behind a query of its own.
+fn with_args(request: &Request, target: &str) -> String {
+    match &request.args {
+        Some(args) => format!("{target}?{args}"),
+        None => target.to_string(),
     }
-    if found.path_info.is_empty() && request.stat.is_none() {
-        found.path_info.clone_from(&request.uri);
+}
+
+fn is_served(found: &Request) -> bool {
+    found.status == 200 && found.stat.is_some_and(|meta| meta.is_file())
+}
+
+/// The answer to the request is that to what was looked up.
+fn take_answer(request: &mut Request, found: &Request) {
+    for (name, value) in found.notes.iter() {
+        request.notes.set(name.to_string(), value);
     }
-    found.accept_path_info = Some(true);
-    let origin = dir.get::<DirConf>().fallback.origin();
-    request.note_step("dir", origin, |_| format!("FallbackResource: {path}"));
-    request.become_found(found);
-    Flow::Ok
+    request.headers_out.extend(&found.headers_out);
+    request.err_headers_out.extend(&found.err_headers_out);
 }

@@ -67,7 +67,7 @@ struct Force {
 
 fn add_language(cmd: &mut Cmd<'_>, language: &str) -> Outcome {
     let origin = cmd.origin();
-    cmd.dir.edit::<NegotiationDir>().priority.edit(&origin).push(language.to_string());
+    cmd.dir.edit::<NegotiationDir>().priority.edit(&origin).push(language.to_ascii_lowercase());
     Ok(())
 }
 
@@ -262,25 +262,13 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer 
     Answer::Body(Body::Bytes(body))
 }
 
-/// Goes on with another path of the same directory; what stood behind the map's name goes with it.
+/// Goes on with another path of the same directory; what stood behind the map's name goes with it. As in Apache a name that
+/// begins with a slash stands below the directory, too.
 fn go_on(request: &Request, name: &str) -> Answer {
     let uri = request.uri.strip_suffix(request.path_info.as_str()).unwrap_or(&request.uri);
-    let target = if name.starts_with('/') {
-        name.to_string()
-    } else {
-        format!("{}{name}{}", http1::uri::escape_path(dir_name(uri)), http1::uri::escape_path(&request.path_info))
-    };
-    // A map may name `../x`, but nothing above the root.
-    match http1::decode_path(&http1::text::to_bytes(&target), &http1::uri::PathOptions::default()) {
-        Ok(path) => {
-            let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-            Answer::Redirect {
-                uri: format!("{}{args}", http1::uri::escape_path(&path)),
-                keep: Keep { method: true, media_type: false },
-            }
-        }
-        Err(error) => Answer::Status(error.status()),
-    }
+    let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let (dir, info) = (http1::uri::escape_path(dir_name(uri)), http1::uri::escape_path(&request.path_info));
+    Answer::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
 }
 
 /// Names an encoding as the client does: with `x-` or without.

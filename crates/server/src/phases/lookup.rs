@@ -38,15 +38,21 @@ impl Request {
 
     /// Looks up a file of this request's directory by name.
     pub fn lookup_file(&self, name: &str) -> Found {
+        self.lookup_entry(name, false)
+    }
+
+    /// The same for an entry that was found in the directory: the path of one that is itself a directory ends with a slash.
+    pub fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
         let mut found = self.asking();
-        found.uri = format!("{}{name}", crate::files::paths::dir_name(&self.uri));
+        let slash = if is_dir { "/" } else { "" };
+        found.uri = format!("{}{name}{slash}", crate::files::paths::dir_name(&self.uri));
         found.unparsed_uri.clone_from(&found.uri);
         let dir = if self.stat.is_some_and(|meta| meta.is_dir()) && !self.filename.ends_with('/') {
             format!("{}/", self.filename)
         } else {
             crate::files::paths::dir_name(&self.filename).to_string()
         };
-        found.filename = format!("{dir}{name}");
+        found.filename = format!("{dir}{name}{slash}");
         found.context.clone_from(&self.context);
         found.run(self, |request| {
             phases::map_file(request)?;
@@ -84,7 +90,8 @@ impl Request {
             self.log(
                 "core",
                 conf::Level::Error,
-                format!("AH00125: Request exceeded the limit of {limit} subrequest nesting levels due to probable configuration error."),
+                format!("AH00125: Request exceeded the limit of {limit} subrequest nesting levels due to probable configuration error. Use 'LimitInternalRecursion' to increase the limit if \
+                     necessary. Use 'LogLevel debug' to get a backtrace."),
             );
             500
         } else {

@@ -42,6 +42,7 @@ mod children;
 mod debian;
 mod dialup;
 mod directives_same_as_apache;
+mod directories_same_as_apache;
 mod dumps;
 mod explain;
 mod explained_answers;

@@ -210,14 +210,15 @@ fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: 
     {
         return None;
     }
-    if conf.ignored.covers(&format!("{}{name}", request.filename)) {
+    let path = format!("{}{name}", request.filename);
+    if conf.ignored.covers(&path) {
         return None;
     }
-    let found = request.lookup_file(name);
+    let found = request.lookup_entry(name, is_dir);
     let meta = found.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
     // Nobody can be shown what is in a directory that the server may not enter.
     let enters = |path| c_path(path).is_some_and(|path| sys::file::may_access(&path, true).is_ok());
-    let status = if is_dir && !enters(&found.filename) { 403 } else { found.status };
+    let status = if is_dir && !enters(&path) { 403 } else { found.status };
     let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(status, 401 | 403);
     if !shown && !(200..400).contains(&status) {
         return None;
@@ -236,7 +237,7 @@ fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: 
     }
     entry.first = is_dir && query.options & FOLDERS_FIRST != 0;
     entry.modified = Some(meta.mtime);
-    let path = found.filename.trim_end_matches('/');
+    let path = path.as_str();
     if is_dir {
         let of = |list| find(list, path, None).or_else(|| find(list, DIRECTORY, None));
         entry.icon = of(&conf.icons);

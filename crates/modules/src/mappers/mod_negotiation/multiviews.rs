@@ -131,7 +131,7 @@ fn variant(found: &Request, name: String) -> Option<Variant> {
     Some(Variant {
         name,
         media,
-        languages: found.content_languages.iter().map(|language| language.to_ascii_lowercase()).collect(),
+        languages: found.content_languages.clone(),
         encoding: found.content_encoding.clone(),
         length: found.stat.map(|meta| meta.size).filter(|_| found.handler.is_none()),
         ..Variant::default()

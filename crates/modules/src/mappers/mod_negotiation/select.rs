@@ -15,7 +15,7 @@ pub(super) struct Variant {
     pub(super) body: Option<bytes::Bytes>,
     /// The type; its quality is that of the source.
     pub(super) media: Media,
-    /// In lower case.
+    /// In lower case, but for `DefaultLanguage`, which stays as it was written and is compared so with `Accept-Language`.
     pub(super) languages: Vec<String>,
     pub(super) encoding: Option<String>,
     pub(super) description: String,
@@ -47,7 +47,7 @@ struct Rating {
 pub(super) struct Choice<'a> {
     pub(super) wishes: &'a Wishes,
     pub(super) terms: Terms,
-    /// `LanguagePriority`
+    /// `LanguagePriority`, in lower case.
     pub(super) priority: &'a [String],
     /// `ForceLanguagePriority Prefer`
     pub(super) prefer: bool,
@@ -211,7 +211,10 @@ impl Choice<'_> {
         if !prefer && !fallback {
             return;
         }
-        let place = |language: &String| self.priority.iter().position(|one| language.starts_with(one.as_str()));
+        let place = |language: &String| {
+            let language = language.to_ascii_lowercase();
+            self.priority.iter().position(|one| language.starts_with(one.as_str()))
+        };
         if let Some(place) = variant.languages.iter().filter_map(place).min() {
             rating.priority = Some(place);
             if fallback {
@@ -293,7 +296,7 @@ impl Choice<'_> {
 
 /// How closely a wish names a type: 1 for `*/*`, 2 for `type/*`, 3 for the type itself.
 fn specificity(wish: &Media, have: &Media) -> Option<u8> {
-    if wish.name.starts_with('*') {
+    if matches!(wish.name.as_str(), "*" | "*/*") {
         return Some(1);
     }
     if let Some(main) = wish.name.strip_suffix("/*") {
