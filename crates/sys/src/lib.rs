@@ -8,6 +8,7 @@
 pub mod affinity;
 pub mod block_on;
 pub mod cred;
+pub mod crypt;
 pub mod event_fd;
 pub mod file;
 pub mod local;

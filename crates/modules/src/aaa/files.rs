@@ -78,6 +78,8 @@ fn identity(meta: &Meta) -> Identity {
 /// is known.
 pub(super) fn each_line(mut lines: Lines, mut each: impl FnMut(&str)) {
     while let Ok(Some(line)) = lines.next() {
-        each(&line.text);
+        if !line.text.is_empty() {
+            each(&line.text);
+        }
     }
 }

@@ -22,7 +22,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords").differs("Passwords of traditional crypt and yescrypt are refused with a message, and those that take too long to check."),
+    row("AuthUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); c.set(|d: &mut FileDir| &mut d.path, path) }), "", "text file containing user IDs and passwords").differs("Passwords that take too long to check are refused with a message (bcrypt above a cost of 12, SHA-crypt above 500000 rounds, yescrypt and scrypt above 64 MB), and so are those of more than 511 bytes, however they are stored."),
 ];
 
 settings! {
@@ -98,11 +98,12 @@ mod tests {
 
     #[test]
     fn lines_of_a_password_file() {
-        let text = "# c\n\n joe:one:x\nzoe\njoe:two\n  #no:x\n:empty";
+        let text = "# c\n\n  \n joe:one:x\nzoe\njoe:two\n  #no:x\n:empty";
         let users = parse(Lines::new(text.into(), 100));
         let mut names: Vec<&str> = users.keys().map(String::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["", "joe", "zoe"]);
+        assert_eq!(users[""], ["empty"]);
         assert_eq!((&users["joe"][..], &users["zoe"][..]), (&["one:x".into(), "two".into()][..], &[String::new()][..]));
     }
 

@@ -1,13 +1,11 @@
-//! Passwords as `htpasswd` stores them.
+//! Passwords as `htpasswd` and the system store them.
 //!
-//! `$apr1$` and `$1$` (MD5), `$2a$`, `$2b$`, `$2y$` (bcrypt), `$5$` and `$6$` (SHA-256 and SHA-512 crypt), `{SHA}`.
-//! Apache leaves everything else to crypt(3). What of it has no well-kept Rust implementation is refused here with a
-//! message: traditional crypt (13 characters, of which only 8 of the password count) and yescrypt above all.
+//! `$apr1$` and `{SHA}` are Apache's own; everything else is a matter of crypt(3): bcrypt, SHA-crypt, yescrypt, scrypt,
+//! DES and more, as many as the C library knows.
 //!
-//! A check takes as long as whoever stored the password wanted it to take, and the worker that makes it does nothing
-//! else meanwhile; in `percore` all connections of its process wait. [`BCRYPT_COST_MAX`] and [`SHA_ROUNDS_MAX`] bound
-//! that to a fraction of a second, and what was right once is remembered, so that only the first of a browser's many
-//! requests takes so long.
+//! A check takes as long as the stored password wants it to take. A table of the highest costs ([`cost`]) bounds
+//! that to about a third of a second and to 64 MB, and a password is no longer than crypt(3) takes. What was right once
+//! is remembered, so that only the first of a browser's many requests takes so long.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,15 +14,26 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use md5::{Digest, Md5};
-use sha_crypt::PasswordVerifier;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
+use sys::crypt::PASSWORD_MAX;
 
-/// The highest cost of bcrypt: a third of a second. The default of `htpasswd -B` is 5; each step more takes twice the
-/// time.
-const BCRYPT_COST_MAX: u32 = 12;
-/// The highest number of rounds of SHA-crypt: a third of a second. The default of `htpasswd -2` and `-5` is 5000.
+/// The highest cost of bcrypt. The default of `htpasswd -B` is 5; each step more takes twice the time.
+const BCRYPT_COST_MAX: u64 = 12;
+/// The highest number of rounds of SHA-crypt (the default of `htpasswd -2` and `-5` is 5000), each of which works through
+/// the password: this holds for up to [`SHA_BLOCK`] bytes of it.
 const SHA_ROUNDS_MAX: u64 = 500_000;
+const SHA_BLOCK: usize = 64;
+/// The highest number of rounds of `$sha1$`; 262144 are usual.
+const SHA1_ROUNDS_MAX: u64 = 300_000;
+/// The highest number of rounds of `$md5$`, of which none are usual.
+const SUN_ROUNDS_MAX: u64 = 100_000;
+/// The highest number of rounds of extended DES; 725 are usual.
+const DES_ROUNDS_MAX: u64 = 1 << 20;
+/// As much memory as yescrypt (16 MB are usual) and scrypt (64 MB) may work through.
+const MEMORY_MAX: u64 = 64 << 20;
+/// As long as a text must be to come from crypt(3): DES makes the shortest.
+const STORED_MIN: usize = 13;
 /// How long a right password is remembered after its check.
 const REMEMBERED: Duration = Duration::from_secs(300);
 /// More remembered passwords than this are forgotten all at once.
@@ -33,7 +42,7 @@ const REMEMBERED_MAX: usize = 4096;
 /// Why a password cannot be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// It is stored in a way that this server does not know.
+    /// It is stored in a way that neither this server nor its C library knows.
     Format,
     /// A check would take too long.
     Cost,
@@ -43,58 +52,108 @@ impl Unusable {
     /// For the log.
     pub(super) fn text(self) -> &'static str {
         match self {
-            Unusable::Format => "in a format that this server does not know (use htpasswd -B, -m, -2, -5 or -s)",
-            Unusable::Cost => "at a cost that would stop this worker for too long (use htpasswd -B -C 10)",
+            Unusable::Format => "in a format that neither this server nor its C library knows (use htpasswd -B)",
+            Unusable::Cost => "at a cost that takes too long to check (use htpasswd -B -C 10)",
         }
     }
 }
 
-/// Whether `password` is the one that was stored as `stored`.
+/// Whether `password` is the one that was stored as `stored`. A password that is too long for crypt(3), or that holds a
+/// NUL, is never right: it is not cut.
 pub(super) fn is_right(password: &[u8], stored: &str) -> Result<bool, Unusable> {
+    if password.len() > PASSWORD_MAX || password.contains(&0) {
+        return Ok(false);
+    }
     if let Some(digest) = stored.strip_prefix("{SHA}") {
         let own = base64::engine::general_purpose::STANDARD.encode(sha1::Sha1::digest(password));
         return Ok(same(&own, digest));
     }
-    let Some((kind, rest)) = stored.strip_prefix('$').and_then(|rest| rest.split_once('$')) else {
-        return Err(Unusable::Format);
-    };
+    if cost(stored, password).ok_or(Unusable::Format)? == Cost::TooHigh {
+        return Err(Unusable::Cost);
+    }
     let remembered = remembered_as(password, stored);
     if is_remembered(&remembered) {
         return Ok(true);
     }
-    let right = check(password, stored, kind, rest)?;
+    let right = match stored.strip_prefix(APR1) {
+        Some(rest) => {
+            let (salt, digest) = rest.split_once('$').ok_or(Unusable::Format)?;
+            same(&apr1(password, salt), digest)
+        }
+        None => {
+            let stored = http1::text::to_bytes(stored);
+            let hashed = sys::crypt::crypt(password, &stored).map_err(|_| Unusable::Format)?;
+            hashed.ct_eq(&stored).into()
+        }
+    };
     if right {
         remember(remembered);
     }
     Ok(right)
 }
 
-fn check(password: &[u8], stored: &str, kind: &str, rest: &str) -> Result<bool, Unusable> {
-    match kind {
-        "apr1" | "1" => {
-            let (salt, digest) = rest.split_once('$').ok_or(Unusable::Format)?;
-            Ok(same(&md5_crypt(password, &format!("${kind}$"), salt), digest))
-        }
-        "2a" | "2b" | "2y" => {
-            let cost: u32 = rest.split('$').next().and_then(|cost| cost.parse().ok()).ok_or(Unusable::Format)?;
-            if cost > BCRYPT_COST_MAX {
-                return Err(Unusable::Cost);
-            }
-            bcrypt::verify(password, stored).map_err(|_| Unusable::Format)
-        }
-        "5" | "6" => {
-            let rounds = rest.strip_prefix("rounds=").and_then(|rest| rest.split('$').next());
-            if rounds.is_some_and(|rounds| rounds.parse().is_ok_and(|rounds: u64| rounds > SHA_ROUNDS_MAX)) {
-                return Err(Unusable::Cost);
-            }
-            match sha_crypt::ShaCrypt::default().verify_password(password, stored) {
-                Ok(()) => Ok(true),
-                Err(sha_crypt::password_hash::Error::PasswordInvalid) => Ok(false),
-                Err(_) => Err(Unusable::Format),
-            }
-        }
-        _ => Err(Unusable::Format),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cost {
+    Bearable,
+    TooHigh,
+}
+
+impl Cost {
+    fn up_to(max: u64, cost: u64) -> Cost {
+        if cost <= max { Cost::Bearable } else { Cost::TooHigh }
     }
+}
+
+/// What the check of a stored password costs (crypt(5)); `None`: it is stored in an unknown way.
+fn cost(stored: &str, password: &[u8]) -> Option<Cost> {
+    if stored.len() < STORED_MIN {
+        return None;
+    }
+    if let Some(rest) = stored.strip_prefix('_') {
+        return Some(Cost::up_to(DES_ROUNDS_MAX, number(rest.get(..4)?)?));
+    }
+    let Some(rest) = stored.strip_prefix('$') else { return Some(Cost::Bearable) };
+    let (kind, rest) = rest.split_once('$')?;
+    let parameter = rest.split('$').next().unwrap_or_default();
+    Some(match kind {
+        "apr1" | "1" | "3" | "md5" => Cost::Bearable,
+        "2a" | "2b" | "2x" | "2y" => Cost::up_to(BCRYPT_COST_MAX, parameter.parse().ok()?),
+        "5" | "6" => match parameter.strip_prefix("rounds=") {
+            None => Cost::Bearable,
+            Some(rounds) => {
+                let blocks = password.len().div_ceil(SHA_BLOCK).max(1) as u64;
+                Cost::up_to(SHA_ROUNDS_MAX / blocks, rounds.parse().ok()?)
+            }
+        },
+        "sha1" => Cost::up_to(SHA1_ROUNDS_MAX, parameter.parse().ok()?),
+        // The one form that crypt(3) makes: `j`, the power of two, and the size of a block, a digit each.
+        "y" | "gy" => match parameter.as_bytes() {
+            [b'j', power @ b'.'..b'j', size] => memory(digit(*power)? + 1, digit(*size)? + 1),
+            _ => Cost::TooHigh,
+        },
+        "7" => {
+            let (size, parallel) = (number(parameter.get(1..6)?)?, number(parameter.get(6..11)?)?);
+            memory(number(parameter.get(..1)?)?, size.saturating_mul(parallel))
+        }
+        _ => Cost::up_to(SUN_ROUNDS_MAX, kind.strip_prefix("md5,rounds=")?.parse().ok()?),
+    })
+}
+
+/// Two to the `power`, times `size` blocks of 128 bytes.
+fn memory(power: u64, size: u64) -> Cost {
+    let bytes = 1u64.checked_shl(power as u32).unwrap_or(u64::MAX).saturating_mul(size).saturating_mul(128);
+    Cost::up_to(MEMORY_MAX, bytes)
+}
+
+/// The digits of crypt(3), least significant first.
+const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+fn digit(byte: u8) -> Option<u64> {
+    DIGITS.iter().position(|digit| *digit == byte).map(|value| value as u64)
+}
+
+fn number(digits: &str) -> Option<u64> {
+    digits.bytes().rev().try_fold(0, |so_far, byte| Some(so_far << 6 | digit(byte)?))
 }
 
 /// What stands for a password and how it is stored: a digest with a secret of this process, of no use to anybody who
@@ -140,16 +199,16 @@ pub(super) fn md5_hex(text: &[u8]) -> String {
     Md5::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The digits of crypt(3), least significant first.
-const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// The name of Apache's variant of MD5 crypt.
+const APR1: &str = "$apr1$";
 
-/// Poul-Henning Kamp's MD5 crypt, and Apache's variant of it, which differs in its name only (Apache manual, "Password
-/// Formats"; crypt(5)). The digest without name and salt.
-fn md5_crypt(password: &[u8], name: &str, salt: &str) -> String {
+/// Apache's variant of Poul-Henning Kamp's MD5 crypt, which differs in its name only (Apache manual, "Password Formats";
+/// crypt(5)). The digest without name and salt.
+fn apr1(password: &[u8], salt: &str) -> String {
     let salt = http1::text::to_bytes(salt);
     let salt = &salt[..salt.len().min(8)];
     let inner = Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize();
-    let mut outer = Md5::new().chain_update(password).chain_update(name).chain_update(salt);
+    let mut outer = Md5::new().chain_update(password).chain_update(APR1).chain_update(salt);
     for start in (0..password.len()).step_by(inner.len()) {
         outer.update(&inner[..inner.len().min(password.len() - start)]);
     }
@@ -218,24 +277,101 @@ mod tests {
     const LONG_APR1: &str = "$apr1$abcdefgh$GSIWCFTThXsvA2H6Rqgmt.";
     const EMPTY_APR1: &str = "$apr1$x$tMwYqBfQwi3FYAr0aJc8M/";
 
+    /// Made with crypt(3) of libxcrypt 4.4.33; the password is `good`.
+    #[test]
+    fn what_the_c_library_makes() {
+        for stored in [
+            "abb1oGxjdYbAs",
+            "_J9..rasmDI5VWQRVJXM",
+            "$2a$05$abcdefghijklmnopqrstuuNF5/gKGv1vSzRBclZtmf77tbZMWqiPK",
+            "$2b$05$abcdefghijklmnopqrstuuNF5/gKGv1vSzRBclZtmf77tbZMWqiPK",
+            "$2x$05$abcdefghijklmnopqrstuuNF5/gKGv1vSzRBclZtmf77tbZMWqiPK",
+            "$3$$895f465356a0403458759a6b104b7242",
+            "$5$rounds=1000$salt$.lo0MGvWxRAQOBzinZQ8m8dPpu49hSvDG.mzzwOj0aB",
+            "$sha1$1000$salt$Gb1xD7CntT97qvdExMTXZdTdo9M3",
+            "$md5$salt$t04vtYCpSqx/T/.VBzuW8/",
+            "$md5,rounds=100$salt$$m6UohyjdcgO1bBI2UnfO41",
+            "$y$j75$saltsalt$mBWv165UunuP6N5KeO1csgNBpnDnG4OusQWLrJ9M78A",
+            "$gy$j75$saltsalt$rOGrGSCs/jOVcJKqNa2ysYnS7hraraI9XDzvCe1uB12",
+            "$7$8/..../....salt$rsIMcjX1wRCNeqEAtQapMY8FdasdvCzR43FTiiGVO68",
+        ] {
+            assert_eq!(is_right(b"good", stored), Ok(true), "{stored}");
+            assert_eq!(is_right(b"bad", stored), Ok(false), "{stored}");
+        }
+        // Of the oldest, eight characters count, or as many as were given.
+        assert_eq!(is_right(b"passwords", "abJnggxhB/yWI"), is_right(b"password", "abJnggxhB/yWI"));
+        let long = "abkcfEndDLESYRx8JE5HhGcITyog1/ww0vUb.WsL9nYFyY";
+        assert_eq!(is_right(b"a longer password than eight", long), Ok(true));
+    }
+
     #[test]
     fn what_is_refused() {
         use Unusable::{Cost, Format};
         for (stored, why) in [
             ("good", Format),
             ("", Format),
-            ("PYj.I5rcTK8h2", Format),
+            ("*", Format),
+            ("!PYj.I5rcTK8h2", Format),
             ("$y$j9T$x$y", Format),
-            ("$2x$05$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Format),
-            ("$2y$13$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Cost),
+            ("$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$x", Format),
+            ("$2z$05$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Format),
             ("$2y$05$short", Format),
+            ("$2y$05$short, but longer", Format),
             ("$apr1$nosalt", Format),
-            ("$5$rounds=999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8KXfu2Z..TdYqIv8vYPomftyQIBHa4", Cost),
+            ("$apr1$no salt and no hash", Format),
+            ("$5$rounds=x999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8", Format),
             ("$6$", Format),
             ("$", Format),
+            ("_J9", Format),
+            ("$2y$13$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Cost),
+            ("$5$rounds=999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8KXfu2Z..TdYqIv8vYPomftyQIBHa4", Cost),
+            ("$sha1$999999999$salt$Gb1xD7CntT97qvdExMTXZdTdo9M3", Cost),
+            ("$md5,rounds=999999999$salt$$m6UohyjdcgO1bBI2UnfO41", Cost),
+            ("_zzzzrasmA4H2x8o5VyM", Cost),
+            ("$y$jCT$saltsalt$/cE6V4EpFKzHBHm3GwTVaAXdKw6THJKLgLZ27b8dLh6", Cost),
+            ("$y$jzzzzT$saltsalt$/cE6V4EpFKzHBHm3GwTVaAXdKw6THJKLgLZ27b8dLh6", Cost),
+            ("$7$DU..../....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1", Cost),
+            ("$7$CU....0....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1", Cost),
         ] {
             assert_eq!(is_right(b"good", stored), Err(why), "{stored}");
         }
+    }
+
+    /// What is usual passes, however long it takes here.
+    #[test]
+    fn usual_costs_are_bearable() {
+        for stored in [
+            "$2y$12$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK",
+            "$6$rounds=500000$salt$ly5dcrZ81p",
+            "$sha1$262144$salt$vYA0lqQvAs",
+            "$y$j9T$saltsalt$EL6EfbOUG7PX",
+            "$y$jBT$saltsalt$X3Ec0vKYKZsV",
+            "$7$CU..../....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1",
+        ] {
+            assert_eq!(cost(stored, b"good"), Some(Cost::Bearable), "{stored}");
+        }
+    }
+
+    /// Hashing takes longer for longer passwords, and half a megabyte of them would take for ever.
+    #[test]
+    fn long_passwords() {
+        let dear = "$6$rounds=500000$salt$ly5dcrZ81p";
+        for (length, want) in [(64, Cost::Bearable), (65, Cost::TooHigh), (511, Cost::TooHigh)] {
+            assert_eq!(cost(dear, &vec![b'a'; length]), Some(want), "{length}");
+        }
+        assert_eq!(cost("$6$rounds=5000$salt$ly5dcrZ81p", &[b'a'; 511]), Some(Cost::Bearable));
+        for kind in ["$1$salt", "$6$rounds=1000$salt", "$y$j75$salt", "$2y$04$abcdefghijklmnopqrstuu", "ab"] {
+            let longest = vec![b'a'; PASSWORD_MAX];
+            let stored = sys::crypt::crypt(&longest, kind.as_bytes()).expect("hashed");
+            let stored = String::from_utf8(stored).expect("plain text");
+            assert_eq!(is_right(&longest, &stored), Ok(true), "{kind}");
+            let longer = vec![b'a'; PASSWORD_MAX + 1];
+            assert_eq!(is_right(&longer, &stored), Ok(false), "{kind}");
+        }
+        let sha = |length| base64::engine::general_purpose::STANDARD.encode(sha1::Sha1::digest(vec![b'a'; length]));
+        assert_eq!(is_right(&[b'a'; 511], &format!("{{SHA}}{}", sha(511))), Ok(true));
+        assert_eq!(is_right(&[b'a'; 512], &format!("{{SHA}}{}", sha(512))), Ok(false));
+        assert_eq!(is_right(b"good\0", "abb1oGxjdYbAs"), Ok(false));
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod logs;
 mod metrics;
 mod modules_same_as_apache;
 mod options;
+mod passwords;
 mod recycling;
 mod sections;
 mod ssl;
