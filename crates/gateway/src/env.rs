@@ -16,9 +16,9 @@ type Variables = Vec<(Cow<'static, str>, String)>;
 
 /// Puts a script's variables into the environment of the request, where access log formats see them too. They go before
 /// what modules have set under the same names.
-pub fn add(request: &mut Request) {
+pub async fn add(request: &mut Request) {
     let mut variables = common(request);
-    of_cgi(request, &mut variables);
+    of_cgi(request, &mut variables).await;
     for (name, _) in &variables {
         if request.env.contains(name) {
             request.env.remove(name);
@@ -122,7 +122,7 @@ fn common(request: &Request) -> Variables {
 }
 
 /// What a CGI script gets besides (Apache's `ap_add_cgi_vars`).
-fn of_cgi(request: &Request, all: &mut Variables) {
+async fn of_cgi(request: &Request, all: &mut Variables) {
     let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
     add("GATEWAY_INTERFACE", "CGI/1.1".into());
     add("SERVER_PROTOCOL", request.protocol().into());
@@ -136,9 +136,9 @@ fn of_cgi(request: &Request, all: &mut Variables) {
     }
     add("SCRIPT_NAME", script_name(&request.uri, &request.path_info).to_string());
     add("PATH_INFO", request.path_info.clone());
-    let found = request.lookup_path(&request.path_info, None);
+    let found = request.lookup_path(&request.path_info, None).await;
     if !found.filename.is_empty() {
-        add("PATH_TRANSLATED", format!("{}{}", found.filename, found.path_info));
+        all.push((Cow::Borrowed("PATH_TRANSLATED"), format!("{}{}", found.filename, found.path_info)));
     }
 }
 

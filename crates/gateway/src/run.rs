@@ -28,7 +28,7 @@ const LOGGED_MAX: usize = 64 * 1024;
 
 /// Runs the script that is the request's file, and makes an answer of what it says.
 pub async fn run(request: &mut Request, caller: Caller) -> Answer {
-    env::add(request);
+    env::add(request).await;
     let permit =
         match gate::enter(&request.filename, &request.vhost.name, &caller.rules, || request.client.has_ended()).await {
             Ok(permit) => permit,

@@ -17,7 +17,7 @@ pub mod request;
 mod transport;
 
 pub use config::merge::Layer;
-pub use config::module::{self, Flow, Handler, Hook, Module, Order};
+pub use config::module::{self, Flow, Handler, Hook, Module, Order, PhaseHook, Waiting};
 pub use config::{
     Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, core, identity, known_infos, load,
     read_only, shared_cache,

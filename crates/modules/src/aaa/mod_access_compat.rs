@@ -9,6 +9,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, settings};
+use server::PhaseHook::Now;
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -23,7 +24,7 @@ pub static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::AccessChecker(Order::Middle, check)],
+    hooks: &[Hook::AccessChecker(Order::Middle, Now(check))],
 };
 
 #[rustfmt::skip]

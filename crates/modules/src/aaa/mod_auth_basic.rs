@@ -7,6 +7,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
+use server::PhaseHook::Now;
 use server::authz::{Authn, find_authn};
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -18,8 +19,8 @@ use crate::row;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::CheckUser(Order::Middle, check_user),
-        Hook::Fixups(Order::Last, fake),
+        Hook::CheckUser(Order::Middle, Now(check_user)),
+        Hook::Fixups(Order::Last, Now(fake)),
         Hook::NoteAuthFailure(note_failure),
     ],
 };

@@ -5,6 +5,7 @@
 use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
+use server::PhaseHook::Now;
 use server::authz::{Authn, AuthnProvider, find_authn};
 use server::{Flow, Hook, Layer, Module, Order, Request};
 
@@ -14,7 +15,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::CheckUser(Order::Last, nobody_asks)],
+    hooks: &[Hook::CheckUser(Order::Last, Now(nobody_asks))],
 };
 
 #[rustfmt::skip]

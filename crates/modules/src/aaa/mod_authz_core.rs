@@ -13,6 +13,7 @@ use conf::{
     Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
     Setting, SettingsMap, settings,
 };
+use server::PhaseHook::Now;
 use server::authz::{AuthzProvider, Verdict, find_authz};
 use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
 
@@ -26,8 +27,8 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(check_rules),
-        Hook::AccessCheckerEx(Order::Last, |request| decide(request, false)),
-        Hook::AuthChecker(Order::Last, |request| decide(request, true)),
+        Hook::AccessCheckerEx(Order::Last, Now(|request| decide(request, false))),
+        Hook::AuthChecker(Order::Last, Now(|request| decide(request, true))),
         Hook::Authz(&providers::ALL),
         Hook::Authz(&providers::ENV),
         Hook::Authz(&providers::METHOD),

@@ -24,8 +24,12 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "autoindex_module", source: "mod_autoindex.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
+    hooks: &[Hook::Handler(Order::Middle, INDEX_OF)],
 };
+
+/// The entries of a listing are looked up.
+const INDEX_OF: Handler =
+    Handler::Later { claims: is_directory, check: refusal, answer: |request| Box::pin(handler(request)) };
 
 const INDEX: Allowed = Allowed::INDEXES;
 
@@ -137,27 +141,31 @@ fn set_order(cmd: &mut Cmd<'_>, direction: &str, key: &str) -> Outcome {
     cmd.set(|d: &mut IndexDir| &mut d.order, (ascending, key))
 }
 
-fn handler(request: &mut Request) -> Answer {
-    if !matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY))
-        || !request.stat.is_some_and(|meta| meta.is_dir())
-        || !matches!(&*request.method, "GET" | "HEAD")
-    {
-        return Answer::Declined;
+fn is_directory(request: &Request) -> bool {
+    matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY))
+        && request.stat.is_some_and(|meta| meta.is_dir())
+        && matches!(&*request.method, "GET" | "HEAD")
+}
+
+fn refusal(request: &mut Request) -> Option<Answer> {
+    if request.options() & INDEXES != 0 {
+        return None;
     }
-    if request.options() & INDEXES == 0 {
-        let names = request.notes.get("dir-index-names").unwrap_or("none");
-        let text = format!(
-            "AH01276: Cannot serve directory {}: No matching DirectoryIndex ({names}) found, and server-generated \
-             directory index forbidden by Options directive",
-            request.filename
-        );
-        request.log("autoindex", Level::Error, text);
-        return Answer::Status(403);
-    }
+    let names = request.notes.get("dir-index-names").unwrap_or("none");
+    let text = format!(
+        "AH01276: Cannot serve directory {}: No matching DirectoryIndex ({names}) found, and server-generated \
+         directory index forbidden by Options directive",
+        request.filename
+    );
+    request.log("autoindex", Level::Error, text);
+    Some(Answer::Status(403))
+}
+
+async fn handler(request: &mut Request) -> Answer {
     if !request.filename.ends_with('/') {
         request.filename.push('/');
     }
-    match list(request) {
+    match list(request).await {
         Ok(body) => Answer::Body(body),
         Err(error) => {
             let text = format!("AH01275: Can't open directory for index: {}", request.filename);
@@ -167,7 +175,7 @@ fn handler(request: &mut Request) -> Answer {
     }
 }
 
-fn list(request: &mut Request) -> io::Result<Body> {
+async fn list(request: &mut Request) -> io::Result<Body> {
     let slots = request.dir.slots.clone();
     let conf = slots.get::<IndexDir>();
     let directory = std::fs::read_dir(server::paths::os_path(&request.filename))?;
@@ -183,8 +191,8 @@ fn list(request: &mut Request) -> io::Result<Body> {
         // Nobody counted what is not sent.
         return Ok(page::nothing());
     }
-    let entries = entry::collect(request, conf, &query, directory);
-    Ok(page::make(request, slots.clone(), query, entries))
+    let entries = entry::collect(request, conf, &query, directory).await;
+    Ok(page::make(request, slots.clone(), query, entries).await)
 }
 
 /// A listing is as new as its directory, for those who know that only its entries count.

@@ -6,9 +6,9 @@ use conf::directive::Args::Take1;
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Level, Outcome, Setting, settings};
 use gateway::{Caller, ScriptLog, Starter, daemon};
+use server::Waiting;
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
-use server::module::Answering;
 use server::paths::base_name;
 use server::{Answer, Request};
 
@@ -75,7 +75,7 @@ pub(super) fn is_script(request: &Request) -> bool {
 }
 
 /// Answers requests for scripts.
-pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Answering<'a> {
+pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting<'a, Answer> {
     Box::pin(async move {
         let Some(starter) = starter(request, way) else {
             let text = "a script that runs as its owner needs a daemon, and there is none with -X";

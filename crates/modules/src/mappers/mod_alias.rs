@@ -12,6 +12,7 @@ use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Origin, Outcome, Place, Setting, Stacked, settings};
 use http1::uri::escape_path;
+use server::PhaseHook::Now;
 use server::core::is_url;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -21,7 +22,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Translate(Order::Middle, translate), Hook::Fixups(Order::Middle, fixup)],
+    hooks: &[Hook::Translate(Order::Middle, Now(translate)), Hook::Fixups(Order::Middle, Now(fixup))],
 };
 
 /// The name of the note by which CGI modules know that a `ScriptAlias` chose the file: it needs no `ExecCGI`.

@@ -5,7 +5,7 @@
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
 use crate::metadata::mod_mime::DIRECTORY;
 use crate::row;
@@ -13,8 +13,11 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::Last, fixup)],
+    hooks: &[Hook::Fixups(Order::Last, LATE)],
 };
+
+/// Index files and fallbacks are looked up.
+const LATE: PhaseHook = PhaseHook::Later { claims: has_no_file, run: |request| Box::pin(fixup(request)) };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -68,16 +71,19 @@ fn set_redirect(cmd: &mut Cmd<'_>, value: &str, _: Option<&str>) -> Outcome {
     cmd.set(|d: &mut DirConf| &mut d.redirect, status)
 }
 
-fn fixup(request: &mut Request) -> Flow {
+/// A directory, or nothing at all where nothing else makes an answer.
+fn has_no_file(request: &Request) -> bool {
+    request.stat.map_or(request.handler.is_none(), |meta| meta.is_dir())
+}
+
+async fn fixup(request: &mut Request) -> Flow {
     match request.stat {
-        Some(meta) if meta.is_dir() => directory(request),
-        // Something else may still make an answer.
-        None if request.handler.is_none() => fallback(request),
-        _ => Flow::Declined,
+        Some(_) => directory(request).await,
+        None => fallback(request).await,
     }
 }
 
-fn directory(request: &mut Request) -> Flow {
+async fn directory(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<DirConf>();
     // Whatever type it is given: what handles directories goes by the name.
@@ -103,7 +109,7 @@ fn directory(request: &mut Request) -> Flow {
     let names = conf.index.get().unwrap_or(&default);
     let mut error = None;
     for (at, name) in names.iter().enumerate() {
-        let mut found = request.lookup_uri(&with_args(request, name));
+        let mut found = request.lookup_uri(&with_args(request, name)).await;
         if is_served(&found) {
             if let Some(status) = conf.redirect.or(None) {
                 let path = http1::uri::escape_path(&found.uri).into_owned();
@@ -148,10 +154,10 @@ fn directory(request: &mut Request) -> Flow {
 
 /// `FallbackResource`: answers for what is not there. An index that is not there is looked up, too, and so a directory falls
 /// back before its next index is tried.
-fn fallback(request: &mut Request) -> Flow {
+async fn fallback(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
-    let found = request.lookup_uri(&with_args(request, &path));
+    let found = request.lookup_uri(&with_args(request, &path)).await;
     match found.status {
         _ if is_served(&found) => {
             let origin = dir.get::<DirConf>().fallback.origin();

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Iterate};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
 use http1::Version;
+use server::PhaseHook::Now;
 use server::paths::{dir_name, os_path};
-use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, Request};
+use server::{Answer, Body, Flow, Handler, Hook, Keep, Module, Order, PhaseHook, Request};
 
 use self::accept::{Terms, Wishes};
 use self::map::Map;
@@ -28,10 +29,18 @@ use crate::row;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "negotiation_module", source: "mod_negotiation.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::TypeChecker(Order::First, multiviews::multiviews),
-        Hook::Fixups(Order::Middle, fix_encoding),
-        Hook::Handler(Order::Middle, Handler::Now(type_map)),
+        Hook::TypeChecker(Order::First, MULTIVIEWS),
+        Hook::Fixups(Order::Middle, Now(fix_encoding)),
+        Hook::Handler(Order::Middle, TYPE_MAP),
     ],
+};
+
+const MULTIVIEWS: PhaseHook =
+    PhaseHook::Later { claims: multiviews::are_wanted, run: |request| Box::pin(multiviews::multiviews(request)) };
+const TYPE_MAP: Handler = Handler::Later {
+    claims: |request| matches!(request.handler_name(), Some("type-map" | MAP_TYPE)),
+    check: |_| None,
+    answer: |request| Box::pin(type_map(request)),
 };
 
 const MAP_TYPE: &str = "application/x-type-map";
@@ -110,7 +119,7 @@ impl Offer {
     }
 
     /// Chooses a variant, and says so in the fields of the answer. `Err`: the answer is this status.
-    fn decide(&self, request: &mut Request, scripts: bool) -> Result<usize, u16> {
+    async fn decide(&self, request: &mut Request, scripts: bool) -> Result<usize, u16> {
         let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
         let transparent = matches!(&*request.method, "GET" | "HEAD")
             && request.path_info.is_empty()
@@ -145,7 +154,7 @@ impl Offer {
                     request.note_step("negotiation", None, |_| format!("{}: {reason}", self.variants[best].name));
                 }
                 if transparent {
-                    self.check_choice(request, best)?;
+                    self.check_choice(request, best).await?;
                     let name = report::escape_segment(&self.variants[best].name);
                     request.err_headers_out.set("Content-Location", name);
                 }
@@ -166,11 +175,11 @@ impl Offer {
     }
 
     /// A variant that a map names must be there, and must not be negotiable itself.
-    fn check_choice(&self, request: &mut Request, best: usize) -> Result<(), u16> {
+    async fn check_choice(&self, request: &mut Request, best: usize) -> Result<(), u16> {
         if self.multiviews {
             return Ok(());
         }
-        let found = named_by_map(request, &self.variants[best].name)?;
+        let found = named_by_map(request, &self.variants[best].name).await?;
         let negotiated = found.err_headers_out.contains("TCN");
         if found.status != 200 && !negotiated {
             return Err(found.status);
@@ -187,12 +196,12 @@ impl Offer {
 }
 
 /// Looks up what a map names: a file beside the map, or one in a directory below. `Err`: the answer is this status.
-fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
+async fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16> {
     if name.split('/').any(|part| matches!(part, "." | "..")) {
         request.log("core", Level::Error, format!("AH10244: invalid URI path ({name})"));
         return Err(400);
     }
-    Ok(if name.contains('/') { request.lookup_path(name, None) } else { request.lookup_file(name) })
+    Ok(if name.contains('/') { request.lookup_path(name, None).await } else { request.lookup_file(name).await })
 }
 
 fn is_map(request: &Request) -> bool {
@@ -219,14 +228,14 @@ fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> 
 }
 
 /// Answers for a type map: by a text that stands in it, or by going on with the file it names.
-fn type_map(request: &mut Request) -> Answer {
-    if !matches!(request.handler_name(), Some("type-map" | MAP_TYPE)) {
-        return Answer::Declined;
-    }
+async fn type_map(request: &mut Request) -> Answer {
     let (path, dir) = (request.filename.clone(), dir_name(&request.filename).to_string());
-    let decided = from_map(request, &path, &dir).and_then(|offer| Ok((offer.decide(request, false)?, offer)));
-    let (best, offer) = match decided {
-        Ok(decided) => decided,
+    let offer = match from_map(request, &path, &dir) {
+        Ok(offer) => offer,
+        Err(status) => return Answer::Status(status),
+    };
+    let best = match offer.decide(request, false).await {
+        Ok(best) => best,
         Err(status) => return Answer::Status(status),
     };
     // Caches that speak HTTP/1.0 know nothing of Vary.

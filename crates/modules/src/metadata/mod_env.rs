@@ -4,6 +4,7 @@
 
 use conf::directive::Args::{Iterate, Take12};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
+use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::row;
@@ -11,7 +12,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::Middle, fixup)],
+    hooks: &[Hook::Fixups(Order::Middle, Now(fixup))],
 };
 
 #[rustfmt::skip]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
 use conf::{Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, settings};
+use server::PhaseHook::Now;
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
 
 use self::extensions::{Extensions, Trait};
@@ -20,7 +21,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(prepare), Hook::OpenLogs(types_are_there), Hook::TypeChecker(Order::Middle, find_type)],
+    hooks: &[Hook::Check(prepare), Hook::OpenLogs(types_are_there), Hook::TypeChecker(Order::Middle, Now(find_type))],
 };
 
 const FILEINFO: Allowed = Allowed::FILEINFO;

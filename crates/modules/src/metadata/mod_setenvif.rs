@@ -12,6 +12,7 @@ use conf::expr::{Eval, Expr};
 use conf::pattern::{Captures, Flags, Regex, substitute};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, settings};
+use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
 use crate::row;
@@ -19,7 +20,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::PostRead(Order::Middle, of_server), Hook::HeaderParser(Order::Middle, of_sections)],
+    hooks: &[Hook::PostRead(Order::Middle, Now(of_server)), Hook::HeaderParser(Order::Middle, Now(of_sections))],
 };
 
 #[rustfmt::skip]

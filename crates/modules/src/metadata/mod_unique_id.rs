@@ -6,13 +6,14 @@
 use std::time::UNIX_EPOCH;
 
 use conf::ModuleInfo;
+use server::PhaseHook::Now;
 use server::unique::letters;
 use server::{Flow, Hook, Module, Order, Request, Unique};
 
 /// The module. Where it is loaded, its id is also the one of log lines (`%L`).
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
-    hooks: &[Hook::PostRead(Order::Middle, set), Hook::LogId(id)],
+    hooks: &[Hook::PostRead(Order::Middle, Now(set)), Hook::LogId(id)],
 };
 
 const NAME: &str = "UNIQUE_ID";

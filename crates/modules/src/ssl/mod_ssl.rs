@@ -13,6 +13,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
 use conf::{Allowed, Directive, Level, Listed, ModuleInfo, Setting, settings};
+use server::PhaseHook::Now;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Flow, Hook, Module, Order, Request, Server};
 
@@ -28,7 +29,7 @@ pub static MODULE: Module = Module {
         Hook::Mutex("ssl-stapling-refresh"),
         Hook::Start(refuse_tls),
         Hook::Dump("DUMP_CERTS", certificates),
-        Hook::AccessChecker(Order::Middle, require_ssl),
+        Hook::AccessChecker(Order::Middle, Now(require_ssl)),
         Hook::Authz(&SSL),
         Hook::Authz(&SSL_VERIFY_CLIENT),
     ],

@@ -54,10 +54,23 @@ pub type HelperHook = fn(&Server, Option<&Identity>) -> Result<Option<HelperProc
 pub type StartHook = fn(&Server) -> Result<(), String>;
 /// What a module adds to what `-t` shows.
 pub type DumpHook = fn(&Server) -> String;
+/// What is still being found out: a [`Flow`], an [`Answer`], or whatever else a module has to wait for. It is dropped when
+/// the client resets the connection, and must be able to bear it.
+pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// A hook of a phase.
-pub type PhaseHook = fn(&mut Request) -> Flow;
-/// An answer that is still being made.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+#[derive(Clone, Copy)]
+pub enum PhaseHook {
+    /// Says it at once.
+    Now(fn(&mut Request) -> Flow),
+    /// May have to wait: for a look-up, a password, a name server.
+    Later {
+        /// Whether it has anything to say; where not, it has declined, and costs no more than a function call.
+        claims: fn(&Request) -> bool,
+        /// Says it.
+        run: fn(&mut Request) -> Waiting<'_, Flow>,
+    },
+}
 
 /// A content handler. It looks at `Request::handler_name` and leaves alone what is not its own.
 #[derive(Clone, Copy)]
@@ -71,7 +84,7 @@ pub enum Handler {
         /// What the answer is where it is known at once; `None`: it has to be made.
         check: fn(&mut Request) -> Option<Answer>,
         /// Makes it.
-        answer: fn(&mut Request) -> Answering<'_>,
+        answer: fn(&mut Request) -> Waiting<'_, Answer>,
     },
 }
 

@@ -7,10 +7,8 @@ pub(crate) mod trace;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
 
 use conf::directive::find_all;
 use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
@@ -19,12 +17,12 @@ use http1::{Head, Parse};
 
 use crate::config::core::options::Bits;
 use crate::config::core::{CoreDir, CoreServer};
-use crate::config::module::Flow;
 use crate::config::section::Section;
 use crate::config::{Server, VirtualHost};
+use crate::explain::trace::Mapped;
 pub use crate::explain::trace::{AccessLine, Met, Step, Trace};
-use crate::explain::trace::{HANDLER, Mapped};
-use crate::phases::{self, Work};
+use crate::phases;
+use crate::phases::lookup::at_once;
 use crate::protocol::http1 as protocol;
 use crate::request::{Client, Incoming, Request};
 use crate::transport::socket::Stream;
@@ -123,7 +121,7 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
     let mut trace = Trace::default();
     trace.note(Step::Path(request.unparsed_uri.clone(), "the request"));
     request.trace = Some(Box::new(trace));
-    let waits = !answer(&mut request);
+    let waits = at_once(phases::answer(&mut request)).is_none();
     let mut trace = request.trace.take().unwrap_or_default();
     trace.hear();
     let last = Mapped {
@@ -140,40 +138,6 @@ pub fn explain(server: &'static Server, question: &Question) -> Result<Explanati
         paths,
         waits,
         request,
-    })
-}
-
-/// Makes the answer, through its filters and ranges. `false`: somebody would have to be waited for.
-fn answer(request: &mut Request) -> bool {
-    let mut work = protocol::start(request);
-    loop {
-        work = match work {
-            Work::Done(_) => return true,
-            Work::Filter(chain, body) => {
-                if let Some(body) = at_once(chain.run(request, body)) {
-                    phases::finish(request, body);
-                }
-                return true;
-            }
-            // Whoever waits here waits for a body, and there is none.
-            Work::Later(waiting) if request.method == "TRACE" => match at_once((waiting.handler)(request)) {
-                Some(answer) => {
-                    request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", Flow::Ok));
-                    phases::go_on(request, &waiting, answer)
-                }
-                None => return false,
-            },
-            Work::Later(_) => return false,
-        }
-    }
-}
-
-/// What comes of something that does not wait, if only to let others go first a few times.
-fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    (0..100).find_map(|_| match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => Some(done),
-        Poll::Pending => None,
     })
 }
 

@@ -8,17 +8,18 @@ use crate::phases::phase::{self, all, first};
 use crate::request::{Kind, Request};
 
 /// Asks. `Err`: the request ends.
-pub(crate) fn check(request: &mut Request) -> Result<(), Flow> {
+pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
     if is_known(request) {
         return Ok(());
     }
-    let by_host = all(request, &phase::ACCESS_CHECKER);
+    let by_host = all(request, &phase::ACCESS_CHECKER).await;
     match request.dir::<Satisfy>().any(&request.method) {
         false => {
             by_host?;
-            by_user(request, "AH00027")
+            by_user(request, "AH00027").await
         }
-        true => by_host.or_else(|_| by_user(request, "AH00028")),
+        true if by_host.is_ok() => by_host,
+        true => by_user(request, "AH00028").await,
     }
 }
 
@@ -40,18 +41,18 @@ fn is_known(request: &mut Request) -> bool {
 }
 
 /// `number` is that of the message about a user whom nobody knows; Apache has two.
-fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
+async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
     if request.server.hooks.access_checker_ex.is_empty() {
         // No module can ask for a user, and no directive of one could have been written.
         return Ok(());
     }
-    match first(request, &phase::ACCESS_CHECKER_EX) {
+    match first(request, &phase::ACCESS_CHECKER_EX).await {
         Flow::Ok => return Ok(()),
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => {}
     }
     // A user might be let in: who is it, and may he?
-    match first(request, &phase::CHECK_USER) {
+    match first(request, &phase::CHECK_USER).await {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => return Err(nobody(request, "check user")),
@@ -65,7 +66,7 @@ fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         request.log("core", Level::Error, text);
         return Err(Flow::Status(500));
     }
-    match first(request, &phase::AUTH_CHECKER) {
+    match first(request, &phase::AUTH_CHECKER).await {
         Flow::Ok => Ok(()),
         Flow::Status(status) => Err(Flow::Status(status)),
         Flow::Declined => Err(nobody(request, "check access")),

@@ -1,23 +1,56 @@
 //! Looking something up on behalf of a request: all phases but the handler, nothing is sent.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::config::module::Flow;
 use crate::explain::trace::Step;
-use crate::phases;
+use crate::phases::{self, walk};
 use crate::request::{Kind, Request, Source};
 
 /// What a look-up found: the request as it would be, with `status` 200 if it would be served.
 pub type Found = Box<Request>;
 
+/// Where a look-up begins.
+enum By {
+    Path,
+    File,
+}
+
+/// What comes of something that does not wait, if only to let others go first a few times.
+pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    (0..100).find_map(|_| match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    })
+}
+
+/// All phases but the handler.
+async fn through_phases(request: &mut Request, by: By) -> Result<(), Flow> {
+    match by {
+        By::Path => phases::map(request).await?,
+        By::File => {
+            phases::map_file(request)?;
+            walk::locations(request)?;
+            walk::conditions(request)?;
+        }
+    }
+    phases::late(request).await
+}
+
 impl Request {
     /// Looks up a URL path (with query): absolute, or relative to this request's.
-    pub fn lookup_uri(&self, target: &str) -> Found {
+    pub async fn lookup_uri(&self, target: &str) -> Found {
         match target.split_once('?') {
-            Some((path, args)) => self.lookup_path(path, Some(args.to_string())),
-            None => self.lookup_path(target, None),
+            Some((path, args)) => self.lookup_path(path, Some(args.to_string())).await,
+            None => self.lookup_path(target, None).await,
         }
     }
 
     /// The same for a path that is decoded, so that a `?` in it is a part of it.
-    pub fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
+    pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
         let mut found = self.asking();
         let path = if path.starts_with('/') {
             path.to_string()
@@ -30,19 +63,16 @@ impl Request {
             found.uri.push('/');
         }
         found.unparsed_uri.clone_from(&found.uri);
-        found.run(self, |request| {
-            phases::map(request)?;
-            phases::late(request)
-        })
+        found.run(self, By::Path).await
     }
 
     /// Looks up a file of this request's directory by name.
-    pub fn lookup_file(&self, name: &str) -> Found {
-        self.lookup_entry(name, false)
+    pub async fn lookup_file(&self, name: &str) -> Found {
+        self.lookup_entry(name, false).await
     }
 
     /// The same for an entry that was found in the directory: the path of one that is itself a directory ends with a slash.
-    pub fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
+    pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
         found.uri = format!("{}{name}{slash}", crate::files::paths::dir_name(&self.uri));
@@ -54,12 +84,7 @@ impl Request {
         };
         found.filename = format!("{dir}{name}{slash}");
         found.context.clone_from(&self.context);
-        found.run(self, |request| {
-            phases::map_file(request)?;
-            crate::phases::walk::locations(request)?;
-            crate::phases::walk::conditions(request)?;
-            phases::late(request)
-        })
+        found.run(self, By::File).await
     }
 
     /// A request that speaks for this one in the error log after this one has gone on: for answers that are still being
@@ -77,11 +102,7 @@ impl Request {
         speaker
     }
 
-    fn run(
-        mut self: Box<Self>,
-        asker: &Request,
-        phases: impl Fn(&mut Request) -> Result<(), crate::config::module::Flow>,
-    ) -> Found {
+    async fn run(mut self: Box<Self>, asker: &Request, by: By) -> Found {
         let path = Step::Path(self.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
         let Kind::Lookup { depth, .. } = self.kind else { return self };
@@ -95,7 +116,7 @@ impl Request {
             );
             500
         } else {
-            match phases(&mut self) {
+            match through_phases(&mut self, by).await {
                 Ok(()) => 200,
                 Err(flow) => phases::status_of(flow),
             }

@@ -4,7 +4,7 @@ pub(crate) mod access;
 pub mod authz;
 pub(crate) mod error_document;
 pub mod filters;
-mod lookup;
+pub(crate) mod lookup;
 pub(crate) mod phase;
 pub(crate) mod translate;
 pub(crate) mod walk;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use conf::Level;
 
 use crate::config::core::{CoreDir, CoreServer, LIMIT_REQUEST_BODY, Tri};
-use crate::config::module::{Answering, Flow, Handler, Of};
+use crate::config::module::{Flow, Handler, Of};
 use crate::explain::trace::HANDLER;
 use crate::phases::access::check;
 use crate::phases::filters::Chain;
@@ -30,69 +30,66 @@ pub(crate) struct Response {
     pub(crate) raw: bool,
 }
 
-/// How far a request has come.
-pub(crate) enum Work {
-    /// To its answer.
-    Done(Response),
-    /// To a handler that has to wait for something.
-    Later(Waiting),
-    /// To the filters that configuration names for its answer.
-    Filter(Chain, Body),
-}
-
-/// A handler that was reached and has to wait; see [`go_on`].
-pub(crate) struct Waiting {
-    /// To be called.
-    pub(crate) handler: fn(&mut Request) -> Answering<'_>,
-    redirects: u32,
-}
-
-/// Takes a new request through all phases, as far as nothing has to be waited for.
-pub(crate) fn start(request: &mut Request) -> Work {
-    let answer = match prepare(request) {
-        Ok(()) => handle(request),
-        Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
+/// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
+pub(crate) async fn answer(request: &mut Request) -> Response {
+    let mut answer = match unmet_expectation(request) {
+        Some(status) => return Response { body: error_document::canned(request, status), raw: false },
+        None => match prepare(request).await {
+            Ok(()) => handle(request).await,
+            Err(flow) => Answer::Status(status_of(flow)),
+        },
     };
-    finish_or_wait(request, answer, 0)
-}
-
-/// Goes on after a handler has answered.
-pub(crate) fn go_on(request: &mut Request, waiting: &Waiting, answer: Answer) -> Work {
-    finish_or_wait(request, Handled::Answer(answer), waiting.redirects)
-}
-
-/// From an answer to a response: through internal redirects and error documents.
-fn finish_or_wait(request: &mut Request, mut handled: Handled, mut redirects: u32) -> Work {
+    let mut redirects = 0;
     loop {
-        let answer = match handled {
-            Handled::Answer(answer) => answer,
-            Handled::Later(handler) => return Work::Later(Waiting { handler, redirects }),
-        };
         let (uri, status, keep) = match answer {
-            Answer::Body(body) => return deliver(request, body),
-            Answer::Raw(body) => return Work::Done(Response { body, raw: true }),
+            Answer::Body(body) => return deliver(request, body).await,
+            Answer::Raw(body) => return Response { body, raw: true },
             Answer::Declined => match error_document::find(request, 500) {
-                error_document::Page::Body(body) => return Work::Done(finish(request, body)),
+                error_document::Page::Body(body) => return finish(request, body),
                 error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
             },
             Answer::Status(status) => match error_document::find(request, status) {
-                error_document::Page::Body(body) => return Work::Done(finish(request, body)),
+                error_document::Page::Body(body) => return finish(request, body),
                 error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
             },
             Answer::Redirect { uri, keep } => (uri, 200, keep),
         };
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
-            return Work::Done(Response { body: too_many(request), raw: false });
+            return Response { body: too_many(request), raw: false };
         }
-        redirect(request, &uri, status, keep);
-        // Who names the place may have had it from a client: its path is no better than that of a request line.
-        let raw = http1::text::to_bytes(&request.uri).into_owned();
-        let cleaned = decode(request, &raw, Some(&uri));
-        handled = match cleaned.and_then(|()| map(request)).and_then(|()| late(request)) {
-            Ok(()) => handle(request),
-            Err(flow) => Handled::Answer(Answer::Status(status_of(flow))),
-        };
+        answer = follow(request, &uri, status, keep).await;
+    }
+}
+
+/// The status for an expectation that is not met (RFC 9110 section 10.1.1).
+fn unmet_expectation(request: &mut Request) -> Option<u16> {
+    let is_known = request.header("Expect").is_none_or(|expect| expect.eq_ignore_ascii_case("100-continue"));
+    if is_known {
+        return None;
+    }
+    request.note_step("core", None, |_| "an expectation that no server can meet (Expect)".into());
+    Some(417)
+}
+
+/// Goes on with another path of this server.
+async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
+    redirect(request, uri, status, keep);
+    // Variables of the request's own are made again for the new path.
+    let _ = all(request, &phase::POST_READ).await;
+    // The path may have come from a client, through the configuration or a script: it is no better than that of a request.
+    let raw = http1::text::to_bytes(&request.uri).into_owned();
+    let mapped = match decode(request, &raw, Some(uri)) {
+        Ok(()) => map(request).await,
+        Err(flow) => Err(flow),
+    };
+    let prepared = match mapped {
+        Ok(()) => late(request).await,
+        Err(flow) => Err(flow),
+    };
+    match prepared {
+        Ok(()) => handle(request).await,
+        Err(flow) => Answer::Status(status_of(flow)),
     }
 }
 
@@ -117,12 +114,12 @@ pub(crate) fn status_of(flow: Flow) -> u16 {
 }
 
 /// All phases before the handler.
-fn prepare(request: &mut Request) -> Result<(), Flow> {
+async fn prepare(request: &mut Request) -> Result<(), Flow> {
     if !request.server.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
         request.uri = http1::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
     }
-    all(request, &phase::POST_READ)?;
+    all(request, &phase::POST_READ).await?;
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.version = http1::Version::Http10;
@@ -132,8 +129,8 @@ fn prepare(request: &mut Request) -> Result<(), Flow> {
     }
     let incoming = request.incoming.clone();
     decode(request, incoming.head.path(&incoming.bytes), None)?;
-    map(request)?;
-    late(request)
+    map(request).await?;
+    late(request).await
 }
 
 /// The path of a target, decoded and cleaned, becomes the request's. `target`: where it is not the client's own.
@@ -159,7 +156,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
 }
 
 /// From the URL to the file and the settings of all sections.
-pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
+pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.clone();
     request.trace.iter_mut().for_each(|trace| trace.begin());
     if request.uri == "*" {
@@ -167,7 +164,7 @@ pub(crate) fn map(request: &mut Request) -> Result<(), Flow> {
     }
     walk::locations(request)?;
     walk::conditions(request)?;
-    if let Flow::Status(status) = first(request, &phase::TRANSLATE) {
+    if let Flow::Status(status) = first(request, &phase::TRANSLATE).await {
         return Err(Flow::Status(status));
     }
     if is_trace(request) {
@@ -186,19 +183,19 @@ pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
 }
 
 /// The phases after mapping.
-pub(crate) fn late(request: &mut Request) -> Result<(), Flow> {
+pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     if is_trace(request) {
         return Ok(());
     }
-    all(request, &phase::HEADER_PARSER)?;
+    all(request, &phase::HEADER_PARSER).await?;
     // `OPTIONS *` names nothing that could be refused.
     if request.uri != "*" {
-        check(request)?;
+        check(request).await?;
     }
-    if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER) {
+    if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER).await {
         return Err(Flow::Status(status));
     }
-    all(request, &phase::FIXUPS)?;
+    all(request, &phase::FIXUPS).await?;
     let limit = request.dir::<CoreDir>().limit_request_body.or(LIMIT_REQUEST_BODY);
     if !request.is_lookup() && request.body.set_limit(limit).is_err() {
         request.log(
@@ -228,49 +225,45 @@ fn trace_allowed(request: &Request) -> Result<(), Flow> {
     }
 }
 
-/// What the handlers say.
-enum Handled {
-    Answer(Answer),
-    /// This one has to wait.
-    Later(fn(&mut Request) -> Answering<'_>),
-}
-
 /// Asks the handlers, one after the other.
-fn handle(request: &mut Request) -> Handled {
+async fn handle(request: &mut Request) -> Answer {
     if request.method == "TRACE" {
-        return Handled::Later(trace);
+        request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", Flow::Ok));
+        return trace(request).await;
     }
     if request.method == "OPTIONS" && request.uri == "*" {
-        return Handled::Answer(Answer::Body(Body::Empty));
+        return Answer::Body(Body::Empty);
     }
-    for i in 0..request.server.hooks.handler.len() {
-        let Of { module, hook } = request.server.hooks.handler[i];
-        let handled = match hook {
+    for Of { module, hook } in &request.server.hooks.handler {
+        let answer = match hook {
             Handler::Now(handler) => match handler(request) {
                 Answer::Declined => continue,
-                answer => Handled::Answer(answer),
+                answer => Some(answer),
             },
-            Handler::Later { claims, check, answer } if claims(request) => {
-                check(request).map_or(Handled::Later(answer), Handled::Answer)
-            }
+            Handler::Later { claims, check, .. } if claims(request) => check(request),
             Handler::Later { .. } => continue,
         };
         if let Some(trace) = &mut request.trace {
             trace.decided(HANDLER, module, Flow::Ok);
         }
-        return handled;
+        return match (answer, hook) {
+            (Some(answer), _) => answer,
+            // Nobody sent it: what a handler would have to wait for is not started.
+            (None, _) if request.is_question() => std::future::pending().await,
+            (None, Handler::Later { answer, .. }) => match answer(request).await {
+                Answer::Declined => Answer::Status(500),
+                answer => answer,
+            },
+            (None, Handler::Now(_)) => Answer::Status(500),
+        };
     }
-    Handled::Answer(Answer::Status(500))
+    Answer::Status(500)
 }
 
 /// Asks the handlers for what is to stand inside another answer, its filters applied. `Err`: there is none, with the
 /// status that says why.
 pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
-    let answer = match handle(request) {
-        Handled::Answer(answer) => answer,
-        Handled::Later(answer) => answer(request).await,
-    };
-    match answer {
+    match handle(request).await {
         Answer::Body(body) => Ok(Chain::of(request).run(request, body).await),
         Answer::Status(status) => Err(status),
         // What goes elsewhere, or speaks to the client itself, cannot be a part of a page.
@@ -279,40 +272,40 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
 }
 
 /// The request as it was received (RFC 9110 section 9.3.8).
-fn trace(request: &mut Request) -> Answering<'_> {
-    Box::pin(async move {
-        let mut echo = format!("{}\r\n", request.request_line());
-        for (name, value) in request.headers() {
-            echo.push_str(&format!("{name}: {value}\r\n"));
-        }
-        echo.push_str("\r\n");
-        let mut bytes = http1::text::to_bytes(&echo).into_owned();
-        match request.body.collect(TRACE_BODY_MAX).await {
-            Ok(body) => bytes.extend_from_slice(&body),
-            Err(error) => return Answer::Status(error.status()),
-        }
-        request.set_content_type("message/http");
-        Answer::Body(Body::Bytes(bytes.into()))
-    })
+async fn trace(request: &mut Request) -> Answer {
+    let mut echo = format!("{}\r\n", request.request_line());
+    for (name, value) in request.headers() {
+        echo.push_str(&format!("{name}: {value}\r\n"));
+    }
+    echo.push_str("\r\n");
+    let mut bytes = http1::text::to_bytes(&echo).into_owned();
+    match request.body.collect(TRACE_BODY_MAX).await {
+        Ok(body) => bytes.extend_from_slice(&body),
+        Err(error) => return Answer::Status(error.status()),
+    }
+    request.set_content_type("message/http");
+    Answer::Body(Body::Bytes(bytes.into()))
 }
 
 /// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
 const TRACE_BODY_MAX: usize = 64 * 1024;
 
 /// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names.
-fn deliver(request: &mut Request, body: Body) -> Work {
-    if let Some(instead) = crate::protocol::output::preconditions(request) {
-        return Work::Done(finish(request, instead));
+async fn deliver(request: &mut Request, mut body: Body) -> Response {
+    match crate::protocol::output::preconditions(request) {
+        Some(instead) => body = instead,
+        None => {
+            let chain = Chain::of(request);
+            if !chain.is_empty() {
+                body = chain.run(request, body).await;
+            }
+        }
     }
-    let chain = Chain::of(request);
-    if chain.is_empty() {
-        return Work::Done(finish(request, body));
-    }
-    Work::Filter(chain, body)
+    finish(request, body)
 }
 
 /// Filters, the default charset and ranges: what every answer goes through.
-pub(crate) fn finish(request: &mut Request, mut body: Body) -> Response {
+fn finish(request: &mut Request, mut body: Body) -> Response {
     for i in 0..request.server.hooks.filter.len() {
         body = request.server.hooks.filter[i](request, body);
     }
@@ -372,6 +365,4 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
         request.trace = Some(trace);
     }
     request.reset_mapping(reached);
-    // Variables of the request's own are made again for the new path.
-    let _ = all(request, &phase::POST_READ);
 }

@@ -21,9 +21,9 @@ pub(crate) const TYPE_CHECKER: Phase = Phase { name: "type", hooks: |hooks| &hoo
 pub(crate) const FIXUPS: Phase = Phase { name: "fixups", hooks: |hooks| &hooks.fixups };
 
 /// Runs all hooks; the first status ends it.
-pub(crate) fn all(request: &mut Request, phase: &Phase) -> Result<(), Flow> {
-    for i in 0..(phase.hooks)(&request.server.hooks).len() {
-        if let Flow::Status(status) = ask(request, phase, i) {
+pub(crate) async fn all(request: &mut Request, phase: &Phase) -> Result<(), Flow> {
+    for hook in (phase.hooks)(&request.server.hooks) {
+        if let Flow::Status(status) = ask(request, phase, hook).await {
             return Err(Flow::Status(status));
         }
     }
@@ -31,9 +31,9 @@ pub(crate) fn all(request: &mut Request, phase: &Phase) -> Result<(), Flow> {
 }
 
 /// Runs hooks until one does not decline.
-pub(crate) fn first(request: &mut Request, phase: &Phase) -> Flow {
-    for i in 0..(phase.hooks)(&request.server.hooks).len() {
-        let flow = ask(request, phase, i);
+pub(crate) async fn first(request: &mut Request, phase: &Phase) -> Flow {
+    for hook in (phase.hooks)(&request.server.hooks) {
+        let flow = ask(request, phase, hook).await;
         if flow != Flow::Declined {
             return flow;
         }
@@ -41,9 +41,12 @@ pub(crate) fn first(request: &mut Request, phase: &Phase) -> Flow {
     Flow::Declined
 }
 
-fn ask(request: &mut Request, phase: &Phase, i: usize) -> Flow {
-    let Of { module, hook } = (phase.hooks)(&request.server.hooks)[i];
-    let flow = hook(request);
+async fn ask(request: &mut Request, phase: &Phase, Of { module, hook }: &Of<PhaseHook>) -> Flow {
+    let flow = match hook {
+        PhaseHook::Now(run) => run(request),
+        PhaseHook::Later { claims, run } if claims(request) => run(request).await,
+        PhaseHook::Later { .. } => Flow::Declined,
+    };
     if let Some(trace) = &mut request.trace {
         trace.decided(phase.name, module, flow);
     }

@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
 
 use crate::files::paths::{c_path, os_path};
+use crate::phases::lookup::at_once;
 use crate::request::Request;
 use crate::request::fields::add_vary;
 
@@ -112,9 +113,10 @@ impl Subject for Asked<'_> {
         }
         let found = match access {
             Access::Url if !target.starts_with('/') => return false,
-            Access::Url => self.request.lookup_uri(target),
-            Access::File => self.request.lookup_file(target),
+            Access::Url => at_once(self.request.lookup_uri(target)),
+            Access::File => at_once(self.request.lookup_file(target)),
         };
+        let Some(found) = found else { return false };
         found.status < 400 && (access == Access::Url || found.stat.is_some())
     }
 

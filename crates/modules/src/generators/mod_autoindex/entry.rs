@@ -157,7 +157,7 @@ pub(super) struct Entry {
 const ENTRIES_MAX: usize = 100_000;
 
 /// The entries of a directory, sorted.
-pub(super) fn collect(request: &Request, conf: &IndexDir, query: &Query, directory: ReadDir) -> Vec<Entry> {
+pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, directory: ReadDir) -> Vec<Entry> {
     let mut entries: Vec<Entry> = parent(request, conf, query).into_iter().collect();
     for found in directory.flatten() {
         let name = found.file_name();
@@ -171,7 +171,7 @@ pub(super) fn collect(request: &Request, conf: &IndexDir, query: &Query, directo
                 Err(_) => continue,
             },
         };
-        if let Some(entry) = entry(request, conf, query, &name, is_dir) {
+        if let Some(entry) = entry(request, conf, query, &name, is_dir).await {
             if entries.len() == ENTRIES_MAX {
                 let text = format!("{} has more than {ENTRIES_MAX} entries: the rest is not listed", request.filename);
                 request.log("autoindex", Level::Warn, text);
@@ -204,7 +204,7 @@ fn parent(request: &Request, conf: &IndexDir, query: &Query) -> Option<Entry> {
 }
 
 /// The entry of a file; `None` if it is not to be shown, or would not be served.
-fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: bool) -> Option<Entry> {
+async fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: bool) -> Option<Entry> {
     if let Some(pattern) = &query.pattern
         && !fnmatch(&pattern.replace('\\', "\\\\"), name, fnmatch::Flags::PERIOD)
     {
@@ -214,7 +214,7 @@ fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is_dir: 
     if conf.ignored.covers(&path) {
         return None;
     }
-    let found = request.lookup_entry(name, is_dir);
+    let found = request.lookup_entry(name, is_dir).await;
     let meta = found.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
     // Nobody can be shown what is in a directory that the server may not enter.
     let enters = |path| c_path(path).is_some_and(|path| sys::file::may_access(&path, true).is_ok());

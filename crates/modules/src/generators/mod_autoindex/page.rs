@@ -47,10 +47,10 @@ pub(super) fn nothing() -> Body {
 }
 
 /// Makes the page, or the means to make it.
-pub(super) fn make(request: &mut Request, slots: Arc<SettingsMap>, query: Query, entries: Vec<Entry>) -> Body {
+pub(super) async fn make(request: &mut Request, slots: Arc<SettingsMap>, query: Query, entries: Vec<Entry>) -> Body {
     let mut page = Page { parts: VecDeque::new() };
-    head(request, slots.get(), &query, &mut page.parts);
-    let tail = tail(request, slots.get(), &query);
+    head(request, slots.get(), &query, &mut page.parts).await;
+    let tail = tail(request, slots.get(), &query).await;
     page.parts.push_back(Part::Rows(Box::new(Table::new(slots, query, entries))));
     page.parts.extend(tail);
     let (mut out, mut whole) = (Vec::new(), false);
@@ -161,13 +161,16 @@ fn insert(found: Box<Request>) -> Option<Insert> {
 }
 
 /// From the preamble to the heading, or what stands in its place.
-fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut VecDeque<Part>) {
+async fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut VecDeque<Part>) {
     let title = request.uri.trim_end_matches('/');
     let title = escape_html(if title.is_empty() { "/" } else { title }).into_owned();
     let preamble = preamble(conf, query, &title);
     let id = if conf.style_sheet.is_set() { "  <h1 id=\"indextitle\">" } else { "<h1>" };
     let heading = to_bytes(&format!("{id}Index of {title}</h1>\n")).into_owned();
-    let found = conf.header.get().map(|name| look_up_text(request, name));
+    let found = match conf.header.get() {
+        Some(name) => Some(look_up_text(request, name).await),
+        None => None,
+    };
     match found.and_then(insert) {
         None => parts.push_back(Part::Text([preamble, heading].concat())),
         Some(Insert::Plain(file)) => {
@@ -186,7 +189,7 @@ fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut VecDe
 }
 
 /// Looks up the file that stands above a listing: whatever the client accepts, it becomes a part of this page.
-fn look_up_text(request: &mut Request, name: &str) -> Box<Request> {
+async fn look_up_text(request: &mut Request, name: &str) -> Box<Request> {
     let field = |request: &Request, name| request.header_joined(name).map(std::borrow::Cow::into_owned);
     let (types, codings) = (field(request, "Accept"), field(request, "Accept-Encoding"));
     let fields = request.headers_mut();
@@ -196,7 +199,7 @@ fn look_up_text(request: &mut Request, name: &str) -> Box<Request> {
         Some(args) => format!("{name}?{args}"),
         None => name.to_string(),
     };
-    let found = request.lookup_uri(&target);
+    let found = request.lookup_uri(&target).await;
     let fields = request.headers_mut();
     match types {
         Some(types) => fields.set("Accept", types),
@@ -231,11 +234,14 @@ fn preamble(conf: &IndexDir, query: &Query, title: &str) -> Vec<u8> {
 }
 
 /// What stands below the listing.
-fn tail(request: &Request, conf: &IndexDir, query: &Query) -> Vec<Part> {
+async fn tail(request: &Request, conf: &IndexDir, query: &Query) -> Vec<Part> {
     let end = b"</body></html>\n".to_vec();
     let signature = request.signature();
     let signature = to_bytes(signature.strip_prefix("<hr>\n").unwrap_or(&signature)).into_owned();
-    let found = conf.readme.get().map(|name| request.lookup_uri(name));
+    let found = match conf.readme.get() {
+        Some(name) => Some(request.lookup_uri(name).await),
+        None => None,
+    };
     match found.and_then(insert) {
         None => vec![Part::Text([signature, end].concat())],
         Some(Insert::Plain(file)) => {

@@ -13,36 +13,38 @@ use super::{Offer, from_map, is_map, named_by_map, report};
 use crate::metadata::mod_mime::unclaimed;
 
 /// A name without a file, where `MultiViews` allows to look for one that begins like it.
-pub(super) fn multiviews(request: &mut Request) -> Flow {
-    if request.stat.is_some() || request.options() & MULTI == 0 || !request.filename.starts_with('/') {
-        return Flow::Declined;
-    }
+pub(super) fn are_wanted(request: &Request) -> bool {
+    request.stat.is_none() && request.options() & MULTI != 0 && request.filename.starts_with('/')
+}
+
+/// Finds the file that suits the client best.
+pub(super) async fn multiviews(request: &mut Request) -> Flow {
     // While the variants are looked at, what stands behind the name is out of the way.
     let uri = request.uri.clone();
     let bare = uri.len() - if uri.ends_with(&request.path_info) { request.path_info.len() } else { 0 };
     request.uri.truncate(bare);
-    let flow = choose_file(request);
+    let flow = choose_file(request).await;
     if flow != Flow::Ok {
         request.uri = uri;
     }
     flow
 }
 
-fn choose_file(request: &mut Request) -> Flow {
-    let (offer, mut found) = match look_around(request) {
+async fn choose_file(request: &mut Request) -> Flow {
+    let (offer, mut found) = match look_around(request).await {
         Ok(Some(around)) => around,
         Ok(None) => return Flow::Declined,
         Err(status) => return Flow::Status(status),
     };
     let scripts =
         !matches!(&*request.method, "GET" | "HEAD") || request.args.is_some() || !request.path_info.is_empty();
-    let best = match offer.decide(request, scripts) {
+    let best = match offer.decide(request, scripts).await {
         Ok(best) => best,
         Err(status) => return Flow::Status(status),
     };
     let found = match offer.multiviews {
         true => found.swap_remove(best),
-        false => match named_by_map(request, &offer.variants[best].name) {
+        false => match named_by_map(request, &offer.variants[best].name).await {
             Ok(found) => found,
             Err(status) => return Flow::Status(status),
         },
@@ -60,7 +62,7 @@ fn choose_file(request: &mut Request) -> Flow {
 type Around = (Offer, Vec<Box<Request>>);
 
 /// The files that begin like the name asked for. `Ok(None)`: there are none.
-fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
+async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     let dir = dir_name(&request.filename).to_string();
     let wanted = base_name(&request.filename).to_string();
     let names = names_like(&dir, &wanted).map_err(|error| {
@@ -72,7 +74,7 @@ fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     }
     let (mut variants, mut looked_up) = (Vec::new(), Vec::new());
     for name in names {
-        let found = request.lookup_file(&name);
+        let found = request.lookup_file(&name).await;
         if !found.stat.is_some_and(|meta| meta.is_file()) || !fits(&found, &wanted) || found.status != 200 {
             continue;
         }

@@ -4,7 +4,9 @@ use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, T
 use conf::{Allowed, Directive, ModuleInfo, OnRead as Run};
 
 use super::{CoreDir, CoreServer, mutex, sections, set};
-use crate::config::module::{Hook, Module, Order};
+use crate::config::module::{Handler, Hook, Module, Order, PhaseHook};
+use crate::files::static_file;
+use crate::phases::translate;
 
 const fn row(
     name: &'static str,
@@ -27,9 +29,9 @@ const FILEINFO: Allowed = Allowed::FILEINFO;
 pub static CORE: Module = Module {
     info: ModuleInfo { id: "core_module", source: "core.c", linked: true, directives: CORE_DIRECTIVES },
     hooks: &[
-        Hook::Translate(Order::ReallyLast, crate::phases::translate::document_root),
-        Hook::Fixups(Order::ReallyFirst, crate::phases::translate::overrides),
-        Hook::Handler(Order::ReallyLast, crate::config::module::Handler::Now(crate::files::static_file::handler)),
+        Hook::Translate(Order::ReallyLast, PhaseHook::Now(translate::document_root)),
+        Hook::Fixups(Order::ReallyFirst, PhaseHook::Now(translate::overrides)),
+        Hook::Handler(Order::ReallyLast, Handler::Now(static_file::handler)),
     ],
 };
 

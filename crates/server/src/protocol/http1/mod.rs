@@ -8,12 +8,10 @@ mod refuse;
 mod wait;
 mod write;
 
-use std::future::Future;
 use std::num::NonZeroU64;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use http1::framing::Framing;
@@ -26,13 +24,11 @@ use self::describe::describe;
 use self::refuse::{Refusal, Why};
 use self::write::Exchange;
 use crate::config::Server;
-use crate::phases::error_document;
-use crate::phases::filters::Chain;
-use crate::phases::{self, Response, Work};
-use crate::request::response::Body;
+use crate::phases;
 use crate::request::{Client, Incoming, Request};
 use crate::transport::socket::Stream;
 use crate::transport::timer::Timer;
+use crate::transport::{buffers, tick};
 
 /// How much of a head is received at once, in bytes.
 const HEAD_PIECE: usize = 4096;
@@ -91,7 +87,7 @@ impl Service for HttpService {
 
     fn before_wait(&self) {
         crate::log::flush_all();
-        crate::transport::tick::next();
+        tick::next();
     }
 
     fn before_end(&self) {
@@ -122,33 +118,10 @@ struct HttpConnection {
     refused: Option<Stage>,
 }
 
-/// How far the service of a request came without waiting.
-enum Step {
-    /// To its end, or to a stage of its own.
-    Next(Stage),
-    /// Others have their turn first.
-    Pass,
-    /// There is no request to be served.
-    Refuse(Box<Refusal>, Row),
-    /// Something has to be waited for.
-    Work(Box<Request>, Work, Row),
-    /// A filter waits.
-    Filter(Filtered, Row),
-}
-
-/// An answer on its way through its filters.
-type Filtered = Pin<Box<dyn Future<Output = (Box<Request>, Response)> + Send>>;
-
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
-            Stage::Serve => match self.serve() {
-                Step::Next(stage) => Stepping::Done(stage),
-                Step::Pass => Stepping::waiting(self.pass()),
-                Step::Refuse(refusal, row) => Stepping::waiting(self.refuse(refusal, row)),
-                Step::Work(request, work, row) => Stepping::waiting(self.serve_on(request, work, row)),
-                Step::Filter(filtered, row) => Stepping::waiting(self.serve_filtered(filtered, row)),
-            },
+            Stage::Serve => Stepping::waiting(self.serve()),
             Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
@@ -164,39 +137,33 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
-    /// Serves a request as far as that goes without waiting. Most heads are there, and most requests need nothing that has to
-    /// be waited for: they cost no future at all.
-    fn serve(&mut self) -> Step {
+    /// Serves a request: from its head, which is there, to what fits of its answer into the socket.
+    async fn serve(&mut self) -> Stage {
         if self.behind >= PIPELINED {
-            return Step::Pass;
+            self.behind = 0;
+            tick::pass().await;
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
-            // What is not there yet, or never will be, is found out by who can wait.
+            // What is not there yet, or never will be, is found out by the stage that can wait for it.
             let _ = self.client.stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
-        let mut head = crate::transport::buffers::take_head();
+        let mut head = buffers::take_head();
         let why = match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let row = self.workers.acquire();
-                return self.answer(Incoming { bytes, head, head_len: len }, row);
+                return self.answer(Incoming { bytes, head, head_len: len }, row).await;
             }
             Ok(Parse::Partial) if !self.late => {
-                crate::transport::buffers::give_head(head);
+                buffers::give_head(head);
                 self.buffer = bytes;
-                return Step::Next(Stage::ReadHead);
+                return Stage::ReadHead;
             }
             Ok(Parse::Partial) => Why::Timeout,
             Err(error) => Why::Head(error),
         };
-        Step::Refuse(Refusal::boxed(why, Incoming::broken(bytes, head)), self.workers.acquire())
-    }
-
-    /// Lets other connections have their turn.
-    async fn pass(&mut self) -> Stage {
-        self.behind = 0;
-        crate::transport::tick::pass().await;
-        Stage::Serve
+        let row = self.workers.acquire();
+        self.refuse(Refusal::boxed(why, Incoming::broken(bytes, head)), row).await
     }
 
     /// Reads a head to its end, or to where it is wrong.
@@ -224,61 +191,26 @@ impl HttpConnection {
         }
     }
 
-    /// Processes a request and writes its answer, as far as that goes without waiting.
-    fn answer(&mut self, incoming: Incoming, row: Row) -> Step {
+    /// Processes a request and writes its answer.
+    async fn answer(&mut self, incoming: Incoming, row: Row) -> Stage {
         let framing = match Framing::of(&incoming.head, &incoming.bytes) {
             Ok(framing) => framing,
-            Err(error) => return Step::Refuse(Refusal::boxed(Why::Head(error), incoming), row),
+            Err(error) => return self.refuse(Refusal::boxed(Why::Head(error), incoming), row).await,
         };
         let mut request = match self.request(incoming, framing, true) {
             Ok(request) => request,
-            Err(refusal) => return Step::Refuse(refusal, row),
+            Err(refusal) => return self.refuse(refusal, row).await,
         };
         let accesses = u64::from(self.client.keepalives.load(Ordering::Relaxed));
         row.begin(Traffic { accesses, bytes: self.traffic });
         if self.server.extended_status {
             describe(&request, &row);
         }
-        let (request, work) = match start(&mut request) {
-            Work::Filter(chain, body) => {
-                let mut filtered = filter(request, chain, body);
-                // Most filters leave most answers alone, and what is there as a whole they need not wait for.
-                match filtered.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready((request, response)) => (request, Work::Done(response)),
-                    Poll::Pending => return Step::Filter(filtered, row),
-                }
-            }
-            work => (request, work),
-        };
-        match work {
-            Work::Done(response) if request.body.is_none() && !matches!(response.body, Body::Stream(_)) => {
-                let composed = self.compose(request, response, row, false);
-                Step::Next(self.send(composed))
-            }
-            work => Step::Work(request, work, row),
+        let answer = self.client.stream.unless_reset(phases::answer(&mut request)).await;
+        match answer {
+            Some(response) => self.write(request, response, row).await,
+            None => self.give_up(request, row),
         }
-    }
-
-    /// Goes on where something had to be waited for.
-    async fn serve_on(&mut self, mut request: Box<Request>, mut work: Work, row: Row) -> Stage {
-        let response = loop {
-            match work {
-                Work::Done(response) => break response,
-                Work::Later(waiting) => {
-                    let answer = self.client.stream.unless_reset((waiting.handler)(&mut request)).await;
-                    let Some(answer) = answer else { return self.give_up(request, row) };
-                    work = phases::go_on(&mut request, &waiting, answer);
-                }
-                Work::Filter(chain, body) => return self.serve_filtered(filter(request, chain, body), row).await,
-            }
-        };
-        self.write(request, response, row).await
-    }
-
-    /// The same with an answer that is being filtered.
-    async fn serve_filtered(&mut self, filtered: Filtered, row: Row) -> Stage {
-        let (request, response) = filtered.await;
-        self.write(request, response, row).await
     }
 
     /// Makes a request of a head. `check`: a host that is not known is refused where `StrictHostCheck` says so.
@@ -287,30 +219,7 @@ impl HttpConnection {
         if !rest.is_empty() {
             self.buffer = rest;
         }
-        request.shares_turn =
-            self.announced.take().inspect(|turn| crate::transport::tick::resume(turn.get())).is_some();
+        request.shares_turn = self.announced.take().inspect(|turn| tick::resume(turn.get())).is_some();
         Ok(request)
     }
-}
-
-/// Sends an answer through its filters, to its end.
-fn filter(mut request: Box<Request>, chain: Chain, body: Body) -> Filtered {
-    Box::pin(async move {
-        let body = chain.run(&mut request, body).await;
-        let response = phases::finish(&mut request, body);
-        (request, response)
-    })
-}
-
-/// Takes a new request to its answer, as far as nothing has to be waited for.
-pub(crate) fn start(request: &mut Request) -> Work {
-    let Some(error) = expectation(request) else { return phases::start(request) };
-    request.note_step("core", None, |_| "an expectation that no server can meet (Expect)".into());
-    Work::Done(Response { body: error_document::canned(request, error), raw: false })
-}
-
-/// The status for an expectation that is not met (RFC 9110 section 10.1.1).
-fn expectation(request: &Request) -> Option<u16> {
-    let expect = request.header("Expect")?;
-    (!expect.eq_ignore_ascii_case("100-continue")).then_some(417)
 }
