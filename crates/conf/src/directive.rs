@@ -1,101 +1,21 @@
-//! The tables which are the only place that knows a directive: name, place, arguments, default, help.
+//! The tables which are the only place that knows a directive, and what a directive's function gets when its line is
+//! applied.
 
-use crate::apply::{Cmd, Failure, Outcome};
-use crate::read::OnRead;
+use std::sync::Arc;
 
-/// Where a directive may stand: a set of places and of `AllowOverride` classes (Apache manual, "override").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowed(u16);
+use crate::allowed::Allowed;
+use crate::error::{Error, Level, Notice};
+use crate::expr;
+use crate::language::Language;
+use crate::paths::join;
+use crate::place::Place;
+use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
+use crate::source::Origin;
+use crate::system::System;
+use crate::tree::Node;
 
-impl Allowed {
-    /// Nowhere.
-    pub const NONE: Allowed = Allowed(0);
-    /// In `.htaccess` with `AllowOverride Limit`; elsewhere inside sections.
-    pub const LIMIT: Allowed = Allowed(1);
-    /// In `.htaccess` with `AllowOverride Options`; elsewhere anywhere.
-    pub const OPTIONS: Allowed = Allowed(2);
-    /// In `.htaccess` with `AllowOverride FileInfo`; elsewhere anywhere.
-    pub const FILEINFO: Allowed = Allowed(4);
-    /// In `.htaccess` with `AllowOverride AuthConfig`; elsewhere inside sections.
-    pub const AUTH: Allowed = Allowed(8);
-    /// In `.htaccess` with `AllowOverride Indexes`; elsewhere anywhere.
-    pub const INDEXES: Allowed = Allowed(16);
-    /// Anywhere, and in `.htaccess` unless `AllowOverride` is None.
-    pub const ANY: Allowed = Allowed(31);
-    /// As [`Allowed::ANY`], of a module that keeps nothing for sections: the line counts wherever it stands.
-    pub const NOTHING_KEPT: Allowed = Allowed(31 | 256);
-    /// Outside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
-    pub const SERVER: Allowed = Allowed(32);
-    /// Inside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
-    pub const SECTION: Allowed = Allowed(64);
-    /// Anywhere in the configuration files, never in `.htaccess`.
-    pub const CONF: Allowed = Allowed(32 | 64);
-    /// As [`Allowed::SERVER`], and not inside `<VirtualHost>` either.
-    pub const GLOBAL: Allowed = Allowed(32 | 128);
-    /// What a line outside all sections may be.
-    pub const AT_SERVER_LEVEL: Allowed = Allowed(32 | 2 | 4 | 16);
-    /// What a line inside a section may be.
-    pub const IN_SECTION: Allowed = Allowed(64 | 31);
-
-    const NO_VHOST: Allowed = Allowed(128);
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn or(self, other: Allowed) -> Allowed {
-        Allowed(self.0 | other.0)
-    }
-
-    /// `self` without what is in `other`.
-    #[must_use]
-    pub const fn without(self, other: Allowed) -> Allowed {
-        Allowed(self.0 & !other.0)
-    }
-
-    /// Whether the sets meet.
-    pub const fn meets(self, other: Allowed) -> bool {
-        self.0 & other.0 & (Allowed::NO_VHOST.0 - 1) != 0
-    }
-
-    /// Whether a `<VirtualHost>` is too deep.
-    pub const fn global_only(self) -> bool {
-        self.0 & Allowed::NO_VHOST.0 != 0
-    }
-
-    /// The two phrases of `httpd -L`: where in the files, and when in `.htaccess`.
-    pub fn phrases(self) -> (&'static str, Option<String>) {
-        const CLASSES: [(Allowed, &str); 5] = [
-            (Allowed::AUTH, "AuthConfig"),
-            (Allowed::LIMIT, "Limit"),
-            (Allowed::OPTIONS, "Options"),
-            (Allowed::FILEINFO, "FileInfo"),
-            (Allowed::INDEXES, "Indexes"),
-        ];
-        let overrides = self.0 & Allowed::ANY.0;
-        let place = if self.0 & Allowed::CONF.0 == Allowed::CONF.0 {
-            "anywhere"
-        } else if self.0 & Allowed::SERVER.0 != 0 {
-            "only outside <Directory>, <Files>, <Location>, or <If>"
-        } else if self.0 & Allowed::NOTHING_KEPT.0 == Allowed::NOTHING_KEPT.0 {
-            "anywhere [no per-dir config]"
-        } else if overrides & Allowed::AT_SERVER_LEVEL.0 != 0 {
-            "anywhere"
-        } else {
-            "only inside <Directory>, <Files>, <Location>, or <If>"
-        };
-        let when = match overrides {
-            0 => None,
-            31 => Some("isn't None".to_string()),
-            _ => {
-                let names: Vec<_> =
-                    CLASSES.iter().filter(|(class, _)| self.meets(*class)).map(|(_, name)| *name).collect();
-                Some(format!("includes {}", names.join(" or ")))
-            }
-        };
-        (place, when)
-    }
-}
-
-/// The shape of a directive's arguments, with the function that takes them (contract.md 1, "Argument forms").
+/// The shape of a directive's arguments, with the function that takes them (Apache manual, "Terms Used to
+/// Describe Directives").
 pub enum Args {
     /// No arguments.
     None(fn(&mut Cmd<'_>) -> Outcome),
@@ -211,6 +131,172 @@ impl ModuleInfo {
     /// Whether `LogLevel` means this module by a name: its identifier, that in log lines, or its source file.
     pub fn logs_as(&self, name: &str) -> bool {
         [self.id, self.log_name(), self.source].contains(&name)
+    }
+}
+
+/// The directives of the language itself, which run while the text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the directives' own")]
+pub enum OnRead {
+    LoadModule,
+    LoadFile,
+    Define,
+    UnDefine,
+    Include,
+    IncludeOptional,
+    ServerRoot,
+    DefaultRuntimeDir,
+    IfModule,
+    IfDefine,
+    IfVersion,
+    IfFile,
+    IfDirective,
+    IfSection,
+    Macro,
+    Use,
+    UndefMacro,
+}
+
+/// What a directive's function returns: nothing, or the message of a syntax error.
+pub type Outcome = Result<(), String>;
+
+/// The error of a directive: a message for its own line, or an error of a line inside its section.
+#[derive(Debug)]
+pub enum Failure {
+    /// A message; the line is the directive's own.
+    Message(String),
+    /// An error that knows its line.
+    Inner(Box<Error>),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Message(message)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Failure {
+        Failure::Message(message.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Inner(Box::new(error))
+    }
+}
+
+/// A directive being applied: the line, its place, and the settings it changes.
+pub struct Cmd<'a> {
+    /// The line.
+    pub node: &'a Node,
+    /// Its row in the table.
+    pub row: &'static Directive,
+    /// The settings of the server or virtual host.
+    pub server: &'a mut SettingsMap,
+    /// The settings of the section, or what holds outside all sections.
+    pub dir: &'a mut SettingsMap,
+    /// Where the line stands.
+    pub place: &'a Place,
+    /// What is the same everywhere.
+    pub context: &'a mut Context,
+}
+
+impl Cmd<'_> {
+    /// The line's file and number.
+    pub fn origin(&self) -> Origin {
+        self.node.origin.clone()
+    }
+
+    /// What an expression may use where the line stands, with the modules that are loaded.
+    pub fn expr_options(&self) -> expr::Options {
+        let ssl = self.context.language.loaded().iter().any(|info| info.id == "ssl_module");
+        expr::Options { restricted: self.place.htaccess, ssl_require: false, ssl }
+    }
+
+    /// Sets a value of this server.
+    pub fn server_set<S: Settings, T>(&mut self, field: fn(&mut S) -> &mut Setting<T>, value: T) -> Outcome {
+        field(self.server.edit()).set(value, &self.node.origin);
+        Ok(())
+    }
+
+    /// Sets a value of this section.
+    pub fn set<S: Settings, T>(&mut self, field: fn(&mut S) -> &mut Setting<T>, value: T) -> Outcome {
+        field(self.dir.edit()).set(value, &self.node.origin);
+        Ok(())
+    }
+
+    /// Adds to a list of this server.
+    pub fn server_push<S: Settings, T>(&mut self, field: fn(&mut S) -> &mut Listed<T>, value: T) -> Outcome {
+        field(self.server.edit()).push(value, &self.node.origin);
+        Ok(())
+    }
+
+    /// Adds to a list of this section.
+    pub fn push<S: Settings, T>(&mut self, field: fn(&mut S) -> &mut Listed<T>, value: T) -> Outcome {
+        field(self.dir.edit()).push(value, &self.node.origin);
+        Ok(())
+    }
+
+    /// Sets the value of a key of this section.
+    pub fn put<S: Settings, K: Ord, T>(&mut self, field: fn(&mut S) -> &mut Keyed<K, T>, key: K, value: T) -> Outcome {
+        field(self.dir.edit()).set(key, value, &self.node.origin);
+        Ok(())
+    }
+
+    /// The error `X cannot occur within WHERE`.
+    pub fn cannot_occur(&self, place: &str) -> String {
+        let close = if self.row.name.starts_with('<') { ">" } else { "" };
+        format!("{}{close} cannot occur within {place}", self.row.name)
+    }
+
+    /// The place inside this section.
+    pub fn inner_place(&self, allowed: Allowed, path: Option<&str>) -> Place {
+        let mut place = self.place.clone();
+        place.enclosing.push(self.node.name.clone());
+        if !place.htaccess {
+            place.allowed = allowed;
+        }
+        place.path = path.map(Arc::from).or(place.path);
+        place
+    }
+}
+
+/// What is the same for all lines of one configuration.
+pub struct Context {
+    /// The machine.
+    pub system: Arc<dyn System>,
+    /// Loaded modules, variables, macros, `ServerRoot`.
+    pub language: Language,
+    /// What was worth saying so far.
+    pub notices: Vec<Notice>,
+}
+
+impl Context {
+    /// A path relative to `ServerRoot`, without `.` and `..`.
+    pub fn server_relative(&self, path: &str) -> String {
+        join(&self.language.server_root, path)
+    }
+
+    /// The same, with a slash at its end where the path is written with one, as APR leaves it.
+    pub fn server_relative_as_written(&self, path: &str) -> String {
+        let mut full = self.server_relative(path);
+        let slash = path.ends_with('/') || path == "." || path.ends_with("/.");
+        if slash && !full.ends_with('/') {
+            full.push('/');
+        }
+        full
+    }
+
+    /// A path relative to `DefaultRuntimeDir`.
+    pub fn runtime_relative(&self, path: &str) -> String {
+        join(&self.language.runtime_dir(), path)
+    }
+
+    /// Says something at a level, under the name of a module, as a line of the error log.
+    pub fn note(&mut self, module: &'static str, level: Level, text: impl Into<String>) {
+        self.notices.push(Notice { module, level, text: text.into(), bare: false, origin: None });
     }
 }
 

@@ -1,5 +1,5 @@
-//! Walking through a configuration for those who show it: `-t -DDUMP_CONFIG` in the form of Apache's mod_info (contract.md
-//! 14), and mod_info itself.
+//! Walking through a configuration for those who show it: `-t -DDUMP_CONFIG` in the form of Apache's mod_info, and
+//! mod_info itself.
 
 use std::fmt::Write as _;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::source::Origin;
 
-/// The two phases of contract.md 13, which print differently.
+/// When an error is found: Apache prints it differently each time (measured on 2.4.71).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Structure, `Include`, everything that runs while reading: one line.

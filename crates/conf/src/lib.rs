@@ -12,17 +12,20 @@
 
 #![forbid(unsafe_code)]
 
-pub mod apply;
+mod allowed;
+mod apply;
+mod arguments;
 pub mod directive;
 pub mod dump;
 pub mod error;
 pub mod expr;
 pub mod fnmatch;
-
 pub mod ip;
+mod language;
 pub mod lines;
-pub mod macros;
+pub mod paths;
 pub mod pattern;
+mod place;
 pub mod read;
 pub mod settings;
 pub mod source;
@@ -31,10 +34,13 @@ pub mod tree;
 pub mod values;
 pub mod words;
 
-pub use apply::{Cmd, Context, Failure, Limited, Outcome, Place, apply};
-pub use directive::{Allowed, Args, Directive, ModuleInfo, Remark};
+pub use allowed::Allowed;
+pub use apply::apply;
+pub use directive::{Args, Cmd, Context, Directive, Failure, ModuleInfo, OnRead, Outcome, Remark};
 pub use error::{Error, Level, Notice};
-pub use read::{Language, OnRead, Reader};
+pub use language::{Language, VERSION};
+pub use place::{Limited, Place};
+pub use read::Reader;
 pub use settings::{Gathered, Keyed, Listed, Merge, Setting, Settings, SettingsMap, Stacked};
 pub use source::{Origin, Source};
 pub use system::System;

@@ -1,4 +1,4 @@
-//! From bytes to logical lines: continuation, white space, comments (contract.md 1).
+//! From bytes to logical lines: continuation, white space, comments (Apache manual, "Configuration Files", syntax).
 
 /// Longest logical line of a configuration file, in bytes.
 pub const LINE_MAX: usize = 16 * 1024 * 1024;

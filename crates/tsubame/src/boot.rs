@@ -42,16 +42,16 @@ pub(crate) enum Text<'a> {
 /// `ServerRoot` to start with.
 pub(crate) fn server_root(options: &Options) -> String {
     let given = options.server_root.as_deref().unwrap_or(SERVER_ROOT);
-    conf::apply::join(&options.directory.to_string_lossy(), given)
+    conf::paths::join(&options.directory.to_string_lossy(), given)
 }
 
 /// The main file.
 pub(crate) fn config_file(options: &Options) -> String {
     let root = server_root(options);
     match &options.file {
-        Some(file) => conf::apply::join(&root, file),
+        Some(file) => conf::paths::join(&root, file),
         None => {
-            let candidates = CONFIG_FILES.map(|name| conf::apply::join(&root, name));
+            let candidates = CONFIG_FILES.map(|name| conf::paths::join(&root, name));
             let found = candidates.iter().find(|path| Path::new(path).exists());
             found.unwrap_or(&candidates[0]).clone()
         }
@@ -112,7 +112,7 @@ pub(crate) fn socket(failed: &Failed) -> Option<(PathBuf, PathBuf)> {
         let node = failed.tree.iter().rev().find(|node| node.name.eq_ignore_ascii_case(name))?;
         conf::words::words(&node.args).into_iter().next()
     };
-    let path = |word: String| PathBuf::from(conf::apply::join(&failed.language.server_root, &word));
+    let path = |word: String| PathBuf::from(conf::paths::join(&failed.language.server_root, &word));
     if failed.tree.is_empty() {
         return None;
     }
@@ -150,7 +150,7 @@ fn line(notice: &Notice) -> String {
 /// Writes a line to standard error, or to the `-E` file, whose name begins in `ServerRoot` as in Apache.
 pub(crate) fn tell(options: &Options, text: &str) {
     let file = options.errors.as_ref().and_then(|name| {
-        let path = conf::apply::join(&server_root(options), name);
+        let path = conf::paths::join(&server_root(options), name);
         std::fs::OpenOptions::new().create(true).append(true).open(path).ok()
     });
     match file {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
-use conf::read::VERSION;
+use conf::VERSION;
 use server::core::Tokens;
 use server::identity::Identity;
 

@@ -5,7 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::names::{Access, FileTest, Function, UnaryOp, Variable};
-use super::{Comparison, Condition, Expr, List, StringExpr, Word, text};
+use super::text;
+use super::tree::{Comparison, Condition, Expr, List, StringExpr, Word};
 use crate::fnmatch::fnmatch;
 use crate::ip::parse_address;
 use crate::pattern::{Captures, Regex};
@@ -43,12 +44,12 @@ pub trait Subject {
     /// A request header that decided a condition and belongs into `Vary`.
     fn note_vary(&self, header: &str);
     /// A variable of mod_ssl, by its whole name; asked only if the expression was parsed with
-    /// [`Options::ssl`](super::Options::ssl).
+    /// [`Options::ssl`](super::tree::Options::ssl).
     fn ssl_variable(&self, _name: &str) -> Cow<'_, str> {
         Cow::Borrowed("")
     }
     /// The values of an extension of the client certificate; asked only if the expression was parsed
-    /// with [`Options::ssl`](super::Options::ssl).
+    /// with [`Options::ssl`](super::tree::Options::ssl).
     fn peer_extensions(&self, _oid: &str) -> Vec<String> {
         Vec::new()
     }

@@ -4,7 +4,7 @@
 //! stack of states. It runs to the end or to the first error; an error is a token too,
 //! because the grammar decides what the message looks like.
 
-use super::Comparison;
+use super::tree::Comparison;
 
 /// The longest run of plain text in a string, and the longest regular expression.
 const MAX_TEXT: usize = 8192;

@@ -5,7 +5,7 @@ use crate::fnmatch::Flags;
 /// A variable whose value the server knows; `%{NAME}`.
 ///
 /// The request headers with a variable of their own (`HTTP_HOST` and so on) are not among them:
-/// they reach the [`Subject`](super::Subject) as headers.
+/// they reach the [`Subject`](crate::expr::Subject) as headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the variable of that name in the manual")]
 pub enum Variable {

@@ -7,15 +7,60 @@
 
 use super::lex::{self, Token};
 use super::names::{self, Function, VariableKind};
-use super::{Condition, List, Options, Word};
+use super::tree::{Condition, Expr, List, Options, StringExpr, Word};
 use crate::ip::Subnet;
 use crate::pattern::{Flags, Regex};
 
 /// How deep parentheses, functions and variables may nest.
 const MAX_DEPTH: usize = 250;
 
+impl Expr {
+    /// Parses a condition.
+    ///
+    /// # Errors
+    /// Apache's own message, without the directive's words in front.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_with(text, Options::default())
+    }
+
+    /// Parses a condition for a place that allows more or less than usual.
+    ///
+    /// # Errors
+    /// Apache's own message, without the directive's words in front.
+    pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
+        condition(text, options).map(|root| Self { root })
+    }
+}
+
+impl StringExpr {
+    /// Parses a string.
+    ///
+    /// # Errors
+    /// Apache's own message, without the directive's words in front.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_with(text, Options::default())
+    }
+
+    /// Parses a string for a place that allows more or less than usual.
+    ///
+    /// # Errors
+    /// Apache's own message, without the directive's words in front.
+    pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
+        string(text, options).map(|root| Self { root })
+    }
+
+    /// The value, if it is the same for every request.
+    #[must_use]
+    pub fn constant(&self) -> Option<&str> {
+        match &self.root {
+            Word::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 /// Parses a condition.
-pub(super) fn condition(text: &str, options: Options) -> Result<Condition, String> {
+fn condition(text: &str, options: Options) -> Result<Condition, String> {
     Parser::new(lex::condition(text), options).finish(|parser| {
         let condition = parser.any()?;
         parser.expect(&Token::End, &["$end"])?;
@@ -24,7 +69,7 @@ pub(super) fn condition(text: &str, options: Options) -> Result<Condition, Strin
 }
 
 /// Parses a string.
-pub(super) fn string(text: &str, options: Options) -> Result<Word, String> {
+fn string(text: &str, options: Options) -> Result<Word, String> {
     Parser::new(lex::string(text), options)
         .finish(|parser| parser.parts(&Token::End, &["T_ERROR", "T_STRING"], &["$end"]))
 }

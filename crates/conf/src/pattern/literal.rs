@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::Flags;
+use super::flags::Flags;
 
 /// A pattern that needs no regex engine.
 #[derive(Debug, Clone)]

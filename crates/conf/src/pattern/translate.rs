@@ -6,7 +6,7 @@
 
 mod class;
 
-use super::{Flags, PatternError};
+use super::flags::{Flags, PatternError};
 
 /// Rewrites `pattern` with its options in front.
 pub(super) fn translate(pattern: &str, flags: Flags) -> Result<String, PatternError> {

@@ -58,7 +58,7 @@ impl Request {
             format!("{}{path}", crate::files::paths::dir_name(&self.uri))
         };
         found.args = args;
-        found.uri = conf::apply::join("/", &path);
+        found.uri = conf::paths::join("/", &path);
         if path.ends_with('/') && !found.uri.ends_with('/') {
             found.uri.push('/');
         }

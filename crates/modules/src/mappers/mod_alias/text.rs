@@ -60,7 +60,7 @@ pub(super) fn file_path(root: &str, path: &str) -> String {
     if is_clean && !path.ends_with("/.") && !path.ends_with("/..") {
         return path.to_string();
     }
-    let mut out = conf::apply::join(root, path);
+    let mut out = conf::paths::join(root, path);
     if path.ends_with('/') && !out.ends_with('/') {
         out.push('/');
     }

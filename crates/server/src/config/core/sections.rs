@@ -1,4 +1,4 @@
-//! The sections of the core: what they match, and what is applied inside (contract.md 3 to 6, 13).
+//! The sections of the core: what they match, and what is applied inside (Apache manual, "Configuration Sections").
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::config::section::{Matcher, Section};
 /// `<Directory>`, `<DirectoryMatch>`.
 pub(super) fn directory(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let matcher = matcher(cmd, argument, "<DirectoryMatch", |path| {
-        if path.starts_with('/') { conf::apply::join("/", path).trim_end_matches('/').to_string() } else { path.into() }
+        if path.starts_with('/') { conf::paths::join("/", path).trim_end_matches('/').to_string() } else { path.into() }
     })?;
     let section = section(cmd, matcher, argument)?;
     Ok(cmd.server_push(|s: &mut CoreServer| &mut s.directories, section)?)

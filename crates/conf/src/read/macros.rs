@@ -1,6 +1,6 @@
 //! `<Macro>` and `Use`: lines with parameters, replaced as text (Apache manual, mod_macro).
 
-use crate::read::{Input, Reader, Stop};
+use crate::read::input::{Input, Stop};
 use crate::source::Origin;
 use crate::words::{next_word, words};
 
@@ -14,8 +14,8 @@ pub(crate) struct Macro {
     defined: Origin,
 }
 
-/// Reads the body of `<Macro NAME PARAMETER…>`.
-pub(crate) fn define(reader: &mut Reader, head: &str, origin: &Origin, input: &mut Input) -> Result<Macro, Stop> {
+/// Reads the body of `<Macro NAME PARAMETER…>`. Beside the macro: what is odd about its parameters.
+pub(super) fn define(head: &str, origin: &Origin, input: &mut Input) -> Result<(Macro, Vec<String>), Stop> {
     let mut parameters = words(head);
     if parameters.is_empty() {
         return Err("<Macro> macro definition: name not specified".into());
@@ -24,15 +24,16 @@ pub(crate) fn define(reader: &mut Reader, head: &str, origin: &Origin, input: &m
     if let Some(bad) = parameters.iter().find(|p| p.is_empty() || p.as_str() == "$") {
         return Err(format!("macro '{name}': empty or bare parameter name '{bad}'").into());
     }
+    let mut warnings = Vec::new();
     for (i, parameter) in parameters.iter().enumerate() {
         if parameters[..i].contains(parameter) {
             return Err(format!("argument name conflict in macro '{name}': '{parameter}' is given twice").into());
         }
         if parameter.starts_with("${") {
-            reader.warn("macro", format!("macro '{name}': parameter '{parameter}' looks like a config variable"));
+            warnings.push(format!("macro '{name}': parameter '{parameter}' looks like a config variable"));
         }
     }
-    Ok(Macro { name, parameters, lines: body(input)?, defined: origin.clone() })
+    Ok((Macro { name, parameters, lines: body(input)?, defined: origin.clone() }, warnings))
 }
 
 /// The lines up to the closing `</Macro>`: empty ones count, comments do not.

@@ -1,0 +1,93 @@
+//! Where a directive may stand, and which `AllowOverride` class it belongs to.
+
+/// Where a directive may stand: a set of places and of `AllowOverride` classes (Apache manual, "override").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed(u16);
+
+impl Allowed {
+    /// Nowhere.
+    pub const NONE: Allowed = Allowed(0);
+    /// In `.htaccess` with `AllowOverride Limit`; elsewhere inside sections.
+    pub const LIMIT: Allowed = Allowed(1);
+    /// In `.htaccess` with `AllowOverride Options`; elsewhere anywhere.
+    pub const OPTIONS: Allowed = Allowed(2);
+    /// In `.htaccess` with `AllowOverride FileInfo`; elsewhere anywhere.
+    pub const FILEINFO: Allowed = Allowed(4);
+    /// In `.htaccess` with `AllowOverride AuthConfig`; elsewhere inside sections.
+    pub const AUTH: Allowed = Allowed(8);
+    /// In `.htaccess` with `AllowOverride Indexes`; elsewhere anywhere.
+    pub const INDEXES: Allowed = Allowed(16);
+    /// Anywhere, and in `.htaccess` unless `AllowOverride` is None.
+    pub const ANY: Allowed = Allowed(31);
+    /// As [`Allowed::ANY`], of a module that keeps nothing for sections: the line counts wherever it stands.
+    pub const NOTHING_KEPT: Allowed = Allowed(31 | 256);
+    /// Outside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
+    pub const SERVER: Allowed = Allowed(32);
+    /// Inside `<Directory>`, `<Files>`, `<Location>`, `<If>`.
+    pub const SECTION: Allowed = Allowed(64);
+    /// Anywhere in the configuration files, never in `.htaccess`.
+    pub const CONF: Allowed = Allowed(32 | 64);
+    /// As [`Allowed::SERVER`], and not inside `<VirtualHost>` either.
+    pub const GLOBAL: Allowed = Allowed(32 | 128);
+    /// What a line outside all sections may be.
+    pub const AT_SERVER_LEVEL: Allowed = Allowed(32 | 2 | 4 | 16);
+    /// What a line inside a section may be.
+    pub const IN_SECTION: Allowed = Allowed(64 | 31);
+
+    const NO_VHOST: Allowed = Allowed(128);
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn or(self, other: Allowed) -> Allowed {
+        Allowed(self.0 | other.0)
+    }
+
+    /// `self` without what is in `other`.
+    #[must_use]
+    pub const fn without(self, other: Allowed) -> Allowed {
+        Allowed(self.0 & !other.0)
+    }
+
+    /// Whether the sets meet.
+    pub const fn meets(self, other: Allowed) -> bool {
+        self.0 & other.0 & (Allowed::NO_VHOST.0 - 1) != 0
+    }
+
+    /// Whether a `<VirtualHost>` is too deep.
+    pub const fn global_only(self) -> bool {
+        self.0 & Allowed::NO_VHOST.0 != 0
+    }
+
+    /// The two phrases of `httpd -L`: where in the files, and when in `.htaccess`.
+    pub fn phrases(self) -> (&'static str, Option<String>) {
+        const CLASSES: [(Allowed, &str); 5] = [
+            (Allowed::AUTH, "AuthConfig"),
+            (Allowed::LIMIT, "Limit"),
+            (Allowed::OPTIONS, "Options"),
+            (Allowed::FILEINFO, "FileInfo"),
+            (Allowed::INDEXES, "Indexes"),
+        ];
+        let overrides = self.0 & Allowed::ANY.0;
+        let place = if self.0 & Allowed::CONF.0 == Allowed::CONF.0 {
+            "anywhere"
+        } else if self.0 & Allowed::SERVER.0 != 0 {
+            "only outside <Directory>, <Files>, <Location>, or <If>"
+        } else if self.0 & Allowed::NOTHING_KEPT.0 == Allowed::NOTHING_KEPT.0 {
+            "anywhere [no per-dir config]"
+        } else if overrides & Allowed::AT_SERVER_LEVEL.0 != 0 {
+            "anywhere"
+        } else {
+            "only inside <Directory>, <Files>, <Location>, or <If>"
+        };
+        let when = match overrides {
+            0 => None,
+            31 => Some("isn't None".to_string()),
+            _ => {
+                let names: Vec<_> =
+                    CLASSES.iter().filter(|(class, _)| self.meets(*class)).map(|(_, name)| *name).collect();
+                Some(format!("includes {}", names.join(" or ")))
+            }
+        };
+        (place, when)
+    }
+}

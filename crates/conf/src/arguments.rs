@@ -1,0 +1,41 @@
+//! The words behind a directive, in the number that its row wants.
+
+use crate::directive::Directive;
+use crate::words::{next_word, words};
+
+/// The words of a line whose number is fixed; the message is Apache's.
+pub(crate) fn take(row: &Directive, line: &str, counts: &[usize]) -> Result<Vec<String>, String> {
+    let words = words(line);
+    let least = counts[0];
+    if counts.contains(&words.len()) && words[..least].iter().all(|word| !word.is_empty()) {
+        return Ok(words);
+    }
+    let wanted = match counts {
+        [1] => "one argument",
+        [2] => "two arguments",
+        [3] => "three arguments",
+        [1, 2] => "1-2 arguments",
+        [2, 3] => "two or three arguments",
+        [1, 2, 3] => "one, two or three arguments",
+        _ => "one or three arguments",
+    };
+    Err(format!("{} takes {wanted}{}", row.name, help(row)))
+}
+
+/// The argument of a section without its `>`.
+pub(crate) fn section_argument<'a>(name: &str, line: &'a str) -> Result<&'a str, String> {
+    let Some(end) = line.rfind('>') else {
+        return Err(format!("{name}> directive missing closing '>'"));
+    };
+    Ok(line[..end].trim())
+}
+
+pub(crate) fn help(row: &Directive) -> String {
+    if row.help.is_empty() { String::new() } else { format!(", {}", row.help) }
+}
+
+/// Words up to the first empty one, where Apache's loops stop.
+pub(crate) fn until_empty(line: &str) -> Vec<String> {
+    let mut rest = line;
+    std::iter::from_fn(|| Some(next_word(&mut rest)).filter(|word| !word.is_empty())).collect()
+}

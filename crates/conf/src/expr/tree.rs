@@ -1,0 +1,90 @@
+//! What an expression is once it was parsed.
+
+use super::names::{Function, UnaryOp, Variable};
+use crate::fnmatch;
+use crate::ip::Subnet;
+use crate::pattern::Regex;
+
+/// What an expression may use, which depends on where it stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// No `file()` and `filesize()`: `.htaccess` and server-side includes. Tests like `-f` remain.
+    pub restricted: bool,
+    /// Compare as `SSLRequire` does: the longer string is the greater one, and `-eq` is a string
+    /// comparison too.
+    pub ssl_require: bool,
+    /// mod_ssl is there: its `SSL_*` variables and `PeerExtList(...)` exist.
+    pub ssl: bool,
+}
+
+/// A condition: true or false.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    pub(super) root: Condition,
+}
+
+/// A string with variables in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StringExpr {
+    pub(super) root: Word,
+}
+
+/// A node that is true or false.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Condition {
+    Constant(bool),
+    Not(Box<Condition>),
+    Any(Vec<Condition>),
+    All(Vec<Condition>),
+    /// `==`, `<` and so on: byte by byte.
+    CompareText(Comparison, Word, Word),
+    /// `-eq`, `-lt` and so on: as integers.
+    CompareNumbers(Comparison, Word, Word),
+    /// Any comparison of `SSLRequire`: by length, then byte by byte.
+    CompareBySize(Comparison, Word, Word),
+    Regex {
+        subject: Word,
+        regex: Box<Regex>,
+        negated: bool,
+    },
+    In(Word, List),
+    Unary(UnaryOp, Word),
+    /// `-R`: the client's address.
+    ClientIn(Subnet),
+    /// `-ipmatch`.
+    AddressIn(Word, Subnet),
+    /// `-strmatch`, `-strcmatch`, `-fnmatch`: text, then pattern.
+    Wildcard(Word, Word, fnmatch::Flags),
+}
+
+/// What `in` looks through.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum List {
+    Words(Vec<Word>),
+    /// mod_ssl's `PeerExtList(oid)`.
+    PeerExtensions(Word),
+}
+
+/// A node that has a string as its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Word {
+    Text(Box<str>),
+    Variable(Variable),
+    /// `%{HTTP_USER_AGENT}` and the like: a header of the request, by its name.
+    RequestHeader(&'static str),
+    /// `%{SSL_...}`, by its name.
+    Ssl(Box<str>),
+    BackReference(u8),
+    Call(Function, Box<Word>),
+    Concat(Vec<Word>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}

@@ -1,0 +1,135 @@
+//! What reading learns and later lines need: modules, variables, macros, directories.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::directive::ModuleInfo;
+use crate::paths::join;
+use crate::read::macros::Macro;
+use crate::settings::SettingsMap;
+use crate::system::System;
+
+/// The version that `<IfVersion>` compares with, and that the server says it is compatible to.
+pub const VERSION: (u32, u32, u32) = (2, 4, 71);
+
+/// What reading leaves behind for later: modules, variables, macros, directories. Needed again for `.htaccess` files.
+#[derive(Clone)]
+pub struct Language {
+    known: &'static [&'static ModuleInfo],
+    unselected: &'static [&'static ModuleInfo],
+    selected: Option<Vec<&'static ModuleInfo>>,
+    /// Names in the order in which they were first defined, with difference of case.
+    defines: Vec<String>,
+    /// Values, by name in lower case.
+    values: BTreeMap<String, String>,
+    pub(crate) macros: BTreeMap<String, Arc<Macro>>,
+    /// What modules keep for lines that come later, `.htaccess` files included (`<AuthzProviderAlias>`).
+    pub kept: SettingsMap,
+    /// `ServerRoot`, as it is at this line.
+    pub server_root: String,
+    /// `DefaultRuntimeDir`, absolute.
+    pub runtime_dir: Option<String>,
+}
+
+impl Language {
+    /// Nothing read yet. `known` are all modules of the program, `unselected` those which a configuration without any
+    /// `LoadModule` line has.
+    pub fn new(
+        known: &'static [&'static ModuleInfo],
+        unselected: &'static [&'static ModuleInfo],
+        server_root: &str,
+    ) -> Language {
+        Language {
+            known,
+            unselected,
+            selected: None,
+            defines: Vec::new(),
+            values: BTreeMap::new(),
+            macros: BTreeMap::new(),
+            kept: SettingsMap::default(),
+            server_root: server_root.to_string(),
+            runtime_dir: None,
+        }
+    }
+
+    /// Where what runs keeps its files: `DefaultRuntimeDir`, or `logs` below `ServerRoot`.
+    pub fn runtime_dir(&self) -> Cow<'_, str> {
+        match &self.runtime_dir {
+            Some(path) => path.into(),
+            None => join(&self.server_root, "logs").into(),
+        }
+    }
+
+    /// The modules loaded so far: the linked ones first, then in the order of their `LoadModule` lines. Without any
+    /// `LoadModule` line there is what an httpd with everything linked in would have.
+    /// Where they name no MPM, there is the one that an unselecting configuration has.
+    pub fn loaded(&self) -> Vec<&'static ModuleInfo> {
+        let Some(selected) = &self.selected else { return self.unselected.to_vec() };
+        let is_mpm = |info: &&&'static ModuleInfo| info.id.starts_with("mpm_");
+        let mut loaded = selected.clone();
+        if !loaded.iter().any(|info| is_mpm(&info)) {
+            loaded.extend(self.unselected.iter().find(is_mpm));
+        }
+        loaded
+    }
+
+    /// Whether a `LoadModule` line chose the modules.
+    pub fn selects_modules(&self) -> bool {
+        self.selected.is_some()
+    }
+
+    /// Obeys `LoadModule`. A warning, if there is nothing to do.
+    pub(crate) fn load(&mut self, id: &str, file: &str) -> Result<Option<String>, String> {
+        let known = self.known;
+        let Some(info) = known.iter().find(|info| info.id == id) else {
+            return Err(format!(
+                "Cannot load {file} into server: there is no module {id} here; remove this line, or keep what needs \
+                 it inside <IfModule {id}>"
+            ));
+        };
+        let linked = || known.iter().copied().filter(|info| info.linked).collect();
+        let selected = self.selected.get_or_insert_with(linked);
+        if !selected.iter().any(|have| have.id == id) {
+            selected.push(info);
+        } else if !info.linked {
+            // A module that is always in may be named by a configuration from a system where it is not.
+            return Ok(Some(format!("AH01574: module {id} is already loaded, skipping")));
+        }
+        Ok(None)
+    }
+
+    /// `-D NAME`, or `Define NAME [VALUE]`; without a value an earlier one stays. As in Apache, the case of a name counts for
+    /// whether it is defined, and not for its value.
+    pub fn define(&mut self, name: &str, value: Option<&str>) {
+        if !self.is_defined(name) {
+            self.defines.push(name.to_string());
+        }
+        if let Some(value) = value {
+            self.values.insert(name.to_ascii_lowercase(), value.to_string());
+        }
+    }
+
+    pub(crate) fn undefine(&mut self, name: &str) {
+        self.defines.retain(|have| have != name);
+        self.values.remove(&name.to_ascii_lowercase());
+    }
+
+    /// Whether a name is defined, with difference of case.
+    pub fn is_defined(&self, name: &str) -> bool {
+        self.defines.iter().any(|have| have == name)
+    }
+
+    /// The defined names with their values.
+    pub fn defines(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.defines.iter().map(|name| (name.as_str(), self.defined_value(name)))
+    }
+
+    fn defined_value(&self, name: &str) -> Option<&str> {
+        self.values.get(&name.to_ascii_lowercase()).map(String::as_str)
+    }
+
+    pub(crate) fn value(&self, name: &str, system: &dyn System) -> Option<String> {
+        self.defined_value(name).map(str::to_string).or_else(|| system.env(name))
+    }
+}

@@ -1,0 +1,86 @@
+//! Which files an `Include` means (Apache manual, core, `Include`).
+
+use std::io;
+
+use crate::fnmatch;
+use crate::paths::join;
+use crate::system::System;
+
+/// The files behind an absolute path, which may have wildcards in any of its parts, in the order in which they are read.
+/// `optional`: no match is no error.
+pub(super) fn files(system: &dyn System, path: &str, optional: bool) -> Result<Vec<String>, String> {
+    let mut search = Search { system, optional, found: Vec::new() };
+    if fnmatch::is_pattern(path) {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        search.matching("/", &parts)?;
+    } else if !optional || system.exists(path) {
+        search.below(path)?;
+    }
+    Ok(search.found)
+}
+
+/// The system's words for an error, without Rust's number behind them.
+pub(super) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
+}
+
+struct Search<'a> {
+    system: &'a dyn System,
+    optional: bool,
+    found: Vec<String>,
+}
+
+impl Search<'_> {
+    /// Walks `parts` below `dir`; wildcards in any of them.
+    fn matching(&mut self, dir: &str, parts: &[&str]) -> Result<(), String> {
+        let Some((part, rest)) = parts.split_first() else { return self.below(dir) };
+        if !fnmatch::is_pattern(part) {
+            return self.matching(&join(dir, part), rest);
+        }
+        let mut names = match self.system.list(dir) {
+            Ok(names) => names,
+            Err(_) if self.optional => return Ok(()),
+            Err(error) => {
+                let why = reason(&error);
+                return Err(format!("Include/IncludeOptional: Could not open directory {dir}: {why}"));
+            }
+        };
+        names.retain(|name| fnmatch::fnmatch(part, name, fnmatch::Flags::PERIOD));
+        if !rest.is_empty() {
+            names.retain(|name| self.system.is_dir(&join(dir, name)));
+        }
+        if names.is_empty() && !self.optional {
+            return Err(format!("Include/IncludeOptional: No matches for the wildcard '{part}' in '{dir}', failing"));
+        }
+        for name in sorted(names) {
+            let path = join(dir, &name);
+            // Below a directory that matched, a missing plain part is no error: another directory may have it.
+            if rest.iter().all(|part| !fnmatch::is_pattern(part)) && !rest.is_empty() {
+                let full = join(&path, &rest.join("/"));
+                if self.system.exists(&full) {
+                    self.below(&full)?;
+                }
+            } else {
+                self.matching(&path, rest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One path: a file, or every file below a directory.
+    fn below(&mut self, path: &str) -> Result<(), String> {
+        if !self.system.is_dir(path) {
+            self.found.push(path.to_string());
+            return Ok(());
+        }
+        let names = self.system.list(path);
+        let names = names.map_err(|error| format!("Could not open config directory {path}: {}", reason(&error)))?;
+        sorted(names).iter().try_for_each(|name| self.below(&join(path, name)))
+    }
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+    names
+}

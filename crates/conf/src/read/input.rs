@@ -1,0 +1,69 @@
+//! A text being read, and why reading stops.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Phase};
+use crate::lines::Lines;
+use crate::source::{Origin, Source};
+
+/// A text being read.
+pub(super) struct Input {
+    lines: Lines,
+    source: Arc<Source>,
+}
+
+impl Input {
+    pub(super) fn new(bytes: Vec<u8>, max: usize, source: Source) -> Input {
+        Input { lines: Lines::new(bytes, max), source: Arc::new(source) }
+    }
+
+    /// The next line that says something, and where it stands.
+    pub(super) fn next(&mut self) -> Result<Option<(Origin, String)>, Error> {
+        loop {
+            match self.next_or_blank()? {
+                Some((_, text)) if text.is_empty() => {}
+                line => return Ok(line),
+            }
+        }
+    }
+
+    /// The next line, which may be empty, and where it stands.
+    pub(super) fn next_or_blank(&mut self) -> Result<Option<(Origin, String)>, Error> {
+        match self.lines.next() {
+            Ok(line) => Ok(line.map(|line| (self.at(line.number), line.text))),
+            Err(text) => {
+                let at = self.at(self.lines.number());
+                let message = format!("Error reading {} at line {}: {text}", at.file(), at.line);
+                Err(Error::at(Phase::Read, &at, message))
+            }
+        }
+    }
+
+    fn at(&self, line: u32) -> Origin {
+        Origin { source: self.source.clone(), line }
+    }
+}
+
+/// Why reading stops: a message of the line at hand, or an error that knows its line.
+pub(super) enum Stop {
+    Message(String),
+    Error(Error),
+}
+
+impl From<String> for Stop {
+    fn from(message: String) -> Stop {
+        Stop::Message(message)
+    }
+}
+
+impl From<&str> for Stop {
+    fn from(message: &str) -> Stop {
+        Stop::Message(message.to_string())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}

@@ -1,0 +1,403 @@
+//! Reads text into a tree, and runs what decides what is read at all.
+//!
+//! Apache manual: "Configuration Files", "Configuration Sections"; doubtful cases were measured on 2.4.71.
+
+mod condition;
+mod include;
+mod input;
+pub(crate) mod macros;
+
+use std::sync::Arc;
+
+use self::include::reason;
+use self::input::{Input, Stop};
+use crate::arguments::{section_argument, take};
+use crate::directive::{Args, Directive, OnRead, find};
+use crate::error::{Error, Level, Notice, Phase};
+use crate::language::Language;
+use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS};
+use crate::paths::join;
+use crate::place::Place;
+use crate::source::{Origin, Source};
+use crate::system::System;
+use crate::tree::Node;
+use crate::words::{next_word, words};
+
+/// How deep `Include`s may nest.
+pub const INCLUDE_DEPTH_MAX: usize = 128;
+/// Sections inside each other: far more than anybody writes, and little enough for the stack of a child that reads an
+/// `.htaccess` file of somebody who wants to end it (as Apache's children end).
+pub const SECTION_DEPTH_MAX: usize = 200;
+
+/// A file that was read, for `-t -DDUMP_INCLUDES`.
+#[derive(Clone, Debug)]
+pub struct Included {
+    /// How many `Include`s deep.
+    pub depth: usize,
+    /// The line of the `Include`; `None` for the main file.
+    pub line: Option<u32>,
+    /// The file.
+    pub file: String,
+}
+
+/// A line that was obeyed at once and left no trace in the tree.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The directive and what follows it.
+    pub text: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Of a section: whether what stands inside was read.
+    pub holds: Option<bool>,
+}
+
+/// Reads configuration texts.
+pub struct Reader {
+    system: Arc<dyn System>,
+    /// What was learnt.
+    pub language: Language,
+    /// What was worth saying.
+    pub notices: Vec<Notice>,
+    /// The files read, in order.
+    pub included: Vec<Included>,
+    /// The lines obeyed at once, in order.
+    pub ran: Vec<Ran>,
+    /// The line of the `Include` that ran last: Apache gives it to all files that are read until the next one runs.
+    include_line: Option<u32>,
+    /// How many `Include`s are running.
+    include_depth: usize,
+    htaccess: Option<Place>,
+    /// Sections that are open around the text being read.
+    around: usize,
+    /// How many texts were given in memory so far.
+    texts: u32,
+}
+
+/// A section whose end has not been seen.
+struct Open {
+    node: Node,
+}
+
+impl Reader {
+    /// Reads for the server itself.
+    pub fn new(system: Arc<dyn System>, language: Language) -> Reader {
+        Reader {
+            system,
+            language,
+            notices: Vec::new(),
+            included: Vec::new(),
+            ran: Vec::new(),
+            include_line: None,
+            include_depth: 0,
+            htaccess: None,
+            around: 0,
+            texts: 0,
+        }
+    }
+
+    /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
+    pub fn htaccess(system: Arc<dyn System>, language: Language, place: Place) -> Reader {
+        Reader { htaccess: Some(place), ..Reader::new(system, language) }
+    }
+
+    /// Reads a text that is already in memory.
+    pub fn read_text(&mut self, name: &str, text: Vec<u8>) -> Result<Vec<Node>, Error> {
+        let max = if self.htaccess.is_some() { LINE_MAX_HTACCESS } else { LINE_MAX };
+        let source = Source { nth: self.texts, ..Source::new(name) };
+        self.texts += 1;
+        self.read_input(&mut Input::new(text, max, source), None)
+    }
+
+    /// Reads a file, or, if it is a directory, all files below it.
+    pub fn read_file(&mut self, path: &str) -> Result<Vec<Node>, Error> {
+        self.read_files(path, false, None).map_err(|stop| match stop {
+            Stop::Message(message) => Error { phase: Phase::Read, message, origin: None, hint: None },
+            Stop::Error(error) => error,
+        })
+    }
+
+    /// Reads lines up to the end, or up to the line `</CLOSE` (with its `>`) of a conditional section.
+    fn read_input(&mut self, input: &mut Input, close: Option<&str>) -> Result<Vec<Node>, Error> {
+        let mut open: Vec<Open> = Vec::new();
+        let mut top: Vec<Node> = Vec::new();
+        while let Some((origin, line)) = input.next()? {
+            if let Some(close) = close
+                && open.is_empty()
+                && line.strip_prefix("</").is_some_and(|end| end.eq_ignore_ascii_case(close))
+            {
+                return Ok(top);
+            }
+            self.read_line(&origin, &line, input, &mut open, &mut top)?;
+        }
+        match open.first() {
+            None => Ok(top),
+            Some(outermost) => {
+                let unclosed = open.iter().rev().map(|open| {
+                    let node = &open.node;
+                    format!("{}:{}: {}> was not closed.", node.origin.file(), node.origin.line, node.name)
+                });
+                let message = unclosed.collect::<Vec<_>>().join("\n");
+                Err(Error::at(Phase::Read, &outermost.node.origin, message))
+            }
+        }
+    }
+
+    fn read_line(
+        &mut self,
+        origin: &Origin,
+        line: &str,
+        input: &mut Input,
+        open: &mut Vec<Open>,
+        top: &mut Vec<Node>,
+    ) -> Result<(), Error> {
+        let fail = |message: String| Error::at(Phase::Read, origin, message);
+        let line = self.expand(line);
+        let mut args = line.as_str();
+        let mut name = next_word(&mut args);
+        if !name.starts_with("</") {
+            if name.starts_with('<') && self.around + open.len() >= SECTION_DEPTH_MAX {
+                return Err(fail(format!("{name} is the innermost of more than {SECTION_DEPTH_MAX} sections")));
+            }
+            if let Some(stripped) = name.strip_suffix('>') {
+                name = stripped.to_string();
+                if name.starts_with('<') && args.is_empty() {
+                    args = ">";
+                }
+            }
+            if let Some((_, row)) = find(&self.language.loaded(), &name)
+                && let Args::OnRead(action) = row.args
+            {
+                let inside = open.len() + usize::from(name.starts_with('<'));
+                self.around += inside;
+                let nodes = self.run(action, row, args, origin, input);
+                self.around -= inside;
+                let nodes = nodes.map_err(|stop| match stop {
+                    Stop::Message(message) => fail(message),
+                    Stop::Error(error) => error,
+                })?;
+                open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).extend(nodes);
+                return Ok(());
+            }
+        }
+        if name.starts_with("</") {
+            let node = close(&name, open).map_err(fail)?;
+            open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
+            return Ok(());
+        }
+        let section = name.starts_with('<');
+        let node = Node { name, args: args.to_string(), origin: origin.clone(), children: section.then(Vec::new) };
+        if section {
+            open.push(Open { node });
+        } else {
+            open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
+        }
+        Ok(())
+    }
+
+    /// Replaces each `${NAME}`: once, in the whole line. Unknown ones stay and are warned of, those with `:` silently.
+    fn expand(&mut self, line: &str) -> String {
+        let mut out = String::with_capacity(line.len());
+        let mut rest = line;
+        while let Some(start) = rest.find("${") {
+            let Some(end) = rest[start..].find('}').map(|end| start + end) else { break };
+            let name = &rest[start + 2..end];
+            out.push_str(&rest[..start]);
+            match self.language.value(name, &*self.system) {
+                Some(value) => out.push_str(&value),
+                None => {
+                    if !name.contains(':') {
+                        self.warn("core", format!("AH00111: Config variable ${{{name}}} is not defined"));
+                    }
+                    out.push_str(&rest[start..=end]);
+                }
+            }
+            rest = &rest[end + 1..];
+        }
+        out.push_str(rest);
+        out
+    }
+
+    fn warn(&mut self, module: &'static str, text: String) {
+        self.notices.push(Notice { module, level: Level::Warn, text, bare: false, origin: None });
+    }
+
+    /// Runs a directive of the language; what it yields takes its place in the tree.
+    fn run(
+        &mut self,
+        action: OnRead,
+        row: &'static Directive,
+        args: &str,
+        origin: &Origin,
+        input: &mut Input,
+    ) -> Result<Vec<Node>, Stop> {
+        if let Some(place) = &self.htaccess
+            && !row.allowed.meets(place.allowed)
+        {
+            return Err(format!("{} not allowed here", row.name).into());
+        }
+        self.ran.push(Ran { text: format!("{} {args}", row.name), origin: origin.clone(), holds: None });
+        match action {
+            OnRead::LoadModule => {
+                let words = take(row, args, &[2])?;
+                if let Some(warning) = self.language.load(&words[0], &words[1])? {
+                    self.warn("so", warning);
+                }
+            }
+            OnRead::LoadFile => {
+                if args.is_empty() {
+                    return Err(format!("{} requires at least one argument, {}", row.name, row.help).into());
+                }
+            }
+            OnRead::Define => {
+                let words = take(row, args, &[1, 2])?;
+                self.check_variable(&words[0])?;
+                self.language.define(&words[0], words.get(1).map(String::as_str));
+            }
+            OnRead::UnDefine => {
+                let words = take(row, args, &[1])?;
+                self.check_variable(&words[0])?;
+                self.language.undefine(&words[0]);
+            }
+            OnRead::ServerRoot => {
+                let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
+                if !self.system.is_dir(&path) {
+                    return Err("ServerRoot must be a valid directory".into());
+                }
+                self.language.server_root = path;
+            }
+            OnRead::DefaultRuntimeDir => {
+                let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
+                if !self.system.is_dir(&path) {
+                    return Err(
+                        "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
+                    );
+                }
+                self.language.runtime_dir = Some(path);
+            }
+            OnRead::Include => return self.include(&take(row, args, &[1])?[0], false, origin),
+            OnRead::IncludeOptional => return self.include(&take(row, args, &[1])?[0], true, origin),
+            OnRead::Macro => {
+                let (defined, warnings) = macros::define(section_argument(row.name, args)?, origin, input)?;
+                warnings.into_iter().for_each(|warning| self.warn("macro", warning));
+                self.language.macros.insert(defined.name.clone(), Arc::new(defined));
+            }
+            OnRead::Use => return self.use_macro(args, origin),
+            OnRead::UndefMacro => {
+                let name = take(row, args, &[1])?.remove(0).to_ascii_lowercase();
+                if self.language.macros.remove(&name).is_none() {
+                    return Err(format!("cannot remove undefined macro '{name}'").into());
+                }
+            }
+            _ => {
+                let holds =
+                    condition::holds(action, row, section_argument(row.name, args)?, &self.language, &*self.system)?;
+                let close = format!("{}>", &row.name[1..]);
+                self.ran.iter_mut().next_back().into_iter().for_each(|ran| ran.holds = Some(holds));
+                if holds {
+                    return Ok(self.read_input(input, Some(&close))?);
+                }
+                skip(input, &row.name[1..])?;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn check_variable(&mut self, name: &str) -> Result<(), Stop> {
+        if name.contains(':') { Err("Variable name must not contain ':'".into()) } else { Ok(()) }
+    }
+
+    fn use_macro(&mut self, args: &str, origin: &Origin) -> Result<Vec<Node>, Stop> {
+        let mut values = words(args);
+        if values.is_empty() {
+            return Err("no macro name specified with Use".into());
+        }
+        let name = values.remove(0).to_ascii_lowercase();
+        let Some(definition) = self.language.macros.get(&name).cloned() else {
+            return Err(format!("macro '{name}' undefined").into());
+        };
+        if definition.contains(origin) {
+            return Err(format!("recursive use of macro '{name}' is invalid").into());
+        }
+        if origin.depth() >= INCLUDE_DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let (text, warnings) = definition.expand(&values)?;
+        for warning in warnings {
+            self.warn("macro", warning);
+        }
+        let title = definition.title(origin);
+        let mut input =
+            Input::new(text, LINE_MAX, Source { included_from: Some(origin.clone()), ..Source::new(title) });
+        Ok(self.read_input(&mut input, None)?)
+    }
+
+    fn include(&mut self, path: &str, optional: bool, origin: &Origin) -> Result<Vec<Node>, Stop> {
+        if origin.depth() >= INCLUDE_DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let path = join(&self.language.server_root, path);
+        self.include_line = Some(origin.line);
+        self.include_depth += 1;
+        let nodes = self.read_files(&path, optional, Some(origin));
+        self.include_depth -= 1;
+        nodes
+    }
+
+    fn read_files(&mut self, path: &str, optional: bool, from: Option<&Origin>) -> Result<Vec<Node>, Stop> {
+        let mut nodes = Vec::new();
+        for file in include::files(&*self.system, path, optional)? {
+            let bytes = self.system.read(&file);
+            let bytes =
+                bytes.map_err(|error| format!("Could not open configuration file {file}: {}", reason(&error)))?;
+            self.included.push(Included { depth: self.include_depth, line: self.include_line, file: file.clone() });
+            let mut input = Input::new(bytes, LINE_MAX, Source { included_from: from.cloned(), ..Source::new(file) });
+            nodes.extend(self.read_input(&mut input, None)?);
+        }
+        Ok(nodes)
+    }
+}
+
+fn too_deep() -> Stop {
+    format!("Exceeded maximum include depth of {INCLUDE_DEPTH_MAX}, There appears to be a recursion.").into()
+}
+
+/// Ends the innermost section with the line `name` (`</Directory>`).
+fn close(name: &str, open: &mut Vec<Open>) -> Result<Node, String> {
+    let bare = name.strip_suffix('>').unwrap_or(name);
+    let Some(innermost) = open.pop() else {
+        return Err(format!("{bare}> without matching <{}> section", &bare[2..]));
+    };
+    if bare == name {
+        return Err(format!("{name}> directive missing closing '>'"));
+    }
+    if !bare[2..].eq_ignore_ascii_case(&innermost.node.name[1..]) {
+        return Err(format!("Expected </{}> but saw {bare}>", &innermost.node.name[1..]));
+    }
+    Ok(innermost.node)
+}
+
+/// Skips the body of a false conditional section, by counting tags only.
+fn skip(input: &mut Input, name: &str) -> Result<(), Stop> {
+    let mut open = vec![name.to_string()];
+    while let Some(innermost) = open.last() {
+        let Some((_, line)) = input.next()? else {
+            return Err(format!("Expected </{innermost}> before end of configuration").into());
+        };
+        // As in Apache, what is wrong inside is reported for the line of the section.
+        let fail = |message: String| Stop::from(message);
+        let mut rest = line.as_str();
+        let word = next_word(&mut rest);
+        if let Some(close) = word.strip_prefix("</") {
+            let Some(close) = close.strip_suffix('>') else {
+                return Err(fail(format!("</{close}> directive missing closing '>'")));
+            };
+            if !close.eq_ignore_ascii_case(innermost) {
+                return Err(fail(format!("Expected </{innermost}> but saw </{close}>")));
+            }
+            open.pop();
+        } else if let Some(section) = word.strip_prefix('<') {
+            open.push(section.strip_suffix('>').unwrap_or(section).to_string());
+        }
+    }
+    Ok(())
+}
