@@ -12,8 +12,8 @@ const SHOWN: usize = 30;
 
 /// Puts what a script said into the answer. `Err`: it said something that must not be sent, and this status is.
 ///
-/// Its fields go to the table that holds for all answers, of errors too ("always", contract.md 10); those that Apache
-/// knows, to the other one.
+/// Its fields go to the table that holds for all answers, of errors too ("always" in the manual of mod_headers);
+/// those that Apache knows, to the other one.
 pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &str) -> Result<(), u16> {
     check(request, &reply)?;
     if let Some(text) = &reply.status {

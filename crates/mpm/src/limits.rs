@@ -1,5 +1,5 @@
 //! What will run: the numbers of the directives made to fit each other, with Apache's words about what was changed
-//! (contract.md 12). Pure.
+//! (Apache manual, mpm_common). Pure.
 
 pub(crate) mod explain;
 

@@ -1,4 +1,4 @@
-//! `-k`: tells the running server what to do (contract.md 15).
+//! `-k`: tells the running server what to do (Apache manual, "Stopping and Restarting Apache HTTP Server").
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What `-t` and its relatives print (contract.md 14).
+//! What `-t` and its relatives print (Apache manual, httpd; measured on 2.4.71).
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn upwards_is_refused() {
-        let text = "[dependencies]\nhttp.workspace = true\nserver.workspace = true\n\
+        let text = "[dependencies]\nhttp1.workspace = true\nserver.workspace = true\n\
                     [dev-dependencies]\nx = { package = \"tsubame-mpm\", path = \"../mpm\" }\n";
         assert_eq!(findings("crates/conf/Cargo.toml", text), ["conf depends on server", "conf depends on mpm"]);
         assert_eq!(findings("crates/tsubame/Cargo.toml", text), [""; 0]);
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_strangers_crate_of_the_same_name_is_not_ours() {
-        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp = \"1\"\n"), [""; 0]);
-        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp.workspace = true\n"), ["lab depends on http"]);
+        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp1 = \"1\"\n"), [""; 0]);
+        assert_eq!(findings("lab/Cargo.toml", "[dependencies]\nhttp1.workspace = true\n"), ["lab depends on http1"]);
     }
 
     #[test]

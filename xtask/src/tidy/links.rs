@@ -1,11 +1,33 @@
-//! Links between the pages lead somewhere.
+//! Links between the pages lead somewhere, and so do citations of pages in the comments of code.
 
 use super::Finding;
-use crate::tree::{File, Tree};
+use crate::tree::{File, Rust, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let pages = tree.files.iter().filter(|file| file.path.ends_with(".md"));
-    pages.flat_map(|file| page(file, tree)).collect()
+    let cited = tree.rust().flat_map(|(file, rust)| citations(file, rust, tree));
+    pages.flat_map(|file| page(file, tree)).chain(cited).collect()
+}
+
+/// Pages named in comments are in the repository: at its top, in `docs`, or where the path says; or the program writes them.
+fn citations(file: &File, rust: &Rust, tree: &Tree) -> Vec<Finding> {
+    let written = |name: &str| {
+        let own = tree.rust().filter(|(other, _)| other.krate() == file.krate());
+        own.flat_map(|(_, rust)| &rust.strings).any(|(_, text)| text == name)
+    };
+    let part = |c: char| !(c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'));
+    let mut findings = Vec::new();
+    for (line, comment) in rust.comments.iter().enumerate() {
+        for name in comment.split(part).map(|word| word.trim_end_matches('.')).filter(|word| word.ends_with(".md")) {
+            let there = tree.has(name) || tree.has(&format!("docs/{name}")) || tree.has(&resolve(&file.path, name));
+            if !there && !written(name.rsplit('/').next().unwrap_or(name)) {
+                let advice = "cite what a reader has: the Apache manual, an RFC, or a page of this repository";
+                let what = format!("a citation of `{name}`, which is not in the repository");
+                findings.push(Finding::error(&file.path, line + 1, what, advice));
+            }
+        }
+    }
+    findings
 }
 
 fn page(file: &File, tree: &Tree) -> Vec<Finding> {
@@ -105,5 +127,12 @@ mod tests {
         let bad = ("docs/a.md", "\n[b](c.md) [b](b.md#three)\n");
         let found = check(&Tree::of(&[bad, files[1]]));
         assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn citations_lead_somewhere() {
+        let code = "//! See docs/b.md, b.md, and report.md.\n// gone.md 5\nfn f() { g(\"report.md\"); }\n";
+        let found = check(&Tree::of(&[("crates/x/src/a.rs", code), ("docs/b.md", "# B\n")]));
+        assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2]);
     }
 }

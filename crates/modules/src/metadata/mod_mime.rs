@@ -1,6 +1,7 @@
 //! What a file's extensions say of it: type, charset, encodings, languages, handler, filters.
 //!
-//! Apache manual: mod_mime. The walk over the extensions is contract.md 10; doubtful cases were measured on 2.4.71.
+//! Apache manual: mod_mime. The walk over the extensions: its section "Files with Multiple
+//! Extensions". Doubtful cases were measured on 2.4.71.
 
 mod extensions;
 mod types;

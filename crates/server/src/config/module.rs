@@ -88,7 +88,8 @@ pub enum Handler {
     },
 }
 
-/// Where a module joins in. The phases come in this order (contract.md 5, 10, 11).
+/// Where a module joins in. The phases come in this order (Apache manual, "Request Processing in the
+/// Apache HTTP Server 2.x").
 pub enum Hook {
     /// The configuration was applied: check it as a whole, prepare what requests need.
     Check(CheckHook),

@@ -1,4 +1,5 @@
-//! Sections: what they match, and in which order they count (contract.md 5).
+//! Sections: what they match, and in which order they count (Apache manual, "Configuration Sections", how the
+//! sections are merged).
 
 use std::sync::Arc;
 

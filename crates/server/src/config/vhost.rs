@@ -1,4 +1,5 @@
-//! Which virtual host a request is for: by address first, then by name (contract.md 4).
+//! Which virtual host a request is for: by address first, then by name (Apache manual, "An In-Depth
+//! Discussion of Virtual Host Matching").
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,5 @@
-//! `.htaccess` files: read through the same tables, remembered by file identity (contract.md 7).
+//! `.htaccess` files: read through the same tables, remembered by file identity (Apache manual,
+//! ".htaccess files").
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};

@@ -1,4 +1,5 @@
-//! Who may: the order in which access and authorization are asked (contract.md 8, `Satisfy`).
+//! Who may: the order in which access and authorization are asked (Apache manual, mod_access_compat,
+//! `Satisfy`).
 
 use conf::Level;
 

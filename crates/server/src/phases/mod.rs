@@ -1,4 +1,5 @@
-//! A request's way through the phases, up to its answer (contract.md 5 and 11).
+//! A request's way through the phases, up to its answer (Apache manual, "Request Processing in the Apache
+//! HTTP Server 2.x").
 
 pub(crate) mod access;
 pub mod authz;

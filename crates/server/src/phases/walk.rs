@@ -1,4 +1,5 @@
-//! Which sections a request meets, merged in Apache's order (contract.md 5).
+//! Which sections a request meets, merged in Apache's order (Apache manual, "Configuration Sections", how the sections
+//! are merged).
 //!
 //! What `<Directory>` sections say of a directory depends on its path alone and is remembered, unless `.htaccess` files
 //! may stand on the way. Merges are remembered by [`Merger`](crate::config::merge::Merger), so a request for a directory seen

@@ -1,4 +1,5 @@
-//! `Options` and `AllowOverride`: sets of names with their own ways to merge (contract.md 6 and 7).
+//! `Options` and `AllowOverride`: sets of names with their own ways to merge (Apache manual, core, `Options`,
+//! `AllowOverride`).
 
 use conf::{Allowed, Merge, Origin};
 

@@ -1,4 +1,4 @@
-//! The functions behind the core's directives. Messages are Apache's (contract.md 13, captures 03 and 19).
+//! The functions behind the core's directives. Messages are Apache's (measured on 2.4.71).
 
 use std::collections::HashSet;
 use std::sync::Arc;
