@@ -81,13 +81,18 @@ fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
                 "AH02429: Response header name '{name}' contains invalid characters, aborting request"
             ));
         }
-        if to_bytes(value).iter().any(|byte| *byte < b' ' && *byte != b'\t' || *byte == 0x7f) {
+        if has_control(value) {
             return refuse(format!(
                 "AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request"
             ));
         }
     }
     Ok(())
+}
+
+/// Whether a text has control characters that no field may carry (RFC 9110 section 5.5).
+fn has_control(text: &str) -> bool {
+    text.chars().any(|char| char.is_ascii_control() && char != '\t')
 }
 
 /// Takes a status. One with three digits and a reason is sent as it is; other texts are an error of the script's.
@@ -101,12 +106,12 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
     request.status_line = None;
     let digits = text.as_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
     request.status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
-        (Ok(status @ 100..=999), Some(reason)) if digits == 3 && !reason.is_empty() => {
+        (Ok(status @ 100..=999), Some(reason)) if digits == 3 && !reason.is_empty() && !has_control(reason) => {
             request.status_line = Some(text.to_string());
             status
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
-        // No status line, but a number that has a reason of its own.
+        // No status line (control characters are not for clients), but a number that has a reason of its own.
         (Ok(status), _) if !http1::status::reason(status).is_empty() => status,
         _ => 500,
     };
