@@ -16,7 +16,7 @@ use crate::env;
 use crate::gate::{self, Permit, Refusal};
 use crate::input::{Input, Stopped};
 use crate::reply::{Fault, Parser, Reply};
-use crate::script::{Event, Output, Script, Whole, fail};
+use crate::script::{Event, Output, Script, fail};
 use crate::script_log::{Failure, complain};
 use crate::spawn;
 
@@ -197,20 +197,13 @@ async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller
         request.status = status;
         return Answer::Body(Body::Empty);
     }
-    if request.header_only || http1::status::is_bodyless(request.status) {
-        return Answer::Body(match script.drain(request).await {
-            Ok(length) => Body::Stream(Box::new(Whole::unsent(length))),
-            Err(event) => {
-                fail(request, caller.module, event);
-                Body::Empty
-            }
-        });
+    let promised = length.and_then(|text| text.trim().parse().ok());
+    // An answer that is all there has a length, and ranges. One to HEAD without a byte says nothing of the length for GET.
+    let whole = promised.is_none() && script.complete(request, MOMENT).await;
+    if whole && !(request.header_only && script.output.is_empty()) {
+        return Answer::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
     }
-    let length = length.and_then(|text| text.trim().parse().ok());
-    if length.is_none() && script.complete(request, MOMENT).await {
-        return Answer::Body(Body::Stream(Box::new(Whole::new(std::mem::take(&mut script.output)))));
-    }
-    Answer::Body(stream(request, script, length))
+    Answer::Body(stream(request, script, promised))
 }
 
 fn stream(request: &Request, script: Script, promised: Option<u64>) -> Body {
@@ -226,7 +219,14 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     if !location.starts_with('/') {
         return Answer::Status(302);
     }
-    // The script has had the body; whoever answers now gets none.
+    // The body was for this script; the answer is made without it, as in Apache.
+    loop {
+        match request.body.read().await {
+            Ok(Some(_)) => server::pass().await,
+            Ok(None) => break,
+            Err(error) => return Answer::Status(fail(request, caller.module, Event::Body(error))),
+        }
+    }
     request.headers_mut().remove("Content-Length");
     Answer::Redirect { uri: location, keep: Keep { method: false, media_type: true } }
 }

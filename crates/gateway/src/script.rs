@@ -374,33 +374,6 @@ pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16
     }
 }
 
-/// An output that is all there, as a body. A stream, because ranges are not for what a script makes.
-pub(crate) struct Whole {
-    bytes: Option<Bytes>,
-    length: u64,
-}
-
-impl Whole {
-    pub(crate) fn new(bytes: Vec<u8>) -> Whole {
-        Whole { length: bytes.len() as u64, bytes: Some(bytes.into()) }
-    }
-
-    /// The length of a body that is not sent.
-    pub(crate) fn unsent(length: u64) -> Whole {
-        Whole { length, bytes: None }
-    }
-}
-
-impl BodyStream for Whole {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(std::future::ready(self.bytes.take().map(Ok)))
-    }
-
-    fn length(&self) -> Option<u64> {
-        Some(self.length)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

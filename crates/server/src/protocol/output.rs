@@ -93,6 +93,10 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
     if request.status != 200 || !matches!(&*request.method, "GET" | "HEAD") {
         return body;
     }
+    // What is a range already is not cut again.
+    if request.headers_out.contains("Content-Range") {
+        return body;
+    }
     let incoming = head_in_effect(request);
     let (head, buf) = (&incoming.head, &incoming.bytes[..]);
     let Some(range) = head.field(buf, Known::Range) else { return body };
@@ -115,12 +119,15 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
         Resolved::Unsatisfiable => {
             request.headers_out.set("Content-Range", format!("bytes */{length}"));
             let range = request.headers_out.clone();
+            request.status_line = None;
             let page = error_document::canned(request, 416);
             request.headers_out.set("Content-Range", range.get("Content-Range").unwrap_or_default());
             page
         }
         Resolved::Parts(ranges) => {
             request.status = 206;
+            // A reason that was given for 200 does not fit any more.
+            request.status_line = None;
             if let [range] = ranges[..] {
                 request.headers_out.set("Content-Range", range.content_range(length));
                 return slice(&body, range.first, range.count());
@@ -196,7 +203,8 @@ fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut
     let mut head = match &request.status_line {
         Some(line) => {
             let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
-            ResponseHead::start_with_phrase(out, request.status, phrase.as_bytes()).map_err(|_| bad("Status"))?
+            ResponseHead::start_with_phrase(out, request.status, &http1::text::to_bytes(phrase))
+                .map_err(|_| bad("Status"))?
         }
         None => ResponseHead::start(out, request.status),
     };

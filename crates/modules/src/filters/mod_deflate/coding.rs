@@ -266,9 +266,9 @@ impl Begun {
         self.start.iter().flatten().nth(at).copied()
     }
 
-    /// The body again, from its first byte.
+    /// The body again, from its first byte. One that has no byte and no length keeps that: it answers HEAD.
     pub(super) fn into_body(self) -> Body {
-        if self.is_all {
+        if self.is_all && (self.seen > 0 || self.length == Some(0)) {
             return Body::Bytes(self.start.into_iter().flatten().collect());
         }
         Body::Stream(Box::new(self))

@@ -14,7 +14,7 @@ use seam::scoreboard::{Answered, Row};
 use super::{HttpConnection, SLICE};
 use crate::phases::Response;
 use crate::protocol::output::{Delimiter, Outgoing, Persist, write_head};
-use crate::request::response::Body;
+use crate::request::response::{Body, BodyStream, Piece};
 use crate::request::{Request, Sent};
 
 /// How much of an unread request body is read and thrown away to keep the connection, in bytes.
@@ -26,7 +26,7 @@ pub(super) struct Composed {
     /// The length of the head.
     head_len: u64,
     /// A body that is still being made.
-    stream: Option<Box<dyn crate::request::response::BodyStream>>,
+    stream: Option<Box<dyn BodyStream>>,
     chunked: bool,
 }
 
@@ -38,6 +38,32 @@ pub(super) struct Exchange {
     keep: bool,
     /// The client may still be sending: closing at once could reset the connection under our answer.
     linger: bool,
+}
+
+/// A body that is made and not sent: whatever makes it may come to its end.
+struct Unsent(Box<dyn BodyStream>);
+
+impl BodyStream for Unsent {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move {
+            let mut since = Instant::now();
+            while let Some(Ok(_)) = self.0.next().await {
+                if since.elapsed() > SLICE {
+                    crate::transport::tick::pass().await;
+                    since = Instant::now();
+                }
+            }
+            None
+        })
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        self.0.notes()
+    }
 }
 
 impl HttpConnection {
@@ -88,8 +114,13 @@ impl HttpConnection {
             // The head that was written instead says so.
             (delimiter, persist) = (Delimiter::Length(0), Persist { keep: false, announce: None });
         }
-        if !sendable || bodyless && !raw {
+        if !sendable {
             body = Body::Empty;
+        } else if bodyless && !raw {
+            body = match body {
+                Body::Stream(source) => Body::Stream(Box::new(Unsent(source))),
+                _ => Body::Empty,
+            };
         }
         request.sent.keepalive = persist.keep;
         request.sent.head = (!raw).then_some((delimiter, persist));
@@ -134,7 +165,7 @@ impl HttpConnection {
     async fn write_stream(
         &mut self,
         exchange: &mut Exchange,
-        source: &mut dyn crate::request::response::BodyStream,
+        source: &mut dyn BodyStream,
         chunked: bool,
     ) -> io::Result<()> {
         let timeout = exchange.request.vhost.plan.timeout;
