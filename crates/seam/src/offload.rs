@@ -19,17 +19,20 @@ use std::time::Duration;
 
 use crate::release_worker;
 
-/// What a job takes its time with. Jobs of one kind never hold up those of the other.
+/// What a job takes its time with. Jobs of one kind never hold up those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// It computes, as a password hash does. There are as many threads as processors, and they step back behind the
     /// threads that serve: a server that hashes all the time still answers everybody else.
     Compute,
-    /// It waits for somebody else, as a look-up of a name or a slow disk does.
+    /// It waits for a disk, as reading a directory does.
     Wait,
+    /// It waits for a name server.
+    Resolve,
 }
 
-/// The most threads that wait. More would only be needed where name servers do not answer, and then nothing helps.
+/// The most threads of a pool that wait. More would only be needed where name servers do not answer, and then nothing
+/// helps.
 const WAITING_MAX: usize = 16;
 /// How many jobs may be in the queue of a pool. Further ones wait with their connections until there is room, so there are
 /// never more than this process has requests.
@@ -41,6 +44,7 @@ const NICER: i32 = 10;
 
 static COMPUTING: Pool = Pool::new(Load::Compute);
 static WAITING: Pool = Pool::new(Load::Wait);
+static RESOLVING: Pool = Pool::new(Load::Resolve);
 
 /// Does a job that blocks, and gives its result.
 ///
@@ -54,6 +58,7 @@ pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Se
     let pool = match load {
         Load::Compute => &COMPUTING,
         Load::Wait => &WAITING,
+        Load::Resolve => &RESOLVING,
     };
     release_worker(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
 }
@@ -206,7 +211,7 @@ impl Pool {
     fn threads_max(&self) -> usize {
         match self.load {
             Load::Compute => sys::affinity::cpus(),
-            Load::Wait => WAITING_MAX,
+            Load::Wait | Load::Resolve => WAITING_MAX,
         }
     }
 
