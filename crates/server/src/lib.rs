@@ -32,5 +32,5 @@ pub use request::script_use::ScriptUse;
 pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use request::unique::{self, Unique};
 pub use request::{Client, Kind, Previous, Request, Sent};
-pub use transport::tick::pass;
+pub use transport::tick::{Slices, pass};
 pub use transport::timer::Timer;

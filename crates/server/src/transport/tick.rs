@@ -54,3 +54,28 @@ pub async fn pass() {
     next();
     tokio::task::yield_now().await;
 }
+
+/// How long something may work without waiting, before other connections have their turn.
+pub(crate) const SLICE: Duration = Duration::from_millis(1);
+
+/// Long work, cut into slices between which others have their turn.
+#[derive(Debug)]
+pub struct Slices {
+    since: Instant,
+}
+
+impl Slices {
+    /// The first slice begins.
+    #[allow(clippy::new_without_default, reason = "it depends on when it is called")]
+    pub fn new() -> Slices {
+        Slices { since: Instant::now() }
+    }
+
+    /// To be called between small steps: passes the turn on where the slice is over.
+    pub async fn step(&mut self) {
+        if self.since.elapsed() > SLICE {
+            pass().await;
+            self.since = Instant::now();
+        }
+    }
+}

@@ -37,8 +37,6 @@ const PIPELINED: u32 = 16;
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 const LINGER: Duration = Duration::from_secs(30);
 const SHORT_LINGER: Duration = Duration::from_secs(2);
-/// How long a body may be made and sent without ever waiting for anything, before other connections have their turn.
-const SLICE: Duration = Duration::from_millis(1);
 
 /// The server as the MPM sees it.
 pub struct HttpService {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use seam::Stage;
 
-use super::{HEAD_PIECE, HttpConnection, SHORT_LINGER, SLICE};
+use super::{HEAD_PIECE, HttpConnection, SHORT_LINGER};
+use crate::transport::tick::Slices;
 
 impl HttpConnection {
     /// Waits for the next request.
@@ -25,7 +26,7 @@ impl HttpConnection {
             return Stage::Closed;
         }
         let mut sink = Vec::new();
-        let mut since = Instant::now();
+        let mut slices = Slices::new();
         loop {
             sink.clear();
             let next = deadline.min(Instant::now() + silence);
@@ -34,12 +35,9 @@ impl HttpConnection {
                 _ => return Stage::Closed,
             }
             // A client that never stops sending must not keep us from looking at the clock, nor from the others.
-            if since.elapsed() > SLICE {
-                crate::transport::tick::pass().await;
-                since = Instant::now();
-                if since > deadline {
-                    return Stage::Closed;
-                }
+            slices.step().await;
+            if Instant::now() > deadline {
+                return Stage::Closed;
             }
         }
     }

@@ -11,11 +11,12 @@ use http1::framing::Persistence;
 use seam::Stage;
 use seam::scoreboard::{Answered, Row};
 
-use super::{HttpConnection, SLICE};
+use super::HttpConnection;
 use crate::phases::Response;
 use crate::protocol::output::{Delimiter, Outgoing, Persist, write_head};
 use crate::request::response::{Body, BodyStream, Piece};
 use crate::request::{Request, Sent};
+use crate::transport::tick::Slices;
 
 /// How much of an unread request body is read and thrown away to keep the connection, in bytes.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -169,13 +170,10 @@ impl HttpConnection {
         chunked: bool,
     ) -> io::Result<()> {
         let timeout = exchange.request.vhost.plan.timeout;
-        let mut since = Instant::now();
+        let mut slices = Slices::new();
         loop {
             // A body that costs time (compression) and a client that takes it all may never make each other wait.
-            if since.elapsed() > SLICE {
-                crate::transport::tick::pass().await;
-                since = Instant::now();
-            }
+            slices.step().await;
             let piece = {
                 let mut next = source.next();
                 match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
