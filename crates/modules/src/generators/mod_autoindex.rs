@@ -187,8 +187,8 @@ async fn list(request: &mut Request) -> io::Result<Body> {
     if query.options & TRACK_MODIFIED != 0 {
         track_modified(request);
     }
-    if request.method == "HEAD" {
-        // Nobody counted what is not sent.
+    if request.method == "HEAD" || request.is_question() {
+        // What is not sent is not made.
         return Ok(page::nothing());
     }
     let entries = entry::collect(request, conf, &query, directory).await;

@@ -1,15 +1,15 @@
 //! What stands in a listing: which files, with which icons and descriptions, in which order.
 
 use std::cmp::Ordering;
-use std::fs::ReadDir;
+use std::fs::{DirEntry, ReadDir};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use conf::fnmatch::{self, fnmatch, wildcard, wildcard_ignoring_case};
 use conf::{Level, Merge, Origin, Setting, Stacked};
 use http1::text::{from_bytes, to_bytes};
-use server::Request;
 use server::paths::{base_name, c_path, os_path};
+use server::{Request, Slices};
 
 use super::IndexDir;
 use super::options::{FANCY, FOLDERS_FIRST, IGNORE_CASE, SCAN_TITLES, SHOW_FORBIDDEN, TABLE, VERSION_SORT};
@@ -156,31 +156,47 @@ pub(super) struct Entry {
 /// A directory of more entries than this is listed in part: a listing is sorted in memory.
 const ENTRIES_MAX: usize = 100_000;
 
+/// How many entries are read at once, beside the event loop.
+const BATCH: usize = 1000;
+
 /// The entries of a directory, sorted.
 pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, directory: ReadDir) -> Vec<Entry> {
     let mut entries: Vec<Entry> = parent(request, conf, query).into_iter().collect();
-    for found in directory.flatten() {
-        let name = found.file_name();
-        let name = from_bytes(name.as_bytes());
-        let Some(kind) = found.file_type().ok() else { continue };
-        let is_dir = match kind.is_symlink() {
-            false => kind.is_dir(),
-            true => match std::fs::metadata(found.path()) {
-                Ok(meta) => meta.is_dir(),
-                // It leads nowhere.
-                Err(_) => continue,
-            },
-        };
-        if let Some(entry) = entry(request, conf, query, &name, is_dir).await {
+    let mut slices = Slices::new();
+    let mut unread = Some(directory);
+    while let Some(directory) = unread.take() {
+        let (names, rest) = seam::offload(seam::Load::Wait, move || batch(directory)).await;
+        unread = rest;
+        for (name, is_dir) in names {
+            slices.step().await;
+            let Some(entry) = entry(request, conf, query, &name, is_dir).await else { continue };
             if entries.len() == ENTRIES_MAX {
                 let text = format!("{} has more than {ENTRIES_MAX} entries: the rest is not listed", request.filename);
                 request.log("autoindex", Level::Warn, text);
+                unread = None;
                 break;
             }
             entries.push(entry);
         }
     }
-    sort_by(entries, &|a, b| compare(query, a, b))
+    sort_by(entries, &|a, b| compare(query, a, b), &mut slices).await
+}
+
+/// The next names, and whether they are those of directories; and what is left to read.
+fn batch(mut directory: ReadDir) -> (Vec<(String, bool)>, Option<ReadDir>) {
+    let mut names = Vec::with_capacity(BATCH);
+    while names.len() < BATCH {
+        let Some(found) = directory.next() else { return (names, None) };
+        names.extend(found.ok().and_then(|found| named(&found)));
+    }
+    (names, Some(directory))
+}
+
+/// `None`: it leads nowhere.
+fn named(found: &DirEntry) -> Option<(String, bool)> {
+    let kind = found.file_type().ok()?;
+    let is_dir = if kind.is_symlink() { std::fs::metadata(found.path()).ok()?.is_dir() } else { kind.is_dir() };
+    Some((from_bytes(found.file_name().as_bytes()).into_owned(), is_dir))
 }
 
 fn parent(request: &Request, conf: &IndexDir, query: &Query) -> Option<Entry> {

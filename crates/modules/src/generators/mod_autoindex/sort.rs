@@ -1,6 +1,11 @@
 //! The order of a listing.
 
 use std::cmp::Ordering;
+use std::iter::Peekable;
+use std::pin::Pin;
+use std::vec::IntoIter;
+
+use server::Slices;
 
 /// Compares texts so that `file2` comes before `file10` (APR's `apr_strnatcmp`): runs of digits by their value, those
 /// that begin with 0 like fractions; blanks do not count.
@@ -45,27 +50,77 @@ fn fractions(a: &[u8], b: &[u8]) -> Ordering {
     digits(a).cmp(digits(b))
 }
 
-/// Sorts by merging. The order that [`natural`] gives is not always consistent, and must not harm then, which the
-/// standard library does not promise.
-pub(super) fn sort_by<T>(items: Vec<T>, compare: &dyn Fn(&T, &T) -> Ordering) -> Vec<T> {
+/// As much is sorted or merged at once.
+const AT_ONCE: usize = 256;
+
+/// A way to compare.
+pub(super) type Compare<'a, T> = &'a (dyn Fn(&T, &T) -> Ordering + Sync);
+
+/// Sorts by merging, in slices. The order that [`natural`] gives is not always consistent, and must not harm then, which
+/// the standard library does not promise.
+pub(super) fn sort_by<'a, T>(
+    items: Vec<T>,
+    compare: Compare<'a, T>,
+    slices: &'a mut Slices,
+) -> Pin<Box<dyn Future<Output = Vec<T>> + Send + 'a>>
+where
+    T: Send + 'a,
+{
+    Box::pin(async move {
+        slices.step().await;
+        if items.len() <= AT_ONCE {
+            return sort_now(items, compare);
+        }
+        let mut left = items;
+        let right = left.split_off(left.len() / 2);
+        let left = sort_by(left, compare, slices).await;
+        let right = sort_by(right, compare, slices).await;
+        let mut merge = Merge::new(left, right);
+        while !merge.some(AT_ONCE, compare) {
+            slices.step().await;
+        }
+        merge.merged
+    })
+}
+
+fn sort_now<T>(items: Vec<T>, compare: Compare<'_, T>) -> Vec<T> {
     if items.len() < 2 {
         return items;
     }
     let mut left = items;
     let right = left.split_off(left.len() / 2);
-    let mut left = sort_by(left, compare).into_iter().peekable();
-    let mut right = sort_by(right, compare).into_iter().peekable();
-    let mut merged = Vec::with_capacity(left.len() + right.len());
-    loop {
-        let next = match (left.peek(), right.peek()) {
-            (Some(a), Some(b)) if compare(a, b).is_gt() => right.next(),
-            (Some(_), _) => left.next(),
-            (None, _) => right.next(),
-        };
-        match next {
-            Some(item) => merged.push(item),
-            None => return merged,
+    let mut merge = Merge::new(sort_now(left, compare), sort_now(right, compare));
+    merge.some(usize::MAX, compare);
+    merge.merged
+}
+
+/// Two sorted lists that become one.
+struct Merge<T> {
+    left: Peekable<IntoIter<T>>,
+    right: Peekable<IntoIter<T>>,
+    merged: Vec<T>,
+}
+
+impl<T> Merge<T> {
+    fn new(left: Vec<T>, right: Vec<T>) -> Merge<T> {
+        let merged = Vec::with_capacity(left.len() + right.len());
+        Merge { left: left.into_iter().peekable(), right: right.into_iter().peekable(), merged }
+    }
+
+    /// Merges so many; `true`: that was all.
+    fn some(&mut self, count: usize, compare: Compare<'_, T>) -> bool {
+        for _ in 0..count {
+            let next = match (self.left.peek(), self.right.peek()) {
+                (Some(a), Some(b)) if compare(a, b).is_gt() => self.right.next(),
+                (Some(_), _) => self.left.next(),
+                (None, _) => self.right.next(),
+            };
+            match next {
+                Some(item) => self.merged.push(item),
+                None => return true,
+            }
         }
+        false
     }
 }
 
@@ -94,12 +149,19 @@ mod tests {
         assert_eq!(natural(b"ABC2", b"abc10", true), Ordering::Less);
     }
 
+    fn sorted<T: Send>(items: Vec<T>, compare: Compare<'_, T>) -> Vec<T> {
+        sys::block_on::block_on(sort_by(items, compare, &mut Slices::new()), || ()).expect("a result")
+    }
+
     #[test]
     fn sorting_keeps_equal_ones_in_order() {
         let items = vec![(3, 'a'), (1, 'b'), (3, 'c'), (2, 'd'), (1, 'e')];
-        let sorted = sort_by(items, &|a, b| a.0.cmp(&b.0));
-        assert_eq!(sorted, [(1, 'b'), (1, 'e'), (2, 'd'), (3, 'a'), (3, 'c')]);
-        let never = sort_by((0..100).collect(), &|_: &i32, _| Ordering::Greater);
-        assert_eq!(never.len(), 100);
+        let by_number = |a: &(i32, char), b: &(i32, char)| a.0.cmp(&b.0);
+        assert_eq!(sorted(items, &by_number), [(1, 'b'), (1, 'e'), (2, 'd'), (3, 'a'), (3, 'c')]);
+        let many: Vec<(i32, char)> = (0..10_000).map(|i| (i * 7919 % 1000, 'x')).collect();
+        let mut want = many.clone();
+        want.sort();
+        assert_eq!(sorted(many, &by_number), want);
+        assert_eq!(sorted((0..1000).collect(), &|_: &i32, _| Ordering::Greater).len(), 1000);
     }
 }
