@@ -5,7 +5,7 @@ use std::io;
 use conf::Level;
 use server::core::options::MULTI;
 use server::paths::{base_name, dir_name, os_path};
-use server::{Flow, Request};
+use server::{Flow, Request, Slices};
 
 use super::accept::{Media, SCRIPT};
 use super::select::Variant;
@@ -65,7 +65,9 @@ type Around = (Offer, Vec<Box<Request>>);
 async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     let dir = dir_name(&request.filename).to_string();
     let wanted = base_name(&request.filename).to_string();
-    let names = names_like(&dir, &wanted).map_err(|error| {
+    let question = (dir.clone(), wanted.clone());
+    let names = seam::offload(seam::Load::Wait, move || names_like(&question.0, &question.1)).await;
+    let names = names.map_err(|error| {
         request.log_os("negotiation", Level::Error, &error, format!("AH00686: cannot read directory for multi: {dir}"));
         403u16
     })?;
@@ -73,7 +75,9 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
         return Ok(None);
     }
     let (mut variants, mut looked_up) = (Vec::new(), Vec::new());
+    let mut slices = Slices::new();
     for name in names {
+        slices.step().await;
         let found = request.lookup_file(&name).await;
         if !found.stat.is_some_and(|meta| meta.is_file()) || !fits(&found, &wanted) || found.status != 200 {
             continue;
