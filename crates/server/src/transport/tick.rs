@@ -56,7 +56,7 @@ pub async fn pass() {
 }
 
 /// How long something may work without waiting, before other connections have their turn.
-pub(crate) const SLICE: Duration = Duration::from_millis(1);
+const SLICE: Duration = Duration::from_millis(1);
 
 /// Long work, cut into slices between which others have their turn.
 #[derive(Debug)]

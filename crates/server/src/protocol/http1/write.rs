@@ -47,12 +47,9 @@ struct Unsent(Box<dyn BodyStream>);
 impl BodyStream for Unsent {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
-            let mut since = Instant::now();
+            let mut slices = Slices::new();
             while let Some(Ok(_)) = self.0.next().await {
-                if since.elapsed() > SLICE {
-                    crate::transport::tick::pass().await;
-                    since = Instant::now();
-                }
+                slices.step().await;
             }
             None
         })
