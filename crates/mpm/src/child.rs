@@ -170,6 +170,7 @@ impl Birth {
             );
         }
         self.service.child_started();
+        seam::log::begun();
         // A child ends with what it serves, so it never gives this back. Counting who uses it would write to memory that is
         // otherwise shared with all other children.
         let service: &'static Arc<dyn Service> = Box::leak(Box::new(self.service));

@@ -153,6 +153,8 @@ pub enum Restart {
 pub trait ParentCallbacks {
     /// A new configuration after a signal. An error is a message for the log, lines allowed; the old one stays in effect.
     fn reload(&mut self, how: Restart) -> Result<Generation, String>;
+    /// The server serves for the first time: a child accepts.
+    fn serving(&mut self) {}
     /// The configuration that `reload` gave last is in effect.
     fn begun(&mut self) {}
     /// Talks with somebody who connected to the control socket, in a process of its own. Returns the signal that the parent

@@ -205,6 +205,7 @@ impl Supervisor<'_> {
                 Asked::GracefulStop => return self.stop_gracefully(),
                 Asked::Stop => return self.stop(),
             }
+            self.is_proven();
             self.converse();
             self.accompany();
             self.spawn_owed();
@@ -228,6 +229,8 @@ impl Supervisor<'_> {
         self.begin_generation(false);
         self.board.claim(0, 0, self.plan.workers);
         self.announce();
+        self.callbacks.serving();
+        self.ready();
         let status = self.become_child(0, 0);
         self.remove_pid_file();
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -295,6 +298,10 @@ impl Supervisor<'_> {
         );
         seam::log!(module, Info, "{}Server built: {}", words.built, self.about.built);
         seam::log!("core", Notice, "AH00094: Command line: '{}'", self.about.command_line);
+    }
+
+    /// Tells the service manager that the server serves.
+    fn ready(&self) {
         let (name, plan) = (self.generation.mpm.name(), self.plan);
         self.notifier
             .send(&format!("READY=1\nSTATUS=Serving with {name}, {} to {} children", plan.start, plan.children));
@@ -336,7 +343,11 @@ impl Supervisor<'_> {
 
     /// Whether the server can serve, as at least one child does or did.
     fn is_proven(&mut self) -> bool {
-        self.proven = self.proven || self.family.any(|member| self.board.is_running(member.slot));
+        if !self.proven && self.family.any(|member| self.board.is_running(member.slot)) {
+            self.proven = true;
+            self.callbacks.serving();
+            self.ready();
+        }
         self.proven
     }
 

@@ -11,6 +11,8 @@ pub trait Log: Send + Sync {
     fn enabled(&self, module: &str, level: Level) -> bool;
     /// Writes a message.
     fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>);
+    /// This process has begun its life beside the parent: it lets go of what was open for the start of the server.
+    fn begun(&self) {}
 }
 
 static LOG: RwLock<Option<Arc<dyn Log>>> = RwLock::new(None);
@@ -18,6 +20,13 @@ static LOG: RwLock<Option<Arc<dyn Log>>> = RwLock::new(None);
 /// Sets where messages go from now on: at start, and again at every restart.
 pub fn set(log: Arc<dyn Log>) {
     *LOG.write().unwrap_or_else(PoisonError::into_inner) = Some(log);
+}
+
+/// Tells the log that this process is a child, or another one beside the parent, and has become so without an error.
+pub fn begun() {
+    if let Some(log) = &*LOG.read().unwrap_or_else(PoisonError::into_inner) {
+        log.begun();
+    }
 }
 
 /// Writes a message of a module (`mpm_prefork`, `core`). Before a log is set it goes to standard error.

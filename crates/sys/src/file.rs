@@ -102,10 +102,23 @@ pub fn open_without_links(path: &CStr) -> io::Result<OwnedFd> {
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
-/// Opens (creates with these permission bits) for adding at the end, as log files are written.
+/// Opens (creates with these permission bits) for adding at the end, as log files are written. Never waits; where the file
+/// is a pipe or a device, writing to it does not wait either, but fails with `WouldBlock`. A pipe that nobody reads yet is
+/// opened for reading too, so that it takes what it can hold.
 pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(fs::open(path, flags, Mode::from_raw_mode(mode))?)
+    let flags = OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(mode);
+    match fs::open(path, flags | OFlags::WRONLY, mode) {
+        Err(rustix::io::Errno::NXIO) => Ok(fs::open(path, flags | OFlags::RDWR, mode)?),
+        result => Ok(result?),
+    }
+}
+
+/// How much a pipe can hold, in bytes. More than the system grants a user (`/proc/sys/fs/pipe-max-size`) is an error, and the
+/// pipe stays as it is.
+pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<()> {
+    rustix::pipe::fcntl_setpipe_size(pipe, bytes)?;
+    Ok(())
 }
 
 /// Reads from a position, leaving the file's own position alone. 0 is the end.

@@ -86,6 +86,13 @@ pub(crate) fn is_shut(fd: impl AsFd) -> io::Result<bool> {
     Ok(poll(&mut fds, timespec(Some(Duration::ZERO)).as_ref())? > 0)
 }
 
+/// Whether a pipe is at its end: nobody has its other side open, and all that was written to it was read. Does not wait.
+pub fn is_at_end(pipe: impl AsFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&pipe, PollFlags::IN)];
+    poll(&mut fds, timespec(Some(Duration::ZERO)).as_ref())?;
+    Ok(fds[0].revents() == PollFlags::HUP)
+}
+
 /// Waits until one descriptor can be written to; `false` when `timeout` passed before.
 pub fn writable(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<bool> {
     wait_for(fd, PollFlags::OUT, timeout)

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process as rx;
@@ -88,6 +89,14 @@ pub enum Fork {
     Child,
 }
 
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How many forks lie between this process and the one that was started: what remembers the number knows whether it was made
+/// by the process it is in, or copied into it.
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Makes a copy of this process. Refused (`Unsupported`) where the process has a second thread: the copy would have only
 /// one of them, and whatever locks the other held would stay locked.
 pub fn fork() -> io::Result<Fork> {
@@ -99,7 +108,10 @@ pub fn fork() -> io::Result<Fork> {
     // SAFETY: the process has one thread (just checked, and no other could start one), so the child inherits a
     // consistent state of all of it.
     match unsafe { libc::fork() } {
-        0 => Ok(Fork::Child),
+        0 => {
+            FORKS.fetch_add(1, Ordering::Relaxed);
+            Ok(Fork::Child)
+        }
         pid => Pid::new(pid).map(Fork::Parent).map_or_else(last_os_error, Ok),
     }
 }

@@ -10,6 +10,7 @@ use server::machine::Machine;
 use server::{Failed, Loaded, Sources, load, read_only};
 
 use crate::cli::Options;
+use crate::starting;
 use crate::version::{self, CONFIG_FILES, PID_FILE, SERVER_ROOT};
 
 /// Every module of the program.
@@ -154,7 +155,7 @@ pub(crate) fn tell(options: &Options, text: &str) {
         std::fs::OpenOptions::new().create(true).append(true).open(path).ok()
     });
     match file {
-        None => eprintln!("{text}"),
+        None => starting::say(text),
         Some(mut file) => {
             use std::io::Write;
             // Nowhere else is left to say it.

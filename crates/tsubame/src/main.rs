@@ -10,6 +10,7 @@ mod demo;
 mod dump;
 mod explain;
 mod start;
+mod starting;
 mod style;
 mod version;
 mod watch;

@@ -10,13 +10,14 @@ use mpm::{About, Generation, Invocation, Listeners, ParentCallbacks, Restart, St
 use server::HttpService;
 use server::machine::Machine;
 use sys::cred::{Identity, User};
-use sys::process::{Fork, Reaped};
+use sys::process::Reaped;
 use sys::signal::Signal;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
 use crate::control;
 use crate::ctl::{self, Running};
+use crate::starting;
 use crate::version;
 use crate::watch;
 
@@ -51,6 +52,19 @@ pub(crate) fn serve(
         boot::tell(options, &message);
         return ExitCode::FAILURE;
     }
+    let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
+    let stay = one_process || options.defined("FOREGROUND") || options.defined("NO_DETACH");
+    let predecessor = sys::notify::predecessor();
+    // Everything that is started belongs to the process that serves, so that one comes first. The successor of a daemon is
+    // one already, and has nobody to talk to but the log.
+    let detached = !stay && predecessor.is_none();
+    if detached {
+        if let Err(code) = starting::detach(options) {
+            return code;
+        }
+    } else if predecessor.is_none() {
+        starting::stay();
+    }
     let main = &configured.loaded.server.main().settings;
     let listeners = match Listeners::open(main, sys::notify::passed_sockets()) {
         Ok(listeners) => listeners,
@@ -60,6 +74,9 @@ pub(crate) fn serve(
             return ExitCode::FAILURE;
         }
     };
+    if one_process {
+        server::log::alone();
+    }
     if let Err(message) = configured.loaded.server.open_logs() {
         boot::tell(options, &message);
         boot::tell(options, "AH00015: Unable to open logs");
@@ -67,27 +84,20 @@ pub(crate) fn serve(
     }
     // Every connection, file and script needs descriptors; what the system refuses is what the administrator set.
     let _ = sys::rlimit::raise_descriptors();
-    let one_process = options.defined("DEBUG") || options.defined("ONE_PROCESS");
-    let stay = one_process || options.defined("FOREGROUND") || options.defined("NO_DETACH");
-    let predecessor = sys::notify::predecessor();
-    // The successor of a daemon is one already.
-    if !stay
-        && predecessor.is_none()
-        && let Some(code) = detach(options)
-    {
-        return code;
-    }
     if !stay {
         let _ = std::env::set_current_dir("/");
     }
     ready(&listeners);
-    let (first, running) = match generation(options, configured) {
+    let (mut first, running) = match generation(options, configured) {
         Ok(first) => first,
         Err(message) => {
             boot::tell(options, &message);
             return ExitCode::FAILURE;
         }
     };
+    if predecessor.is_none() {
+        first.log = Arc::new(starting::StartLog(Some(first.log)));
+    }
     seam::log::set(first.log.clone());
     let about = About {
         program: options.program.clone(),
@@ -98,31 +108,15 @@ pub(crate) fn serve(
         invocation: matches!(text, Text::File).then(|| invocation(options)).flatten().filter(|_| !one_process),
         predecessor,
     };
-    mpm::run(first, listeners, about, &mut Server { options, text, running, next: None })
+    let code = mpm::run(first, listeners, about, &mut Callbacks { options, text, detached, running, next: None });
+    server::log::tend_last();
+    code
 }
 
 /// How this program was started. Its file is known while it runs; later there may be another one of the same name.
 fn invocation(options: &Options) -> Option<Invocation> {
     let file = std::env::current_exe().ok()?;
     Some(Invocation { file, arguments: std::env::args_os().collect(), directory: options.directory.clone() })
-}
-
-/// Becomes a daemon; the process that was started ends with the returned code.
-fn detach(options: &Options) -> Option<ExitCode> {
-    match sys::process::fork() {
-        Ok(Fork::Parent(_)) => return Some(ExitCode::SUCCESS),
-        Ok(Fork::Child) => {}
-        Err(error) => {
-            boot::tell(options, &format!("{}: cannot detach", sys::describe(&error)));
-            return Some(ExitCode::FAILURE);
-        }
-    }
-    // Whoever started us reads our output to its end: nothing of it stays open.
-    if let Err(error) = sys::process::new_session().and_then(|()| sys::process::close_standard([true; 3])) {
-        seam::log!("core", Error, "{}: cannot detach from the terminal", sys::describe(&error));
-        return Some(ExitCode::FAILURE);
-    }
-    None
 }
 
 /// What the supervisor runs.
@@ -163,16 +157,22 @@ pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, Strin
 }
 
 /// What the supervisor asks the binary.
-struct Server<'a> {
+struct Callbacks<'a> {
     options: &'a Options,
     text: &'a Text<'a>,
+    /// Another process waits for the server to serve.
+    detached: bool,
     /// What is in effect.
     running: Running,
     /// What was read last, and may come into effect.
     next: Option<Running>,
 }
 
-impl ParentCallbacks for Server<'_> {
+impl ParentCallbacks for Callbacks<'_> {
+    fn serving(&mut self) {
+        starting::serving(self.detached);
+    }
+
     fn reload(&mut self, _: Restart) -> Result<Generation, String> {
         let configured = boot::read(self.options, self.text).map_err(|broken| {
             let text = broken.error.render(&self.options.program);
@@ -205,7 +205,7 @@ impl ParentCallbacks for Server<'_> {
     }
 
     fn converse(&mut self, conversation: Conversation<'_>) -> Option<Signal> {
-        let Server { options, text, running, .. } = self;
+        let Callbacks { options, text, running, .. } = self;
         let Conversation { connection, parent, children, fixed } = conversation;
         ctl::serve(connection, &ctl::Asked { running, options, text, parent, children, fixed })
     }
@@ -215,6 +215,6 @@ impl ParentCallbacks for Server<'_> {
     }
 
     fn tick(&mut self) {
-        server::log::revive();
+        server::log::tend();
     }
 }

@@ -129,7 +129,10 @@ impl Supervisor<'_> {
             Ok((orders, die_with(self.pid, Signal::TERM)?))
         });
         let ended = match prepared {
-            Ok((orders, true)) => (helper.life)(&orders),
+            Ok((orders, true)) => {
+                seam::log::begun();
+                (helper.life)(&orders)
+            }
             Ok((_, false)) => Ok(()),
             Err(error) => Err(error),
         };

@@ -92,5 +92,6 @@ impl Supervisor<'_> {
         self.move_pid_file();
         self.open_control(None);
         self.announce();
+        self.ready();
     }
 }

@@ -183,6 +183,7 @@ impl Server {
                 )
             })?;
         }
+        self.main().error_log.take_messages_of_programs();
         self.hooks.open_logs.iter().try_for_each(|open| open(self))
     }
 

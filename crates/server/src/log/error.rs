@@ -100,6 +100,13 @@ impl ErrorLog {
         }
     }
 
+    /// Programs that read logs say there from now on what is wrong with them.
+    pub(crate) fn take_messages_of_programs(&self) {
+        if let Target::File(file) = &self.target {
+            super::program::messages_go_to(file);
+        }
+    }
+
     /// Makes it the standard error output of this process. A program that reads a log keeps what it has: its own messages
     /// must not come back to it.
     pub fn take_standard_error(&self) -> io::Result<()> {

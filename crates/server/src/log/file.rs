@@ -3,31 +3,49 @@
 //! Lines are kept back until the process is about to wait, or 4 KiB have come together: a busy server writes many lines
 //! with one call, an idle one loses nothing. Each write ends with a whole line, and appends are atomic, so lines of
 //! several processes never mix.
+//!
+//! Nobody ever waits for the reader of a log. What a pipe does not take is kept back, up to a limit, and tried again
+//! whenever the process is about to wait; beyond the limit lines are lost, and [counted](super::lost).
 
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::lost::Lost;
+use super::program;
 use crate::files::paths::c_path;
 
 /// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;
-/// A program that ends sooner is not started again at once: it would only end again.
-const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// What a process keeps back for a reader that is behind, in bytes, beside what is in the pipe.
+const KEPT_MAX: usize = 256 << 10;
+/// How long a process that ends waits for all readers together that are behind.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How often the parent looks after its logs.
+const TEND: Duration = Duration::from_secs(1);
 
 /// A log file, or a program (`|/path` or `||/path`) that reads lines.
 #[derive(Debug)]
 pub struct LogFile {
     target: String,
     fd: OnceLock<OwnedFd>,
-    /// The number of the program in [`PROGRAMS`].
+    /// The number of the program.
     program: OnceLock<u64>,
-    kept: Mutex<Vec<u8>>,
+    kept: Mutex<Kept>,
+    lost: Arc<Lost>,
+}
+
+/// Lines that are not written yet.
+#[derive(Debug, Default)]
+struct Kept {
+    lines: Vec<u8>,
+    /// The reader did not take what was written last.
+    behind: bool,
+    /// The process that keeps them ([`sys::process::forks`]): a copy of it has no part in them.
+    process: u32,
 }
 
 /// All open log files of this process, for [`flush_all`]: equal targets of one configuration are one file.
@@ -38,18 +56,10 @@ type Files = HashMap<(u64, String), Weak<LogFile>>;
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 /// Whether any file has lines kept back.
 static KEPT: AtomicBool = AtomicBool::new(false);
-/// The programs that run, with the end of the pipe they read: should one die, another gets the same end.
-static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
-
-#[derive(Debug)]
-struct Program {
-    number: u64,
-    /// `None`: it ended and waits to be started again.
-    pid: Option<sys::process::Pid>,
-    started: Instant,
-    command: String,
-    reads: Arc<OwnedFd>,
-}
+/// Set where no parent looks after the logs of this process, which does it itself; when it did so last.
+static ALONE: Mutex<Option<Instant>> = Mutex::new(None);
+/// Whether it is, without a lock.
+static IS_ALONE: AtomicBool = AtomicBool::new(false);
 
 impl LogFile {
     /// Names a target: an absolute path, or `|` and a command. Opens nothing yet.
@@ -64,7 +74,8 @@ impl LogFile {
             target: target.to_string(),
             fd: OnceLock::new(),
             program: OnceLock::new(),
-            kept: Mutex::new(Vec::new()),
+            kept: Mutex::default(),
+            lost: Arc::new(Lost::new()),
         });
         files.insert(key, Arc::downgrade(&file));
         file
@@ -75,6 +86,11 @@ impl LogFile {
         &self.target
     }
 
+    /// Whether a program reads the lines.
+    pub(super) fn is_program(&self) -> bool {
+        self.target.starts_with('|')
+    }
+
     /// Opens the file, or starts the program. A second call does nothing.
     pub fn open(&self) -> io::Result<()> {
         if self.fd.get().is_some() {
@@ -82,7 +98,7 @@ impl LogFile {
         }
         let fd = match self.target.strip_prefix('|') {
             Some(command) => {
-                let (number, fd) = start(command)?;
+                let (number, fd) = program::start(command, &self.lost)?;
                 let _ = self.program.set(number);
                 fd
             }
@@ -98,61 +114,97 @@ impl LogFile {
 
     /// The open file; `None` for a program, and before it is open.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.get().filter(|_| self.program.get().is_none()).map(AsFd::as_fd)
+        self.fd.get().filter(|_| !self.is_program()).map(AsFd::as_fd)
     }
 
     /// Adds a line (with its line feed); it is written soon.
     pub fn append(&self, line: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = !kept.is_empty() && kept.len() + line.len() > TOGETHER_MAX;
-        let written = if full { self.write(&mut kept) } else { Ok(()) };
-        kept.extend_from_slice(line);
+        let mut kept = self.kept();
+        if !kept.behind && !kept.lines.is_empty() && kept.lines.len() + line.len() > TOGETHER_MAX {
+            self.write(&mut kept);
+        }
+        if !kept.lines.is_empty() && kept.lines.len() + line.len() > KEPT_MAX {
+            self.lost.count(1, None);
+        } else {
+            kept.lines.extend_from_slice(line);
+        }
         KEPT.store(true, Ordering::Relaxed);
-        drop(kept);
-        self.say_lost(written);
     }
 
+    /// Writes what is kept back and can be written now.
     pub(super) fn flush(&self) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = self.write(&mut kept);
-        drop(kept);
-        self.say_lost(written);
+        self.write(&mut self.kept());
     }
 
-    /// Writes lines, and forgets them in any case: a full disk or a dead program must not stop the server.
-    fn write(&self, lines: &mut Vec<u8>) -> io::Result<()> {
-        let mut rest = &lines[..];
-        let mut result = Ok(());
-        while let Some(fd) = self.fd.get().filter(|_| !rest.is_empty() && result.is_ok()) {
-            match sys::file::write(fd, rest) {
-                Ok(written) => rest = &rest[written..],
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = sys::process::forks();
+        if kept.process != process {
+            *kept = Kept { process, ..Kept::default() };
+        }
+        kept
+    }
+
+    /// Writes lines as far as that makes nobody wait. What cannot be written at all is lost: a full disk or a program that is
+    /// gone must not stop the server.
+    fn write(&self, kept: &mut Kept) {
+        let mut written = 0;
+        kept.behind = false;
+        while let Some(fd) = self.fd.get().filter(|_| written < kept.lines.len()) {
+            match sys::file::write(fd, together(&kept.lines[written..])) {
+                Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => result = Err(error),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    kept.behind = true;
+                    kept.lines.drain(..written);
+                    KEPT.store(true, Ordering::Relaxed);
+                    return;
+                }
+                Err(error) => {
+                    self.lost.count(lines(&kept.lines[written..]), Some(&error));
+                    break;
+                }
             }
         }
-        lines.clear();
-        result
+        kept.lines.clear();
     }
 
-    /// Lines that could not be written are lost; the error log says so once. It may be this very file, so its lines must
-    /// not be locked here.
-    fn say_lost(&self, written: io::Result<()>) {
-        static SAID: AtomicBool = AtomicBool::new(false);
-        if let Err(error) = written
-            && !SAID.swap(true, Ordering::Relaxed)
-        {
-            seam::log!("log_config", Error, "{error}: lines for {} are lost", self.target);
+    /// As [`flush`](LogFile::flush), and waits for a reader that is behind. What is left is lost.
+    fn flush_until(&self, end: Instant) {
+        let mut kept = self.kept();
+        self.write(&mut kept);
+        while let Some(fd) = self.fd.get().filter(|_| kept.behind) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || sys::poll::writable(fd, Some(left)).is_err() {
+                self.lost.count(lines(&kept.lines), None);
+                kept.lines.clear();
+                return;
+            }
+            self.write(&mut kept);
         }
     }
 }
 
+/// As many whole lines as may be written with one call.
+fn together(lines: &[u8]) -> &[u8] {
+    if lines.len() <= TOGETHER_MAX {
+        return lines;
+    }
+    let end = memchr::memrchr(b'\n', &lines[..TOGETHER_MAX]).or_else(|| memchr::memchr(b'\n', lines));
+    &lines[..end.map_or(lines.len(), |end| end + 1)]
+}
+
+fn lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
 impl Drop for LogFile {
-    /// A program whose pipe is closed ends, and shall not be started again.
+    /// A program whose pipe nobody has open any more ends, and shall not be started again.
     fn drop(&mut self) {
         self.flush();
-        if let Some(number) = self.program.get() {
-            let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-            programs.retain(|program| program.number != *number);
+        match self.program.get() {
+            Some(number) => program::retire(*number),
+            None => self.lost.say(&self.target, true),
         }
     }
 }
@@ -168,88 +220,58 @@ pub(crate) fn new_configuration() {
 /// Writes what is kept back. Called when the process is about to wait.
 pub fn flush_all() {
     if KEPT.swap(false, Ordering::Relaxed) {
-        flush_last();
+        let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).for_each(|file| file.flush());
+        drop(files);
+        if IS_ALONE.load(Ordering::Relaxed) {
+            tend_if_alone();
+        }
     }
 }
 
 /// The same before the process ends: also what another thread has taken upon itself to write and has not written yet.
 pub fn flush_last() {
+    let end = Instant::now() + FAREWELL;
+    all().iter().for_each(|file| file.flush_until(end));
+}
+
+/// Once a second, in the parent: starts programs again that have ended, and says which lines were lost.
+pub fn tend() {
+    flush_all();
+    tell(false);
+}
+
+/// When the parent ends.
+pub fn tend_last() {
+    tell(true);
+    flush_last();
+}
+
+fn tell(at_last: bool) {
+    program::tend(at_last);
+    all().iter().filter(|file| !file.is_program()).for_each(|file| file.lost.say(&file.target, at_last));
+}
+
+/// This process is its own parent: it looks after its logs itself.
+pub fn alone() {
+    *ALONE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    IS_ALONE.store(true, Ordering::Relaxed);
+}
+
+fn tend_if_alone() {
+    let mut last = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_none_or(|last| last.elapsed() < TEND) {
+        return;
+    }
+    *last = Some(Instant::now());
+    drop(last);
+    program::reap();
+    tell(false);
+}
+
+fn all() -> Vec<Arc<LogFile>> {
     let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
-    for file in files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade) {
-        file.flush();
-    }
-}
-
-/// Starts a program and returns its number and the end of the pipe to write to.
-fn start(command: &str) -> io::Result<(u64, OwnedFd)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let (reads, writes) = io::pipe()?;
-    let reads = Arc::new(OwnedFd::from(reads));
-    let pid = spawn(command, &reads)?;
-    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    programs.push(Program { number, pid: Some(pid), started: Instant::now(), command: command.to_string(), reads });
-    Ok((number, writes.into()))
-}
-
-/// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs).
-fn spawn(command: &str, reads: &OwnedFd) -> io::Result<sys::process::Pid> {
-    let command = command.strip_prefix('|').unwrap_or(command);
-    let words = match command.strip_prefix('$') {
-        Some(line) => vec!["/bin/sh".to_string(), "-c".into(), line.into()],
-        None => conf::words::words(command),
-    };
-    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let argv = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
-    let argv = argv.collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
-    let env = std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-    let env = env.map(CString::new).collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
-    let program = argv.first().ok_or(io::ErrorKind::InvalidInput)?;
-    let error = io::stderr();
-    sys::spawn::Spawn {
-        program,
-        argv: &argv.iter().map(CString::as_c_str).collect::<Vec<_>>(),
-        env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
-        directory: None,
-        stdio: [reads.as_fd(), error.as_fd(), error.as_fd()],
-        more: &[],
-        own_group: false,
-        limits: &[],
-    }
-    .start()
-}
-
-/// Tells that a child process has ended: a logging program is started again, one that ran for less than a second with
-/// the next [`revive`]. Returns whether it was one.
-pub fn reaped(pid: i32) -> bool {
-    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_it = |program: &&mut Program| program.pid.is_some_and(|own| own.number() == pid);
-    let Some(program) = programs.iter_mut().find(is_it) else { return false };
-    seam::log!("core", Error, "AH00106: piped log program '{}' failed unexpectedly", program.command);
-    program.pid = None;
-    if program.started.elapsed() >= SHORT_LIFE {
-        program.start();
-    }
-    true
-}
-
-/// Starts logging programs again that ended soon after their start. Called once a second.
-pub fn revive() {
-    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-    programs.iter_mut().filter(|program| program.pid.is_none()).for_each(Program::start);
-}
-
-impl Program {
-    fn start(&mut self) {
-        self.started = Instant::now();
-        match spawn(&self.command, &self.reads) {
-            Ok(pid) => self.pid = Some(pid),
-            Err(error) => {
-                let prefix = super::os_prefix(&error);
-                seam::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
-            }
-        }
-    }
+    files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect()
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
-//! Logs: the error log with its levels and format, and the files that access logs go to.
+//! Logs: the error log with its levels and format, and the files and programs that log lines go to.
 
 mod error;
 mod file;
 mod format;
+mod lost;
+mod program;
 
 use conf::Level;
 
 pub(crate) use error::{DEFAULT_NAME, check_directories};
 pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
-pub use file::{LogFile, flush_all, flush_last, reaped, revive};
+pub use file::{LogFile, alone, flush_all, flush_last, tend, tend_last};
 pub use format::Format;
+pub use lost::lines_lost;
+pub use program::reaped;
 
 use crate::config::core::{CoreDir, LogLevels};
 use crate::request::Request;

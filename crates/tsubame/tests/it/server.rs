@@ -170,7 +170,7 @@ impl<'a> Start<'a> {
             ended: None,
         };
         server.ready();
-        server.descriptors = descriptors::of(server.pid()).len();
+        server.count_descriptors();
         server
     }
 }
@@ -241,6 +241,12 @@ impl<'a> Server<'a> {
                 return self.ready();
             }
         }
+    }
+
+    /// Takes the descriptors that the parent has now for those that it may have in the end: where it serves itself it has
+    /// some of them only when it has served.
+    pub fn count_descriptors(&mut self) {
+        self.descriptors = descriptors::of(self.pid()).len();
     }
 
     /// The child processes.

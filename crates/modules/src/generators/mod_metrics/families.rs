@@ -36,6 +36,13 @@ fn server(board: &Snapshot, mpm: String) -> Vec<Family> {
         one(Gauge, "start_time_seconds", "seconds", "When the server started, since 1970.", seconds(board.started)),
         one(Gauge, "uptime_seconds", "seconds", "Time since the last start or restart.", seconds(uptime)),
         one(Counter, "restarts", "", "Restarts since the start.", board.generation.to_string()),
+        one(
+            Counter,
+            "log_lines_lost",
+            "",
+            "Log lines that could not be written.",
+            server::log::lines_lost().to_string(),
+        ),
         family(
             Counter,
             "cpu_seconds",

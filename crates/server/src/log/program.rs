@@ -1,0 +1,193 @@
+//! Programs that read log lines (`|/path`, `||/path`, `|$command`). The parent starts them, and starts them again when they
+//! end.
+//!
+//! A pipe outlives its reader: the parent keeps the end that is read, so that nothing that was written is lost between
+//! two readers, and no writer gets a signal.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use sys::process::Pid;
+
+use super::LogFile;
+use super::lost::Lost;
+
+/// A program that ends sooner is not started again at once: it would only end again. The pause is doubled each time.
+const SHORT_LIFE: Duration = Duration::from_secs(5);
+/// The first pause.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// What a pipe holds for a reader that is behind: the most that any user gets, unless the system was set up otherwise.
+const PIPE_SIZE: usize = 1 << 20;
+
+/// Those of this process, the parent. A child has a copy of the list and no use for it.
+static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
+/// Where programs say what is wrong with them: the main error log, if that is a file.
+static MESSAGES: Mutex<Weak<LogFile>> = Mutex::new(Weak::new());
+
+#[derive(Debug)]
+struct Program {
+    number: u64,
+    command: String,
+    reads: OwnedFd,
+    lost: Arc<Lost>,
+    /// `None`: it ended and waits to be started again.
+    pid: Option<Pid>,
+    started: Instant,
+    /// When to start it again.
+    due: Instant,
+    pause: Duration,
+    /// The parent writes to it no more; children of an earlier configuration may.
+    retired: bool,
+}
+
+/// Programs that are started from now on have this log as their standard error.
+pub(super) fn messages_go_to(log: &Arc<LogFile>) {
+    // The messages of a program must not come back to it.
+    let file = if log.is_program() { Weak::new() } else { Arc::downgrade(log) };
+    *MESSAGES.lock().unwrap_or_else(PoisonError::into_inner) = file;
+}
+
+/// Starts a program and returns its number and the end of the pipe to write to, which never makes anybody wait.
+pub(super) fn start(command: &str, lost: &Arc<Lost>) -> io::Result<(u64, OwnedFd)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (reads, writes) = io::pipe()?;
+    let (reads, writes) = (OwnedFd::from(reads), OwnedFd::from(writes));
+    sys::file::set_nonblocking(&writes)?;
+    // A smaller one is a pipe, too.
+    let _ = sys::file::set_pipe_size(&writes, PIPE_SIZE);
+    let pid = Some(spawn(command, &reads)?);
+    let (number, now) = (NEXT.fetch_add(1, Ordering::Relaxed), Instant::now());
+    programs().push(Program {
+        number,
+        command: command.to_string(),
+        reads,
+        lost: lost.clone(),
+        pid,
+        started: now,
+        due: now,
+        pause: Duration::ZERO,
+        retired: false,
+    });
+    Ok((number, writes))
+}
+
+/// This process writes no more to a program. It ends when all others have closed their ends.
+pub(super) fn retire(number: u64) {
+    programs().iter_mut().filter(|program| program.number == number).for_each(|program| program.retired = true);
+}
+
+/// Takes notice that a child process of the parent has ended. Returns whether it was a program that reads a log.
+pub fn reaped(pid: i32) -> bool {
+    let mut programs = programs();
+    let is_it = |program: &&mut Program| program.pid.is_some_and(|own| own.number() == pid);
+    let Some(program) = programs.iter_mut().find(is_it) else { return false };
+    program.ended();
+    program.tend();
+    programs.retain(|program| !program.is_done());
+    true
+}
+
+/// Starts programs again that have ended, and says how many lines were lost. For the parent.
+pub(super) fn tend(at_last: bool) {
+    let mut programs = programs();
+    if !at_last {
+        programs.iter_mut().for_each(Program::tend);
+        programs.retain(|program| !program.is_done());
+    }
+    let lost: Vec<_> = programs.iter().map(|program| (program.lost.clone(), format!("|{}", program.command))).collect();
+    // What is said goes to a log, which may be a program, too.
+    drop(programs);
+    lost.iter().for_each(|(lost, target)| lost.say(target, at_last));
+}
+
+/// Takes notice of programs that have ended, in a process that does not wait for just any child.
+pub(super) fn reap() {
+    let pids: Vec<Pid> = programs().iter().filter_map(|program| program.pid).collect();
+    for pid in pids {
+        if let Ok(Some(ended)) = sys::process::reap(Some(pid)) {
+            reaped(ended.pid.number());
+        }
+    }
+}
+
+fn programs() -> std::sync::MutexGuard<'static, Vec<Program>> {
+    PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Program {
+    fn ended(&mut self) {
+        let now = Instant::now();
+        self.pid = None;
+        if self.is_done() {
+            return;
+        }
+        self.pause = match now.duration_since(self.started) {
+            life if life >= SHORT_LIFE => Duration::ZERO,
+            _ => (self.pause * 2).clamp(PAUSE, PAUSE_MAX),
+        };
+        self.due = now + self.pause;
+        let again = match self.pause {
+            Duration::ZERO => "it is started again".into(),
+            pause => format!("it is started again in {} s", pause.as_secs()),
+        };
+        seam::log!("core", Error, "AH00106: piped log program '{}' failed unexpectedly: {again}", self.command);
+    }
+
+    /// Whether nobody needs it any more.
+    fn is_done(&self) -> bool {
+        self.pid.is_none() && self.retired && sys::poll::is_at_end(&self.reads).unwrap_or(true)
+    }
+
+    fn tend(&mut self) {
+        let now = Instant::now();
+        if self.pid.is_some() || now < self.due || self.is_done() {
+            return;
+        }
+        self.started = now;
+        match spawn(&self.command, &self.reads) {
+            Ok(pid) => self.pid = Some(pid),
+            Err(error) => {
+                self.pause = (self.pause * 2).clamp(PAUSE, PAUSE_MAX);
+                self.due = now + self.pause;
+                let prefix = super::os_prefix(&error);
+                seam::log!("core", Error, "{prefix}AH00104: unable to start piped log program '{}'", self.command);
+            }
+        }
+    }
+}
+
+/// `|command` and `||command` run the program directly, `|$command` through the shell (Apache manual, piped logs).
+fn spawn(command: &str, reads: &OwnedFd) -> io::Result<Pid> {
+    let command = command.strip_prefix('|').unwrap_or(command);
+    let words = match command.strip_prefix('$') {
+        Some(line) => vec!["/bin/sh".to_string(), "-c".into(), line.into()],
+        None => conf::words::words(command),
+    };
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let argv = words.iter().map(|word| CString::new(http1::text::to_bytes(word)));
+    let argv = argv.collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
+    let env = std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let env = env.map(CString::new).collect::<Result<Vec<CString>, _>>().map_err(invalid)?;
+    let program = argv.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    let error = io::stderr();
+    let error = messages.as_ref().and_then(|log| log.descriptor()).unwrap_or(error.as_fd());
+    sys::spawn::Spawn {
+        program,
+        argv: &argv.iter().map(CString::as_c_str).collect::<Vec<_>>(),
+        env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
+        directory: None,
+        stdio: [reads.as_fd(), error, error],
+        more: &[],
+        own_group: false,
+        limits: &[],
+    }
+    .start()
+}

@@ -1,0 +1,162 @@
+//! What a server says until it serves, where it was started: a daemon says it to the process that started it, which waits
+//! for the daemon to serve or to fail.
+
+use std::fmt;
+use std::io::{self, PipeReader, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use conf::Level;
+use seam::log::Log;
+use sys::process::{Fork, Pid, Reaped, Status};
+
+use crate::boot;
+use crate::cli::Options;
+
+/// How long the process that starts a daemon waits for it to serve.
+const START_MAX: Duration = Duration::from_secs(60);
+/// What the daemon sends when it serves; no message has it.
+const SERVES: u8 = 0;
+
+/// Where messages go until the server serves: a pipe to the process that started the daemon, or what was standard error
+/// before the error log took its place. `None`: the server serves, or it does not start yet.
+static STARTER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
+
+/// Becomes a daemon, and comes back in the daemon alone. The process that was started waits until the daemon serves or has
+/// failed, repeats what it says, and ends with the returned code.
+pub(crate) fn detach(options: &Options) -> Result<(), ExitCode> {
+    let failed = |error: io::Error| {
+        boot::tell(options, &format!("{}: cannot detach", sys::describe(&error)));
+        ExitCode::FAILURE
+    };
+    let (reads, writes) = io::pipe().map_err(failed)?;
+    match sys::process::fork().map_err(failed)? {
+        Fork::Parent(pid) => {
+            drop(writes);
+            return Err(wait(options, &reads, pid).unwrap_or_else(failed));
+        }
+        Fork::Child => drop(reads),
+    }
+    begin(Some(writes.into()));
+    // Others read our output to its end, too: nothing of it stays open.
+    sys::process::new_session().and_then(|()| sys::process::close_standard([true; 3])).map_err(failed)
+}
+
+/// In the foreground messages go to standard error, also when the error log has taken its place.
+pub(crate) fn stay() {
+    begin(io::stderr().as_fd().try_clone_to_owned().ok());
+}
+
+fn begin(starter: Option<OwnedFd>) {
+    *lock() = starter.map(Arc::new);
+    seam::log::set(Arc::new(StartLog(None)));
+}
+
+/// The server serves: nobody waits for it any more.
+pub(crate) fn serving(detached: bool) {
+    if let Some(starter) = lock().take().filter(|_| detached) {
+        // The one who started it may have gone.
+        let _ = sys::file::write(&*starter, &[SERVES]);
+    }
+}
+
+/// Writes a line where messages go.
+pub(crate) fn say(line: &str) {
+    let line = format!("{line}\n");
+    // Nowhere is left to complain to.
+    let _ = match lock().clone() {
+        Some(starter) => sys::file::write(&*starter, line.as_bytes()).map(drop),
+        None => io::stderr().write_all(line.as_bytes()),
+    };
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Option<Arc<OwnedFd>>> {
+    STARTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In the process that was started: waits for the daemon.
+fn wait(options: &Options, reads: &PipeReader, daemon: Pid) -> io::Result<ExitCode> {
+    sys::file::set_nonblocking(reads)?;
+    let ended = sys::process::end_of(daemon)?;
+    let end = Instant::now() + START_MAX;
+    loop {
+        sys::poll::any_readable([reads.as_fd(), ended.as_fd()], end.saturating_duration_since(Instant::now()))?;
+        // First this, so that all it said is there.
+        let ended = sys::process::reap(Some(daemon))?;
+        if repeat(reads)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(ended) = ended {
+            return Ok(failed(options, &ended));
+        }
+        if Instant::now() >= end {
+            let seconds = START_MAX.as_secs();
+            let text = "it goes on trying, and its error log says more";
+            boot::tell(options, &format!("The server (pid {daemon}) does not serve after {seconds} s: {text}"));
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+}
+
+/// Repeats what the daemon has said; `true`: it serves.
+fn repeat(mut reads: &PipeReader) -> io::Result<bool> {
+    let mut said = [0; 4096];
+    loop {
+        match io::Read::read(&mut reads, &mut said) {
+            Ok(0) => return Ok(false),
+            Ok(count) => {
+                let (text, serves) = match said[..count].iter().position(|byte| *byte == SERVES) {
+                    Some(at) => (&said[..at], true),
+                    None => (&said[..count], false),
+                };
+                // Nowhere is left to complain to.
+                let _ = io::stderr().write_all(text);
+                if serves {
+                    return Ok(true);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Says how a daemon ended that never served; mostly it has said why.
+fn failed(options: &Options, ended: &Reaped) -> ExitCode {
+    match ended.status {
+        Status::Exited(0) => ExitCode::SUCCESS,
+        Status::Exited(1) => ExitCode::FAILURE,
+        Status::Exited(code) => {
+            boot::tell(options, &format!("The server ended with status {code} before it served: see its error log"));
+            ExitCode::FAILURE
+        }
+        Status::Signaled { signal, .. } => {
+            let signal = signal.description();
+            boot::tell(options, &format!("The server was ended by a signal before it served: {signal}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The log of a server that starts: what goes wrong before it serves is said where it was started, too.
+pub(crate) struct StartLog(pub(crate) Option<Arc<dyn Log>>);
+
+impl Log for StartLog {
+    fn enabled(&self, module: &str, level: Level) -> bool {
+        self.0.as_ref().map_or(level <= Level::Warn, |log| log.enabled(module, level))
+    }
+
+    fn write(&self, module: &str, level: Level, text: fmt::Arguments<'_>) {
+        let Some(log) = &self.0 else { return say(&text.to_string()) };
+        log.write(module, level, text);
+        if level <= Level::Error && lock().is_some() {
+            say(&text.to_string());
+        }
+    }
+
+    fn begun(&self) {
+        *lock() = None;
+    }
+}

@@ -1,0 +1,180 @@
+//! Programs that read logs: whose children they are, and what becomes of a server whose programs die or stop reading.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::control::{Daemon, pid_of, said};
+use crate::descriptors::clients_of;
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::{Server, Start, children};
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
+
+/// One log, and its program.
+const LOG: &str = "LogLevel crit core:error\nCustomLog \"|/bin/sh ${ROOT}/reader\" \"%q\"";
+
+fn site() -> Site {
+    let site = Site::with([("index.html", "hello\n")]);
+    // It becomes the program that reads, so that there is one process.
+    site.file("reader", format!("exec cat >> {}/logs/piped\n", site.path()));
+    // With -X the server is not root when it starts a program again.
+    let lines = site.file("logs/piped", "");
+    std::fs::set_permissions(lines, std::fs::Permissions::from_mode(0o666)).expect("mode");
+    site
+}
+
+/// The programs that read logs among the children of a process.
+fn readers(parent: Pid) -> BTreeSet<i32> {
+    let is_reader = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"cat\0");
+    children(parent).into_iter().filter(is_reader).collect()
+}
+
+/// The one program that reads the log.
+fn reader(parent: Pid) -> Pid {
+    until("a program that reads", || {
+        let readers = readers(parent);
+        readers.first().filter(|_| readers.len() == 1).and_then(|pid| Pid::new(*pid))
+    })
+}
+
+fn ask(site: &Site, query: &str) {
+    assert_eq!(Client::connect(site.address()).get(&format!("/?{query}")).status, 200);
+}
+
+fn has(site: &Site, query: &str) {
+    let line = format!("?{query}");
+    until(&line, || site.read("logs/piped").lines().any(|have| have == line).then_some(()));
+}
+
+/// A program that is killed comes back as a child of the same process, and no line is lost.
+fn comes_back(site: &Site, parent: Pid) {
+    ask(site, "before");
+    has(site, "before");
+    let killed = reader(parent);
+    killed.kill(Signal::KILL).expect("kill");
+    until("another program", || {
+        // Where nobody waits for children the server looks after them when it has served.
+        ask(site, "meanwhile");
+        readers(parent).into_iter().find(|pid| *pid != killed.number())
+    });
+    ask(site, "after");
+    has(site, "meanwhile");
+    has(site, "after");
+}
+
+under_every_mpm! {
+    /// However the server is started, its programs are children of the parent.
+    fn programs_are_children_of_the_parent(mpm: Mpm) {
+        for how in ["-DFOREGROUND", "-DNO_DETACH", "-X"] {
+            let site = site();
+            site.configure(mpm, LOG);
+            let mut server = Start::new(&site, mpm).arguments(&[how]).run();
+            assert_eq!(server.get("/").status, 200);
+            until("the end of the connection", || clients_of(server.pid()).is_empty().then_some(()));
+            server.count_descriptors();
+            server.announce("AH00106: piped log program");
+            comes_back(&site, server.pid());
+        }
+    }
+
+    /// The same of a daemon, and after a graceful restart, and of the program that takes its place.
+    fn programs_are_children_of_the_daemon(mpm: Mpm) {
+        let site = site();
+        site.configure(mpm, LOG);
+        let _guard = Daemon(&site);
+        let run = |words: &[&str]| said(&Start::new(&site, mpm).arguments(words).command().output().expect("run"));
+        assert_eq!(run(&["-k", "start"]), (String::new(), String::new(), Some(0)));
+        let parent = pid_of(&site).expect("it serves");
+        comes_back(&site, parent);
+        let first = reader(parent);
+        assert_eq!(run(&["-k", "graceful"]).2, Some(0));
+        until("the program of the new configuration", || {
+            let readers = readers(parent);
+            (readers.len() == 1 && !readers.contains(&first.number())).then_some(())
+        });
+        comes_back(&site, parent);
+        assert_eq!(run(&["-k", "upgrade"]).2, Some(0));
+        let heir = pid_of(&site).expect("it serves");
+        assert_ne!(heir, parent);
+        comes_back(&site, heir);
+        assert_eq!(run(&["-k", "stop"]).2, Some(0));
+        until("its end", || (!heir.exists()).then_some(()));
+    }
+
+    /// A program that does not read keeps nobody from being served, restarted or stopped; what is lost is said.
+    fn a_program_that_does_not_read_stops_nobody(mpm: Mpm) {
+        let site = site();
+        let mut server = Server::start(mpm, &site, LOG);
+        ask(&site, "before");
+        has(&site, "before");
+        let stopped = reader(server.pid());
+        stopped.kill(Signal::STOP).expect("stop");
+        // More than the pipe and every child together keep.
+        let query = format!("/?{}", "x".repeat(8000));
+        let mut client = server.client();
+        until("lost lines", || {
+            for _ in 0..50 {
+                if client.get(&query).status != 200 {
+                    panic!("it does not serve");
+                }
+            }
+            client = server.client();
+            server.log().contains("lines for '|/bin/sh").then_some(())
+        });
+        server.announce("are lost: they are not read fast enough");
+        drop(client);
+        server.restart(Signal::USR1);
+        ask(&site, "anew");
+        has(&site, "anew");
+        server.signal(Signal::TERM);
+        assert_eq!(server.ends().code(), Some(0));
+        stopped.kill(Signal::KILL).expect("kill");
+    }
+
+    /// The same of the error log.
+    fn an_error_log_that_is_not_read_stops_nobody(mpm: Mpm) {
+        let site = site();
+        let mut server = Server::start(mpm, &site, "ErrorLog \"|/bin/sh ${ROOT}/reader\"");
+        let stopped = reader(server.pid());
+        stopped.kill(Signal::STOP).expect("stop");
+        // A message for each request.
+        let request = format!("GET /../{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(8000));
+        for _ in 0..400 {
+            assert_eq!(server.client().request(&request).status, 400);
+        }
+        server.signal(Signal::TERM);
+        assert_eq!(server.ends().code(), Some(0));
+        stopped.kill(Signal::KILL).expect("kill");
+    }
+}
+
+/// A log that is a named pipe without a reader keeps nobody waiting, not even at start.
+#[test]
+fn a_pipe_without_a_reader_stops_nobody() {
+    let site = site();
+    let made = std::process::Command::new("mkfifo").arg(site.root.join("logs/pipe")).status().expect("mkfifo");
+    assert!(made.success());
+    let server = Server::start(Mpm::Percore, &site, "CustomLog logs/pipe \"%q\"");
+    let mut client = server.client();
+    let query = format!("/?{}", "x".repeat(8000));
+    for _ in 0..100 {
+        assert_eq!(client.get(&query).status, 200);
+    }
+    server.allow("are lost: they are not read fast enough");
+}
+
+/// A program that ends as soon as it starts is started again, but less and less often.
+#[test]
+fn a_program_that_cannot_run_is_not_started_all_the_time() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, "CustomLog \"|/bin/false\" \"%q\"");
+    for pause in ["in 1 s", "in 2 s", "in 4 s"] {
+        server.logged(&format!("'/bin/false' failed unexpectedly: it is started again {pause}"));
+    }
+    ask(&site, "");
+    server.allow("it is started again in");
+}

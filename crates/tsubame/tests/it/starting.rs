@@ -1,0 +1,74 @@
+//! What somebody who starts a server learns of it: whether it serves, or why it does not.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::time::Instant;
+
+use crate::control::{Daemon, pid_of, said};
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::Start;
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
+
+fn site() -> Site {
+    Site::with([("index.html", "hello\n")])
+}
+
+fn run(site: &Site, mpm: Mpm, words: &[&str]) -> (String, String, Option<i32>) {
+    said(&Start::new(site, mpm).arguments(words).command().arg0("httpd").output().expect("run"))
+}
+
+/// Both ways of starting a daemon.
+const DAEMON: [&[&str]; 2] = [&["-k", "start"], &[]];
+
+under_every_mpm! {
+    /// When the command ends the daemon serves.
+    fn a_daemon_serves_when_the_command_ends(mpm: Mpm) {
+        for words in DAEMON {
+            let site = site();
+            site.configure(mpm, "");
+            let _guard = Daemon(&site);
+            assert_eq!(run(&site, mpm, words), (String::new(), String::new(), Some(0)));
+            assert_eq!(Client::connect(site.address()).get("/").text(), "hello\n");
+            let pid = pid_of(&site).expect("the pid file is there");
+            assert_eq!(run(&site, mpm, &["-k", "stop"]).2, Some(0));
+            until("its end", || (!pid.exists()).then_some(()));
+        }
+    }
+
+    /// A daemon that cannot serve is a failure of the command, which says why: what fails before there is an error log, and
+    /// what fails in a child.
+    fn a_daemon_that_cannot_serve_is_a_failure(mpm: Mpm) {
+        for words in DAEMON {
+            let site = site();
+            let began = Instant::now();
+            site.configure(mpm, "");
+            let other = TcpListener::bind(site.address()).expect("listen");
+            let (output, errors, status) = run(&site, mpm, words);
+            assert_eq!((output.as_str(), status), ("", Some(1)), "{errors}");
+            assert!(errors.starts_with("(98)Address already in use: AH00072: make_sock: could not bind to"), "{errors}");
+            drop(other);
+
+            site.configure(mpm, "PidFile none/pid");
+            let (_, errors, status) = run(&site, mpm, words);
+            assert_eq!(status, Some(1), "{errors}");
+            assert!(errors.contains("AH00099: could not create "), "{errors}");
+
+            // Only root has children that are somebody else.
+            if !sys::cred::is_root() {
+                continue;
+            }
+            let closed = site.root.join("closed");
+            std::fs::create_dir(&closed).expect("directory");
+            std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).expect("mode");
+            site.configure(mpm, "CoreDumpDirectory closed");
+            let (_, errors, status) = run(&site, mpm, words);
+            assert_eq!(status, Some(1), "{errors}");
+            assert!(errors.contains("Permission denied: ") && errors.contains("a child cannot start"), "{errors}");
+            assert!(site.read("logs/error_log").contains("a child cannot start"));
+            assert!(began.elapsed().as_secs() < 30, "it does not wait for what has failed");
+        }
+    }
+}
