@@ -54,6 +54,8 @@ pub enum Version {
     /// HTTP/1.1
     #[default]
     Http11,
+    /// HTTP/2, which has heads but no request lines.
+    Http2,
 }
 
 impl Version {
@@ -63,8 +65,22 @@ impl Version {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
         }
     }
+}
+
+/// What a head says beside its fields, from a protocol that does not write it as a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// The method, a token.
+    pub method: &'a [u8],
+    /// The target in origin form, or `*`.
+    pub target: &'a [u8],
+    /// Host and port; `None` leaves it to the Host field.
+    pub authority: Option<&'a [u8]>,
+    /// The version.
+    pub version: Version,
 }
 
 /// How large a head may be and how strictly it is read. The default is Apache's.
@@ -103,6 +119,39 @@ impl Head {
     /// request starts is not known.
     pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
         parse::parse(buf, limits, head)
+    }
+
+    /// Makes a head of its parts; what it refers to is written to `arena`, beginning with a request line. Nothing is checked:
+    /// fields beyond [`Limits::FIELDS_MAX`] are left out, and the caller has seen to all else.
+    pub fn assemble<'a>(
+        parts: &Parts<'_>,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        arena: &mut Vec<u8>,
+    ) -> Head {
+        let mut put = |bytes: &[u8], end: &[u8]| {
+            let start = arena.len();
+            arena.extend_from_slice(bytes);
+            let span = Span::new(start, arena.len());
+            arena.extend_from_slice(end);
+            span
+        };
+        let mut head = Head { method: put(parts.method, b" "), target: put(parts.target, b" "), ..Head::default() };
+        put(parts.version.as_str().as_bytes(), b"\n");
+        let start = head.target.start as usize;
+        let mark = memchr::memchr(b'?', parts.target).map(|mark| start + mark);
+        let end = head.target.end as usize;
+        head.path = Span::new(start, mark.unwrap_or(end));
+        head.query = mark.map(|mark| Span::new(mark + 1, end));
+        head.version = parts.version;
+        head.authority = parts.authority.map_or_else(Span::default, |authority| put(authority, b"\n"));
+        for (number, (name, value)) in fields.into_iter().take(Limits::FIELDS_MAX).enumerate() {
+            let known = Known::classify(name);
+            if let Some(known) = known {
+                head.index.note(known, number);
+            }
+            head.fields.push(Field { name: put(name, b": "), value: put(value, b"\n"), known, is_folded: false });
+        }
+        head
     }
 
     /// Forgets what was parsed, also a partial head, and keeps the memory.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod exchange;
 pub mod explain;
 pub mod files;
 pub mod log;
@@ -19,18 +20,19 @@ mod transport;
 pub use config::merge::Layer;
 pub use config::module::{self, Flow, Handler, Hook, Module, Order, PhaseHook, Waiting};
 pub use config::{
-    Draft, DraftHost, Failed, Loaded, ReadTimeouts, Server, Sources, VirtualHost, core, identity, known_infos, load,
-    read_only, shared_cache,
+    Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
+    known_infos, load, read_only, shared_cache,
 };
 pub use files::{machine, paths, static_file};
+pub use phases::Response;
 pub use phases::{authz, filters};
-pub use protocol::body::{BodyError, ReadTimeout, RequestBody};
 pub use protocol::http1::HttpService;
 pub use request::fields::{self, Fields};
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
 pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use request::unique::{self, Unique};
-pub use request::{Client, Kind, Previous, Request, Sent};
+pub use request::{BodyError, BodySource, Client, Kind, Previous, Request, RequestBody, RequestHead, Sent};
 pub use transport::tick::{Slices, pass};
 pub use transport::timer::Timer;
+pub use transport::{Endpoint, Transport};

@@ -1,6 +1,6 @@
 //! Tests of the head parser: each request with what Apache 2.4.71 answers, or with the reason to differ.
 
-use super::{Head, HeadError, Limits, Parse, Version};
+use super::{Head, HeadError, Limits, Parse, Parts, Version};
 use crate::name::Known;
 
 const LAX: Limits = Limits { line: 8190, fields: 100, field_size: 8190, strict: false };
@@ -200,4 +200,18 @@ fn a_head_is_reused_from_request_to_request() {
     head.clear();
     assert!(Head::parse(first, &Limits::default(), &mut head).is_ok());
     assert_eq!(head.method(first), b"GET");
+}
+
+#[test]
+fn a_head_is_assembled_from_its_parts() {
+    let parts = Parts { method: b"GET", target: b"/a%20b?c=d?e", authority: Some(b"h:1"), version: Version::Http2 };
+    let fields = [(&b"accept"[..], &b"*/*"[..]), (b"x", b"1"), (b"accept", b"a/b")];
+    let mut arena = b"earlier".to_vec();
+    let head = Head::assemble(&parts, fields, &mut arena);
+    assert_eq!((head.method(&arena), head.target(&arena)), (&b"GET"[..], &b"/a%20b?c=d?e"[..]));
+    assert_eq!((head.path(&arena), head.query(&arena)), (&b"/a%20b"[..], Some(&b"c=d?e"[..])));
+    assert_eq!((head.host(&arena), head.version()), (Some(&b"h:1"[..]), Version::Http2));
+    assert_eq!(head.combined(&arena, Known::Accept).as_deref(), Some(&b"*/*, a/b"[..]));
+    assert_eq!(head.field(&arena, "X"), Some(&b"1"[..]));
+    assert_eq!(head.fields(&arena).collect::<Vec<_>>(), fields);
 }

@@ -4,6 +4,7 @@ pub mod core;
 pub mod identity;
 pub(crate) mod merge;
 pub mod module;
+mod read_timeout;
 pub(crate) mod section;
 pub mod shared_cache;
 pub(crate) mod vhost;
@@ -17,6 +18,8 @@ use conf::{Context, Error, Language, ModuleInfo, Notice, Origin, Place, Reader, 
 use seam::HelperProcess;
 use sys::cred::Identity;
 
+pub(crate) use self::read_timeout::BodyRules;
+pub use self::read_timeout::ReadTimeout;
 use crate::config::core::{CoreServer, HostAddress, Tri};
 use crate::config::merge::{Layer, Merged, Merger};
 use crate::config::module::{Hooks, Module, known, with_infos};
@@ -25,7 +28,6 @@ use crate::config::vhost::Hosts;
 use crate::files::htaccess::HtaccessCache;
 use crate::log::{ErrorLog, Levels};
 use crate::phases::walk::DirectoryCache;
-use crate::protocol::body::{BodyRules, ReadTimeout};
 
 /// A configuration as it was applied, before it is resolved: modules check and complete it here.
 pub struct Draft {

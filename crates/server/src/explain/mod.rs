@@ -5,11 +5,12 @@
 pub(crate) mod trace;
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use conf::directive::find_all;
 use conf::{Directive, ModuleInfo, Node, Origin, SettingsMap};
 use http1::framing::Framing;
@@ -19,13 +20,13 @@ use crate::config::core::options::Bits;
 use crate::config::core::{CoreDir, CoreServer};
 use crate::config::section::Section;
 use crate::config::{Server, VirtualHost};
+use crate::exchange;
 use crate::explain::trace::Mapped;
 pub use crate::explain::trace::{AccessLine, Met, Step, Trace};
 use crate::phases;
 use crate::phases::lookup::at_once;
-use crate::protocol::http1 as protocol;
-use crate::request::{Client, Incoming, Request};
-use crate::transport::socket::Stream;
+use crate::request::{BodyError, BodySource, Client, Fields, Request, RequestBody, RequestHead};
+use crate::transport::Endpoint;
 
 /// A request that nobody sent.
 #[derive(Clone, Debug)]
@@ -160,25 +161,62 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
     text.push_str("\r\n");
     let bytes = http1::text::to_bytes(&text).into_owned();
     let mut head = Head::default();
-    let head_len = match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
-        Ok(Parse::Complete { len }) => len,
+    match Head::parse(&bytes, &server.main().plan.limits, &mut head) {
+        Ok(Parse::Complete { .. }) => {}
         Ok(Parse::Partial) => return Err("it is only a part of a request".into()),
         Err(error) => return Err(refused((error.status(), error.reason()))),
-    };
+    }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
-    // Nobody is at the other end, and nothing is sent there.
-    let (socket, _) = UnixStream::pair().map_err(|error| sys::describe(&error))?;
-    let client = Client {
-        peer: question.client,
-        stream: Stream::new(socket.into()),
-        local: OnceLock::from(Box::new(question.local)),
-        keepalives: AtomicU32::new(0),
-        log_id: AtomicU64::new(0),
-    };
-    let incoming = Incoming { bytes, head, head_len };
-    match protocol::begin::request(server, &Arc::new(client), incoming, framing, true) {
-        Ok((request, _)) => Ok(request),
-        Err(refusal) => Err(refused(refusal.words())),
+    let client = Client::new(question.client, Arc::new(Nobody { local: question.local }));
+    let mut request = exchange::request(server, &Arc::new(client), RequestHead::received(bytes, head), true)
+        .map_err(|(why, _)| refused(why.words()))?;
+    if framing.has_body() {
+        request.body = RequestBody::new(Box::new(Promised(framing)));
+    }
+    Ok(request)
+}
+
+/// A body that was announced and never comes.
+struct Promised(Framing);
+
+impl BodySource for Promised {
+    fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        Poll::Ready(Err(BodyError::Closed))
+    }
+
+    fn length(&self) -> Option<u64> {
+        match self.0 {
+            Framing::Length(length) => Some(length),
+            Framing::None => Some(0),
+            Framing::Chunked => None,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    fn trailers(&self) -> Fields {
+        Fields::default()
+    }
+}
+
+/// The other end of a connection that does not exist.
+struct Nobody {
+    local: SocketAddr,
+}
+
+impl Endpoint for Nobody {
+    fn local(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    fn has_ended(&self) -> bool {
+        false
     }
 }
 

@@ -134,18 +134,14 @@ impl Request {
             Kind::Lookup { depth, .. } => depth + 1,
             _ => 1,
         };
-        let origin = Source {
-            server: self.server,
-            vhost: self.vhost,
-            client: self.client.clone(),
-            incoming: self.incoming.clone(),
-        };
+        let origin =
+            Source { server: self.server, vhost: self.vhost, client: self.client.clone(), head: self.head.clone() };
         let mut asking = Request::new(origin, Kind::Lookup { dir: self.dir.clone(), depth }, self.time, self.start);
         asking.version = self.version;
         asking.hostname.clone_from(&self.hostname);
         asking.headers_in.clone_from(&self.headers_in);
         asking.trace = self.trace.as_ref().map(|_| Box::default());
-        asking.shares_turn = self.shares_turn;
+        asking.shares_tick = self.shares_tick;
         asking.env = self.env.clone();
         asking.user.clone_from(&self.user);
         asking.auth_type.clone_from(&self.auth_type);

@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 pub mod authz;
+mod delivery;
 pub(crate) mod error_document;
 pub mod filters;
 pub(crate) mod lookup;
@@ -25,10 +26,11 @@ use crate::request::response::{Answer, Body, Keep};
 use crate::request::{Kind, Previous, Request};
 
 /// What goes to the client.
-pub(crate) struct Response {
-    pub(crate) body: Body,
+pub struct Response {
+    /// The body.
+    pub body: Body,
     /// The body is the whole answer, head included (an nph- script).
-    pub(crate) raw: bool,
+    pub raw: bool,
 }
 
 /// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
@@ -118,7 +120,7 @@ pub(crate) fn status_of(flow: Flow) -> u16 {
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
     if !request.server.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
-        request.uri = http1::text::from_bytes(request.incoming.head.path(&request.incoming.bytes)).into_owned();
+        request.uri = http1::text::from_bytes(request.head.path()).into_owned();
     }
     all(request, &phase::POST_READ).await?;
     if request.env.contains("downgrade-1.0") {
@@ -128,8 +130,8 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     if request.method == "CONNECT" {
         return Err(Flow::Status(405));
     }
-    let incoming = request.incoming.clone();
-    decode(request, incoming.head.path(&incoming.bytes), None)?;
+    let head = request.head.clone();
+    decode(request, head.path(), None)?;
     map(request).await?;
     late(request).await
 }
@@ -293,7 +295,7 @@ const TRACE_BODY_MAX: usize = 64 * 1024;
 
 /// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names.
 async fn deliver(request: &mut Request, mut body: Body) -> Response {
-    match crate::protocol::output::preconditions(request) {
+    match delivery::preconditions(request) {
         Some(instead) => body = instead,
         None => {
             let chain = Chain::of(request);
@@ -310,8 +312,8 @@ fn finish(request: &mut Request, mut body: Body) -> Response {
     for i in 0..request.server.hooks.filter.len() {
         body = request.server.hooks.filter[i](request, body);
     }
-    crate::protocol::output::default_charset(request);
-    Response { body: crate::protocol::output::ranges(request, body), raw: false }
+    delivery::default_charset(request);
+    Response { body: delivery::ranges(request, body), raw: false }
 }
 
 /// Turns the request into one for another path of this server, which is not decoded yet.

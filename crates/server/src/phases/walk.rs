@@ -283,7 +283,7 @@ fn link_refused(request: &Request, path: &str) -> Flow {
 /// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
 fn find_file(request: &mut Request) -> Result<(), Flow> {
     if let Some(kept) = request.server.files.find(&request.filename) {
-        if !(request.shares_turn && kept.was_seen(request.start)) {
+        if !(request.shares_tick && kept.was_seen(request.start)) {
             match look(request, &request.filename)? {
                 Found::File(meta) if meta == kept.meta => kept.see(request.start),
                 _ => return find_part(request),

@@ -1,99 +1,37 @@
 //! A request on its way through the phases.
 
+pub mod body;
+pub mod client;
 pub mod fields;
+pub(crate) mod fields_out;
+pub mod head;
 pub(crate) mod response;
 pub(crate) mod script_use;
+mod sent;
 pub(crate) mod subject;
 pub mod unique;
 mod wire;
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use conf::{Level, Settings};
 use sys::file::Meta;
 
+pub use self::body::{BodyError, BodySource, RequestBody};
+pub use self::client::Client;
+pub use self::fields::Fields;
+pub use self::head::RequestHead;
+pub use self::sent::Sent;
+pub(crate) use self::sent::{Delimiter, Persist};
 use self::unique::Unique;
 use crate::config::merge::Merged;
 use crate::config::{Server, VirtualHost};
 use crate::explain::trace::Trace;
 use crate::files::static_file::Kept;
 use crate::log::ErrorLog;
-use crate::protocol::body::RequestBody;
-use crate::protocol::output::{Delimiter, Persist};
-use crate::request::fields::Fields;
 use crate::request::script_use::ScriptUse;
-use crate::transport::socket::Stream;
-
-/// What is the same for all requests of a connection.
-#[derive(Debug)]
-pub struct Client {
-    /// The client's address.
-    pub peer: SocketAddr,
-    /// The socket; asked for its own address only when someone wants to know.
-    pub(crate) stream: Stream,
-    pub(crate) local: OnceLock<Box<SocketAddr>>,
-    /// Requests served on this connection before this one.
-    pub keepalives: std::sync::atomic::AtomicU32,
-    /// What stands for the connection in logs; 0 until the error log has said something about it.
-    pub(crate) log_id: AtomicU64,
-}
-
-impl Client {
-    /// Whether the client sends nothing more. It may be gone, or wait for the answer.
-    pub fn has_ended(&self) -> bool {
-        self.stream.has_ended()
-    }
-
-    /// Our address of this connection.
-    pub fn local(&self) -> SocketAddr {
-        **self
-            .local
-            .get_or_init(|| Box::new(self.stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))))
-    }
-
-    /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
-    pub fn ip(&self) -> String {
-        self.peer.ip().to_canonical().to_string()
-    }
-
-    /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the
-    /// error log has written something about one of its requests.
-    pub fn log_id(&self) -> Option<String> {
-        let id = self.log_id.load(Ordering::Relaxed);
-        (id != 0).then(|| unique::letters(&id.to_be_bytes()))
-    }
-
-    fn make_log_id(&self) {
-        let id = Unique::draw().number();
-        // Requests of one connection come one after the other: whoever was first, the id stays.
-        let _ = self.log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
-    }
-}
-
-/// A request head with the bytes it was read from.
-#[derive(Debug, Default)]
-pub struct Incoming {
-    /// What was read; the head, and perhaps the beginning of a body or of further requests.
-    pub(crate) bytes: Vec<u8>,
-    /// Where in it things are.
-    pub(crate) head: http1::Head,
-    /// The length of the head.
-    pub(crate) head_len: usize,
-}
-
-impl Incoming {
-    /// The request line, without what ends it.
-    pub(crate) fn line(&self) -> &[u8] {
-        let bytes = &self.bytes[..self.head_len];
-        let start = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(0);
-        let end = memchr::memchr2(b'\r', b'\n', &bytes[start..]).map_or(bytes.len(), |at| start + at);
-        &bytes[start..end]
-    }
-}
 
 /// Why a request exists.
 #[derive(Clone, Debug)]
@@ -144,7 +82,7 @@ pub struct Request {
     pub vhost: &'static VirtualHost,
     /// The connection.
     pub client: Arc<Client>,
-    pub(crate) incoming: Arc<Incoming>,
+    pub(crate) head: Arc<RequestHead>,
     /// Why it exists.
     pub kind: Kind,
 
@@ -174,7 +112,7 @@ pub struct Request {
     /// What is remembered of that file.
     pub(crate) kept: Option<Arc<Kept>>,
     /// May rely on what another request of this turn was told about a file.
-    pub(crate) shares_turn: bool,
+    pub(crate) shares_tick: bool,
     /// How many bytes of its answer go out in a second at most.
     pub pace: Option<u32>,
     /// The URL prefix and directory of the `Alias` that mapped it.
@@ -235,48 +173,23 @@ pub struct Request {
     pub(crate) trace: Option<Box<Trace>>,
 }
 
-/// What went over the wire for a request.
-#[derive(Clone, Debug, Default)]
-pub struct Sent {
-    /// Bytes of the body.
-    pub body: u64,
-    /// All bytes, head included.
-    pub bytes: u64,
-    /// Bytes received, head and body.
-    pub received: u64,
-    /// The connection broke before the answer was complete.
-    pub aborted: bool,
-    /// The connection stays open after this answer.
-    pub keepalive: bool,
-    /// What the head of the answer said of its body and of the connection.
-    pub(crate) head: Option<(Delimiter, Persist)>,
-    /// Until the first byte of the answer.
-    pub first_byte: Option<std::time::Duration>,
-    /// Until the last byte of the answer.
-    pub duration: std::time::Duration,
-    /// Trailer fields of the request.
-    pub trailers_in: Fields,
-    /// Trailer fields of the answer.
-    pub trailers_out: Fields,
-}
-
 /// Where a request comes from.
 pub(crate) struct Source {
     pub(crate) server: &'static Server,
     pub(crate) vhost: &'static VirtualHost,
     pub(crate) client: Arc<Client>,
-    pub(crate) incoming: Arc<Incoming>,
+    pub(crate) head: Arc<RequestHead>,
 }
 
 impl Request {
     /// A `GET` that has not been through any phase. What else is known of it its maker sets.
     pub(crate) fn new(source: Source, kind: Kind, time: SystemTime, start: Instant) -> Box<Request> {
-        let Source { server, vhost, client, incoming } = source;
+        let Source { server, vhost, client, head } = source;
         Box::new(Request {
             server,
             vhost,
             client,
-            incoming,
+            head,
             kind,
             method: Cow::Borrowed("GET"),
             header_only: false,
@@ -290,7 +203,7 @@ impl Request {
             path_info: String::new(),
             stat: None,
             kept: None,
-            shares_turn: false,
+            shares_tick: false,
             pace: None,
             context: None,
             dir: vhost.base.clone(),
@@ -326,7 +239,7 @@ impl Request {
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         match &self.headers_in {
             Some(fields) => fields.get(name).map(Cow::Borrowed),
-            None => self.incoming.head.field(&self.incoming.bytes, name).map(http1::text::from_bytes),
+            None => self.head.field(name).map(http1::text::from_bytes),
         }
     }
 
@@ -334,7 +247,7 @@ impl Request {
     pub fn header_joined(&self, name: &str) -> Option<Cow<'_, str>> {
         match &self.headers_in {
             Some(fields) => fields.joined(name).map(Cow::Owned),
-            None => match self.incoming.head.combined(&self.incoming.bytes, name)? {
+            None => match self.head.combined(name)? {
                 Cow::Borrowed(bytes) => Some(http1::text::from_bytes(bytes)),
                 Cow::Owned(bytes) => Some(Cow::Owned(http1::text::from_bytes(&bytes).into_owned())),
             },
@@ -347,7 +260,7 @@ impl Request {
             Some(fields) => fields.iter().map(|(n, v)| (Cow::Borrowed(n), Cow::Borrowed(v))).collect(),
             None => {
                 let text = http1::text::from_bytes;
-                self.incoming.head.fields(&self.incoming.bytes).map(|(n, v)| (text(n), text(v))).collect()
+                self.head.fields().map(|(n, v)| (text(n), text(v))).collect()
             }
         }
     }
@@ -378,7 +291,7 @@ impl Request {
 
     /// The request line as it was sent.
     pub fn request_line(&self) -> String {
-        http1::text::from_bytes(self.incoming.line()).into_owned()
+        http1::text::from_bytes(self.head.line()).into_owned()
     }
 
     /// The protocol of the request line (`HTTP/1.1`).
@@ -507,7 +420,7 @@ impl Request {
 
     /// The port that the client named in `Host` or in its target.
     pub(crate) fn asked_port(&self) -> Option<u16> {
-        let host = self.incoming.head.host(&self.incoming.bytes)?;
+        let host = self.head.authority()?;
         http1::Authority::parse(host, false)?.port
     }
 }

@@ -4,19 +4,18 @@ use std::borrow::Cow;
 
 use http1::Name;
 
-use crate::protocol::output::{Delimiter, Persist};
-use crate::request::Request;
+use crate::request::{Delimiter, Persist, Request};
 
 impl Request {
     /// The request line as it was sent.
     pub fn line_bytes(&self) -> &[u8] {
-        self.incoming.line()
+        self.head.line()
     }
 
     /// All values of a field of the request, joined by `", "`.
     pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
         match &self.headers_in {
-            None => self.incoming.head.combined(&self.incoming.bytes, name),
+            None => self.head.combined(name),
             Some(fields) => {
                 let name = match name {
                     Name::Known(known) => known.name(),
@@ -29,7 +28,7 @@ impl Request {
 
     /// Makes out of a head that could not be read what the access log shows of it: method, path and query.
     pub(crate) fn salvage_line(&mut self) {
-        let line = http1::text::from_bytes(self.incoming.line()).into_owned();
+        let line = http1::text::from_bytes(self.head.line()).into_owned();
         let mut words = line.split(' ');
         if self.method.is_empty() {
             self.method = words.next().unwrap_or_default().to_string().into();

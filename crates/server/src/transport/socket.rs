@@ -1,42 +1,48 @@
 //! The client's socket, read and written without blocking, registered with the reactor only when it has to wait.
 //!
 //! A connection whose request is there when it is accepted, and which is closed after the answer, never enters the
-//! reactor at all. All methods take `&self`, so that a body can be read while an answer is written.
+//! reactor at all.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
+use super::{Endpoint, Transport, buffers};
+
 /// A connected socket.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Socket {
     registered: OnceLock<Watched>,
     socket: Arc<OwnedFd>,
 }
 
-impl Stream {
-    /// Takes a non-blocking socket.
-    pub fn new(socket: OwnedFd) -> Stream {
-        Stream { registered: OnceLock::new(), socket: Arc::new(socket) }
-    }
-
-    /// Our own address.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+impl Endpoint for Socket {
+    fn local(&self) -> io::Result<SocketAddr> {
         sys::socket::local_address(&self.socket)
     }
 
-    /// Receives into the spare room of `buffer`, at least `room` bytes of it. `Ok(0)` is the end.
-    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    /// Safe to ask beside [`reset`](Transport::reset).
+    fn has_ended(&self) -> bool {
+        sys::socket::has_ended(&self.socket).unwrap_or(true)
+    }
+}
+
+impl Transport for Socket {
+    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
         let read = self.poll_ready(cx, Direction::Read, |socket| {
             if buffer.capacity() == 0 {
-                *buffer = crate::transport::buffers::take();
+                *buffer = buffers::take();
             }
             buffer.reserve(room);
             let spare = buffer.capacity() - buffer.len();
@@ -46,26 +52,19 @@ impl Stream {
         });
         if read.is_pending() && buffer.is_empty() {
             // A connection that waits has no buffer.
-            crate::transport::buffers::give(std::mem::take(buffer));
+            buffers::give(std::mem::take(buffer));
         }
         read
     }
 
-    /// Receives, waiting for it.
-    pub async fn read(&self, buffer: &mut Vec<u8>, room: usize) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_read(cx, buffer, room)).await
-    }
-
-    /// Sends; `more` says that further bytes follow at once. Returns how many bytes went out.
-    pub fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
+    fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
         self.poll_ready(cx, Direction::Write, |socket| {
             let sent = sys::socket::send(socket, bytes, more)?;
             Ok((sent, sent < bytes.len()))
         })
     }
 
-    /// Sends a part of a file; moves `offset` on.
-    pub fn poll_send_file(
+    fn poll_send_file(
         &self,
         cx: &mut Context<'_>,
         file: &OwnedFd,
@@ -78,41 +77,31 @@ impl Stream {
         })
     }
 
-    /// Whether the client sends nothing more, or has reset the connection, and all that it sent was received. Safe to ask
-    /// beside [`unless_reset`](Stream::unless_reset).
-    pub fn has_ended(&self) -> bool {
-        sys::socket::has_ended(&self.socket).unwrap_or(true)
+    fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            if let Ok(registered) = self.register()
+                && registered.failed().await.is_ok()
+            {
+                return;
+            }
+            // What cannot be watched may still be there; the next write to it will tell.
+            std::future::pending().await
+        })
     }
 
-    /// Whether bytes have come that nobody has received, also those that the reactor has not seen yet.
-    pub fn has_input(&self) -> bool {
+    fn has_input(&self) -> bool {
         sys::socket::peek(&self.socket, &mut [0]).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Shuts our side: the client sees the end of the answer.
-    pub fn shutdown(&self) -> io::Result<()> {
+    fn shutdown(&self) -> io::Result<()> {
         sys::socket::shutdown_write(&self.socket)
     }
+}
 
-    /// The result of `task`; `None` once the client has reset the connection, when nobody is there to be answered. A client
-    /// that only sends nothing more waits for its answer.
-    pub async fn unless_reset<T>(&self, task: impl Future<Output = T>) -> Option<T> {
-        let (mut task, mut reset) = (pin!(task), pin!(self.reset()));
-        poll_fn(|cx| match task.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending => reset.as_mut().poll(cx).map(|()| None),
-        })
-        .await
-    }
-
-    async fn reset(&self) {
-        if let Ok(registered) = self.register()
-            && registered.failed().await.is_ok()
-        {
-            return;
-        }
-        // What cannot be watched may still be there; whoever writes to it will see.
-        std::future::pending().await
+impl Socket {
+    /// Takes a non-blocking socket.
+    pub(crate) fn new(socket: OwnedFd) -> Socket {
+        Socket { registered: OnceLock::new(), socket: Arc::new(socket) }
     }
 
     fn register(&self) -> io::Result<&Watched> {
@@ -120,7 +109,7 @@ impl Stream {
             return Ok(registered);
         }
         let registered = watch(self.socket.clone(), Interest::READABLE | Interest::WRITABLE)?;
-        // Only one task uses a stream; losing the race would only mean that it is registered already.
+        // Only one task uses a socket; losing the race would only mean that it is registered already.
         Ok(self.registered.get_or_init(|| registered))
     }
 
@@ -177,15 +166,16 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
+    use super::super::{read, unless_reset};
     use super::*;
 
     /// A client, and what the server has of it.
-    fn connected() -> (TcpStream, Stream) {
+    fn connected() -> (TcpStream, Socket) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
         let client = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        let (socket, _) = listener.accept().expect("accept");
-        socket.set_nonblocking(true).expect("non-blocking");
-        (client, Stream::new(socket.into()))
+        let (accepted, _) = listener.accept().expect("accept");
+        accepted.set_nonblocking(true).expect("non-blocking");
+        (client, Socket::new(accepted.into()))
     }
 
     fn runtime() -> tokio::runtime::Runtime {
@@ -194,12 +184,13 @@ mod tests {
 
     #[test]
     fn to_ask_for_the_end_hides_no_reset() {
-        let (client, stream) = connected();
-        assert!(!stream.has_ended());
+        let (client, socket) = connected();
+        assert!(!socket.has_ended());
         sys::socket::set_linger(&client, Some(Duration::ZERO)).expect("linger");
         drop(client);
-        assert!(stream.has_ended(), "the kernel knows of a reset on this machine at once");
-        let waits = async { tokio::time::timeout(Duration::from_secs(30), stream.unless_reset(pending::<()>())).await };
+        assert!(socket.has_ended(), "the kernel knows of a reset on this machine at once");
+        let waits =
+            async { tokio::time::timeout(Duration::from_secs(30), unless_reset(&socket, pending::<()>())).await };
         assert_eq!(runtime().block_on(waits), Ok(None));
     }
 
@@ -207,12 +198,12 @@ mod tests {
     fn what_was_not_received_is_no_end() {
         use std::io::Write;
 
-        let (mut client, stream) = connected();
+        let (mut client, socket) = connected();
         client.write_all(b"a").expect("write");
         client.shutdown(std::net::Shutdown::Write).expect("shutdown");
-        assert!(!stream.has_ended());
+        assert!(!socket.has_ended());
         let mut buffer = Vec::new();
-        let read = runtime().block_on(stream.read(&mut buffer, 8));
-        assert_eq!((read.ok(), stream.has_ended()), (Some(1), true));
+        let read = runtime().block_on(read(&socket, &mut buffer, 8));
+        assert_eq!((read.ok(), socket.has_ended()), (Some(1), true));
     }
 }

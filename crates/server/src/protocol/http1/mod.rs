@@ -2,33 +2,34 @@
 //!
 //! HTTP/1.1 is spoken here and nowhere else. Whoever polls the stages is the MPM's affair.
 
-pub(crate) mod begin;
-mod describe;
+pub(crate) mod body;
+mod head;
+mod outgoing;
+mod pace;
 mod refuse;
 mod wait;
 mod write;
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use http1::framing::Framing;
+use http1::framing::{Framing, Persistence};
 use http1::{Head, Parse};
-use seam::scoreboard::{Row, Traffic, Workers};
+use seam::scoreboard::Workers;
 use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 
-use self::describe::describe;
+use self::body::Incoming;
 use self::refuse::{Refusal, Why};
-use self::write::Exchange;
+use self::write::Sending;
 use crate::config::Server;
-use crate::phases;
-use crate::request::{Client, Incoming, Request};
-use crate::transport::socket::Stream;
+use crate::exchange::{self, Exchange};
+use crate::request::{Client, RequestHead};
+use crate::transport::socket::Socket;
 use crate::transport::timer::Timer;
-use crate::transport::{buffers, tick};
+use crate::transport::{self, Transport, buffers, tick};
 
 /// How much of a head is received at once, in bytes.
 const HEAD_PIECE: usize = 4096;
@@ -52,16 +53,11 @@ impl HttpService {
 
 impl Service for HttpService {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
-        let client = Client {
-            peer: accepted.peer,
-            stream: Stream::new(accepted.socket),
-            local: OnceLock::new(),
-            keepalives: AtomicU32::new(0),
-            log_id: AtomicU64::new(0),
-        };
+        let socket = Arc::new(Socket::new(accepted.socket));
         Box::new(HttpConnection {
             server: &self.server,
-            client: Arc::new(client),
+            client: Arc::new(Client::new(accepted.peer, socket.clone())),
+            transport: socket,
             workers: accepted.workers,
             traffic: 0,
             idle_until: Instant::now(),
@@ -70,7 +66,10 @@ impl Service for HttpService {
             late: false,
             announced: None,
             behind: 0,
-            exchange: None,
+            incoming: None,
+            sending: None,
+            wish: Persistence::default(),
+            received: 0,
             refused: None,
         })
     }
@@ -96,6 +95,7 @@ impl Service for HttpService {
 struct HttpConnection {
     server: &'static Server,
     client: Arc<Client>,
+    transport: Arc<dyn Transport>,
     workers: Arc<Workers>,
     /// Bytes sent and received with the requests that were answered.
     traffic: u64,
@@ -110,8 +110,14 @@ struct HttpConnection {
     announced: Option<NonZeroU64>,
     /// Requests served in a row without waiting for one.
     behind: u32,
+    /// The body of the request that is being served.
+    incoming: Option<Incoming>,
     /// An answer of which a part still has to go out.
-    exchange: Option<Box<Exchange>>,
+    sending: Option<Box<Sending>>,
+    /// What the client wants to become of the connection after the request that is being served.
+    wish: Persistence,
+    /// Bytes received for that request, but for what came of its body behind the head.
+    received: u64,
     /// How the connection ends once its last answer is sent: what came was no request.
     refused: Option<Stage>,
 }
@@ -130,7 +136,7 @@ impl Connection for HttpConnection {
     }
 
     fn has_input(&self) -> bool {
-        self.client.stream.has_input()
+        self.transport.has_input()
     }
 }
 
@@ -144,13 +150,13 @@ impl HttpConnection {
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
             // What is not there yet, or never will be, is found out by the stage that can wait for it.
-            let _ = self.client.stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
+            let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
         let mut head = buffers::take_head();
         let why = match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
             Ok(Parse::Complete { len }) => {
-                let row = self.workers.acquire();
-                return self.answer(Incoming { bytes, head, head_len: len }, row).await;
+                let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
+                return self.answer(RequestHead::received(bytes, head), rest).await;
             }
             Ok(Parse::Partial) if !self.late => {
                 buffers::give_head(head);
@@ -161,7 +167,7 @@ impl HttpConnection {
             Err(error) => Why::Head(error),
         };
         let row = self.workers.acquire();
-        self.refuse(Refusal::boxed(why, Incoming::broken(bytes, head)), row).await
+        self.refuse(Refusal::of(why, RequestHead::received(bytes, head)), row).await
     }
 
     /// Reads a head to its end, or to where it is wrong.
@@ -177,7 +183,7 @@ impl HttpConnection {
                 deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
             }
             self.announced = None; // The end of a head may be sent after the turn that announced its beginning.
-            match self.timer.until(deadline, self.client.stream.read(&mut self.buffer, HEAD_PIECE)).await {
+            match self.timer.until(deadline, transport::read(&*self.transport, &mut self.buffer, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Stage::Closed,
                 Some(Ok(_)) if Head::parse(&self.buffer, &plan.limits, &mut head) == Ok(Parse::Partial) => {}
                 Some(Ok(_)) => return Stage::Serve,
@@ -189,35 +195,40 @@ impl HttpConnection {
         }
     }
 
-    /// Processes a request and writes its answer.
-    async fn answer(&mut self, incoming: Incoming, row: Row) -> Stage {
-        let framing = match Framing::of(&incoming.head, &incoming.bytes) {
+    /// Processes a request and writes its answer. `rest`: what was received behind its head.
+    async fn answer(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
+        let row = self.workers.acquire();
+        let (table, text) = head.parts();
+        let framing = match Framing::of(table, text) {
             Ok(framing) => framing,
-            Err(error) => return self.refuse(Refusal::boxed(Why::Head(error), incoming), row).await,
+            Err(error) => return self.refuse(Refusal::of(Why::Head(error), head), row).await,
         };
-        let mut request = match self.request(incoming, framing, true) {
+        let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
+        let mut request = match exchange::request(self.server, &self.client, head, true) {
             Ok(request) => request,
-            Err(refusal) => return self.refuse(refusal, row).await,
+            Err((why, head)) => return self.refuse(Refusal::of(Why::Unserved(why), head), row).await,
         };
-        let accesses = u64::from(self.client.keepalives.load(Ordering::Relaxed));
-        row.begin(Traffic { accesses, bytes: self.traffic });
-        if self.server.extended_status {
-            describe(&request, &row);
-        }
-        let answer = self.client.stream.unless_reset(phases::answer(&mut request)).await;
-        match answer {
-            Some(response) => self.write(request, response, row).await,
-            None => self.give_up(request, row),
-        }
-    }
-
-    /// Makes a request of a head. `check`: a host that is not known is refused where `StrictHostCheck` says so.
-    fn request(&mut self, incoming: Incoming, framing: Framing, check: bool) -> Result<Box<Request>, Box<Refusal>> {
-        let (mut request, rest) = begin::request(self.server, &self.client, incoming, framing, check)?;
-        if !rest.is_empty() {
+        request.shares_tick = self.announced.take().inspect(|tick| tick::resume(tick.get())).is_some();
+        self.wish = wish;
+        self.received = request.head.len();
+        if framing.has_body() {
+            self.received += rest.len() as u64;
+            let body = body::incoming(&self.transport, framing, rest, expects, request.vhost.plan.body);
+            if let Some((incoming, body)) = body {
+                self.incoming = Some(incoming);
+                request.body = body;
+            }
+        } else if !rest.is_empty() {
             self.buffer = rest;
         }
-        request.shares_turn = self.announced.take().inspect(|turn| tick::resume(turn.get())).is_some();
-        Ok(request)
+        let mut exchange = Exchange::of(request, row, self.traffic);
+        match transport::unless_reset(&*self.transport, exchange.answer()).await {
+            Some(response) => self.write(exchange, response).await,
+            None => self.give_up(exchange),
+        }
     }
+}
+
+fn expects_continue(head: &RequestHead) -> bool {
+    head.field(http1::Known::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
 }

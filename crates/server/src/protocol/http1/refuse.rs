@@ -1,38 +1,32 @@
 //! What is answered where there is no request to be served.
 
 use conf::Level;
-use http1::framing::Framing;
-use http1::{Head, HeadError};
+use http1::HeadError;
 use seam::Stage;
 use seam::scoreboard::Row;
 
 use super::HttpConnection;
+use crate::exchange::{self, Exchange, Unserved};
 use crate::phases::Response;
 use crate::phases::error_document;
-use crate::request::Incoming;
+use crate::request::RequestHead;
 
 /// A head that cannot be served.
 pub(crate) struct Refusal {
     why: Why,
-    incoming: Incoming,
+    head: RequestHead,
 }
 
 impl Refusal {
-    pub(super) fn boxed(why: Why, incoming: Incoming) -> Box<Refusal> {
-        Box::new(Refusal { why, incoming })
-    }
-
-    /// The status of the answer, and why.
-    pub(crate) fn words(&self) -> (u16, &'static str) {
-        self.why.words()
+    pub(super) fn of(why: Why, head: RequestHead) -> Refusal {
+        Refusal { why, head }
     }
 }
 
 pub(super) enum Why {
     Head(HeadError),
     Timeout,
-    UnknownHost,
-    Method,
+    Unserved(Unserved),
 }
 
 impl Why {
@@ -41,33 +35,26 @@ impl Why {
         match self {
             Why::Head(error) => (error.status(), error.reason()),
             Why::Timeout => (408, "AH01382: Request header read timeout"),
-            Why::UnknownHost => (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)"),
-            Why::Method => (501, "the method is not registered (HttpProtocolOptions)"),
+            Why::Unserved(why) => why.words(),
         }
-    }
-}
-
-impl Incoming {
-    /// What arrived instead of a head.
-    pub(super) fn broken(bytes: Vec<u8>, head: Head) -> Incoming {
-        Incoming { head_len: bytes.len(), bytes, head }
     }
 }
 
 impl HttpConnection {
     /// Answers what is no request, and closes.
-    pub(super) async fn refuse(&mut self, refusal: Box<Refusal>, row: Row) -> Stage {
-        let Refusal { why, incoming } = *refusal;
+    pub(super) async fn refuse(&mut self, refusal: Refusal, row: Row) -> Stage {
+        let Refusal { why, head } = refusal;
         // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
-        let silent = matches!(why, Why::Timeout) && !incoming.bytes.contains(&b'\n');
+        let silent = matches!(why, Why::Timeout) && !head.parts().1.contains(&b'\n');
         let (status, reason) = why.words();
         let (module, level, note) = match why {
             Why::Head(error) => ("core", Level::Debug, error.note()),
             Why::Timeout => ("reqtimeout", Level::Info, ""),
-            Why::UnknownHost => ("core", Level::Error, ""),
-            Why::Method => ("core", Level::Debug, ""),
+            Why::Unserved(Unserved::UnknownHost) => ("core", Level::Error, ""),
+            Why::Unserved(Unserved::Method) => ("core", Level::Debug, ""),
         };
-        let Ok(mut request) = self.request(incoming, Framing::None, false) else { return Stage::Closed };
+        let Ok(mut request) = exchange::request(self.server, &self.client, head, false) else { return Stage::Closed };
+        request.sent.received = request.head.len();
         request.salvage_line();
         self.buffer.clear();
         request.log(module, level, reason);
@@ -81,6 +68,6 @@ impl HttpConnection {
         let body = error_document::canned(&mut request, status);
         // Not what is returned here: the answer may have to wait, and then another stage ends the exchange.
         self.refused = Some(if status == 408 { Stage::ShortLinger } else { Stage::Linger });
-        self.write(request, Response { body, raw: false }, row).await
+        self.write(Exchange { request, row }, Response { body, raw: false }).await
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use seam::Stage;
 
 use super::{HEAD_PIECE, HttpConnection, SHORT_LINGER};
-use crate::transport::tick::Slices;
+use crate::transport;
+use crate::transport::tick::{self, Slices};
 
 impl HttpConnection {
     /// Waits for the next request.
@@ -22,7 +23,7 @@ impl HttpConnection {
     pub(super) async fn linger(&mut self, at_most: Duration) -> Stage {
         let deadline = Instant::now() + at_most;
         let silence = if self.workers.are_held() { SHORT_LINGER } else { at_most };
-        if self.client.stream.shutdown().is_err() {
+        if self.transport.shutdown().is_err() {
             return Stage::Closed;
         }
         let mut sink = Vec::new();
@@ -30,7 +31,7 @@ impl HttpConnection {
         loop {
             sink.clear();
             let next = deadline.min(Instant::now() + silence);
-            match self.timer.until(next, self.client.stream.read(&mut sink, HEAD_PIECE)).await {
+            match self.timer.until(next, transport::read(&*self.transport, &mut sink, HEAD_PIECE)).await {
                 Some(Ok(read)) if read > 0 => {}
                 _ => return Stage::Closed,
             }
@@ -54,20 +55,20 @@ impl Future for Idle<'_> {
     type Output = Stage;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
-        let HttpConnection { client, buffer, timer, idle_until, .. } = &mut *self.connection;
-        let read = match client.stream.poll_read(cx, buffer, HEAD_PIECE) {
+        let HttpConnection { transport, buffer, timer, idle_until, .. } = &mut *self.connection;
+        let read = match transport.poll_read(cx, buffer, HEAD_PIECE) {
             Poll::Ready(read) => read,
             Poll::Pending => {
                 let passed = timer.poll_passed(cx, *idle_until);
                 // One that has come in time is served, though nobody has announced it yet.
-                let end = |()| if client.stream.has_input() { Stage::Serve } else { Stage::Closed };
+                let end = |()| if transport.has_input() { Stage::Serve } else { Stage::Closed };
                 let next = passed.map(end);
                 self.waited = true;
                 return next;
             }
         };
         let waited = self.waited;
-        self.connection.announced = NonZeroU64::new(crate::transport::tick::present()).filter(|_| waited);
+        self.connection.announced = NonZeroU64::new(tick::present()).filter(|_| waited);
         Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
     }
 }

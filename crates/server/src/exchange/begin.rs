@@ -4,27 +4,43 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http1::framing::Framing;
+use http1::Known;
 
-use super::refuse::{Refusal, Why};
 use crate::config::core::CoreServer;
 use crate::config::vhost;
 use crate::config::{Server, VirtualHost};
-use crate::protocol::body::RequestBody;
-use crate::request::{Client, Incoming, Kind, Request, Source};
+use crate::request::{Client, Kind, Request, RequestHead, Source};
 
-/// Makes a request of a head, and what was received behind it. `check`: a host that is not known is refused where
-/// `StrictHostCheck` says so.
+/// Why a well-formed head is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// The host it names is not known, and `StrictHostCheck` asks for one that is.
+    UnknownHost,
+    /// `HttpProtocolOptions RegisteredMethods`, and the method is none.
+    Method,
+}
+
+impl Unserved {
+    /// The status of the answer, and a clause for the error log.
+    pub fn words(self) -> (u16, &'static str) {
+        match self {
+            Unserved::UnknownHost => {
+                (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)")
+            }
+            Unserved::Method => (501, "the method is not registered (HttpProtocolOptions)"),
+        }
+    }
+}
+
+/// Makes a request of a head. `check`: what the configuration does not want served is refused.
 pub(crate) fn request(
     server: &'static Server,
     client: &Arc<Client>,
-    mut incoming: Incoming,
-    framing: Framing,
+    head: RequestHead,
     check: bool,
-) -> Result<(Box<Request>, Vec<u8>), Box<Refusal>> {
-    let (head, bytes) = (&incoming.head, &incoming.bytes[..]);
+) -> Result<Box<Request>, (Unserved, RequestHead)> {
     let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
-    let hostname = head.host(bytes).map(|authority| {
+    let hostname = head.authority().map(|authority| {
         // The head was refused unless this is a host with or without a port.
         let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
         let mut host = text(&authority[..colon.unwrap_or(authority.len())]);
@@ -32,35 +48,22 @@ pub(crate) fn request(
         host.truncate(host.strip_suffix('.').map_or(host.len(), str::len));
         host
     });
-    let vhost = virtual_host(server, client, hostname.as_deref(), check);
-    let Some(vhost) = vhost else { return Err(Refusal::boxed(Why::UnknownHost, incoming)) };
-    let method = match head.method(bytes) {
+    let Some(vhost) = virtual_host(server, client, hostname.as_deref(), check) else {
+        return Err((Unserved::UnknownHost, head));
+    };
+    let method = match head.method() {
         b"GET" => Cow::Borrowed("GET"),
         b"HEAD" => Cow::Borrowed("HEAD"),
         b"POST" => Cow::Borrowed("POST"),
         other => Cow::Owned(text(other)),
     };
     if check && vhost.plan.only_registered_methods && !vhost.settings.get::<CoreServer>().knows_method(&method) {
-        return Err(Refusal::boxed(Why::Method, incoming));
+        return Err((Unserved::Method, head));
     }
-    let (unparsed_uri, args) = (text(head.target(bytes)), head.query(bytes).map(text));
-    let version = head.version();
-    let expects = head.field(bytes, http1::Known::Expect).is_some_and(|e| e.eq_ignore_ascii_case(b"100-continue"));
-    let mut received = incoming.head_len as u64;
-    let mut rest = Vec::new();
-    if incoming.bytes.len() > incoming.head_len {
-        rest = incoming.bytes.split_off(incoming.head_len);
-    }
-    let body = if framing.has_body() {
-        let begun = std::mem::take(&mut rest);
-        received += begun.len() as u64;
-        RequestBody::new(client.clone(), framing, begun, expects, vhost.plan.body)
-    } else {
-        RequestBody::default()
-    };
-    let origin = Source { server, vhost, client: client.clone(), incoming: Arc::new(incoming) };
+    let (unparsed_uri, args, version) = (text(head.target()), head.query().map(text), head.version());
+    let source = Source { server, vhost, client: client.clone(), head: Arc::new(head) };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
-    let mut request = Request::new(origin, Kind::Main, time, Instant::now());
+    let mut request = Request::new(source, Kind::Main, time, Instant::now());
     request.header_only = method == "HEAD";
     request.method = method;
     request.version = version;
@@ -68,9 +71,7 @@ pub(crate) fn request(
     request.args = args;
     request.hostname = hostname;
     reset_host(&mut request);
-    request.body = body;
-    request.sent.received = received;
-    Ok((request, rest))
+    Ok(request)
 }
 
 /// The virtual host; `None`: the name is unknown, and that is to be checked.
@@ -89,11 +90,12 @@ fn virtual_host(
     Some(host)
 }
 
-/// The host of an absolute target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
+/// The host of the target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
 fn reset_host(request: &mut Request) {
-    let (head, bytes) = (&request.incoming.head, &request.incoming.bytes);
-    let (Some(authority), Some(field)) = (head.host(bytes), head.field(bytes, http1::Known::Host)) else { return };
-    if authority == field {
+    let Some(authority) = request.head.authority() else { return };
+    if request.head.field(Known::Host) == Some(authority)
+        || request.version < http1::Version::Http2 && !request.head.has(Known::Host)
+    {
         return;
     }
     let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));

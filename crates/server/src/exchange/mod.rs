@@ -1,0 +1,99 @@
+//! An exchange: a request and its answer, as every protocol sees them.
+//!
+//! A protocol makes a [`RequestHead`] of what it received and a [`BodySource`](crate::BodySource) of what follows, and
+//! [begins](Exchange::begin) an exchange. [`Exchange::answer`] takes the request through the phases; status and fields of the
+//! answer are then the request's, its body is the [`Response`]'s. When all of it has gone out, or could not, the protocol
+//! [ends](Exchange::end) the exchange, which accounts for it and logs it. What bytes look like on the wire is the
+//! protocol's alone, and what an answer says the exchange's.
+
+mod begin;
+mod describe;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use seam::scoreboard::{Answered, Row, Traffic, Workers};
+
+pub use self::begin::Unserved;
+pub(crate) use self::begin::request;
+use crate::config::Server;
+use crate::phases::{self, Response};
+use crate::request::{Client, Fields, Request, RequestHead};
+
+/// A request on its way to its answer, with its row of the scoreboard.
+pub struct Exchange {
+    /// The request, and with it status and fields of its answer.
+    pub request: Box<Request>,
+    pub(crate) row: Row,
+}
+
+/// What went over the wire for an exchange.
+#[derive(Debug, Default)]
+pub struct Transfer {
+    /// All bytes sent.
+    pub sent: u64,
+    /// Bytes of the answer's body among them.
+    pub body: u64,
+    /// All bytes received.
+    pub received: u64,
+    /// The answer has gone out to its end.
+    pub complete: bool,
+    /// The fields behind the request's body.
+    pub trailers: Fields,
+}
+
+impl Exchange {
+    /// Begins an exchange with a head that the protocol found to be well formed. `so_far`: what the connection had carried
+    /// before. `Err`: it is not served, and why; what is answered is the protocol's affair.
+    pub fn begin(
+        server: &'static Server,
+        client: &Arc<Client>,
+        head: RequestHead,
+        workers: &Arc<Workers>,
+        so_far: u64,
+    ) -> Result<Exchange, (Unserved, RequestHead)> {
+        let row = workers.acquire();
+        let request = request(server, client, head, true)?;
+        Ok(Exchange::of(request, row, so_far))
+    }
+
+    pub(crate) fn of(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
+        let accesses = u64::from(request.client.keepalives.load(Ordering::Relaxed));
+        row.begin(Traffic { accesses, bytes: so_far });
+        if request.server.extended_status {
+            describe::describe(&request, &row);
+        }
+        Exchange { request, row }
+    }
+
+    /// Finds the answer: through phases, handlers and filters. May be dropped when the client has gone.
+    pub async fn answer(&mut self) -> Response {
+        phases::answer(&mut self.request).await
+    }
+
+    /// Accounts for the exchange and logs it.
+    pub fn end(&mut self, transfer: Transfer) {
+        let Exchange { request, row } = self;
+        let sent = &mut request.sent;
+        let now = Instant::now();
+        sent.duration = now - request.start;
+        sent.first_byte.get_or_insert(sent.duration);
+        sent.bytes = transfer.sent;
+        sent.body = transfer.body;
+        sent.received = transfer.received;
+        sent.aborted = !transfer.complete;
+        sent.trailers_in = transfer.trailers;
+        for hook in &request.server.hooks.log {
+            hook(request);
+        }
+        row.finish(Answered {
+            status: request.status,
+            sent: request.sent.bytes,
+            received: request.sent.received,
+            took: request.sent.duration,
+            watches: request.watches && request.status == 200,
+        });
+        request.client.keepalives.fetch_add(1, Ordering::Relaxed);
+    }
+}

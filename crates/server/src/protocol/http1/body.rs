@@ -1,0 +1,212 @@
+//! The body of an HTTP/1.1 request: delimited by its length or by chunks (RFC 9112 sections 6 and 7).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http1::chunked::{Chunked, Step};
+use http1::framing::Framing;
+
+use crate::config::BodyRules;
+use crate::request::Fields;
+use crate::request::body::{BodyError, BodySource, RequestBody};
+use crate::transport::Transport;
+use crate::transport::timer::Timer;
+
+/// What the connection knows of the body that is being read.
+pub(super) struct Incoming(Arc<Mutex<Inner>>);
+
+/// What the request reads it from.
+struct Source(Arc<Mutex<Inner>>);
+
+struct Inner {
+    transport: Arc<dyn Transport>,
+    timer: Timer,
+    rules: BodyRules,
+    framing: Remaining,
+    /// Received but not decoded; behind the body's end, the beginning of the next request.
+    raw: Vec<u8>,
+    used: usize,
+    /// `Expect: 100-continue` was not answered yet.
+    expects: bool,
+    received: u64,
+    started: Instant,
+    /// Since when the client owes us the next piece.
+    waiting: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Remaining {
+    Length(u64),
+    Chunked(Box<Chunked>),
+    Done,
+}
+
+/// How much is received at once, in bytes.
+const PIECE: usize = 16 * 1024;
+
+/// The body that follows a head; `raw` is what was received behind the head. `None`: there is none.
+pub(super) fn incoming(
+    transport: &Arc<dyn Transport>,
+    framing: Framing,
+    raw: Vec<u8>,
+    expects: bool,
+    rules: BodyRules,
+) -> Option<(Incoming, RequestBody)> {
+    let framing = match framing {
+        Framing::None | Framing::Length(0) => return None,
+        Framing::Length(length) => Remaining::Length(length),
+        Framing::Chunked => Remaining::Chunked(Box::new(Chunked::new(&rules.limits))),
+    };
+    let inner = Arc::new(Mutex::new(Inner {
+        transport: transport.clone(),
+        timer: Timer::default(),
+        rules,
+        framing,
+        expects: expects && raw.is_empty(),
+        raw,
+        used: 0,
+        received: 0,
+        started: Instant::now(),
+        waiting: None,
+    }));
+    Some((Incoming(inner.clone()), RequestBody::new(Box::new(Source(inner)))))
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Incoming {
+    /// Whether the client still waits for `100 Continue`.
+    pub(super) fn expects(&self) -> bool {
+        lock(&self.0).expects
+    }
+
+    /// Bytes received for it so far, behind those that came with the head.
+    pub(super) fn received(&self) -> u64 {
+        lock(&self.0).received
+    }
+
+    /// What was received behind its end.
+    pub(super) fn take_rest(&self) -> Vec<u8> {
+        let mut inner = lock(&self.0);
+        let used = std::mem::take(&mut inner.used);
+        let mut raw = std::mem::take(&mut inner.raw);
+        raw.drain(..used);
+        raw
+    }
+}
+
+impl BodySource for Source {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        lock(&self.0).poll_piece(cx)
+    }
+
+    fn length(&self) -> Option<u64> {
+        match lock(&self.0).framing {
+            Remaining::Length(length) => Some(length),
+            Remaining::Chunked(_) => None,
+            Remaining::Done => Some(0),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        lock(&self.0).is_complete()
+    }
+
+    fn trailers(&self) -> Fields {
+        let mut trailers = Fields::default();
+        if let Remaining::Chunked(chunked) = &lock(&self.0).framing {
+            for (name, value) in chunked.trailers() {
+                let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
+                trailers.add(text(name), text(value));
+            }
+        }
+        trailers
+    }
+}
+
+impl Inner {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        loop {
+            if let Some(piece) = self.decode()? {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            if self.is_complete() {
+                return Poll::Ready(Ok(None));
+            }
+            if self.expects {
+                self.expects = false;
+                const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+                // Nothing was sent on this connection for a while, so these few bytes always fit.
+                let sent = ready!(self.transport.poll_send(cx, CONTINUE, false));
+                if sent.is_err() {
+                    return Poll::Ready(Err(BodyError::Closed));
+                }
+            }
+            let mut deadline = *self.waiting.get_or_insert_with(Instant::now) + self.rules.timeout;
+            if let Some(limit) = self.rules.read_timeout {
+                deadline = deadline.min(limit.deadline(self.started, self.received));
+            }
+            if self.used == self.raw.len() {
+                self.raw.clear();
+                self.used = 0;
+            }
+            match self.transport.poll_read(cx, &mut self.raw, PIECE) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
+                Poll::Ready(Ok(read)) => {
+                    self.received += read as u64;
+                    self.waiting = None;
+                }
+                Poll::Pending => {
+                    ready!(self.timer.poll_passed(cx, deadline));
+                    return Poll::Ready(Err(BodyError::Timeout));
+                }
+            }
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        matches!(self.framing, Remaining::Done) || matches!(&self.framing, Remaining::Chunked(c) if c.is_end())
+    }
+
+    /// Takes a piece of the body out of what was received.
+    fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let raw = &self.raw[self.used..];
+        match &mut self.framing {
+            Remaining::Done => Ok(None),
+            Remaining::Length(left) => {
+                let take = raw.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                let piece = Bytes::copy_from_slice(&raw[..take]);
+                self.used += take;
+                *left -= take as u64;
+                if *left == 0 {
+                    self.framing = Remaining::Done;
+                }
+                Ok((take > 0).then_some(piece))
+            }
+            Remaining::Chunked(chunked) => {
+                if chunked.is_end() || raw.is_empty() {
+                    return Ok(None);
+                }
+                match chunked.decode(raw).map_err(|_| BodyError::Malformed)? {
+                    Step::More => {
+                        self.used = self.raw.len();
+                        Ok(None)
+                    }
+                    Step::End(used) => {
+                        self.used += used;
+                        Ok(None)
+                    }
+                    Step::Data(range) => {
+                        let piece = Bytes::copy_from_slice(&raw[range.clone()]);
+                        self.used += range.end;
+                        Ok(Some(piece))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Heads of answers as HTTP/1.1 writes them.
+
+use conf::Level;
+use http1::response::{BadField, ResponseHead};
+
+use crate::phases::error_document;
+use crate::request::fields_out::FieldSink;
+use crate::request::{Delimiter, Persist, Request};
+
+/// Writes the head of an answer. `false`: a field cannot be sent, and what was written instead is the head of an error
+/// without a body, after which the connection closes.
+pub(super) fn write_head(request: &mut Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> bool {
+    let Err(name) = try_head(request, delimiter, persist, out) else { return true };
+    request.log(
+        "http",
+        Level::Error,
+        format!("AH02430: Response header '{name}' value contains invalid characters, aborting request"),
+    );
+    out.clear();
+    request.headers_out.clear();
+    request.err_headers_out.clear();
+    request.status_line = None;
+    let _ = error_document::canned(request, 500);
+    request.content_type = None;
+    // Only names and values of our own are left.
+    let _ = try_head(request, Delimiter::Length(0), Persist { keep: false, announce: None }, out);
+    false
+}
+
+fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), String> {
+    let head = match &request.status_line {
+        Some(line) => {
+            let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
+            ResponseHead::start_with_phrase(out, request.status, &http1::text::to_bytes(phrase))
+                .map_err(|_| "Status".to_string())?
+        }
+        None => ResponseHead::start(out, request.status),
+    };
+    let mut sink = Sink { head, status: request.status, delimiter, persist };
+    request.fields_out(&mut sink)?;
+    sink.head.end();
+    if request.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
+        // `HTTP/1.1` of the status line: some old clients take no other version than their own.
+        out["HTTP/1.".len()] = b'0';
+    }
+    Ok(())
+}
+
+struct Sink<'o> {
+    head: ResponseHead<'o>,
+    status: u16,
+    delimiter: Delimiter,
+    persist: Persist,
+}
+
+impl FieldSink for Sink<'_> {
+    fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
+        self.head.field(name, value)
+    }
+
+    /// RFC 9112 sections 6 and 9.
+    fn own_fields(&mut self) -> Result<(), BadField> {
+        let head = &mut self.head;
+        match self.delimiter {
+            Delimiter::Length(length) if !http1::status::is_bodyless(self.status) => {
+                head.number("Content-Length", length);
+            }
+            Delimiter::Chunked => head.field("Transfer-Encoding", b"chunked")?,
+            Delimiter::Length(_) | Delimiter::Nothing | Delimiter::Close => {}
+        }
+        match self.persist {
+            Persist { keep: true, announce: Some((timeout, left)) } => {
+                let text = match left {
+                    Some(left) => format!("timeout={timeout}, max={left}"),
+                    None => format!("timeout={timeout}"),
+                };
+                head.field("Keep-Alive", text.as_bytes())?;
+                head.field("Connection", b"Keep-Alive")
+            }
+            Persist { keep: true, announce: None } => Ok(()),
+            Persist { keep: false, .. } => head.field("Connection", b"close"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Bytes on their way to the client.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use super::pace::Pace;
+use crate::request::response::Body;
+use crate::transport::Transport;
+
+/// Bytes on their way to the client.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// The head, and what was small enough to go with it.
+    front: Vec<u8>,
+    front_sent: usize,
+    rest: VecDeque<Chunk>,
+    /// Bytes sent so far.
+    pub(crate) sent: u64,
+    pace: Option<Box<Pace>>,
+}
+
+#[derive(Debug)]
+enum Chunk {
+    Bytes(Bytes),
+    File { file: Arc<OwnedFd>, offset: u64, left: u64 },
+}
+
+/// Bodies up to this size go out in one write with their head, in bytes.
+const WITH_HEAD: usize = 16 * 1024;
+/// After this many bytes to one client that takes them all, other connections have their turn.
+const TURN_BYTES: u64 = 1024 * 1024;
+
+impl Outgoing {
+    /// Starts with a head; what follows it goes out at this pace, in bytes a second.
+    pub(crate) fn new(front: Vec<u8>, pace: Option<u32>) -> Outgoing {
+        let pace = pace.map(|rate| Box::new(Pace::new(rate, front.len())));
+        Outgoing { front, pace, ..Outgoing::default() }
+    }
+
+    /// Adds a body that is there already; a stream is not.
+    pub(crate) fn push(&mut self, body: Body) {
+        match body {
+            Body::Empty | Body::Stream(_) => {}
+            Body::Bytes(bytes) if self.rest.is_empty() && self.front_sent == 0 && bytes.len() <= WITH_HEAD => {
+                self.front.extend_from_slice(&bytes);
+            }
+            Body::Bytes(bytes) => self.rest.push_back(Chunk::Bytes(bytes)),
+            Body::File(part) => {
+                self.rest.push_back(Chunk::File { file: part.file, offset: part.offset, left: part.length });
+            }
+            Body::Parts(parts) => parts.into_iter().for_each(|part| self.push(part)),
+        }
+    }
+
+    /// Takes the buffer of the head away, once it was sent.
+    pub(crate) fn take_front(&mut self) -> Vec<u8> {
+        self.front_sent = 0;
+        std::mem::take(&mut self.front)
+    }
+
+    /// Sends until everything is out (`true`), or so much that other connections should have their turn. `more`: further
+    /// bytes will follow.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &dyn Transport,
+        more: bool,
+    ) -> Poll<io::Result<bool>> {
+        let enough = self.sent + TURN_BYTES;
+        while self.front_sent < self.front.len() {
+            let more = more || !self.rest.is_empty();
+            let left = &self.front[self.front_sent..];
+            let most = ready!(poll_pace(&mut self.pace, cx, self.sent)).min(left.len());
+            let sent = ready!(transport.poll_send(cx, &left[..most], more))?;
+            self.front_sent += sent;
+            self.sent += sent as u64;
+        }
+        while let Some(chunk) = self.rest.front_mut() {
+            if self.sent >= enough {
+                return Poll::Ready(Ok(false));
+            }
+            match chunk {
+                Chunk::Bytes(bytes) if bytes.is_empty() => {
+                    self.rest.pop_front();
+                }
+                Chunk::Bytes(bytes) => {
+                    let most = ready!(poll_pace(&mut self.pace, cx, self.sent)).min(bytes.len());
+                    let sent = ready!(transport.poll_send(cx, &bytes[..most], more))?;
+                    let _ = bytes.split_to(sent);
+                    self.sent += sent as u64;
+                }
+                Chunk::File { left: 0, .. } => {
+                    self.rest.pop_front();
+                }
+                Chunk::File { file, offset, left } => {
+                    let most = ready!(poll_pace(&mut self.pace, cx, self.sent));
+                    let count = most.min((*left).min(TURN_BYTES) as usize);
+                    match ready!(transport.poll_send_file(cx, file, offset, count))? {
+                        // The file was cut short: what was promised cannot be kept.
+                        0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                        sent => {
+                            *left -= sent as u64;
+                            self.sent += sent as u64;
+                        }
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(true))
+    }
+}
+
+/// How many bytes may go out now.
+fn poll_pace(pace: &mut Option<Box<Pace>>, cx: &mut Context<'_>, sent: u64) -> Poll<usize> {
+    pace.as_mut().map_or(Poll::Ready(usize::MAX), |pace| pace.poll(cx, sent))
+}

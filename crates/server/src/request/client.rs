@@ -1,0 +1,69 @@
+//! The client of a connection, as its requests know it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::request::unique::{self, Unique};
+use crate::transport::Endpoint;
+
+/// What is the same for all requests of a connection.
+pub struct Client {
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// Requests served on this connection before this one.
+    pub keepalives: AtomicU32,
+    endpoint: Arc<dyn Endpoint>,
+    /// Our address; asked for only when somebody wants to know.
+    local: OnceLock<Box<SocketAddr>>,
+    /// What stands for the connection in logs; 0 until the error log has said something about it.
+    pub(crate) log_id: AtomicU64,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// The client at the other end.
+    pub fn new(peer: SocketAddr, endpoint: Arc<dyn Endpoint>) -> Client {
+        Client { peer, keepalives: AtomicU32::new(0), endpoint, local: OnceLock::new(), log_id: AtomicU64::new(0) }
+    }
+
+    /// Whether the client sends nothing more. It may be gone, or wait for the answer.
+    pub fn has_ended(&self) -> bool {
+        self.endpoint.has_ended()
+    }
+
+    /// Whether nobody between the client and us can read or change what is sent.
+    pub fn is_secure(&self) -> bool {
+        self.endpoint.is_secure()
+    }
+
+    /// Our address of this connection.
+    pub fn local(&self) -> SocketAddr {
+        let unknown = |_| SocketAddr::from(([0, 0, 0, 0], 0));
+        **self.local.get_or_init(|| Box::new(self.endpoint.local().unwrap_or_else(unknown)))
+    }
+
+    /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
+    pub fn ip(&self) -> String {
+        self.peer.ip().to_canonical().to_string()
+    }
+
+    /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the
+    /// error log has written something about one of its requests.
+    pub fn log_id(&self) -> Option<String> {
+        let id = self.log_id.load(Ordering::Relaxed);
+        (id != 0).then(|| unique::letters(&id.to_be_bytes()))
+    }
+
+    pub(super) fn make_log_id(&self) {
+        let id = Unique::draw().number();
+        // Several requests may be under way at once: whichever was first, the id stays.
+        let _ = self.log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,80 @@
+//! The fields of an answer, as they go out whichever protocol sends them.
+
+use http1::response::BadField;
+
+use crate::request::Request;
+
+/// What fields are written to.
+pub trait FieldSink {
+    /// Takes a field. `Err`: it must not be sent.
+    fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField>;
+
+    /// The place of the fields that are the protocol's own: how the body is delimited, and what becomes of the connection.
+    fn own_fields(&mut self) -> Result<(), BadField>;
+}
+
+/// Fields that describe a body, which 304 does not have (RFC 9110 section 15.4.5).
+const OF_BODY: [&str; 6] =
+    ["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Range", "Content-MD5"];
+
+impl Request {
+    /// Gives the fields of the answer in Apache's order. `Err`: the name of one that cannot be sent.
+    pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), String> {
+        let not_modified = self.status == 304;
+        let is_kept = |name: &str| !not_modified || !OF_BODY.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| name.to_string());
+        with_date(|date| put("Date", date))?;
+        if !self.server.software.is_empty() {
+            put("Server", self.server.software.as_bytes())?;
+        }
+        for (name, value) in self.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
+            if is_kept(name) && !self.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
+                put(name, &http1::text::to_bytes(value))?;
+            }
+        }
+        for (name, value) in self.headers_out.iter().filter(|(name, _)| !is_vary(name) && is_kept(name)) {
+            put(name, &http1::text::to_bytes(value))?;
+        }
+        if let Some(vary) = vary(self) {
+            put("Vary", &http1::text::to_bytes(&vary))?;
+        }
+        if !not_modified {
+            if let Some(encoding) = &self.content_encoding {
+                put("Content-Encoding", encoding.as_bytes())?;
+            }
+            if !self.content_languages.is_empty() {
+                put("Content-Language", self.content_languages.join(",").as_bytes())?;
+            }
+        }
+        sink.own_fields().map_err(|_| "Connection".to_string())?;
+        if let Some(text) = self.content_type.as_ref().filter(|_| !not_modified) {
+            sink.field("Content-Type", &http1::text::to_bytes(text)).map_err(|_| "Content-Type".to_string())?;
+        }
+        Ok(())
+    }
+}
+
+fn is_vary(name: &str) -> bool {
+    name.eq_ignore_ascii_case("Vary")
+}
+
+/// Everything that the answer depends on, whoever said so, each name once: one field, as in Apache.
+fn vary(request: &Request) -> Option<String> {
+    let fields = || request.err_headers_out.iter().chain(request.headers_out.iter()).filter(|(name, _)| is_vary(name));
+    let mut names: Vec<&str> = Vec::new();
+    for name in fields().flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty()) {
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(","))
+}
+
+/// Hands out the present date, made once a second.
+fn with_date<T>(use_it: impl FnOnce(&http1::date::HttpDate) -> T) -> T {
+    thread_local! {
+        static DATE: std::cell::RefCell<http1::date::DateCache> = std::cell::RefCell::default();
+    }
+    let now = sys::time::realtime_coarse().as_secs() as i64;
+    DATE.with_borrow_mut(|cache| use_it(cache.text(now)))
+}
