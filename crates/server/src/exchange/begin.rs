@@ -20,6 +20,14 @@ pub enum Unserved {
     Method,
 }
 
+/// A head that is not served.
+pub struct TurnedAway {
+    /// Why.
+    pub why: Unserved,
+    /// The head.
+    pub head: RequestHead,
+}
+
 impl Unserved {
     /// The status of the answer, and a clause for the error log.
     pub fn words(self) -> (u16, &'static str) {
@@ -38,7 +46,7 @@ pub(crate) fn request(
     client: &Arc<Client>,
     head: RequestHead,
     check: bool,
-) -> Result<Box<Request>, (Unserved, RequestHead)> {
+) -> Result<Box<Request>, Box<TurnedAway>> {
     let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
     let hostname = head.authority().map(|authority| {
         // The head was refused unless this is a host with or without a port.
@@ -49,7 +57,7 @@ pub(crate) fn request(
         host
     });
     let Some(vhost) = virtual_host(server, client, hostname.as_deref(), check) else {
-        return Err((Unserved::UnknownHost, head));
+        return Err(Box::new(TurnedAway { why: Unserved::UnknownHost, head }));
     };
     let method = match head.method() {
         b"GET" => Cow::Borrowed("GET"),
@@ -58,7 +66,7 @@ pub(crate) fn request(
         other => Cow::Owned(text(other)),
     };
     if check && vhost.plan.only_registered_methods && !vhost.settings.get::<CoreServer>().knows_method(&method) {
-        return Err((Unserved::Method, head));
+        return Err(Box::new(TurnedAway { why: Unserved::Method, head }));
     }
     let (unparsed_uri, args, version) = (text(head.target()), head.query().map(text), head.version());
     let source = Source { server, vhost, client: client.clone(), head: Arc::new(head) };

@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use seam::scoreboard::{Answered, Row, Traffic, Workers};
 
-pub use self::begin::Unserved;
 pub(crate) use self::begin::request;
+pub use self::begin::{TurnedAway, Unserved};
 use crate::config::Server;
 use crate::phases::{self, Response};
 use crate::request::{Client, Fields, Request, RequestHead};
@@ -52,7 +52,7 @@ impl Exchange {
         head: RequestHead,
         workers: &Arc<Workers>,
         so_far: u64,
-    ) -> Result<Exchange, (Unserved, RequestHead)> {
+    ) -> Result<Exchange, Box<TurnedAway>> {
         let row = workers.acquire();
         let request = request(server, client, head, true)?;
         Ok(Exchange::of(request, row, so_far))

@@ -169,7 +169,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
     let client = Client::new(question.client, Arc::new(Nobody { local: question.local }));
     let mut request = exchange::request(server, &Arc::new(client), RequestHead::received(bytes, head), true)
-        .map_err(|(why, _)| refused(why.words()))?;
+        .map_err(|away| refused(away.why.words()))?;
     if framing.has_body() {
         request.body = RequestBody::new(Box::new(Promised(framing)));
     }

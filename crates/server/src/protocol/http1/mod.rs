@@ -206,7 +206,7 @@ impl HttpConnection {
         let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
         let mut request = match exchange::request(self.server, &self.client, head, true) {
             Ok(request) => request,
-            Err((why, head)) => return self.refuse(Refusal::of(Why::Unserved(why), head), row).await,
+            Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
         };
         request.shares_tick = self.announced.take().inspect(|tick| tick::resume(tick.get())).is_some();
         self.wish = wish;
