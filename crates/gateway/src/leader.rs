@@ -40,7 +40,7 @@ impl Leader {
                 Ok(Some(reaped)) => State::Ended(Some(reaped)),
                 Ok(None) => State::Runs,
                 // Its daemon is gone.
-                Err(_) if remote.pid().exists() => State::Lost,
+                Err(_) if remote.is_there() => State::Lost,
                 Err(_) => State::Ended(None),
             },
         }

@@ -139,6 +139,24 @@ pub fn started(pid: Pid) -> io::Result<Option<u64>> {
     fields.nth(18).and_then(|field| field.parse().ok()).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// The present, as [`started`] counts.
+pub fn ticks() -> u64 {
+    let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanos) = (since_boot.tv_sec.unsigned_abs(), since_boot.tv_nsec.unsigned_abs());
+    let per_second = rustix::param::clock_ticks_per_second();
+    seconds * per_second + nanos * per_second / 1_000_000_000
+}
+
+/// Whether there is a process of this number that had been started at a moment of [`ticks`], or a second later. One that was
+/// started after that has only its number from it.
+pub fn is_there_since(pid: Pid, moment: u64) -> bool {
+    match started(pid) {
+        Ok(started) => started.is_some_and(|started| started <= moment + rustix::param::clock_ticks_per_second()),
+        // The system does not tell when.
+        Err(_) => pid.exists(),
+    }
+}
+
 /// A thread, as the kernel sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {

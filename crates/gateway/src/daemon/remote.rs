@@ -23,6 +23,8 @@ const RETRY: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Remote {
     pid: Pid,
+    /// By when that was started, in clock ticks.
+    started_by: u64,
     connection: Arc<OwnedFd>,
 }
 
@@ -38,7 +40,7 @@ pub(crate) async fn start(
     let late = || io::Error::from(io::ErrorKind::TimedOut);
     let (connection, report) = started.unwrap_or_else(|| Err(late())).map_err(Failure::Daemon)?;
     match report {
-        Report::Started(pid) => Ok(Remote { pid, connection }),
+        Report::Started(pid) => Ok(Remote { pid, started_by: sys::process::ticks(), connection }),
         Report::Failed(number) => Err(Failure::of_start(io::Error::from_raw_os_error(number))),
         Report::Refused(why) => Err(Failure::Refused(why)),
         Report::Ended(_) => Err(Failure::Daemon(io::ErrorKind::InvalidData.into())),
@@ -104,6 +106,11 @@ impl Remote {
     /// Its process.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Whether its process is there, where its daemon is not.
+    pub(crate) fn is_there(&self) -> bool {
+        sys::process::is_there_since(self.pid, self.started_by)
     }
 
     /// What can be read once it has ended.

@@ -62,33 +62,48 @@ impl Gauges {
     }
 }
 
-/// The groups that `/proc/self/cgroup` names, from the own one up to the root. Lines are `NUMBER:CONTROLLERS:PATH`; the second
-/// version of control groups has none in the middle.
+/// The groups that limit memory.
 fn groups(own: &str, mount: &Path) -> Vec<Group> {
+    let group = |(second, directory): (bool, PathBuf)| {
+        let [limit, usage] = match second {
+            true => ["memory.max", "memory.current"],
+            false => ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+        };
+        Group {
+            limit: directory.join(limit),
+            high: directory.join("memory.high"),
+            usage: directory.join(usage),
+            stat: directory.join("memory.stat"),
+        }
+    };
+    let mut found: Vec<Group> = levels(own, mount, "memory").into_iter().map(group).collect();
+    found.retain(|group| group.limit.exists());
+    found
+}
+
+/// The directories of the control groups that `/proc/self/cgroup` names for a controller, from the own one up to the root.
+pub(super) fn directories(own: &str, mount: &Path, controller: &str) -> Vec<PathBuf> {
+    levels(own, mount, controller).into_iter().map(|(_, directory)| directory).collect()
+}
+
+/// The same, and whether they are of the second version. Lines are `NUMBER:CONTROLLERS:PATH`; the second version of control
+/// groups has none in the middle.
+fn levels(own: &str, mount: &Path, controller: &str) -> Vec<(bool, PathBuf)> {
     let mut found = Vec::new();
     for line in own.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (root, [limit, usage]) = match controllers {
-            "" => (mount.to_path_buf(), ["memory.max", "memory.current"]),
-            _ if controllers.split(',').any(|name| name == "memory") => {
-                (mount.join("memory"), ["memory.limit_in_bytes", "memory.usage_in_bytes"])
-            }
+        let root = match controllers {
+            "" => mount.to_path_buf(),
+            _ if controllers.split(',').any(|name| name == controller) => mount.join(controller),
             _ => continue,
         };
         let own = root.join(path.trim_start_matches('/'));
         // Within a container the path may be one of outside; its own group is then what is mounted.
         let own = if own.is_dir() { own } else { root.clone() };
-        for directory in own.ancestors().take_while(|directory| directory.starts_with(&root)) {
-            found.push(Group {
-                limit: directory.join(limit),
-                high: directory.join("memory.high"),
-                usage: directory.join(usage),
-                stat: directory.join("memory.stat"),
-            });
-        }
+        let up = own.ancestors().take_while(|directory| directory.starts_with(&root));
+        found.extend(up.map(|directory| (controllers.is_empty(), directory.to_path_buf())));
     }
-    found.retain(|group| group.limit.exists());
     found
 }
 

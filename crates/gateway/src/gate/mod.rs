@@ -8,6 +8,7 @@
 mod memory;
 mod policy;
 mod report;
+mod room;
 mod table;
 mod wait;
 
@@ -75,6 +76,8 @@ pub struct Rules {
 struct Gate {
     table: Table,
     gauges: Gauges,
+    /// How many scripts there is room for, however little they need.
+    most: u64,
     /// What the names of its bells begin with.
     name: String,
 }
@@ -86,7 +89,7 @@ static GATE: OnceLock<Gate> = OnceLock::new();
 pub fn open(allowance: Allowance) -> std::io::Result<()> {
     if GATE.get().is_none() {
         let name = format!("tsubame-gate-{}-{:x}", Pid::own(), table::now());
-        let gate = Gate { table: Table::new()?, gauges: Gauges::of_this_process(), name };
+        let gate = Gate { table: Table::new()?, gauges: Gauges::of_this_process(), most: room::most_scripts(), name };
         // Only one thread is there to do it.
         let _ = GATE.set(gate);
     }
@@ -185,7 +188,10 @@ impl Gate {
         for guest in waiting.iter_mut().chain(&mut running).filter(|guest| !guest.known) {
             guest.needs = all / UNKNOWN;
         }
-        while let Some(next) = policy::next(&waiting, &running, free, table::now()) {
+        let is_room = |running: &[Guest]| free == UNLIMITED || (running.len() as u64) < self.most;
+        while is_room(&running)
+            && let Some(next) = policy::next(&waiting, &running, free, table::now())
+        {
             let entry = entries.swap_remove(next);
             running.push(waiting.swap_remove(next));
             locked.admit(entry);
@@ -260,13 +266,17 @@ impl Gate {
             bytes => format!("it needs {}", mib(bytes)),
         };
         let mut holders = locked.running_scripts();
+        let crowd = match holders.iter().map(|script| script.running).sum::<u64>() >= self.most {
+            true => format!("; there is room for {} scripts at once, whatever they need", self.most),
+            false => String::new(),
+        };
         holders.sort_by_key(|script| std::cmp::Reverse(script.running * script.expected));
         let holders: Vec<String> = holders.iter().take(5).map(|script| script.to_string()).collect();
         let holders = match holders.is_empty() {
             true => "no script runs".into(),
             false => format!("running: {}", holders.join(", ")),
         };
-        Refusal { reason: format!("{what}: {needs}; {} are available; {holders}", mib(available)), retry }
+        Refusal { reason: format!("{what}: {needs}; {} are available{crowd}; {holders}", mib(available)), retry }
     }
 }
 

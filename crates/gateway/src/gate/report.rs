@@ -37,6 +37,8 @@ pub fn report() -> Option<Report> {
     let gate = GATE.get()?;
     let memory = gate.memory(READ_RELAXED);
     let locked = gate.table.lock()?;
+    // Nobody else takes notice of those that ended with their child, as long as nobody waits.
+    locked.sweep();
     let (_, running) = locked.guests(State::Running);
     let have = running.iter().map(|guest| guest.has).sum();
     let [runs, failures, refused] = locked.totals();

@@ -38,7 +38,7 @@ const SCRIPT: usize = RECORD + NAME + 2 * record::STEPS;
 
 #[derive(Clone, Copy)]
 enum Header {
-    /// The process that has the lock; 0: nobody.
+    /// The process that has the lock, as [`own`] says it; 0: nobody.
     Lock,
     /// Entries from here on were never used.
     Used,
@@ -63,8 +63,8 @@ enum Header {
 #[derive(Clone, Copy)]
 enum Field {
     State,
-    /// The process of the server.
-    Owner,
+    /// The process of the server, as [`own`] says it.
+    Holder,
     Script,
     Host,
     Since,
@@ -74,8 +74,8 @@ enum Field {
     Most,
     /// The process of the script; 0 as long as there is none.
     Process,
-    /// When the process of the server was started, so that no other one with its number is taken for it.
-    Born,
+    /// By when that was started, in clock ticks, so that no later one with its number is taken for it.
+    StartedBy,
     /// Whether whoever asked may be gone.
     Doubtful,
 }
@@ -131,8 +131,9 @@ impl Table {
         self.entries[entry][Field::State as usize].load(Acquire) == State::Running as u64
     }
 
-    /// Where it stands which process a running entry has; 0 as long as it has none.
+    /// Where it stands which process a running entry has; 0 as long as it has none. It is started within a second.
     pub(super) fn process(&self, entry: usize) -> &AtomicU64 {
+        self.set(entry, Field::StartedBy, sys::process::ticks());
         &self.entries[entry][Field::Process as usize]
     }
 
@@ -182,7 +183,7 @@ impl Table {
     /// Takes the lock. `None`: whoever has it does not let go of it.
     pub(super) fn lock(&self) -> Option<Locked<'_>> {
         let lock = self.header(Header::Lock);
-        let own = u64::from(Pid::own().number().unsigned_abs());
+        let own = own();
         for pause in 0..PAUSES {
             for attempt in 0..TRIES {
                 if lock.compare_exchange_weak(0, own, Acquire, Relaxed).is_ok() {
@@ -192,7 +193,7 @@ impl Table {
             }
             let holder = lock.load(Relaxed);
             // Whoever was killed here has left single numbers, each of them whole.
-            if holder != 0 && !is_alive(holder) && lock.compare_exchange(holder, own, AcqRel, Relaxed).is_ok() {
+            if holder != 0 && !is_there(holder) && lock.compare_exchange(holder, own, AcqRel, Relaxed).is_ok() {
                 let locked = Locked(self);
                 locked.count_waiting();
                 return Some(locked);
@@ -205,31 +206,34 @@ impl Table {
     }
 }
 
-/// When a process was started that a number from the table stands for; `None`: it has ended. Where the system does not tell
-/// when, those that there are have all been started at 0.
-fn started(number: u64) -> Option<u64> {
-    let pid = i32::try_from(number).ok().and_then(Pid::new).filter(|pid| pid.exists())?;
+/// The bits of a word that hold the number of a process: more than any number needs (`PID_MAX_LIMIT`).
+const NUMBER_BITS: u32 = 22;
+
+/// This process, for others to find out whether it is there: its number, and above that when it was started.
+fn own() -> u64 {
+    static STARTED: Mutex<(u64, u64)> = Mutex::new((0, 0));
+    let number = u64::from(Pid::own().number().unsigned_abs());
+    let mut known = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    // A child is not the process it was forked from.
+    if known.0 != number {
+        *known = (number, sys::process::started(Pid::own()).ok().flatten().unwrap_or(0));
+    }
+    number | known.1 << NUMBER_BITS
+}
+
+/// Whether the process is there that a word of [`own`] stands for. Another one with its number is not meant.
+fn is_there(word: u64) -> bool {
+    let (number, at) = (word & ((1 << NUMBER_BITS) - 1), word >> NUMBER_BITS);
+    let Some(pid) = pid(number).filter(|pid| pid.exists()) else { return false };
     match sys::process::started(pid) {
-        Ok(started) => started,
-        Err(_) => pid.exists().then_some(0),
+        Ok(started) => started.is_some_and(|started| started == at || at == 0),
+        // The system does not tell when.
+        Err(_) => pid.exists(),
     }
 }
 
-/// When this process was started.
-fn born() -> u64 {
-    static BORN: Mutex<(u32, u64)> = Mutex::new((0, 0));
-    let own = Pid::own().number().unsigned_abs();
-    let mut known = BORN.lock().unwrap_or_else(PoisonError::into_inner);
-    // A child is not who it was forked from.
-    if known.0 != own {
-        *known = (own, started(own.into()).unwrap_or(0));
-    }
-    known.1
-}
-
-/// Whether there is a process with a number from the table.
-fn is_alive(number: u64) -> bool {
-    i32::try_from(number).ok().and_then(Pid::new).is_some_and(Pid::exists)
+fn pid(number: u64) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::new)
 }
 
 /// The table while nobody else changes it.
@@ -289,7 +293,7 @@ impl Locked<'_> {
         let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == State::Free)?;
         self.0.header(Header::Used).fetch_max(entry as u64 + 1, Relaxed);
         let values = [
-            (Field::Owner, u64::from(Pid::own().number().unsigned_abs())),
+            (Field::Holder, own()),
             (Field::Script, script as u64),
             (Field::Host, hash(host)),
             (Field::Since, now()),
@@ -297,7 +301,7 @@ impl Locked<'_> {
             (Field::Peak, 0),
             (Field::Most, most),
             (Field::Process, 0),
-            (Field::Born, born()),
+            (Field::StartedBy, 0),
             (Field::Doubtful, 0),
         ];
         for (field, value) in values {
@@ -351,7 +355,7 @@ impl Locked<'_> {
 
     /// The processes of running entries that were let in so long ago at least.
     pub(super) fn processes(&self, age: Duration) -> Vec<(usize, Pid)> {
-        let number = |entry: &usize| i32::try_from(self.0.get(*entry, Field::Process)).ok().and_then(Pid::new);
+        let number = |entry: &usize| pid(self.0.get(*entry, Field::Process));
         let before = now().saturating_sub(micros(age));
         let is_old = |entry: &usize| self.0.get(*entry, Field::Since) <= before;
         let running = (0..self.used()).filter(|entry| self.state(*entry) == State::Running).filter(is_old);
@@ -373,16 +377,21 @@ impl Locked<'_> {
 
     /// Forgets those whose process of the server is gone: who waited at once, who runs when its script is gone too.
     pub(super) fn sweep(&self) {
-        let mut owners = HashMap::new();
+        let mut holders = HashMap::new();
         for entry in (0..self.used()).filter(|entry| self.state(*entry) != State::Free) {
-            let owner = (self.0.get(entry, Field::Owner), self.0.get(entry, Field::Born));
-            let lives = *owners.entry(owner).or_insert_with(|| started(owner.0) == Some(owner.1));
+            let holder = self.0.get(entry, Field::Holder);
+            let lives = *holders.entry(holder).or_insert_with(|| is_there(holder));
             let waits = matches!(self.state(entry), State::Waiting | State::Turned);
-            if !lives && (waits || started(self.0.get(entry, Field::Process)).is_none()) {
+            if !lives && (waits || !self.script_is_there(entry)) {
                 self.leave(entry);
             }
         }
         self.count_waiting();
+    }
+
+    fn script_is_there(&self, entry: usize) -> bool {
+        let started_by = self.0.get(entry, Field::StartedBy);
+        pid(self.0.get(entry, Field::Process)).is_some_and(|pid| sys::process::is_there_since(pid, started_by))
     }
 
     /// Whether something is due that everybody who waits would do, so that one of them does it: `Header::Weighed`.

@@ -6,7 +6,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::mpm::{Mpm, under_every_mpm};
-use crate::server::Server;
+use crate::server::{Server, Start};
 use crate::site::Site;
 use crate::wait::until;
 use crate::wire::{Client, Response};
@@ -328,4 +328,54 @@ under_every_mpm! {
         assert_eq!(line("/cgi/fails")[4], Some(3), "{log}");
         assert_eq!(line("/a.txt"), [None; 5]);
     }
+}
+
+/// What ended with its child is not told as running, although nobody waits for a script who would notice.
+#[test]
+fn the_dead_are_not_told_as_running() {
+    let site = site();
+    let server = start(Mpm::Percore, &site, "");
+    server.announce("exit signal Killed (9)");
+    server.allow("children die as soon as they start");
+    hold(&site);
+    let _client = ask(&server, "small");
+    until("it runs", || (running(&site) == 1 && told(&server, "ScriptsRunning") == 1).then_some(()));
+    let script = std::fs::read_dir(site.root.join("running")).expect("directory").next().expect("one").expect("name");
+    let script =
+        script.file_name().to_str().and_then(|number| number.parse().ok()).and_then(Pid::new).expect("a number");
+    let children = server.children();
+    for child in children.iter().copied().filter_map(Pid::new).chain([script]) {
+        child.kill(Signal::KILL).expect("it is there");
+    }
+    until("new children", || server.children().is_disjoint(&children).then_some(()));
+    until("nothing that runs", || (told(&server, "ScriptsRunning") == 0).then_some(()));
+}
+
+/// Clients that send their bodies slowly start no more scripts than there is room for, however much memory there is.
+#[test]
+fn slow_bodies_do_not_start_scripts_without_end() {
+    let site = site();
+    site.script("reads", "#!/bin/sh\nread line\nprintf '\\n%s' \"$line\"\n");
+    site.configure(Mpm::Percore, CONFIGURATION);
+    // Three quarters of it, at four processes for a script. Nothing but the gate looks at it: it is not reached.
+    let server = Start::new(&site, Mpm::Percore).by(vec!["prlimit".into(), "--nproc=480:".into()]).run();
+    let post = |body: &str| {
+        let mut client = server.client();
+        client.send(format!(
+            "POST /cgi/reads HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{body}"
+        ));
+        client
+    };
+    assert_eq!(post("ab\n").response().text(), "ab");
+    let mut slow: Vec<Client> = (0..100).map(|_| post("a")).collect();
+    until("as many as there is room for", || {
+        let counts = (told(&server, "ScriptsRunning"), told(&server, "ScriptsWaiting"));
+        assert!(counts.0 <= 90, "{counts:?}");
+        (counts == (90, 10)).then_some(())
+    });
+    assert_eq!(server.get("/a.txt").status, 200);
+    for client in &mut slow {
+        client.send("b\n");
+    }
+    assert!(slow.iter_mut().all(|client| client.response().text() == "ab"), "each has its turn");
 }

@@ -147,3 +147,28 @@ fn a_lock_of_the_dead_is_taken() {
     drop(table.lock().expect("lock"));
     assert_eq!(table.header(Header::Lock).load(Relaxed), 0);
 }
+
+#[test]
+fn a_number_that_was_used_again_is_somebody_else() {
+    let table = Table::new().expect("memory");
+    let (number, later) = (u64::from(Pid::own().number().unsigned_abs()), 1 << NUMBER_BITS);
+    assert!(is_there(own()) && !is_there(own() + later) && !is_there(0));
+    // Whoever had the lock is gone, and this process has its number now.
+    table.header(Header::Lock).store(own() - later, Relaxed);
+    let locked = table.lock().expect("the lock of the dead");
+    // The same of who entered, and of their scripts.
+    let script = locked.script("a");
+    let [waits, runs, ended] = [(); 3].map(|()| locked.enter(script, "a", 9).expect("room"));
+    for entry in [waits, runs, ended] {
+        table.set(entry, Field::Holder, own() - later);
+    }
+    for entry in [runs, ended] {
+        locked.admit(entry);
+        table.process(entry).store(number, Relaxed);
+    }
+    let long_ago = sys::process::started(Pid::own()).expect("stat").expect("it runs") - 1000;
+    table.set(ended, Field::StartedBy, long_ago);
+    locked.sweep();
+    assert_eq!(locked.guests(State::Running).0, [runs], "its script runs");
+    assert_eq!((locked.waiting(), locked.guests(State::Waiting).0), (0, vec![]));
+}

@@ -1,0 +1,54 @@
+//! How many scripts there is room for, however little memory they need: processes and pipes have an end too.
+//!
+//! proc(5) `/proc/sys/fs/pipe-user-pages-soft`, `/proc/sys/kernel/pid_max` and `threads-max`; Linux `cgroup-v1/pids.rst`,
+//! `cgroup-v2.rst`; getrlimit(2) `RLIMIT_NPROC`.
+
+use std::fs::read_to_string;
+use std::path::Path;
+
+use sys::rlimit::{self, Limit};
+
+use super::memory::directories;
+
+/// A script has three pipes, and a pipe is made for sixteen pages. A user who has more than the system likes gets smaller
+/// ones from then on, which all programs of that user feel.
+const PAGES: u64 = 3 * 16;
+/// How many processes a script is taken for: a shell and what it starts.
+const PROCESSES: u64 = 4;
+/// What is left to everybody else: a part of all pages, and of all processes.
+const PAGES_RESERVE: u64 = 16;
+const PROCESSES_RESERVE: u64 = 4;
+
+/// How many scripts may run at once, as the system is set up. Where it does not tell, it is not what there is least of.
+pub(super) fn most_scripts() -> u64 {
+    let number = |path: &Path| read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let kernel = |name: &str| number(&Path::new("/proc/sys").join(name));
+    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    // "max" is no number, and no limit.
+    let groups = directories(&groups, Path::new("/sys/fs/cgroup"), "pids");
+    let groups = groups.into_iter().filter_map(|directory| number(&directory.join("pids.max")));
+    let machine = [kernel("kernel/pid_max"), kernel("kernel/threads-max"), rlimit::get(Limit::Processes).soft];
+    // 0 is no limit.
+    let pages = kernel("fs/pipe-user-pages-soft").filter(|pages| *pages > 0);
+    most(pages, groups.chain(machine.into_iter().flatten()).min())
+}
+
+fn most(pages: Option<u64>, processes: Option<u64>) -> u64 {
+    let by_pipes = pages.map(|pages| (pages - pages / PAGES_RESERVE) / PAGES);
+    let by_processes = processes.map(|processes| (processes - processes / PROCESSES_RESERVE) / PROCESSES);
+    by_pipes.into_iter().chain(by_processes).min().unwrap_or(u64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_least_of_decides() {
+        assert_eq!(most(Some(16384), Some(32768)), 320);
+        assert_eq!(most(Some(16384), Some(512)), 96);
+        assert_eq!(most(None, Some(32768)), 6144);
+        assert_eq!((most(None, None), most(Some(1), Some(1))), (u64::MAX, 1));
+        assert!(most_scripts() > 0);
+    }
+}
