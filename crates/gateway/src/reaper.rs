@@ -161,6 +161,7 @@ fn look_on(poller: &Poller) {
     loop {
         // An error would come back at once for ever.
         if poller.wait(Some(LOOK), &mut ready).is_err() {
+            #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
             std::thread::sleep(LOOK);
         }
         let mut list = list();

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use conf::Level;
 use http1::text::from_bytes;
-use server::{BodyError, BodyStream, Piece, Request, Timer};
+use seam::executor::Timer;
+use server::{BodyError, BodyStream, Piece, Request};
 
 use crate::caller::Caller;
 use crate::ending::Process;

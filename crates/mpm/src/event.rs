@@ -13,9 +13,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use seam::Service;
+use seam::executor::timeout;
 use seam::scoreboard::{Gauge, Rows, Workers};
 use tokio::runtime::{EnterGuard, Handle};
-use tokio::time::timeout;
 
 use crate::child::Child;
 use crate::limits::explain::Kind;
@@ -77,6 +77,7 @@ fn serve(child: Child) -> io::Result<()> {
     thread_pool::start(&host, child.plan.stack, child.log_name)?;
     let parked = host.clone();
     let ended = runtime.block_on(async move {
+        #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
         tokio::spawn(tokio::task::unconstrained(parked.attend()));
         listener::live(child, host).await
     });

@@ -14,14 +14,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use seam::Service;
+use seam::executor::{sleep, timeout, yield_now};
 use seam::scoreboard::Workers;
 use sys::signal::SignalFd;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 use tokio::runtime::Runtime;
-use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinHandle;
 
 use crate::accept::{Accept, Ceiling, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
@@ -96,6 +96,7 @@ pub(crate) async fn live(child: Child, dispatcher: Arc<impl Dispatcher>) -> io::
             entry: entry.clone(),
             shortage: Shortage::new(child.log_name),
         };
+        #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
         acceptors.push(tokio::spawn(acceptor.watch()));
     }
     let order = orders.next().await?;

@@ -68,6 +68,7 @@ impl Dispatcher for Loop {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
         let connection = stages::connect(self.service, &self.workers, socket, peer);
         // What never waits lets others have their turn by itself; tokio need not count.
+        #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
         tokio::spawn(tokio::task::unconstrained(stages::run(connection, Here)));
     }
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod executor;
 mod helper_process;
 mod lifetime;
 pub mod log;

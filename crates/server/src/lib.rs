@@ -34,5 +34,4 @@ pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use request::unique::{self, Unique};
 pub use request::{BodyError, BodySource, Client, Kind, Previous, Request, RequestBody, RequestHead, Sent};
 pub use transport::tick::{Slices, pass};
-pub use transport::timer::Timer;
 pub use transport::{Endpoint, Transport};

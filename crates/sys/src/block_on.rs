@@ -5,14 +5,38 @@
 //! one of hundreds. Here, whatever the task still waits for when it was polled is given to poll(2), and then it is polled
 //! again: nothing is kept between two waits.
 
-use std::cell::RefCell;
+mod helpers;
+mod wakeup;
+
+use std::cell::{OnceCell, RefCell};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
+
+use crate::event_fd::EventFd;
+pub use helpers::Helper;
+use sync::Raise;
+use wakeup::{Before, Wakeup};
+
+/// What [`wakeup`] is made of; a test puts the model checker's in its place.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU8, Ordering, fence};
+    pub(super) use std::sync::{Arc, OnceLock};
+
+    /// Something that ends a wait.
+    pub(super) trait Raise {
+        fn raise(&self);
+    }
+}
+
+impl Raise for EventFd {
+    fn raise(&self) {
+        EventFd::raise(self);
+    }
+}
 
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +72,8 @@ struct Waits {
 
 thread_local! {
     static WAITS: RefCell<Option<Waits>> = const { RefCell::new(None) };
+    /// What other threads wake this one with, once any has had to.
+    static EVENT: OnceCell<Arc<EventFd>> = const { OnceCell::new() };
 }
 
 /// Whether the present thread polls a task of [`block_on`].
@@ -100,10 +126,13 @@ impl Waits {
         }
     }
 
-    /// Waits for what is wanted; not at all if the task wants to be polled again anyway.
-    fn wait(&mut self, again: bool) -> io::Result<()> {
+    /// Waits for what is wanted, and for `event`; not at all if the task wants to be polled again anyway.
+    fn wait(&mut self, again: bool, event: Option<&EventFd>) -> io::Result<()> {
         self.said.clear();
         std::mem::swap(&mut self.said, &mut self.wanted);
+        if let Some(event) = event {
+            self.said.push(libc::pollfd { fd: event.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        }
         let timeout = match self.deadline.take() {
             _ if again => 0,
             Some(deadline) => milliseconds(deadline.saturating_duration_since(Instant::now())),
@@ -128,43 +157,72 @@ fn milliseconds(time: Duration) -> libc::c_int {
     libc::c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
 }
 
-/// Says that the task is to be polled again.
-#[derive(Default)]
-struct Again(AtomicBool);
+/// The waker of a task, for any thread.
+struct TaskWaker(Wakeup<EventFd>);
 
-impl Wake for Again {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+        self.0.wake();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.store(true, Ordering::Release);
+        self.0.wake();
     }
 }
 
-/// Polls one task to its end. What it waits for must be [watched](crate::watch) descriptors and deadlines of
-/// [`has_passed`]: a waker in the hands of another thread is heeded only after those. `before_wait` is called before the
-/// thread sleeps. Not to be called by a task that is polled by it.
+/// Adds a task beside the one that this thread polls: it is polled whenever that one is, until it ends, its handle is
+/// dropped, or the main task ends. `Err` gives it back: the thread polls no task of [`block_on`].
+pub fn add_helper<F: Future<Output = ()> + Send + 'static>(task: F) -> Result<Helper, F> {
+    if is_present() { Ok(helpers::add(Box::pin(task))) } else { Err(task) }
+}
+
+/// Polls one task to its end, and those that it [adds](add_helper) beside itself. They wait for [watched](crate::watch)
+/// descriptors, for deadlines of [`has_passed`], and for anybody, also in another thread, that calls their waker.
+/// `before_wait` is called before the thread sleeps. Not to be called by a task that is polled by it.
 ///
 /// # Errors
-/// Those of poll(2): there is no memory. The task is dropped.
+/// Those of poll(2) and eventfd(2): there is no memory, or no descriptor. The task is dropped.
 pub fn block_on<T>(task: impl Future<Output = T>, mut before_wait: impl FnMut()) -> io::Result<T> {
     let _present = Present::new();
-    let again = Arc::new(Again::default());
-    let waker = Waker::from(again.clone());
+    let wakeup = Arc::new(TaskWaker(Wakeup::new()));
+    let waker = Waker::from(wakeup.clone());
     let mut task = pin!(task);
     loop {
-        if let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+        let cx = &mut Context::from_waker(&waker);
+        if let Poll::Ready(value) = task.as_mut().poll(cx) {
             return Ok(value);
         }
+        helpers::poll(cx);
         before_wait();
-        let again = again.0.swap(false, Ordering::Acquire);
+        // Ours and that of `waker` do not count.
+        let before = wakeup.0.before_wait(|| Arc::strong_count(&wakeup) > 2, event)?;
         // Taken out: what runs meanwhile is only the kernel.
         let Some(mut waits) = WAITS.take() else { unreachable!("a task that is polled has taken its thread's place") };
-        let waited = waits.wait(again);
+        let waited = match before {
+            Before::PollAgain => waits.wait(true, None),
+            Before::WaitAlone => waits.wait(false, None),
+            Before::WaitFor(event) => {
+                let waited = waits.wait(false, Some(&event));
+                wakeup.0.awake();
+                // What was raised late by a waker of an earlier task only costs a poll.
+                event.lower();
+                waited
+            }
+        };
         WAITS.set(Some(waits));
         waited?;
     }
+}
+
+/// The event of this thread, made when it is first needed.
+fn event() -> io::Result<Arc<EventFd>> {
+    EVENT.with(|event| match event.get() {
+        Some(event) => Ok(event.clone()),
+        None => {
+            let new = Arc::new(EventFd::new()?);
+            Ok(event.get_or_init(|| new).clone())
+        }
+    })
 }
 
 /// The reactor of this thread, as long as a task is polled.
@@ -179,75 +237,12 @@ impl Present {
 
 impl Drop for Present {
     fn drop(&mut self) {
+        helpers::clear();
         WAITS.set(None);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-    use crate::watch::watch;
-    use tokio::io::Interest;
-
-    #[test]
-    fn a_task_waits_for_descriptors_and_deadlines() {
-        let (mut ours, theirs) = UnixStream::pair().expect("a pair");
-        theirs.set_nonblocking(true).expect("non-blocking");
-        let theirs = Arc::new(OwnedFd::from(theirs));
-        let mut waits = 0;
-        let mut turns = 0;
-        let read = block_on(
-            async {
-                let watched = watch(theirs.clone(), Interest::READABLE).expect("watch");
-                let begin = Instant::now();
-                let end = begin + Duration::from_millis(20);
-                poll_fn(|cx| match watched.poll_read_ready(cx) {
-                    Poll::Ready(_) => panic!("nothing was written yet"),
-                    Poll::Pending if has_passed(end) == Some(true) => Poll::Ready(()),
-                    Poll::Pending => Poll::Pending,
-                })
-                .await;
-                assert!(begin.elapsed() >= Duration::from_millis(20));
-                ours.write_all(b"x").expect("write");
-                let mut bytes = Vec::with_capacity(8);
-                loop {
-                    let mut ready = watched.readable().await.expect("ready");
-                    if let Some(read) = ready.try_io(|fd| crate::file::read_into(fd, &mut bytes)) {
-                        break read.expect("read");
-                    }
-                }
-            },
-            || waits += 1,
-        );
-        assert_eq!(read.expect("poll"), 1);
-        assert!(waits >= 2, "{waits}");
-        // A task that wakes itself is polled again without waiting for anything.
-        let woken = block_on(
-            poll_fn(|cx| {
-                turns += 1;
-                cx.waker().wake_by_ref();
-                if turns == 3 { Poll::Ready(()) } else { Poll::Pending }
-            }),
-            || (),
-        );
-        assert!(woken.is_ok() && !is_present());
-    }
-
-    #[test]
-    fn the_end_of_a_descriptor_is_something_to_read() {
-        let (ours, theirs) = UnixStream::pair().expect("a pair");
-        drop(ours);
-        let read = block_on(
-            async {
-                let watched = watch(Arc::new(theirs.into()), Interest::READABLE).expect("watch");
-                watched.readable().await.map(|_| ())
-            },
-            || (),
-        );
-        assert!(read.is_ok_and(|ready| ready.is_ok()));
-    }
-}
+mod modelled;
+#[cfg(test)]
+mod tests;

@@ -126,6 +126,11 @@ pub fn read_at(file: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usiz
     Ok(rustix::io::pread(file, into, offset)?)
 }
 
+/// Reads from a pipe or whatever else has no positions. 0 is the end.
+pub fn read(file: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(file, into)?)
+}
+
 /// Reads into the spare room of `into`, from a pipe or whatever else has no positions. 0 is the end.
 pub fn read_into(file: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
     Ok(rustix::io::read(file, rustix::buffer::spare_capacity(into))?)

@@ -108,6 +108,32 @@ pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, canonical(peer)?))
 }
 
+/// Begins to connect to a TCP server: [`is_connected`] says how far that is. The socket does not block.
+pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match net::connect(&socket, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a socket that began to connect is connected; an error if it cannot be.
+pub fn is_connected(socket: impl AsFd) -> io::Result<bool> {
+    sockopt::socket_error(&socket)??;
+    match net::getpeername(&socket) {
+        Ok(_) => Ok(true),
+        Err(rustix::io::Errno::NOTCONN) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether an error says that a descriptor is no socket.
+pub fn is_no_socket(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOTSOCK)
+}
+
 /// The address of our side.
 pub fn local_address(socket: impl AsFd) -> io::Result<SocketAddr> {
     canonical(Some(net::getsockname(socket)?))

@@ -44,6 +44,7 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
             compare(options, heir);
             return ExitCode::SUCCESS;
         }
+        #[expect(clippy::disallowed_methods, reason = "a program of its own, beside the server")]
         std::thread::sleep(UPGRADE_LOOK);
     }
     let seconds = UPGRADE_MAX.as_secs();

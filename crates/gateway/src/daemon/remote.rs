@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use server::Timer;
+use seam::executor::Timer;
 use sys::process::{Pid, Reaped};
 use sys::signal::Signal;
 use sys::watch::watch;

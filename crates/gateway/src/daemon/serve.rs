@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use seam::executor::{sleep, timeout};
 use server::ScriptUse;
 use sys::cred::Identity;
 use sys::process::{Pid, end_of};
@@ -18,7 +19,6 @@ use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::timeout;
 
 use super::owner::{Owners, clean};
 use super::socket::Socket;
@@ -147,7 +147,7 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
                 Ok(connection) => drop(runs.spawn_local(attend(connection, users.clone()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
                 // Those who connect wait meanwhile.
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(_) => sleep(PAUSE).await,
             }
         }
     }
@@ -155,7 +155,7 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
     runs.shutdown().await;
     let end = Instant::now() + if leaving { reaper::OBEY } else { OBEY };
     while reaper::is_anybody_left() && Instant::now() < end {
-        tokio::time::sleep(PAUSE).await;
+        sleep(PAUSE).await;
     }
     reaper::kill_all();
     Ok(())

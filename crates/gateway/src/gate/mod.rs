@@ -344,7 +344,7 @@ impl Seat {
     ) -> Result<(), Refusal> {
         // Without a bell it looks from time to time, as all do.
         let mut bell = Bell::of(&self.gate.name, self.entry);
-        let mut timer = server::Timer::default();
+        let mut timer = seam::executor::Timer::default();
         loop {
             // What those that run have taken meanwhile need not be kept for them.
             self.gate.look();

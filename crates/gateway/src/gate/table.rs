@@ -199,6 +199,10 @@ impl Table {
                 return Some(locked);
             }
             if pause + 1 < PAUSES {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the lock is held for a few instructions, or its holder was killed or stopped"
+                )]
                 std::thread::sleep(PAUSE);
             }
         }

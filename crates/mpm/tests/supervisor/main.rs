@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod executor;
 mod faults;
 mod harness;
 mod server;
@@ -15,5 +16,5 @@ fn main() -> ExitCode {
     if std::env::var_os(server::MPM).is_some() {
         return server::main();
     }
-    harness::run(cases::ALL.iter().chain(faults::ALL))
+    harness::run(cases::ALL.iter().chain(faults::ALL).chain(executor::ALL))
 }

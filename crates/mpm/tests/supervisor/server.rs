@@ -1,6 +1,6 @@
 //! The server under test. It speaks lines: `pid` is answered with the number of the process that serves, `wait` with the
-//! same after a further line, `panic` with a panic, `block` with the same after the thread was blocked. A connection stays open; the last answer of a child that leaves begins
-//! with `last`.
+//! same after a further line, `panic` with a panic, `block` with the same after the thread was blocked, `do JOB` after a job of
+//! [`executor`](crate::executor). A connection stays open; the last answer of a child that leaves begins with `last`.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -208,6 +208,9 @@ impl Client {
             "panic" => panic!("asked to"),
             "block" => block()?,
             _ => {}
+        }
+        if let Some(job) = line.strip_prefix("do ") {
+            crate::executor::serve(job).await?;
         }
         // Asked once: what the client was told holds, though an order may come to another thread meanwhile.
         let is_last = seam::draining();

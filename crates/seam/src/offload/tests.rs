@@ -1,5 +1,7 @@
 //! Tests of the pools, with tokio's event loop as the one that must not be blocked.
 
+#![expect(clippy::disallowed_methods, reason = "the loop is tokio's")]
+
 use std::sync::mpsc;
 use std::thread::ThreadId;
 

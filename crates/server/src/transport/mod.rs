@@ -5,7 +5,6 @@
 pub(crate) mod buffers;
 pub(crate) mod socket;
 pub(crate) mod tick;
-pub(crate) mod timer;
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -52,7 +52,7 @@ pub(crate) fn resume(turn: u64) {
 /// that are ready already.
 pub async fn pass() {
     next();
-    tokio::task::yield_now().await;
+    seam::executor::yield_now().await;
 }
 
 /// How long something may work without waiting, before other connections have their turn.

@@ -12,7 +12,7 @@ use crate::config::BodyRules;
 use crate::request::Fields;
 use crate::request::body::{BodyError, BodySource, RequestBody};
 use crate::transport::Transport;
-use crate::transport::timer::Timer;
+use seam::executor::Timer;
 
 /// What the connection knows of the body that is being read.
 pub(super) struct Incoming(Arc<Mutex<Inner>>);

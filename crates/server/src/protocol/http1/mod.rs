@@ -28,8 +28,8 @@ use crate::config::Server;
 use crate::exchange::{self, Exchange};
 use crate::request::{Client, RequestHead};
 use crate::transport::socket::Socket;
-use crate::transport::timer::Timer;
 use crate::transport::{self, Transport, buffers, tick};
+use seam::executor::Timer;
 
 /// How much of a head is received at once, in bytes.
 const HEAD_PIECE: usize = 4096;

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use crate::transport::timer::Timer;
+use seam::executor::Timer;
 
 /// How often more may go out: often enough that no deadline for the client's side passes meanwhile.
 const PULSE: Duration = Duration::from_millis(500);

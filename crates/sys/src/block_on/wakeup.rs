@@ -1,0 +1,87 @@
+//! How other threads wake the one that polls.
+//!
+//! Its whole cost, as long as nobody else has the waker, is a look at a counter before each wait. Only where somebody has it,
+//! the wait includes an event descriptor, and the waker raises that if the thread is asleep.
+//!
+//! The state is one word, which both sides change by read-modify-write: there is one order of all its changes, and each sees
+//! the one before it. So either the thread that goes to sleep finds that it was woken, or the waker finds it asleep; no
+//! wake-up falls between the two.
+
+use super::sync::{Arc, AtomicU8, OnceLock, Ordering, Raise, fence};
+
+/// The task was polled, and nobody has woken it since.
+const POLLED: u8 = 0;
+/// The same, and the thread waits, or is about to, and looks at nothing but its descriptors.
+const ASLEEP: u8 = 1;
+/// The task is to be polled again.
+const WOKEN: u8 = 2;
+
+/// Shared by the thread and its wakers.
+#[derive(Debug)]
+pub(super) struct Wakeup<E> {
+    state: AtomicU8,
+    /// There from the first wait on in which somebody else had the waker.
+    event: OnceLock<Arc<E>>,
+}
+
+/// What the thread has to do before it waits.
+#[derive(Debug)]
+pub(super) enum Before<E> {
+    /// Nothing is to be waited for.
+    PollAgain,
+    /// Nobody else can wake it.
+    WaitAlone,
+    /// It has to watch this as well, and to call [`Wakeup::awake`] afterwards.
+    WaitFor(Arc<E>),
+}
+
+impl<E: Raise> Wakeup<E> {
+    pub(super) fn new() -> Wakeup<E> {
+        Wakeup { state: AtomicU8::new(POLLED), event: OnceLock::new() }
+    }
+
+    /// For wakers: the task is to be polled again.
+    pub(super) fn wake(&self) {
+        // It was acquired by whoever finds it asleep, so the event is there.
+        if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP
+            && let Some(event) = self.event.get()
+        {
+            event.raise();
+        }
+    }
+
+    /// For the thread that polls, before it waits. `others` says whether anybody else has a waker; `event` is made once.
+    pub(super) fn before_wait<F>(
+        &self,
+        others: impl FnOnce() -> bool,
+        event: impl FnOnce() -> Result<Arc<E>, F>,
+    ) -> Result<Before<E>, F> {
+        if !others() {
+            // Nobody has a waker any more, so whatever was done with it has happened before this.
+            fence(Ordering::Acquire);
+            return Ok(if self.awake() { Before::PollAgain } else { Before::WaitAlone });
+        }
+        let event = match self.event.get() {
+            Some(event) => event.clone(),
+            None => {
+                let event = event()?;
+                // Only this thread sets it.
+                let _ = self.event.set(event.clone());
+                event
+            }
+        };
+        match self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(Before::WaitFor(event)),
+            Err(_) => {
+                self.awake();
+                Ok(Before::PollAgain)
+            }
+        }
+    }
+
+    /// For the thread that polls, after it has waited for the event. What woke it so far does not count any more, since the
+    /// task is polled next. Returns whether anything did.
+    pub(super) fn awake(&self) -> bool {
+        self.state.swap(POLLED, Ordering::Acquire) == WOKEN
+    }
+}
