@@ -1,9 +1,9 @@
 //! Names of clients and addresses of names, for the directives that compare host names.
 //!
-//! The worker waits for the answer, as in Apache, but never longer than [`WAIT`]: the resolver works in a thread of its
-//! own, and whoever has no answer by then counts as unknown, which denies. In `percore`, where one thread serves many
-//! connections, all of them wait; answers are remembered for [`REMEMBERED`], so this happens once per client and not
-//! once per request. Addresses (`Require ip`) need none of this.
+//! A request waits for the answer beside the event loop, and never longer than [`WAIT`], its place in the queue included:
+//! where there is no answer by then, the name counts as unknown, which denies. The resolver itself knows no such bound, so
+//! it works in a thread that nobody has to wait for. Answers are remembered for [`REMEMBERED`], so this happens once per
+//! client and not once per request. Addresses (`Require ip`) need none of this.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -11,13 +11,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a worker waits for an answer: one try of a resolver with the usual settings.
+use seam::{Load, offload};
+
+/// How long a request waits for an answer: one try of a resolver with the usual settings.
 const WAIT: Duration = Duration::from_secs(5);
 /// How long an answer, or that there was none, counts.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// More remembered answers than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
-/// More questions than this at a time are not asked.
+/// More questions than this at a time are not asked. Those for which nobody waits any more count too, until the resolver
+/// gives up.
 const ASKING_MAX: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,16 +42,16 @@ static ANSWERS: LazyLock<Mutex<HashMap<Question, (Instant, Answer)>>> = LazyLock
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 /// The name of an address, if it has one that leads back to the address.
-pub(super) fn name_of(address: IpAddr) -> Option<Arc<str>> {
-    match answer(Question::Name(address.to_canonical())) {
+pub(super) async fn name_of(address: IpAddr) -> Option<Arc<str>> {
+    match answer(Question::Name(address.to_canonical())).await {
         Answer::Name(name) => Some(name),
         _ => None,
     }
 }
 
 /// The addresses of a name; none if it is unknown.
-pub(super) fn addresses_of(name: &str) -> Arc<[IpAddr]> {
-    match answer(Question::Addresses(name.to_ascii_lowercase())) {
+pub(super) async fn addresses_of(name: &str) -> Arc<[IpAddr]> {
+    match answer(Question::Addresses(name.to_ascii_lowercase())).await {
         Answer::Addresses(addresses) => addresses,
         _ => Arc::new([]),
     }
@@ -63,52 +66,74 @@ pub(super) fn in_domain(domain: &str, host: &str) -> bool {
     start == 0 || domain.starts_with('.') || host[..start].ends_with('.')
 }
 
-fn answer(question: Question) -> Answer {
-    let remembered = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((when, answer)) = remembered().get(&question)
-        && when.elapsed() < REMEMBERED
-    {
-        return answer.clone();
+async fn answer(question: Question) -> Answer {
+    if let Some(known) = remembered(&question) {
+        return known;
     }
-    let answer = ask(question.clone());
-    let mut answers = remembered();
+    let deadline = Instant::now() + WAIT;
+    offload(Load::Resolve, move || ask(question, deadline)).await
+}
+
+fn remembered(question: &Question) -> Option<Answer> {
+    let answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (when, answer) = answers.get(question)?;
+    (when.elapsed() < REMEMBERED).then(|| answer.clone())
+}
+
+fn remember(question: Question, answer: Answer) {
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
     if answers.len() >= REMEMBERED_MAX {
         answers.clear();
     }
-    answers.insert(question, (Instant::now(), answer.clone()));
-    answer
+    answers.insert(question, (Instant::now(), answer));
 }
 
-fn ask(question: Question) -> Answer {
+/// Blocks, until the deadline at the latest.
+fn ask(question: Question, deadline: Instant) -> Answer {
+    // Another request may have asked the same while this one was in the queue.
+    if let Some(known) = remembered(&question) {
+        return known;
+    }
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Answer::Unknown;
+    }
     if ASKING.fetch_add(1, Ordering::Relaxed) >= ASKING_MAX {
         ASKING.fetch_sub(1, Ordering::Relaxed);
         return Answer::Unknown;
     }
     let (tell, told) = mpsc::channel();
+    let asked = question.clone();
     let asking = std::thread::Builder::new().name("resolver".into()).spawn(move || {
+        let answer = resolve(&asked);
+        // An answer that comes late is one for the next request.
+        remember(asked, answer.clone());
         // Nobody may wait any more.
-        let _ = tell.send(resolve(question));
+        let _ = tell.send(answer);
         ASKING.fetch_sub(1, Ordering::Relaxed);
     });
     if asking.is_err() {
         ASKING.fetch_sub(1, Ordering::Relaxed);
         return Answer::Unknown;
     }
-    told.recv_timeout(WAIT).unwrap_or(Answer::Unknown)
+    told.recv_timeout(left).unwrap_or_else(|_| {
+        remember(question, Answer::Unknown);
+        Answer::Unknown
+    })
 }
 
-fn resolve(question: Question) -> Answer {
+fn resolve(question: &Question) -> Answer {
     let addresses = |name: &str| -> Vec<IpAddr> {
         let found = (name, 0).to_socket_addrs();
         found.map_or_else(|_| Vec::new(), |found| found.map(|at| at.ip().to_canonical()).collect())
     };
     match question {
-        Question::Name(address) => match sys::resolve::name_of(address) {
+        Question::Name(address) => match sys::resolve::name_of(*address) {
             // Anybody can name his address after somebody else: only what the name itself says counts.
-            Ok(name) if addresses(&name).contains(&address) => Answer::Name(name.into()),
+            Ok(name) if addresses(&name).contains(address) => Answer::Name(name.into()),
             _ => Answer::Unknown,
         },
-        Question::Addresses(name) => Answer::Addresses(addresses(&name).into()),
+        Question::Addresses(name) => Answer::Addresses(addresses(name).into()),
     }
 }
 
@@ -133,10 +158,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_asked_after_the_deadline() {
+        let question = Question::Name([127, 0, 0, 2].into());
+        assert!(matches!(ask(question.clone(), Instant::now()), Answer::Unknown));
+        assert!(remembered(&question).is_none());
+    }
+
+    #[test]
     fn the_local_host_is_known_and_strangers_are_not() {
         let here = IpAddr::from([127, 0, 0, 1]);
-        assert_eq!(name_of(here).as_deref(), Some("localhost"));
-        assert!(addresses_of("LOCALHOST").contains(&here));
-        assert!(addresses_of("no such host").is_empty());
+        let checks = async {
+            assert_eq!(name_of(here).await.as_deref(), Some("localhost"));
+            assert!(addresses_of("LOCALHOST").await.contains(&here));
+            assert!(addresses_of("no such host").await.is_empty());
+        };
+        sys::block_on::block_on(checks, || ()).expect("answers");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, settings};
-use server::PhaseHook::Now;
+use server::PhaseHook::{Later, Now};
 use server::authz::Satisfy;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -24,7 +24,10 @@ pub static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::AccessChecker(Order::Middle, Now(check))],
+    hooks: &[
+        Hook::AccessChecker(Order::Middle, Now(check_now)),
+        Hook::AccessChecker(Order::Middle, Later { claims: asks_for_name, run: |request| Box::pin(check(request)) }),
+    ],
 };
 
 #[rustfmt::skip]
@@ -149,15 +152,43 @@ fn parse_who(word: &str) -> Result<Who, String> {
     }
 }
 
-fn check(request: &mut Request) -> Flow {
+/// What is known of a client's name: `None`, nothing yet.
+type Name<'a> = Option<Option<&'a str>>;
+
+/// A line names hosts.
+fn asks_for_name(request: &Request) -> bool {
+    let is_host = |(_, who): &(Methods, Who)| matches!(who, Who::Host(_));
+    let rules = request.dir::<CompatDir>().rules.get();
+    rules.is_some_and(|rules| rules.allow.iter().chain(&rules.deny).any(is_host))
+}
+
+/// Decides where no name has to be looked up.
+fn check_now(request: &mut Request) -> Flow {
+    if asks_for_name(request) {
+        return Flow::Declined;
+    }
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
-    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.method));
-    let let_in = match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
-        Turn::AllowDeny | Turn::MutualFailure => means(request, &rules.allow) && !means(request, &rules.deny),
-        Turn::DenyAllow => !means(request, &rules.deny) || means(request, &rules.allow),
+    let let_in = lets_in(request, rules, None);
+    flow_of(let_in, request)
+}
+
+/// Decides, and looks up the name of the client if it comes to that.
+async fn check(request: &mut Request) -> Flow {
+    let slots = request.dir.slots.clone();
+    let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
+    let let_in = match lets_in(request, rules, None) {
+        None => {
+            let name = dns::name_of(request.client.peer.ip()).await;
+            lets_in(request, rules, Some(name.as_deref()))
+        }
+        known => known,
     };
-    if let_in {
+    flow_of(let_in, request)
+}
+
+fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
+    if let_in == Some(true) {
         return Flow::Ok;
     }
     let text = format!("AH01797: client denied by server configuration: {}", denied_thing(request));
@@ -165,24 +196,36 @@ fn check(request: &mut Request) -> Flow {
     Flow::Status(403)
 }
 
+/// Whether the lines let a request in; `None`: that depends on the client's name.
+fn lets_in(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
+    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.method));
+    let (allowed, denied) = (|| means(request, &rules.allow, name), || means(request, &rules.deny, name));
+    Some(match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
+        Turn::AllowDeny | Turn::MutualFailure => allowed()? && !denied()?,
+        Turn::DenyAllow => !denied()? || allowed()?,
+    })
+}
+
 fn covers(methods: &Methods, method: &str) -> bool {
     methods.as_ref().is_none_or(|limited| limited.covers(method))
 }
 
-/// Whether any of the lines means this request.
-fn means(request: &Request, lines: &[(Methods, Who)]) -> bool {
+/// Whether any of the lines means this request; `None`: that depends on the client's name.
+fn means(request: &Request, lines: &[(Methods, Who)], name: Name<'_>) -> Option<bool> {
     let client = request.client.peer.ip().to_canonical();
-    let mut name = None;
-    lines.iter().filter(|(methods, _)| covers(methods, &request.method)).any(|(_, who)| match who {
-        Who::All => true,
-        Who::Env(variable) => request.env.contains(variable),
-        Who::NotEnv(variable) => !request.env.contains(variable),
-        Who::Network(network) => network.contains(client),
-        Who::Host(domain) => {
-            let name = name.get_or_insert_with(|| dns::name_of(client));
-            name.as_ref().is_some_and(|name| dns::in_domain(domain, name))
+    for (_, who) in lines.iter().filter(|(methods, _)| covers(methods, &request.method)) {
+        let is_meant = match who {
+            Who::All => true,
+            Who::Env(variable) => request.env.contains(variable),
+            Who::NotEnv(variable) => !request.env.contains(variable),
+            Who::Network(network) => network.contains(client),
+            Who::Host(domain) => name?.is_some_and(|name| dns::in_domain(domain, name)),
+        };
+        if is_meant {
+            return Some(true);
         }
-    })
+    }
+    Some(false)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
-use server::PhaseHook::Now;
+use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, find_authn};
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -19,7 +19,7 @@ use crate::row;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::CheckUser(Order::Middle, Now(check_user)),
+        Hook::CheckUser(Order::Middle, Later { claims: |_| true, run: |request| Box::pin(check_user(request)) }),
         Hook::Fixups(Order::Last, Now(fake)),
         Hook::NoteAuthFailure(note_failure),
     ],
@@ -70,7 +70,7 @@ fn set_digest(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut BasicDir| &mut d.digest, on)
 }
 
-fn check_user(request: &mut Request) -> Flow {
+async fn check_user(request: &mut Request) -> Flow {
     let name = match auth_type(request) {
         Ok(Some(name)) if name.eq_ignore_ascii_case("Basic") => name,
         _ => return Flow::Declined,
@@ -88,8 +88,8 @@ fn check_user(request: &mut Request) -> Flow {
     request.user = Some(user.clone());
     let slots = request.dir.slots.clone();
     let conf = slots.get::<BasicDir>();
-    let answer = ask(request, conf, &user, &password, &realm);
-    if !conf.authoritative.or(true) && !matches!(answer, Authn::Granted | Authn::Denied) {
+    let answer = ask(request, conf, &user, &password, &realm).await;
+    if !conf.authoritative.or(true) && !matches!(answer, Authn::Granted | Authn::Denied | Authn::Busy) {
         return Flow::Declined;
     }
     let text = match answer {
@@ -100,6 +100,7 @@ fn check_user(request: &mut Request) -> Flow {
         Authn::UserNotFound => format!("AH01618: user {user} not found: {}", request.uri),
         // The source has said what is wrong.
         Authn::Error => return Flow::Status(500),
+        Authn::Busy => return Flow::Status(503),
     };
     request.log("auth_basic", Level::Error, text);
     challenge(request, &realm);
@@ -107,7 +108,7 @@ fn check_user(request: &mut Request) -> Flow {
 }
 
 /// Asks the sources one after the other, until one knows the user.
-fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm: &str) -> Authn {
+async fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm: &str) -> Authn {
     let default;
     let sources = match conf.providers.get() {
         Some(sources) => sources,
@@ -123,8 +124,8 @@ fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm
     let mut answer = Authn::UserNotFound;
     for source in sources {
         answer = match conf.digest.or(false) {
-            true => compare_digests(request, source, user, password, realm),
-            false => source.check(request, user, password),
+            true => compare_digests(request, source, user, password, realm).await,
+            false => source.check(request, user, password).await,
         };
         if answer != Authn::UserNotFound {
             break;
@@ -134,8 +135,8 @@ fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm
 }
 
 /// `AuthBasicUseDigestAlgorithm MD5`: the stored digest of user, realm and password is compared.
-fn compare_digests(request: &mut Request, source: &Source, user: &str, password: &str, realm: &str) -> Authn {
-    match source.realm_hash(request, user, realm) {
+async fn compare_digests(request: &mut Request, source: &Source, user: &str, password: &str, realm: &str) -> Authn {
+    match source.realm_hash(request, user, realm).await {
         Some(Ok(stored)) => {
             let own = passwords::md5_hex(&http1::text::to_bytes(&format!("{user}:{realm}:{password}")));
             if passwords::same(&own, &stored.to_ascii_lowercase()) { Authn::Granted } else { Authn::Denied }

@@ -71,21 +71,25 @@ impl Source {
     }
 
     /// Checks a password.
-    pub(super) fn check(&self, request: &mut Request, user: &str, password: &str) -> Authn {
-        self.inside(request, |request| (self.provider.check)(request, user, password))
+    pub(super) async fn check(&self, request: &mut Request, user: &str, password: &str) -> Authn {
+        let outside = self.layer.as_ref().map(|layer| request.enter(layer));
+        let answer = (self.provider.check)(request, user, password).await;
+        outside.into_iter().for_each(|outside| request.leave(outside));
+        answer
     }
 
     /// The digest of a user; `None`: this source has none at all.
-    pub(super) fn realm_hash(&self, request: &mut Request, user: &str, realm: &str) -> Option<Result<String, Authn>> {
+    pub(super) async fn realm_hash(
+        &self,
+        request: &mut Request,
+        user: &str,
+        realm: &str,
+    ) -> Option<Result<String, Authn>> {
         let ask = self.provider.realm_hash?;
-        Some(self.inside(request, |request| ask(request, user, realm)))
-    }
-
-    fn inside<T>(&self, request: &mut Request, ask: impl FnOnce(&mut Request) -> T) -> T {
-        match &self.layer {
-            Some(layer) => request.with_layer(layer, ask),
-            None => ask(request),
-        }
+        let outside = self.layer.as_ref().map(|layer| request.enter(layer));
+        let answer = ask(request, user, realm).await;
+        outside.into_iter().for_each(|outside| request.leave(outside));
+        Some(answer)
     }
 }
 

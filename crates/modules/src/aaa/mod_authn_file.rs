@@ -2,16 +2,13 @@
 //!
 //! Apache manual: mod_authn_file, "Password Formats".
 
-use std::collections::HashMap;
-
 use conf::directive::Args::Take1;
-use conf::lines::Lines;
 use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
 use server::authz::{Authn, AuthnProvider};
 use server::{Hook, Module, Request};
 
-use super::files::{Files, each_line};
-use super::passwords;
+use super::files::Files;
+use super::passwords::{self, Unchecked};
 use crate::row;
 
 /// The module.
@@ -32,32 +29,28 @@ settings! {
     }
 }
 
-static FILE: AuthnProvider = AuthnProvider { name: "file", check, realm_hash: Some(realm_hash) };
+static FILE: AuthnProvider = AuthnProvider {
+    name: "file",
+    check: |request, user, password| Box::pin(check(request, user, password)),
+    realm_hash: Some(|request, user, realm| Box::pin(realm_hash(request, user, realm))),
+};
 
 /// What stands behind `user:`, line by line: for passwords the first line of a user counts, for digests the one with the
 /// right realm.
-type Users = HashMap<String, Vec<String>>;
-
-static USERS: Files<Users> = Files::new(parse);
-
-fn parse(lines: Lines) -> Users {
-    let mut users = Users::new();
-    each_line(lines, |line| {
-        let (user, rest) = line.split_once(':').unwrap_or((line, ""));
-        users.entry(user.to_string()).or_default().push(rest.to_string());
-    });
-    users
-}
+static USERS: Files = Files::new(|line, see| {
+    let (user, rest) = line.split_once(':').unwrap_or((line, ""));
+    see(user, rest);
+});
 
 /// What the file says of a user.
-fn lines_of(request: &Request, user: &str, numbers: [&str; 2]) -> Result<Vec<String>, Authn> {
+async fn lines_of(request: &Request, user: &str, numbers: [&str; 2]) -> Result<Vec<String>, Authn> {
     let Some(path) = request.dir::<FileDir>().path.get() else {
         let text = format!("{}: AuthUserFile not specified in the configuration", numbers[0]);
         request.log("authn_file", Level::Error, text);
         return Err(Authn::Error);
     };
-    match USERS.get(request, path) {
-        Ok(users) => users.get(user).cloned().ok_or(Authn::UserNotFound),
+    match USERS.get(request, path, user).await {
+        Ok(lines) => lines.ok_or(Authn::UserNotFound),
         Err(error) => {
             let text = format!("{}: Could not open password file: {path}", numbers[1]);
             request.log_os("authn_file", Level::Error, &error, text);
@@ -66,25 +59,29 @@ fn lines_of(request: &Request, user: &str, numbers: [&str; 2]) -> Result<Vec<Str
     }
 }
 
-fn check(request: &mut Request, user: &str, password: &str) -> Authn {
-    let lines = match lines_of(request, user, ["AH01619", "AH01620"]) {
+async fn check(request: &Request, user: &str, password: &str) -> Authn {
+    let lines = match lines_of(request, user, ["AH01619", "AH01620"]).await {
         Ok(lines) => lines,
         Err(answer) => return answer,
     };
     let stored = lines.first().map_or("", |line| line.split(':').next().unwrap_or_default());
-    match passwords::is_right(&http1::text::to_bytes(password), stored) {
+    match passwords::is_right(&http1::text::to_bytes(password), stored).await {
         Ok(true) => Authn::Granted,
         Ok(false) => Authn::Denied,
-        Err(why) => {
-            let text = format!("the password of user {user} is stored {}", why.text());
-            request.log("authn_file", Level::Warn, text);
+        Err(Unchecked::Busy) => {
+            let text = format!("the password of user {user} is not checked: too many are being checked already");
+            request.log("authn_file", Level::Error, text);
+            Authn::Busy
+        }
+        Err(Unchecked::Unusable(why)) => {
+            request.log("authn_file", Level::Warn, format!("the password of user {user} is stored {why}"));
             Authn::Denied
         }
     }
 }
 
-fn realm_hash(request: &mut Request, user: &str, realm: &str) -> Result<String, Authn> {
-    let lines = lines_of(request, user, ["AH01621", "AH01622"])?;
+async fn realm_hash(request: &Request, user: &str, realm: &str) -> Result<String, Authn> {
+    let lines = lines_of(request, user, ["AH01621", "AH01622"]).await?;
     let of_realm = |line: &String| {
         let (its_realm, rest) = line.split_once(':')?;
         (its_realm == realm).then(|| rest.split(':').next().unwrap_or_default().to_string())
@@ -94,17 +91,14 @@ fn realm_hash(request: &mut Request, user: &str, realm: &str) -> Result<String, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::parsed;
     use super::*;
 
     #[test]
     fn lines_of_a_password_file() {
         let text = "# c\n\n  \n joe:one:x\nzoe\njoe:two\n  #no:x\n:empty";
-        let users = parse(Lines::new(text.into(), 100));
-        let mut names: Vec<&str> = users.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["", "joe", "zoe"]);
-        assert_eq!(users[""], ["empty"]);
-        assert_eq!((&users["joe"][..], &users["zoe"][..]), (&["one:x".into(), "two".into()][..], &[String::new()][..]));
+        let lines = [("joe", "one:x"), ("zoe", ""), ("joe", "two"), ("", "empty")];
+        assert_eq!(parsed(&USERS, text), lines.map(|(user, rest)| (user.to_string(), rest.to_string())));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use conf::{
     Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
     Setting, SettingsMap, settings,
 };
-use server::PhaseHook::Now;
+use server::PhaseHook::{Later, Now};
 use server::authz::{AuthzProvider, Verdict, find_authz};
 use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
 
@@ -27,8 +27,10 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(check_rules),
-        Hook::AccessCheckerEx(Order::Last, Now(|request| decide(request, false))),
-        Hook::AuthChecker(Order::Last, Now(|request| decide(request, true))),
+        Hook::AccessCheckerEx(Order::Last, Now(|request| decide_now(request, false))),
+        Hook::AccessCheckerEx(Order::Last, Later { claims: waits, run: |request| Box::pin(decide(request, false)) }),
+        Hook::AuthChecker(Order::Last, Now(|request| decide_now(request, true))),
+        Hook::AuthChecker(Order::Last, Later { claims: waits, run: |request| Box::pin(decide(request, true)) }),
         Hook::Authz(&providers::ALL),
         Hook::Authz(&providers::ENV),
         Hook::Authz(&providers::METHOD),
@@ -227,25 +229,49 @@ fn check_rules(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     }
 }
 
-/// Decides; once before anybody is asked who he is, and if that is not enough, again with a user.
-fn decide(request: &mut Request, has_logged_in: bool) -> Flow {
+/// Whether the rules ask somebody who has to be waited for. Those that do not are a plain function call.
+fn waits(request: &Request) -> bool {
+    request.dir::<AuthzDir>().wanted.rules.as_ref().is_some_and(|rules| rules.waits())
+}
+
+/// Decides by rules that never wait; once before anybody is asked who he is, and if that is not enough, again with a user.
+fn decide_now(request: &mut Request, has_logged_in: bool) -> Flow {
+    if waits(request) {
+        return Flow::Declined;
+    }
     let slots = request.dir.slots.clone();
     let conf = slots.get::<AuthzDir>();
-    let Some(rules) = &conf.wanted.rules else {
-        return match auth_type(request) {
-            Ok(None) => {
-                request.log("authz_core", Level::Debug, "AH01628: authorization result: granted (no directives)");
-                Flow::Ok
-            }
-            Ok(Some(_)) => {
-                let text = "AH01627: AuthType configured with no corresponding authorization directives";
-                request.log("authz_core", Level::Error, text);
-                Flow::Status(500)
-            }
-            Err(_) => Flow::Status(500),
-        };
-    };
-    match rules::decide(rules, request) {
+    let Some(rules) = &conf.wanted.rules else { return without_rules(request) };
+    let verdict = rules::decide_now(rules, request);
+    flow_of(verdict, request, conf, has_logged_in)
+}
+
+/// The same for rules that may wait.
+async fn decide(request: &mut Request, has_logged_in: bool) -> Flow {
+    let slots = request.dir.slots.clone();
+    let conf = slots.get::<AuthzDir>();
+    let Some(rules) = &conf.wanted.rules else { return without_rules(request) };
+    let verdict = rules::decide(rules, request).await;
+    flow_of(verdict, request, conf, has_logged_in)
+}
+
+fn without_rules(request: &mut Request) -> Flow {
+    match auth_type(request) {
+        Ok(None) => {
+            request.log("authz_core", Level::Debug, "AH01628: authorization result: granted (no directives)");
+            Flow::Ok
+        }
+        Ok(Some(_)) => {
+            let text = "AH01627: AuthType configured with no corresponding authorization directives";
+            request.log("authz_core", Level::Error, text);
+            Flow::Status(500)
+        }
+        Err(_) => Flow::Status(500),
+    }
+}
+
+fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_in: bool) -> Flow {
+    match verdict {
         Verdict::Granted => Flow::Ok,
         Verdict::DeniedNoUser if !has_logged_in => Flow::Declined,
         Verdict::DeniedNoUser => {

@@ -2,18 +2,17 @@
 //!
 //! Apache manual: mod_authz_groupfile.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use conf::directive::Args::Take1;
-use conf::lines::Lines;
 use conf::words::words;
 use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
+use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
 use super::Text;
-use super::files::{Files, each_line};
+use super::files::Files;
 use crate::row;
 
 /// The module.
@@ -39,27 +38,21 @@ settings! {
     }
 }
 
-static GROUP: AuthzProvider =
-    AuthzProvider { name: "group", parse: |cmd, names| Ok(Arc::new(Text::of_require(cmd, names)?)), check: is_member };
+static GROUP: AuthzProvider = AuthzProvider {
+    name: "group",
+    parse: |cmd, names| Ok(Arc::new(Text::of_require(cmd, names)?)),
+    check: Later(|request, names| Box::pin(is_member(request, names))),
+};
 
 /// The groups of each user, in lower case: names of groups compare without case, as in Apache.
-type Groups = HashMap<String, HashSet<String>>;
+static GROUPS: Files = Files::new(|line, see| {
+    let (name, users) = line.split_once(':').unwrap_or((line, ""));
+    let Some(name) = name.split_ascii_whitespace().next() else { return };
+    let name = name.to_ascii_lowercase();
+    words(users).iter().for_each(|user| see(user, &name));
+});
 
-static GROUPS: Files<Groups> = Files::new(parse);
-
-fn parse(lines: Lines) -> Groups {
-    let mut groups = Groups::new();
-    each_line(lines, |line| {
-        let (name, users) = line.split_once(':').unwrap_or((line, ""));
-        let Some(name) = name.split_ascii_whitespace().next() else { return };
-        for user in words(users) {
-            groups.entry(user).or_default().insert(name.to_ascii_lowercase());
-        }
-    });
-    groups
-}
-
-fn is_member(request: &mut Request, names: &Parsed) -> Verdict {
+async fn is_member(request: &Request, names: &Parsed) -> Verdict {
     let log = |level, text: String| request.log("authz_groupfile", level, text);
     let Some(user) = &request.user else { return Verdict::DeniedNoUser };
     let Some(names) = names.downcast_ref::<Text>() else { return Verdict::Error };
@@ -67,7 +60,7 @@ fn is_member(request: &mut Request, names: &Parsed) -> Verdict {
         log(Level::Error, "AH01664: No group file was specified in the configuration".into());
         return Verdict::Denied;
     };
-    let groups = match GROUPS.get(request, path) {
+    let groups = match GROUPS.get(request, path, user).await {
         Ok(groups) => groups,
         Err(error) => {
             let text = format!("AH01665: Could not open group file: {path}");
@@ -76,7 +69,7 @@ fn is_member(request: &mut Request, names: &Parsed) -> Verdict {
         }
     };
     let failed = format!("Authorization of user {user} to access {} failed, reason: user", request.uri);
-    let Some(own) = groups.get(user) else {
+    let Some(own) = groups else {
         log(Level::Debug, format!("AH01666: {failed} doesn't appear in group file ({path})."));
         return Verdict::Denied;
     };
@@ -91,20 +84,14 @@ fn is_member(request: &mut Request, names: &Parsed) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::parsed;
     use super::*;
 
     #[test]
     fn lines_of_a_group_file() {
         let text = "# c\nAdmin: joe \"bea b\"\nstaff : joe\nno colon\n: zoe\nadmin:sha";
-        let groups = parse(Lines::new(text.into(), 100));
-        let of = |user: &str| {
-            let mut names: Vec<&str> = groups.get(user).into_iter().flatten().map(String::as_str).collect();
-            names.sort_unstable();
-            names
-        };
-        assert_eq!(of("joe"), ["admin", "staff"]);
-        assert_eq!((of("bea b"), of("sha")), (vec!["admin"], vec!["admin"]));
-        assert!(of("zoe").is_empty() && of("colon").is_empty());
+        let lines = [("joe", "admin"), ("bea b", "admin"), ("joe", "staff"), ("sha", "admin")];
+        assert_eq!(parsed(&GROUPS, text), lines.map(|(user, group)| (user.to_string(), group.to_string())));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `Require ip`, `Require host`, `Require forward-dns` and `Require local`.
 //!
-//! Host names are looked up while the request waits, with a bound on the time.
+//! Host names are looked up beside the event loop, with a bound on the time.
 //!
 //! Apache manual: mod_authz_host.
 
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use conf::ip::Subnet;
 use conf::words::words;
 use conf::{Cmd, Level, ModuleInfo};
+use server::authz::AuthzCheck::{Later, Now};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
@@ -20,10 +21,18 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Authz(&IP), Hook::Authz(&HOST), Hook::Authz(&FORWARD_DNS), Hook::Authz(&LOCAL)],
 };
 
-static IP: AuthzProvider = AuthzProvider { name: "ip", parse: parse_networks, check: in_networks };
-static HOST: AuthzProvider = AuthzProvider { name: "host", parse: parse_names, check: in_domains };
-static FORWARD_DNS: AuthzProvider = AuthzProvider { name: "forward-dns", parse: parse_names, check: has_name };
-static LOCAL: AuthzProvider = AuthzProvider { name: "local", parse: |_, _| Ok(Arc::new(())), check: is_local };
+static IP: AuthzProvider = AuthzProvider { name: "ip", parse: parse_networks, check: Now(in_networks) };
+static HOST: AuthzProvider = AuthzProvider {
+    name: "host",
+    parse: parse_names,
+    check: Later(|request, names| Box::pin(in_domains(request, names))),
+};
+static FORWARD_DNS: AuthzProvider = AuthzProvider {
+    name: "forward-dns",
+    parse: parse_names,
+    check: Later(|request, names| Box::pin(has_name(request, names))),
+};
+static LOCAL: AuthzProvider = AuthzProvider { name: "local", parse: |_, _| Ok(Arc::new(())), check: Now(is_local) };
 
 /// What `Require host` and `Require forward-dns` name; the line is kept for messages.
 struct Names {
@@ -54,9 +63,9 @@ fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
     Ok(Arc::new(Names { text: Text::of_require(cmd, line)?, line: line.to_string() }))
 }
 
-fn in_domains(request: &mut Request, names: &Parsed) -> Verdict {
+async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
     let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
-    let Some(host) = dns::name_of(request.client.peer.ip()) else {
+    let Some(host) = dns::name_of(request.client.peer.ip()).await else {
         let text = format!(
             "AH01753: access check of '{}' to {} failed, reason: unable to get the remote host name",
             names.line, request.uri
@@ -80,13 +89,13 @@ fn in_domains(request: &mut Request, names: &Parsed) -> Verdict {
     granted_if(domains.iter().any(|domain| dns::in_domain(domain, &host)))
 }
 
-fn has_name(request: &mut Request, names: &Parsed) -> Verdict {
+async fn has_name(request: &Request, names: &Parsed) -> Verdict {
     let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
     let what = "AH03354: authz_host authorize: require forward-dns: Can't evaluate require expression";
     let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
     let client = request.client.peer.ip().to_canonical();
     for name in words(without_comment(&text)) {
-        let addresses = dns::addresses_of(&name);
+        let addresses = dns::addresses_of(&name).await;
         if addresses.is_empty() {
             request.log("authz_host", Level::Warn, format!("AH03356: No sockaddr info for \"{name}\""));
             continue;

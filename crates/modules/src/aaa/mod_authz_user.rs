@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use conf::words::words;
 use conf::{Level, ModuleInfo};
+use server::authz::AuthzCheck::Now;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
@@ -17,13 +18,16 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Authz(&USER), Hook::Authz(&VALID_USER)],
 };
 
-static USER: AuthzProvider =
-    AuthzProvider { name: "user", parse: |cmd, names| Ok(Arc::new(Text::of_require(cmd, names)?)), check: is_named };
+static USER: AuthzProvider = AuthzProvider {
+    name: "user",
+    parse: |cmd, names| Ok(Arc::new(Text::of_require(cmd, names)?)),
+    check: Now(is_named),
+};
 
 static VALID_USER: AuthzProvider = AuthzProvider {
     name: "valid-user",
     parse: |_, _| Ok(Arc::new(())),
-    check: |request, _| if request.user.is_some() { Verdict::Granted } else { Verdict::DeniedNoUser },
+    check: Now(|request, _| if request.user.is_some() { Verdict::Granted } else { Verdict::DeniedNoUser }),
 };
 
 fn is_named(request: &mut Request, names: &Parsed) -> Verdict {

@@ -3,17 +3,19 @@
 //! `$apr1$` and `{SHA}` are Apache's own; everything else is a matter of crypt(3): bcrypt, SHA-crypt, yescrypt, scrypt,
 //! DES and more, as many as the C library knows.
 //!
-//! A check takes as long as the stored password wants it to take. A table of the highest costs ([`cost`]) bounds
-//! that to about a third of a second and to 64 MB, and a password is no longer than crypt(3) takes. What was right once
-//! is remembered, so that only the first of a browser's many requests takes so long.
+//! A check takes as long as the stored password wants it to take, beside the event loop. A table of the highest costs
+//! ([`cost`]) bounds that to about a third of a second and to 64 MB, and a password is no longer than crypt(3) takes. What
+//! was right once is remembered, so that only the first of a browser's many requests takes so long.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use md5::{Digest, Md5};
+use seam::{Load, offload};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use sys::crypt::PASSWORD_MAX;
@@ -39,28 +41,26 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 /// More remembered passwords than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
 
-/// Why a password cannot be checked.
+/// As many passwords are checked at a time, those that wait for a processor included: at the highest cost that is half a
+/// minute of two processors, and longer no client waits.
+const CHECKED_MAX: usize = 128;
+
+/// Why a password was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unusable {
-    /// It is stored in a way that neither this server nor its C library knows.
-    Format,
-    /// A check would take too long.
-    Cost,
+pub(super) enum Unchecked {
+    /// The way it is stored does not permit it; the text says why, for the log.
+    Unusable(&'static str),
+    /// Too many others are being checked.
+    Busy,
 }
 
-impl Unusable {
-    /// For the log.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Unusable::Format => "in a format that neither this server nor its C library knows (use htpasswd -B)",
-            Unusable::Cost => "at a cost that takes too long to check (use htpasswd -B -C 10)",
-        }
-    }
-}
+const FORMAT: Unchecked =
+    Unchecked::Unusable("in a format that neither this server nor its C library knows (use htpasswd -B)");
+const COST: Unchecked = Unchecked::Unusable("at a cost that takes too long to check (use htpasswd -B -C 10)");
 
 /// Whether `password` is the one that was stored as `stored`. A password that is too long for crypt(3), or that holds a
 /// NUL, is never right: it is not cut.
-pub(super) fn is_right(password: &[u8], stored: &str) -> Result<bool, Unusable> {
+pub(super) async fn is_right(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
     if password.len() > PASSWORD_MAX || password.contains(&0) {
         return Ok(false);
     }
@@ -68,28 +68,49 @@ pub(super) fn is_right(password: &[u8], stored: &str) -> Result<bool, Unusable> 
         let own = base64::engine::general_purpose::STANDARD.encode(sha1::Sha1::digest(password));
         return Ok(same(&own, digest));
     }
-    if cost(stored, password).ok_or(Unusable::Format)? == Cost::TooHigh {
-        return Err(Unusable::Cost);
+    if cost(stored, password).ok_or(FORMAT)? == Cost::TooHigh {
+        return Err(COST);
     }
-    let remembered = remembered_as(password, stored);
-    if is_remembered(&remembered) {
+    let mark = remembered_as(password, stored);
+    if is_remembered(&mark) {
         return Ok(true);
     }
-    let right = match stored.strip_prefix(APR1) {
-        Some(rest) => {
-            let (salt, digest) = rest.split_once('$').ok_or(Unusable::Format)?;
-            same(&apr1(password, salt), digest)
-        }
-        None => {
-            let stored = http1::text::to_bytes(stored);
-            let hashed = sys::crypt::crypt(password, &stored).map_err(|_| Unusable::Format)?;
-            hashed.ct_eq(&stored).into()
-        }
-    };
+    let turn = Turn::take().ok_or(Unchecked::Busy)?;
+    let (password, stored) = (password.to_vec(), stored.to_string());
+    let right = offload(Load::Compute, move || check(&password, &stored)).await?;
+    drop(turn);
     if right {
-        remember(remembered);
+        remember(mark);
     }
     Ok(right)
+}
+
+/// One of [`CHECKED_MAX`].
+struct Turn;
+
+static CHECKED: AtomicUsize = AtomicUsize::new(0);
+
+impl Turn {
+    fn take() -> Option<Turn> {
+        let more = |count| (count < CHECKED_MAX).then_some(count + 1);
+        CHECKED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Turn)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        CHECKED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn check(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
+    if let Some(rest) = stored.strip_prefix(APR1) {
+        let (salt, digest) = rest.split_once('$').ok_or(FORMAT)?;
+        return Ok(same(&apr1(password, salt), digest));
+    }
+    let stored = http1::text::to_bytes(stored);
+    let hashed = sys::crypt::crypt(password, &stored).map_err(|_| FORMAT)?;
+    Ok(hashed.ct_eq(&stored).into())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +272,10 @@ fn apr1(password: &[u8], salt: &str) -> String {
 mod tests {
     use super::*;
 
+    fn is_right(password: &[u8], stored: &str) -> Result<bool, Unchecked> {
+        sys::block_on::block_on(super::is_right(password, stored), || ()).expect("an answer")
+    }
+
     /// Made with htpasswd 2.4.71 and openssl 3.0; the password is `good` where nothing else is said.
     #[test]
     fn what_htpasswd_and_openssl_make() {
@@ -306,32 +331,31 @@ mod tests {
 
     #[test]
     fn what_is_refused() {
-        use Unusable::{Cost, Format};
         for (stored, why) in [
-            ("good", Format),
-            ("", Format),
-            ("*", Format),
-            ("!PYj.I5rcTK8h2", Format),
-            ("$y$j9T$x$y", Format),
-            ("$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$x", Format),
-            ("$2z$05$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Format),
-            ("$2y$05$short", Format),
-            ("$2y$05$short, but longer", Format),
-            ("$apr1$nosalt", Format),
-            ("$apr1$no salt and no hash", Format),
-            ("$5$rounds=x999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8", Format),
-            ("$6$", Format),
-            ("$", Format),
-            ("_J9", Format),
-            ("$2y$13$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", Cost),
-            ("$5$rounds=999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8KXfu2Z..TdYqIv8vYPomftyQIBHa4", Cost),
-            ("$sha1$999999999$salt$Gb1xD7CntT97qvdExMTXZdTdo9M3", Cost),
-            ("$md5,rounds=999999999$salt$$m6UohyjdcgO1bBI2UnfO41", Cost),
-            ("_zzzzrasmA4H2x8o5VyM", Cost),
-            ("$y$jCT$saltsalt$/cE6V4EpFKzHBHm3GwTVaAXdKw6THJKLgLZ27b8dLh6", Cost),
-            ("$y$jzzzzT$saltsalt$/cE6V4EpFKzHBHm3GwTVaAXdKw6THJKLgLZ27b8dLh6", Cost),
-            ("$7$DU..../....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1", Cost),
-            ("$7$CU....0....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1", Cost),
+            ("good", FORMAT),
+            ("", FORMAT),
+            ("*", FORMAT),
+            ("!PYj.I5rcTK8h2", FORMAT),
+            ("$y$j9T$x$y", FORMAT),
+            ("$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$x", FORMAT),
+            ("$2z$05$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", FORMAT),
+            ("$2y$05$short", FORMAT),
+            ("$2y$05$short, but longer", FORMAT),
+            ("$apr1$nosalt", FORMAT),
+            ("$apr1$no salt and no hash", FORMAT),
+            ("$5$rounds=x999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8", FORMAT),
+            ("$6$", FORMAT),
+            ("$", FORMAT),
+            ("_J9", FORMAT),
+            ("$2y$13$dCiMbPZfy2M4m3rD3YK1DuuEKu3NgvHf8uNfoyV4hI2KQYKE5WuNK", COST),
+            ("$5$rounds=999999999$WbiiIqi27I3DhzwA$68h6rs2L4TJA/8KXfu2Z..TdYqIv8vYPomftyQIBHa4", COST),
+            ("$sha1$999999999$salt$Gb1xD7CntT97qvdExMTXZdTdo9M3", COST),
+            ("$md5,rounds=999999999$salt$$m6UohyjdcgO1bBI2UnfO41", COST),
+            ("_zzzzrasmA4H2x8o5VyM", COST),
+            ("$y$jCT$saltsalt$/cE6V4EpFKzHBHm3GwTVaAXdKw6THJKLgLZ27b8dLh6", COST),
+            ("$y$jzzzzT$saltsalt$/cE6V4EpFKzHBHm3GwTVaAXdKw6THJKLgLZ27b8dLh6", COST),
+            ("$7$DU..../....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1", COST),
+            ("$7$CU....0....salt$L7PlyM4AgftFCquIqw0bACMnVKuTJWLFLNwb/xTyQW1", COST),
         ] {
             assert_eq!(is_right(b"good", stored), Err(why), "{stored}");
         }

@@ -14,7 +14,7 @@ use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
 use conf::{Allowed, Directive, Level, Listed, ModuleInfo, Setting, settings};
 use server::PhaseHook::Now;
-use server::authz::{AuthzProvider, Parsed, Verdict};
+use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::{Flow, Hook, Module, Order, Request, Server};
 
 use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
@@ -159,11 +159,12 @@ fn require_ssl(request: &mut Request) -> Flow {
     Flow::Status(403)
 }
 
-static SSL: AuthzProvider = AuthzProvider { name: "ssl", parse: |_, rest| alone("ssl", rest), check: not_encrypted };
+static SSL: AuthzProvider =
+    AuthzProvider { name: "ssl", parse: |_, rest| alone("ssl", rest), check: AuthzCheck::Now(not_encrypted) };
 static SSL_VERIFY_CLIENT: AuthzProvider = AuthzProvider {
     name: "ssl-verify-client",
     parse: |_, rest| alone("ssl-verify-client", rest),
-    check: not_encrypted,
+    check: AuthzCheck::Now(not_encrypted),
 };
 
 fn alone(name: &str, rest: &str) -> Result<Parsed, String> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use conf::{Cmd, Limited, ModuleInfo, Origin};
 
-use crate::config::merge::Layer;
-use crate::config::module::{Hook, hooks_of};
+use crate::config::merge::{Layer, Merged};
+use crate::config::module::{Hook, Waiting, hooks_of};
 use crate::request::Request;
 
 /// What a `Require` line says of a request.
@@ -34,7 +34,16 @@ pub struct AuthzProvider {
     /// Parses the rest of the line; `Err` is the message of a syntax error.
     pub parse: fn(&mut Cmd<'_>, &str) -> Result<Parsed, String>,
     /// Decides.
-    pub check: fn(&mut Request, &Parsed) -> Verdict,
+    pub check: AuthzCheck,
+}
+
+/// How a kind of `Require` line decides.
+#[derive(Clone, Copy)]
+pub enum AuthzCheck {
+    /// At once.
+    Now(fn(&mut Request, &Parsed) -> Verdict),
+    /// Perhaps after waiting for somebody: a name server, a file.
+    Later(for<'a> fn(&'a mut Request, &'a Parsed) -> Waiting<'a, Verdict>),
 }
 
 /// What a password check says.
@@ -48,17 +57,21 @@ pub enum Authn {
     UserNotFound,
     /// The check itself failed; the cause was logged.
     Error,
+    /// Too many passwords are being checked already.
+    Busy,
 }
 
+/// Checks the password of a user.
+pub type PasswordCheck = for<'a> fn(&'a mut Request, user: &'a str, password: &'a str) -> Waiting<'a, Authn>;
 /// Finds the digest of a user in a realm.
-pub type RealmHash = fn(&mut Request, user: &str, realm: &str) -> Result<String, Authn>;
+pub type RealmHash = for<'a> fn(&'a mut Request, user: &'a str, realm: &'a str) -> Waiting<'a, Result<String, Authn>>;
 
 /// A source of passwords (Apache manual, mod_authn_file).
 pub struct AuthnProvider {
     /// The word in `AuthBasicProvider`.
     pub name: &'static str,
     /// Checks a password.
-    pub check: fn(&mut Request, user: &str, password: &str) -> Authn,
+    pub check: PasswordCheck,
     /// The MD5 digest, as hexadecimal digits, of `user:realm:password`; `None` where this source has none. `Err` says
     /// why there is no answer.
     pub realm_hash: Option<RealmHash>,
@@ -105,12 +118,14 @@ impl Request {
         server.hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
     }
 
-    /// Runs `inside` as if the request were in one more section.
-    pub fn with_layer<T>(&mut self, layer: &Layer, inside: impl FnOnce(&mut Request) -> T) -> T {
+    /// From now on the request is in one more section; gives its settings outside, for [`leave`](Request::leave).
+    pub fn enter(&mut self, layer: &Layer) -> Merged {
         let merged = self.server.merger.merge(&self.dir, layer);
-        let outer = std::mem::replace(&mut self.dir, merged);
-        let result = inside(self);
-        self.dir = outer;
-        result
+        std::mem::replace(&mut self.dir, merged)
+    }
+
+    /// The request is again in the sections that it was in.
+    pub fn leave(&mut self, outside: Merged) {
+        self.dir = outside;
     }
 }

@@ -6,16 +6,17 @@ use conf::expr::Expr;
 use conf::words::words;
 use conf::{Cmd, Level, Origin};
 use server::Request;
+use server::authz::AuthzCheck::Now;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 
 use crate::aaa::{in_require_line, log_failed};
 
 pub(super) static ALL: AuthzProvider =
-    AuthzProvider { name: "all", parse: parse_all, check: |_, all| granted_if(all, |yes: &bool| *yes) };
+    AuthzProvider { name: "all", parse: parse_all, check: Now(|_, all| granted_if(all, |yes: &bool| *yes)) };
 pub(super) static ENV: AuthzProvider =
-    AuthzProvider { name: "env", parse: |_, names| Ok(Arc::new(words(names))), check: is_in_environment };
-pub(super) static METHOD: AuthzProvider = AuthzProvider { name: "method", parse: parse_methods, check: is_method };
-pub(super) static EXPR: AuthzProvider = AuthzProvider { name: "expr", parse: parse_expr, check: holds };
+    AuthzProvider { name: "env", parse: |_, names| Ok(Arc::new(words(names))), check: Now(is_in_environment) };
+pub(super) static METHOD: AuthzProvider = AuthzProvider { name: "method", parse: parse_methods, check: Now(is_method) };
+pub(super) static EXPR: AuthzProvider = AuthzProvider { name: "expr", parse: parse_expr, check: Now(holds) };
 
 /// Fails closed: arguments of another type than the parser made cannot be judged.
 fn granted_if<T: 'static>(arguments: &Parsed, yes: impl FnOnce(&T) -> bool) -> Verdict {

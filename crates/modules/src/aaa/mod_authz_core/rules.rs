@@ -1,10 +1,12 @@
 //! What a request needs: `Require` lines in groups of which all, any, or none must hold.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use conf::{Level, Limited, Origin};
-use server::authz::{AuthzProvider, Parsed, Verdict};
+use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::{Layer, Request};
 
 /// How the parts of a group are combined.
@@ -113,11 +115,13 @@ impl Node {
 pub(super) struct Group {
     kind: Kind,
     parts: Vec<Node>,
+    /// Somebody may have to be waited for.
+    waits: bool,
 }
 
 impl Group {
     pub(super) fn new(kind: Kind) -> Group {
-        Group { kind, parts: Vec::new() }
+        Group { kind, parts: Vec::new(), waits: false }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -129,7 +133,16 @@ impl Group {
     }
 
     pub(super) fn push(&mut self, part: Node) {
+        self.waits |= match &part.what {
+            What::Require(require) => matches!(require.check.provider.check, AuthzCheck::Later(_)),
+            What::Group(group) => group.waits,
+        };
         self.parts.push(part);
+    }
+
+    /// Whether a decision by these rules may have to wait for somebody.
+    pub(super) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Shows the lines.
@@ -149,34 +162,34 @@ impl Group {
 }
 
 /// Decides by the rules of a section.
-pub(super) fn decide(rules: &Arc<Group>, request: &mut Request) -> Verdict {
-    ask(&Node::group(rules.clone()), request, true)
-}
-
-/// Decides by one part of a group that wants all its parts, or any.
-fn ask(node: &Node, request: &mut Request, among_all: bool) -> Verdict {
-    if !node.covers(&request.method) {
-        let verdict = if among_all { Verdict::Granted } else { Verdict::Neutral };
-        log(request, "AH01625", node, verdict, " (directive limited to other methods)");
-        return verdict;
+pub(super) async fn decide(rules: &Arc<Group>, request: &mut Request) -> Verdict {
+    let node = Node::group(rules.clone());
+    match passed_over(&node, request, true) {
+        Some(verdict) => verdict,
+        None => concluded(&node, ask(rules, request).await, request),
     }
-    let verdict = match &node.what {
-        What::Require(require) => check(&require.check, request),
-        What::Group(group) => match ask_group(group, request) {
-            Verdict::Error => return Verdict::Error,
-            verdict => verdict,
-        },
-    };
-    let verdict = if node.negated { negated(verdict) } else { verdict };
-    log(request, "AH01626", node, verdict, "");
-    verdict
 }
 
-fn ask_group(group: &Group, request: &mut Request) -> Verdict {
+/// The same for rules that never wait.
+pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request) -> Verdict {
+    match pin!(decide(rules, request)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(verdict) => verdict,
+        // Fails closed.
+        Poll::Pending => Verdict::Error,
+    }
+}
+
+/// Asks the parts of a group.
+async fn ask(group: &Group, request: &mut Request) -> Verdict {
     let all = group.kind.wants_all();
     let mut verdict = Verdict::Neutral;
     for part in &group.parts {
-        verdict = combined(all, verdict, ask(part, request, all));
+        let says = match (passed_over(part, request, all), &part.what) {
+            (Some(verdict), _) => verdict,
+            (None, What::Require(require)) => concluded(part, check(&require.check, request).await, request),
+            (None, What::Group(group)) => concluded(part, Box::pin(ask(group, request)).await, request),
+        };
+        verdict = combined(all, verdict, says);
         // Nothing that follows can change this.
         if verdict == Verdict::Error || verdict == if all { Verdict::Denied } else { Verdict::Granted } {
             break;
@@ -185,12 +198,34 @@ fn ask_group(group: &Group, request: &mut Request) -> Verdict {
     verdict
 }
 
-fn check(check: &Check, request: &mut Request) -> Verdict {
-    let ask = |request: &mut Request| (check.provider.check)(request, &check.arguments);
-    match &check.layer {
-        Some(layer) => request.with_layer(layer, ask),
-        None => ask(request),
+/// What a part that is about other methods says, among parts of which all are wanted, or any.
+fn passed_over(node: &Node, request: &Request, among_all: bool) -> Option<Verdict> {
+    if node.covers(&request.method) {
+        return None;
     }
+    let verdict = if among_all { Verdict::Granted } else { Verdict::Neutral };
+    log(request, "AH01625", node, verdict, " (directive limited to other methods)");
+    Some(verdict)
+}
+
+/// What a part says of which the inside has said this.
+fn concluded(node: &Node, verdict: Verdict, request: &Request) -> Verdict {
+    if matches!((&node.what, verdict), (What::Group(_), Verdict::Error)) {
+        return verdict;
+    }
+    let verdict = if node.negated { negated(verdict) } else { verdict };
+    log(request, "AH01626", node, verdict, "");
+    verdict
+}
+
+async fn check(check: &Check, request: &mut Request) -> Verdict {
+    let outside = check.layer.as_ref().map(|layer| request.enter(layer));
+    let verdict = match check.provider.check {
+        AuthzCheck::Now(ask) => ask(request, &check.arguments),
+        AuthzCheck::Later(ask) => ask(request, &check.arguments).await,
+    };
+    outside.into_iter().for_each(|outside| request.leave(outside));
+    verdict
 }
 
 /// What a group says that said `so_far` before its next part was asked.
