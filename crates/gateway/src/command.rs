@@ -55,9 +55,7 @@ impl Command {
 
     /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything.
     pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3], number: Option<&AtomicU64>) -> io::Result<Pid> {
-        let pid = self.spawn(stdio, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))?;
-        expose(pid);
-        Ok(pid)
+        self.spawn(stdio, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
     }
 
     /// The same as another user, which only root can do; where `place` is given, the program of that name in that directory,
@@ -68,9 +66,7 @@ impl Command {
         identity: &Identity,
         place: Option<(BorrowedFd<'_>, &CStr)>,
     ) -> io::Result<Starting> {
-        let starting = self.spawn(stdio, place, |spawn| spawn.start_as(identity))?;
-        expose(starting.pid);
-        Ok(starting)
+        self.spawn(stdio, place, |spawn| spawn.start_as(identity))
     }
 
     fn spawn<T>(
@@ -118,8 +114,9 @@ impl Failure {
     }
 }
 
-/// Where memory runs out all the same, the kernel is to end scripts sooner than the server.
-fn expose(pid: Pid) {
+/// Where memory runs out all the same, the kernel is to end this process, and what it starts from now on, sooner than the
+/// server.
+pub(crate) fn expose(pid: Pid) {
     /// How much more than that of the server a script's `oom_score_adj` is, and the most that it can be (proc(5)).
     const MORE: i32 = 500;
     const MOST: i32 = 1000;

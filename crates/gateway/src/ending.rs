@@ -36,6 +36,13 @@ impl Process {
         self.run.as_ref().map(|run| run.leader.pid())
     }
 
+    /// Lets the kernel end it sooner than the server, where memory runs out.
+    pub(crate) fn expose(&self) {
+        if let Some(run) = &self.run {
+            run.leader.expose();
+        }
+    }
+
     /// Waits for its end, after which its cost is known; not where nobody would tell.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(run) = self.run.take() else { return Poll::Ready(()) };

@@ -7,6 +7,7 @@ use server::ScriptUse;
 use sys::process::{Pid, Reaped, end_of, own_max_rss, reap};
 use sys::signal::Signal;
 
+use crate::command::expose;
 use crate::daemon::Remote;
 use crate::gate::Permit;
 
@@ -57,6 +58,13 @@ impl Leader {
                 }
             }
             Leader::Remote(remote) => remote.signal(signal),
+        }
+    }
+
+    /// Lets the kernel end it sooner than the server, where memory runs out. A daemon's is from its beginning.
+    pub(crate) fn expose(&self) {
+        if let Leader::Own(pid) = self {
+            expose(*pid);
         }
     }
 

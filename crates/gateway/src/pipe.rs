@@ -8,23 +8,39 @@ use std::task::{Context, Poll, ready};
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
-/// The end that we read from. A script has written nothing when it has just been started, so the reactor watches it from
-/// the beginning.
+/// The end that we read from.
 #[derive(Debug)]
-pub(crate) struct Reader(Watched);
+pub(crate) struct Reader {
+    fd: Arc<OwnedFd>,
+    watched: Option<Watched>,
+}
 
 impl Reader {
-    /// Takes the end of a pipe.
+    /// Takes the end of a pipe. The reactor does not watch it yet.
     pub(crate) fn new(fd: impl Into<OwnedFd>) -> io::Result<Reader> {
         let fd = fd.into();
         sys::file::set_nonblocking(&fd)?;
-        Ok(Reader(watch(Arc::new(fd), Interest::READABLE)?))
+        Ok(Reader { fd: Arc::new(fd), watched: None })
     }
 
-    /// Reads into the spare room of `into`. `Ok(0)` is the end.
+    /// Lets the reactor watch it from now on.
+    pub(crate) fn watch(&mut self) -> io::Result<()> {
+        if self.watched.is_none() {
+            self.watched = Some(watch(self.fd.clone(), Interest::READABLE)?);
+        }
+        Ok(())
+    }
+
+    /// Reads into the spare room of `into`. `Ok(0)` is the end. As long as it is not watched, nothing wakes who waits for more.
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        let Some(watched) = &self.watched else {
+            return match sys::file::read_into(&self.fd, into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+                result => Poll::Ready(result),
+            };
+        };
         loop {
-            let mut ready = ready!(self.0.poll_read_ready(cx))?;
+            let mut ready = ready!(watched.poll_read_ready(cx))?;
             if let Some(result) = ready.try_io(|fd| sys::file::read_into(fd, into)) {
                 return Poll::Ready(result);
             }

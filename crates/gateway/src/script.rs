@@ -26,6 +26,9 @@ use crate::spawn::Started;
 const PIECE: usize = 64 * 1024;
 /// The same before the header is known; most scripts write no more than that at all.
 const FIRST_PIECE: usize = 8 * 1024;
+/// Most scripts end sooner. What is done for those that do not: the reactor watches their standard error, and the kernel is to
+/// end them sooner than the server where memory runs out.
+const BRIEF: Duration = Duration::from_millis(10);
 /// The longest line of standard error that is logged as one, in bytes, as in Apache.
 const ERROR_LINE_MAX: usize = 8191;
 
@@ -60,6 +63,8 @@ pub(crate) struct Script {
     timeout: Duration,
     /// When it last did something.
     active: Instant,
+    /// When it will not have been brief; `None`: that is known already.
+    brief_until: Option<Instant>,
     /// An event that was seen by somebody who did not want it.
     deferred: Option<Event>,
     module: &'static str,
@@ -78,6 +83,7 @@ struct Errors {
 impl Script {
     pub(crate) fn new(started: Started, permit: Permit, input: Option<Input>, caller: &Caller) -> Script {
         let Started { leader, cost, stdout, stderr } = started;
+        let now = Instant::now();
         Script {
             process: Some(Process::new(Run { leader, permit, cost })),
             input,
@@ -88,7 +94,8 @@ impl Script {
             piece: FIRST_PIECE,
             timer: Timer::default(),
             timeout: caller.timeout,
-            active: Instant::now(),
+            active: now,
+            brief_until: Some(now + BRIEF),
             deferred: None,
             module: caller.module,
             log: caller.log.clone(),
@@ -142,6 +149,24 @@ impl Script {
         }
     }
 
+    /// It goes on for longer, perhaps while nobody looks.
+    pub(crate) fn settle(&mut self) {
+        if self.brief_until.take().is_none() {
+            return;
+        }
+        self.watch_errors();
+        if let Some(process) = &self.process {
+            process.expose();
+        }
+    }
+
+    /// Where the reactor has no room for it, it is read whenever something else happens.
+    fn watch_errors(&mut self) {
+        if let Some(errors) = &mut self.stderr {
+            let _ = errors.pipe.watch();
+        }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request) -> Poll<Event> {
         if let Err(error) = self.feed(cx, request) {
             return Poll::Ready(Event::Body(error));
@@ -160,8 +185,12 @@ impl Script {
                 Poll::Ready(_) => {
                     self.stdout = None;
                     self.active = Instant::now();
-                    // What it said before its end is logged before its end is.
+                    // What it said before its end is logged before its end is. Mostly that has come too.
                     busy = self.poll_errors(cx, request);
+                    if self.stderr.is_some() && !busy {
+                        self.watch_errors();
+                        busy = self.poll_errors(cx, request);
+                    }
                 }
                 Poll::Pending => {}
             }
@@ -174,9 +203,18 @@ impl Script {
         if busy {
             return Poll::Ready(Event::Busy);
         }
-        if self.input.as_ref().is_some_and(Input::is_starving) {
+        let starving = self.input.as_ref().is_some_and(Input::is_starving);
+        if starving {
             // It may be waiting for its input, and so are we: the body has a deadline of its own.
             self.active = Instant::now();
+        }
+        if let Some(until) = self.brief_until {
+            ready!(self.timer.poll_passed(cx, until));
+            self.settle();
+            // Its standard error is to be looked at anew.
+            return Poll::Ready(Event::Busy);
+        }
+        if starving {
             return Poll::Pending;
         }
         self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {

@@ -43,8 +43,10 @@ pub(crate) async fn start(
     };
     let stdio = [its_stdin, its_stdout.as_fd(), its_stderr.as_fd()];
     // Nothing may fail behind the start: nobody would end the script.
-    let (stdout, stderr) =
+    let (mut stdout, stderr) =
         (Reader::new(stdout).map_err(Failure::System)?, Reader::new(stderr).map_err(Failure::System)?);
+    // It has written nothing yet.
+    stdout.watch().map_err(Failure::System)?;
     let leader = match &caller.starter {
         Starter::Own => Leader::Own(command.start(stdio, permit.process()).map_err(Failure::of_start)?),
         Starter::Daemon { address, .. } => {

@@ -23,7 +23,7 @@ use tokio::task::{JoinSet, LocalSet};
 use super::owner::{Owners, clean};
 use super::socket::Socket;
 use super::wire::{self, COMMAND_MAX, Report};
-use crate::command::Command;
+use crate::command::{Command, expose};
 use crate::ending::Process;
 use crate::gate::Permit;
 use crate::leader::{Leader, Run};
@@ -112,6 +112,8 @@ fn cap(limits: &mut [(Limit, Bounds)]) {
 /// Serves until an order comes: `SIGTERM` ends it, and with it all scripts; any other lets it accept nobody any more and end
 /// with its last script.
 pub fn serve(socket: &Socket, users: Users, orders: &SignalFd) -> io::Result<()> {
+    // What it starts inherits that. A daemon has little memory, and is replaced.
+    expose(Pid::own());
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(LocalSet::new().run_until(accept(socket, Rc::new(users), orders)))
 }
