@@ -77,7 +77,6 @@ fn scripts_answer_as_under_apache() {
         case("GET /cgi/nomod", "If-None-Match: \"e\"\r\n"),
         case("GET /cgi/nomod", "If-Match: \"z\"\r\n"),
         case("GET /cgi/status200", "If-None-Match: \"e\"\r\n"),
-        case("GET /cgi/ok", "Range: bytes=0-0\r\n"),
         case("GET /cgi/args?a+b%20c;d++%3e", ""),
         case("GET /cgi/args?a=b+c", ""),
         case("GET /cgi/env/p%20i%3f/x?q", "X-Y: z\r\nX_Y: no\r\nX-Y: w\r\nProxy: no\r\nAuthorization: Basic eDp5\r\n"),
