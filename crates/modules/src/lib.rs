@@ -22,13 +22,13 @@ use server::Module;
 /// All modules but the MPMs. The order is that of hooks of equal rank: Apache's static modules first, then the others by
 /// name.
 pub static MODULES: &[&Module] = &[
-    &server::core::CORE,
-    &server::core::SO,
-    &server::core::WATCHDOG,
-    &server::core::HTTP_CORE,
+    &server::core_module::CORE,
+    &server::core_module::SO,
+    &server::core_module::WATCHDOG,
+    &server::core_module::HTTP_CORE,
     &loggers::mod_log_config::MODULE,
     &loggers::mod_logio::MODULE,
-    &server::core::VERSION,
+    &server::core_module::VERSION,
     &arch::mod_unixd::MODULE,
     &aaa::mod_access_compat::MODULE,
     &aaa::mod_auth_basic::MODULE,
@@ -61,7 +61,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,
     &ssl::mod_ssl::MODULE,
-    &server::core::MACRO,
+    &server::core_module::MACRO,
 ];
 
 /// A row of a table of directives.

@@ -18,16 +18,18 @@ pub mod request;
 mod transport;
 
 pub use config::merge::Layer;
-pub use config::module::{self, Flow, Handler, Hook, Module, Order, PhaseHook, Waiting};
+pub use config::module::{self, Hook, Module, Order, SharedCache};
 pub use config::{
-    Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
-    known_infos, load, read_only, shared_cache,
+    Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, core_module,
+    identity, known_infos, load, read_only,
 };
 pub use files::{machine, paths, static_file};
 pub use phases::Response;
-pub use phases::{authz, filters};
+pub use phases::authz;
 pub use protocol::http1::HttpService;
 pub use request::fields::{self, Fields};
+pub use request::flow::{Flow, Waiting};
+pub use request::hooks::{self as filters, Handler, PhaseHook};
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
 pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};

@@ -154,7 +154,7 @@ pub(crate) fn parse(program: &str, args: Vec<OsString>) -> Parsed {
         options.action = Action::Check;
     }
     if shown || matches!(options.action, Action::Settings | Action::Directives) {
-        options.defines.push(server::core::SHOWN.into());
+        options.defines.push(server::core_module::SHOWN.into());
     }
     let httpd = options.server_root.is_some()
         || options.file.is_some()
@@ -245,7 +245,7 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
                 options.check();
                 options.defines.push("DUMP_MODULES".into());
             }
-            Short('T') => options.defines.push(server::core::NO_ROOT_CHECK.into()),
+            Short('T') => options.defines.push(server::core_module::NO_ROOT_CHECK.into()),
             Short('X') => options.defines.push("DEBUG".into()),
             Short(now @ ('v' | 'l')) => {
                 options.action = if now == 'v' { Action::Version } else { Action::CompiledIn };

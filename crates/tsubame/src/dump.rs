@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use conf::ModuleInfo;
 use modules::arch::mod_unixd;
 use mpm::settings::MpmSettings;
-use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress, SHOWN, mutex};
+use server::core::{CoreServer, DOCUMENT_ROOT, HostAddress};
+use server::core_module::{SHOWN, mutex};
 use server::{Failed, Server, VirtualHost};
 
 use crate::boot::{self, Text};

@@ -8,7 +8,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
 use server::PhaseHook::{Later, Now};
-use server::authz::{Authn, find_authn};
+use server::authz::Authn;
+use server::module::find_authn;
 use server::{Flow, Hook, Module, Order, Request};
 
 use super::mod_authn_core::{Source, auth_name, auth_type};

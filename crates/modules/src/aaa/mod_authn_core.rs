@@ -6,7 +6,8 @@ use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
 use server::PhaseHook::Now;
-use server::authz::{Authn, AuthnProvider, find_authn};
+use server::authz::{Authn, AuthnProvider};
+use server::module::find_authn;
 use server::{Flow, Hook, Layer, Module, Order, Request};
 
 use super::Text;

@@ -14,7 +14,8 @@ use conf::{
     Setting, SettingsMap, settings,
 };
 use server::PhaseHook::{Later, Now};
-use server::authz::{AuthzProvider, Verdict, find_authz};
+use server::authz::{AuthzProvider, Verdict};
+use server::module::find_authz;
 use server::{Draft, Flow, Hook, Layer, Module, Order, Request};
 
 use self::rules::{Check, Group, Kind, Node, Require};

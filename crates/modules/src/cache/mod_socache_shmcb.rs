@@ -4,7 +4,7 @@
 
 use conf::ModuleInfo;
 use conf::values::atoi;
-use server::shared_cache::SharedCache;
+use server::module::SharedCache;
 use server::{Hook, Module};
 
 /// The module.

@@ -61,10 +61,12 @@ struct Entry {
 impl Entry {
     /// The loaded modules by name.
     fn all(server: &Server) -> Vec<Entry> {
+        let infos = server.infos();
+        let modules = server::module::with_infos(&infos);
         let mut all: Vec<Entry> = Vec::new();
-        for info in server.infos() {
+        for info in infos {
             let at = all.iter().position(|entry| entry.source == info.source).unwrap_or_else(|| {
-                let own = server.modules.iter().filter(|module| module.info.source == info.source);
+                let own = modules.iter().filter(|module| module.info.source == info.source);
                 let hooks = own.flat_map(|module| module.hooks).collect();
                 all.push(Entry { source: info.source, directives: Vec::new(), hooks });
                 all.len() - 1

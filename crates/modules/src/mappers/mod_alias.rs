@@ -13,7 +13,7 @@ use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Origin, Outcome, Place, Setting, Stacked, settings};
 use http1::uri::escape_path;
 use server::PhaseHook::Now;
-use server::core::is_url;
+use server::core_module::is_url;
 use server::{Flow, Hook, Module, Order, Request};
 
 use self::text::{escape_target, file_path, matched};

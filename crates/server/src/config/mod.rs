@@ -1,221 +1,35 @@
 //! From a configuration to the running server's immutable plan.
 
 pub mod core;
+pub mod core_module;
+pub(crate) mod draft;
 pub mod identity;
 pub(crate) mod merge;
 pub mod module;
-mod read_timeout;
+pub(crate) mod plan;
+pub(crate) mod read_timeout;
 pub(crate) mod section;
-pub mod shared_cache;
+pub(crate) mod server;
 pub(crate) mod vhost;
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use conf::error::Phase;
-use conf::{Context, Error, Language, ModuleInfo, Notice, Origin, Place, Reader, Settings, SettingsMap, System};
-use seam::HelperProcess;
-use sys::cred::Identity;
+use conf::{Context, Error, Language, ModuleInfo, Notice, Origin, Place, Reader, SettingsMap, System};
 
+pub use self::draft::{Draft, DraftHost};
 pub(crate) use self::read_timeout::BodyRules;
-pub use self::read_timeout::ReadTimeout;
-use crate::config::core::{CoreServer, HostAddress, Tri};
+pub use self::read_timeout::{ReadTimeout, ReadTimeouts};
+pub use self::server::Server;
+pub use self::vhost::VirtualHost;
+use crate::config::core::{CoreServer, DOCUMENT_ROOT, HostAddress, Tokens, listed};
 use crate::config::merge::{Layer, Merged, Merger};
-use crate::config::module::{Hooks, Module, known, with_infos};
-use crate::config::section::Section;
+use crate::config::module::{known, with_infos};
+use crate::config::plan::Plan;
 use crate::config::vhost::Hosts;
-use crate::files::htaccess::HtaccessCache;
 use crate::log::{ErrorLog, Levels};
-use crate::phases::walk::DirectoryCache;
-
-/// A configuration as it was applied, before it is resolved: modules check and complete it here.
-pub struct Draft {
-    /// The main server's settings.
-    pub main: SettingsMap,
-    /// What holds outside sections on the main server.
-    pub main_dir: SettingsMap,
-    /// The virtual hosts, each already merged with the main server.
-    pub hosts: Vec<DraftHost>,
-}
-
-/// A virtual host of a [`Draft`].
-pub struct DraftHost {
-    /// Its addresses.
-    pub addresses: Vec<HostAddress>,
-    /// Its server settings, merged with the main server's.
-    pub server: SettingsMap,
-    /// What it says itself outside sections.
-    pub dir: SettingsMap,
-    /// What the main server and it say outside sections.
-    pub merged_dir: SettingsMap,
-    /// Its `<VirtualHost>` line.
-    pub origin: Origin,
-    pub(crate) own: SettingsMap,
-}
-
-impl Draft {
-    /// The settings of the main server and of every virtual host.
-    pub fn servers(&self) -> impl Iterator<Item = &SettingsMap> {
-        std::iter::once(&self.main).chain(self.hosts.iter().map(|host| &host.server))
-    }
-}
-
-/// Values that every request of a virtual host needs, looked up once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) limits: http1::Limits,
-    /// `HttpProtocolOptions RegisteredMethods`: others are refused with 501, whoever would handle them.
-    pub(crate) only_registered_methods: bool,
-    pub(crate) keep_alive: bool,
-    pub(crate) keep_alive_timeout: Duration,
-    /// 0: endless.
-    pub(crate) keep_alive_max: u32,
-    pub(crate) body: BodyRules,
-    pub(crate) head_timeout: Option<ReadTimeout>,
-    pub(crate) timeout: Duration,
-    pub(crate) path: http1::uri::PathOptions,
-    pub(crate) redirects_max: u32,
-    pub(crate) lookups_max: u32,
-}
-
-conf::settings! {
-    /// `RequestReadTimeout`, filled by mod_reqtimeout and obeyed by the connection.
-    pub struct ReadTimeouts {
-        /// For the head.
-        pub header: conf::Setting<Option<ReadTimeout>>,
-        /// For the body.
-        pub body: conf::Setting<Option<ReadTimeout>>,
-    }
-}
-
-/// A virtual host, or the main server.
-pub struct VirtualHost {
-    /// Its place in [`Server::hosts`]; the main server is 0.
-    pub index: usize,
-    /// `ServerName` without port.
-    pub name: String,
-    /// The port of `ServerName`.
-    pub port: Option<u16>,
-    /// Name and port of a connection, as the status page shows them, where all addresses have the same port.
-    pub(crate) label: Option<String>,
-    /// Names and wildcard names of `ServerAlias`.
-    pub aliases: Vec<String>,
-    /// `ServerAdmin`.
-    pub admin: Option<String>,
-    /// Its addresses; none for the main server.
-    pub addresses: Vec<HostAddress>,
-    /// Its `<VirtualHost>` line; `None` for the main server.
-    pub origin: Option<Origin>,
-    /// The server settings of all modules.
-    pub settings: SettingsMap,
-    /// What holds outside sections.
-    pub base: Merged,
-    /// Its error log.
-    pub error_log: Arc<ErrorLog>,
-    /// `LogLevel`.
-    pub(crate) levels: Levels,
-    /// `DocumentRoot`, without slash at the end.
-    pub document_root: String,
-    /// `<Directory>` with paths and wildcards, shortest first.
-    pub(crate) directories: Vec<Arc<Section>>,
-    /// `<DirectoryMatch>`, in file order.
-    pub(crate) directory_matches: Vec<Arc<Section>>,
-    /// `<Location>` and `<LocationMatch>`, in file order.
-    pub(crate) locations: Vec<Arc<Section>>,
-    pub(crate) access_file_names: Vec<String>,
-    pub(crate) plan: Plan,
-    pub(crate) directory_cache: RwLock<DirectoryCache>,
-}
-
-/// The server as configured: immutable, but for caches. Restarts make a new one.
-pub struct Server {
-    /// The loaded modules, in order.
-    pub modules: Vec<&'static Module>,
-    /// The main server first, then the virtual hosts in file order.
-    pub hosts: Vec<VirtualHost>,
-    /// The configuration as it was read, in file order.
-    pub tree: Vec<conf::Node>,
-    /// The lines that were obeyed while it was read, and left no trace in it.
-    pub ran: Vec<conf::read::Ran>,
-    /// The main file of the configuration, if it was read from a file.
-    pub file: Option<String>,
-    /// What `.htaccess` files are read with.
-    pub language: Language,
-    /// When this configuration was read.
-    pub configured: SystemTime,
-    /// The text of the `Server` field.
-    pub software: String,
-    pub(crate) hooks: Hooks,
-    pub(crate) by_name: Hosts,
-    pub(crate) merger: Merger,
-    pub(crate) htaccess: HtaccessCache,
-    pub(crate) files: crate::files::static_file::FileCache,
-    /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know whose requests are served. In Apache it is off
-    /// where mod_status is not loaded.
-    pub(crate) extended_status: bool,
-    /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
-    pub(crate) system: Arc<dyn System>,
-}
-
-impl Server {
-    /// The main server.
-    pub fn main(&self) -> &VirtualHost {
-        &self.hosts[0]
-    }
-
-    /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.
-    pub fn can_be_served(&self) -> Result<(), String> {
-        self.hooks.start.iter().try_for_each(|check| check(self))
-    }
-
-    /// What the modules print for `-t -D NAME`, for those of their names that `wanted` picks.
-    pub fn dumps(&self, wanted: impl Fn(&str) -> bool) -> String {
-        self.hooks.dump.iter().filter(|(name, _)| wanted(name)).map(|(_, dump)| dump(self)).collect()
-    }
-
-    /// Opens what the modules log to.
-    pub fn open_logs(&self) -> Result<(), String> {
-        for host in &self.hosts {
-            host.error_log.open().map_err(|error| {
-                format!(
-                    "{}AH00091: could not open error log file {}.",
-                    crate::log::os_prefix(&error),
-                    host.error_log.path()
-                )
-            })?;
-        }
-        self.main().error_log.take_messages_of_programs();
-        self.hooks.open_logs.iter().try_for_each(|open| open(self))
-    }
-
-    /// Opens what the modules have beside the children, for which `children` is who they become.
-    pub fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
-        let all: Result<Vec<_>, _> = self.hooks.helper.iter().map(|helper| helper(self, children)).collect();
-        Ok(all?.into_iter().flatten().collect())
-    }
-
-    /// Tells the modules that this process is a new child.
-    pub fn child_started(&self) {
-        self.hooks.child_init.iter().for_each(|start| start(self));
-    }
-
-    /// The main server's error log, for everything outside this crate.
-    pub fn main_log(&self) -> Arc<dyn seam::log::Log> {
-        let main = self.main();
-        Arc::new(crate::log::MainLog { log: main.error_log.clone(), levels: main.levels.clone() })
-    }
-
-    /// Whether a module is loaded, by identifier.
-    pub fn has_module(&self, id: &str) -> bool {
-        self.modules.iter().any(|module| module.info.id == id)
-    }
-
-    /// The infos of the loaded modules.
-    pub fn infos(&self) -> Vec<&'static ModuleInfo> {
-        self.language.loaded()
-    }
-}
 
 /// What reading a configuration yields.
 pub struct Loaded {
@@ -277,7 +91,7 @@ pub fn load(
     system: Arc<dyn System>,
     language: Language,
     sources: &Sources<'_>,
-    software: impl Fn(crate::config::core::Tokens) -> String,
+    software: impl Fn(Tokens) -> String,
     check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
 ) -> Result<Loaded, Box<Failed>> {
     crate::log::new_configuration();
@@ -328,7 +142,7 @@ fn resolve(
     tree: &[conf::Node],
     context: &mut Context,
     sources: &Sources<'_>,
-    software: impl Fn(crate::config::core::Tokens) -> String,
+    software: impl Fn(Tokens) -> String,
     check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
     left: &mut Left,
 ) -> Result<Server, Error> {
@@ -336,9 +150,10 @@ fn resolve(
     conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), context)?;
     let mut draft = draft(main, main_dir);
     let modules = with_infos(&context.language.loaded());
-    let hooks = Hooks::of(&modules);
     let logs = crate::log::check_directories(&draft, context);
-    let checked = logs.clone().and_then(|()| hooks.check.iter().try_for_each(|hook| hook(&mut draft, context)));
+    let checked = logs
+        .clone()
+        .and_then(|()| module::checks(&modules).into_iter().try_for_each(|check| check(&mut draft, context)));
     let checked = checked.and_then(|()| check(&mut draft, context));
     let hosts = resolve_hosts(&draft, context, sources.program)?;
     if let Err(error) = checked {
@@ -347,12 +162,11 @@ fn resolve(
         }
         return Err(error);
     }
-    let tokens = draft.main.get::<CoreServer>().server_tokens.or(crate::config::core::Tokens::Full);
+    let tokens = draft.main.get::<CoreServer>().server_tokens.or(Tokens::Full);
     Ok(Server {
         extended_status: draft.main.get::<CoreServer>().extended_status.or(true),
         by_name: Hosts::new(&hosts),
-        modules,
-        hooks,
+        life: module::lifecycle(&modules),
         hosts,
         tree: Vec::new(),
         ran: Vec::new(),
@@ -361,8 +175,8 @@ fn resolve(
         configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
         software: software(tokens),
         merger: Merger::default(),
-        htaccess: HtaccessCache::default(),
-        files: crate::files::static_file::FileCache::default(),
+        htaccess: Default::default(),
+        files: Default::default(),
         system: context.system.clone(),
     })
 }
@@ -497,11 +311,11 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
             log
         }
     };
-    let mut directories = crate::config::core::listed(settings, |s: &CoreServer| &s.directories);
+    let mut directories = listed(settings, |s: &CoreServer| &s.directories);
     directories.sort_by_key(|section| section.rank());
     let split = directories.partition_point(|section| !section.rank().0);
     let directory_matches = directories.split_off(split);
-    let root = core.document_root.get().map_or(crate::config::core::DOCUMENT_ROOT, String::as_str);
+    let root = core.document_root.get().map_or(DOCUMENT_ROOT, String::as_str);
     Ok(VirtualHost {
         index,
         label: match addresses.first().and_then(|address| address.port) {
@@ -520,52 +334,12 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         document_root: root.trim_end_matches('/').to_string(),
         directories,
         directory_matches,
-        locations: crate::config::core::listed(settings, |s: &CoreServer| &s.locations),
+        locations: listed(settings, |s: &CoreServer| &s.locations),
         access_file_names: core.access_file_names.get().cloned().unwrap_or_else(|| vec![".htaccess".into()]),
-        plan: plan(settings),
+        plan: Plan::of(settings),
         directory_cache: RwLock::default(),
         settings: settings.clone(),
     })
-}
-
-fn plan(settings: &SettingsMap) -> Plan {
-    let core = settings.get::<CoreServer>();
-    let limits = http1::Limits {
-        line: core.limit_request_line.or(8190),
-        fields: core.limit_request_fields.or(100),
-        field_size: core.limit_request_field_size.or(8190),
-        strict: core.strict.or(true),
-    };
-    // A clock that counts nanoseconds cannot tell what lies much further ahead.
-    let timeout = core.timeout.or(Duration::from_secs(60)).min(Duration::from_secs(u32::MAX.into()));
-    let read_timeouts = settings.get::<ReadTimeouts>();
-    let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
-        Tri::Off => http1::uri::EncodedSlashes::Off,
-        Tri::On => http1::uri::EncodedSlashes::On,
-        Tri::Other => http1::uri::EncodedSlashes::NoDecode,
-    };
-    let (redirects_max, lookups_max) = core.internal_recursion.or((10, 10));
-    let keep_alive_timeout = core.keep_alive_timeout.or(Duration::from_secs(5));
-    Plan {
-        limits,
-        only_registered_methods: core.registered_methods.or(false),
-        keep_alive: core.keep_alive.or(true) && !keep_alive_timeout.is_zero(),
-        keep_alive_timeout,
-        keep_alive_max: core.max_keep_alive_requests.or(100),
-        body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
-        head_timeout: read_timeouts.header.or(None),
-        timeout,
-        path: http1::uri::PathOptions { merge_slashes: core.merge_slashes.or(true), encoded_slashes },
-        redirects_max,
-        lookups_max,
-    }
-}
-
-impl VirtualHost {
-    /// A module's settings outside sections.
-    pub fn base_settings<S: Settings>(&self) -> &S {
-        self.base.slots.get()
-    }
 }
 
 /// The modules the program knows, as infos.

@@ -1,18 +1,24 @@
 //! What a module is: a table of directives, and hooks into the phases of a request.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::OnceLock;
 
 use conf::{Context, Error, ModuleInfo};
-use seam::HelperProcess;
-use sys::cred::Identity;
 
-use crate::config::shared_cache::SharedCache;
+use crate::config::draft::Draft;
+use crate::config::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook, StartHook};
 use crate::phases::authz::{AuthnProvider, AuthzProvider};
-use crate::phases::filters::{Chain, OutputFilter};
-use crate::request::response::{Answer, Body};
-use crate::{Draft, Request, Server};
+use crate::phases::lookup;
+use crate::request::Request;
+use crate::request::hooks::{Chain, Handler, Hooks, Of, OutputFilter, PhaseHook};
+use crate::request::response::Body;
+
+/// A way to share small objects among the children (Apache manual, "Shared Object Cache").
+pub struct SharedCache {
+    /// The names that directives may use for it.
+    pub names: &'static [&'static str],
+    /// Checks what stands behind `NAME:`; `None` where there is no colon. `Err` is the message of a syntax error.
+    pub check: fn(Option<&str>) -> Result<(), String>,
+}
 
 /// A module: one file, one of these, listed once.
 pub struct Module {
@@ -33,61 +39,8 @@ pub enum Order {
     ReallyLast,
 }
 
-/// What a hook says of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Not mine; the others go on.
-    Declined,
-    /// Done with this phase.
-    Ok,
-    /// The request ends with this status.
-    Status(u16),
-}
-
 /// A check of the whole configuration.
 pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
-/// Opens what a module logs to.
-pub type LogHook = fn(&Server) -> Result<(), String>;
-/// Opens what a module has beside the children, for which the identity is who they become.
-pub type HelperHook = fn(&Server, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
-/// Whether a configuration can be served.
-pub type StartHook = fn(&Server) -> Result<(), String>;
-/// What a module adds to what `-t` shows.
-pub type DumpHook = fn(&Server) -> String;
-/// What is still being found out: a [`Flow`], an [`Answer`], or whatever else a module has to wait for. It is dropped when
-/// the client resets the connection, and must be able to bear it.
-pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// A hook of a phase.
-#[derive(Clone, Copy)]
-pub enum PhaseHook {
-    /// Says it at once.
-    Now(fn(&mut Request) -> Flow),
-    /// May have to wait: for a look-up, a password, a name server.
-    Later {
-        /// Whether it has anything to say; where not, it has declined, and costs no more than a function call.
-        claims: fn(&Request) -> bool,
-        /// Says it.
-        run: fn(&mut Request) -> Waiting<'_, Flow>,
-    },
-}
-
-/// A content handler. It looks at `Request::handler_name` and leaves alone what is not its own.
-#[derive(Clone, Copy)]
-pub enum Handler {
-    /// Answers at once.
-    Now(fn(&mut Request) -> Answer),
-    /// Waits for something: a script, a request body.
-    Later {
-        /// Whether the answer is its to make.
-        claims: fn(&Request) -> bool,
-        /// What the answer is where it is known at once; `None`: it has to be made.
-        check: fn(&mut Request) -> Option<Answer>,
-        /// Makes it.
-        answer: fn(&mut Request) -> Waiting<'_, Answer>,
-    },
-}
-
 /// Where a module joins in. The phases come in this order (Apache manual, "Request Processing in the
 /// Apache HTTP Server 2.x").
 pub enum Hook {
@@ -108,7 +61,7 @@ pub enum Hook {
     /// configuration cannot be used.
     HelperProcess(HelperHook),
     /// A new child runs, without privileges.
-    ChildInit(fn(&Server)),
+    ChildInit(ServerHook),
     /// The head was read. All hooks run.
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
@@ -180,86 +133,81 @@ impl Hook {
     }
 }
 
-/// A hook, and the name of its module in log lines.
-#[derive(Clone, Copy)]
-pub(crate) struct Of<T> {
-    pub(crate) module: &'static str,
-    pub(crate) hook: T,
+/// The hooks of some modules, in the order in which they run, with the names of their modules in log lines.
+fn ordered(modules: &[&'static Module]) -> Vec<(&'static str, &'static Hook)> {
+    let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.log_name(), hook)));
+    let mut ordered: Vec<_> = all.collect();
+    ordered.sort_by_key(|(_, hook)| hook.phase().map_or(Order::Middle, |(_, order)| order));
+    ordered
 }
 
-/// The hooks of the loaded modules, phase by phase, in the order in which they run.
-#[derive(Default)]
-pub struct Hooks {
-    pub(crate) check: Vec<CheckHook>,
-    pub(crate) start: Vec<StartHook>,
-    pub(crate) dump: Vec<(&'static str, DumpHook)>,
-    pub(crate) open_logs: Vec<LogHook>,
-    pub(crate) helper: Vec<HelperHook>,
-    pub(crate) child_init: Vec<fn(&Server)>,
-    pub(crate) post_read: Vec<Of<PhaseHook>>,
-    pub(crate) translate: Vec<Of<PhaseHook>>,
-    pub(crate) header_parser: Vec<Of<PhaseHook>>,
-    pub(crate) access_checker: Vec<Of<PhaseHook>>,
-    pub(crate) access_checker_ex: Vec<Of<PhaseHook>>,
-    pub(crate) check_user: Vec<Of<PhaseHook>>,
-    pub(crate) auth_checker: Vec<Of<PhaseHook>>,
-    pub(crate) type_checker: Vec<Of<PhaseHook>>,
-    pub(crate) fixups: Vec<Of<PhaseHook>>,
-    pub(crate) handler: Vec<Of<Handler>>,
-    pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
-    pub(crate) named_filters: Vec<&'static OutputFilter>,
-    pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
-    pub(crate) log: Vec<fn(&mut Request)>,
-    pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
-    pub(crate) log_id: Option<fn(&Request) -> String>,
+/// What these modules do with requests.
+pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
+    let mut hooks = Hooks {
+        look_up: lookup::run,
+        post_read: Vec::new(),
+        translate: Vec::new(),
+        header_parser: Vec::new(),
+        access_checker: Vec::new(),
+        access_checker_ex: Vec::new(),
+        check_user: Vec::new(),
+        auth_checker: Vec::new(),
+        type_checker: Vec::new(),
+        fixups: Vec::new(),
+        handler: Vec::new(),
+        filter: Vec::new(),
+        named_filters: Vec::new(),
+        insert_filters: Vec::new(),
+        log: Vec::new(),
+        note_auth_failure: Vec::new(),
+        log_id: None,
+    };
+    for (module, hook) in ordered(modules) {
+        let of = |hook| Of { module, hook };
+        match hook {
+            Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
+            Hook::Translate(_, f) => hooks.translate.push(of(*f)),
+            Hook::HeaderParser(_, f) => hooks.header_parser.push(of(*f)),
+            Hook::AccessChecker(_, f) => hooks.access_checker.push(of(*f)),
+            Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(of(*f)),
+            Hook::CheckUser(_, f) => hooks.check_user.push(of(*f)),
+            Hook::AuthChecker(_, f) => hooks.auth_checker.push(of(*f)),
+            Hook::TypeChecker(_, f) => hooks.type_checker.push(of(*f)),
+            Hook::Fixups(_, f) => hooks.fixups.push(of(*f)),
+            Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
+            Hook::Filter(_, f) => hooks.filter.push(*f),
+            Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
+            Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
+            Hook::Log(_, f) => hooks.log.push(*f),
+            Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
+            Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
+            // Those of the server's life, and what is asked for by name while the configuration is read.
+            _ => {}
+        }
+    }
+    hooks
 }
 
-impl Hooks {
-    /// The hooks of these modules.
-    pub fn of(modules: &[&'static Module]) -> Hooks {
-        let mut hooks = Hooks::default();
-        let mut ordered: Vec<(Order, &'static str, &'static Hook)> = Vec::new();
-        let all = modules.iter().flat_map(|module| module.hooks.iter().map(|hook| (module.info.log_name(), hook)));
-        for (module, hook) in all {
-            ordered.push((hook.phase().map_or(Order::Middle, |(_, order)| order), module, hook));
+/// What these modules do when the server starts, ends, or is asked about.
+pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
+    let mut life = Lifecycle::default();
+    for (_, hook) in ordered(modules) {
+        match hook {
+            Hook::Start(f) => life.start.push(*f),
+            Hook::Dump(name, f) => life.dump.push((name, *f)),
+            Hook::OpenLogs(f) => life.open_logs.push(*f),
+            Hook::HelperProcess(f) => life.helper.push(*f),
+            Hook::ChildInit(f) => life.child_init.push(*f),
+            _ => {}
         }
-        ordered.sort_by_key(|(order, ..)| *order);
-        for (_, module, hook) in ordered {
-            let of = |hook| Of { module, hook };
-            match hook {
-                Hook::Check(f) => hooks.check.push(*f),
-                Hook::Start(f) => hooks.start.push(*f),
-                Hook::Dump(name, f) => hooks.dump.push((name, *f)),
-                Hook::OpenLogs(f) => hooks.open_logs.push(*f),
-                Hook::HelperProcess(f) => hooks.helper.push(*f),
-                Hook::ChildInit(f) => hooks.child_init.push(*f),
-                Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
-                Hook::Translate(_, f) => hooks.translate.push(of(*f)),
-                Hook::HeaderParser(_, f) => hooks.header_parser.push(of(*f)),
-                Hook::AccessChecker(_, f) => hooks.access_checker.push(of(*f)),
-                Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(of(*f)),
-                Hook::CheckUser(_, f) => hooks.check_user.push(of(*f)),
-                Hook::AuthChecker(_, f) => hooks.auth_checker.push(of(*f)),
-                Hook::TypeChecker(_, f) => hooks.type_checker.push(of(*f)),
-                Hook::Fixups(_, f) => hooks.fixups.push(of(*f)),
-                Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
-                Hook::Filter(_, f) => hooks.filter.push(*f),
-                Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
-                Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
-                Hook::Log(_, f) => hooks.log.push(*f),
-                Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
-                Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
-                // Asked for by name, while the configuration is read.
-                Hook::Authz(_) | Hook::Authn(_) | Hook::Mutex(_) | Hook::SharedCache(_) => {}
-            }
-        }
-        hooks
     }
+    life
+}
 
-    /// The filter of that name, without difference of case.
-    pub fn named_filter(&self, name: &str) -> Option<&'static OutputFilter> {
-        self.named_filters.iter().copied().find(|filter| filter.name.eq_ignore_ascii_case(name))
-    }
+/// What these modules check of a configuration as a whole.
+pub(crate) fn checks(modules: &[&'static Module]) -> Vec<CheckHook> {
+    let check = |(_, hook)| if let &Hook::Check(check) = hook { Some(check) } else { None };
+    ordered(modules).into_iter().filter_map(check).collect()
 }
 
 static KNOWN: OnceLock<&'static [&'static Module]> = OnceLock::new();
@@ -290,4 +238,28 @@ pub fn with_infos(infos: &[&'static ModuleInfo]) -> Vec<&'static Module> {
         modules.extend(module.filter(|module| !modules.iter().any(|have| have.info.id == module.info.id)));
     }
     modules
+}
+
+/// The caches of the loaded modules.
+pub fn shared_caches(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = &'static SharedCache> {
+    hooks_of(loaded).filter_map(|hook| match hook {
+        Hook::SharedCache(cache) => Some(*cache),
+        _ => None,
+    })
+}
+
+/// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
+pub fn find_authz(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthzProvider> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Authz(provider) if provider.name == name => Some(*provider),
+        _ => None,
+    })
+}
+
+/// The password provider of that name among the loaded modules.
+pub fn find_authn(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthnProvider> {
+    hooks_of(loaded).find_map(|hook| match hook {
+        Hook::Authn(provider) if provider.name == name => Some(*provider),
+        _ => None,
+    })
 }

@@ -34,3 +34,13 @@ pub(crate) struct BodyRules {
     pub(crate) read_timeout: Option<ReadTimeout>,
     pub(crate) limits: http1::Limits,
 }
+
+conf::settings! {
+    /// `RequestReadTimeout`, filled by mod_reqtimeout and obeyed by the connection.
+    pub struct ReadTimeouts {
+        /// For the head.
+        pub header: conf::Setting<Option<ReadTimeout>>,
+        /// For the body.
+        pub body: conf::Setting<Option<ReadTimeout>>,
+    }
+}

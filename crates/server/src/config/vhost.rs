@@ -1,13 +1,65 @@
-//! Which virtual host a request is for: by address first, then by name (Apache manual, "An In-Depth
+//! Virtual hosts, and which of them a request is for: by address first, then by name (Apache manual, "An In-Depth
 //! Discussion of Virtual Host Matching").
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, RwLock};
 
 use conf::fnmatch::{is_wildcard, wildcard_ignoring_case};
+use conf::{Origin, Settings, SettingsMap};
 
-use crate::config::VirtualHost;
-use crate::config::core::CoreServer;
+use crate::config::core::{CoreServer, HostAddress};
+use crate::config::merge::Merged;
+use crate::config::plan::Plan;
+use crate::config::section::Section;
+use crate::log::{ErrorLog, Levels};
+use crate::phases::walk::DirectoryCache;
+
+/// A virtual host, or the main server.
+pub struct VirtualHost {
+    /// Its place in [`Server::hosts`]; the main server is 0.
+    pub index: usize,
+    /// `ServerName` without port.
+    pub name: String,
+    /// The port of `ServerName`.
+    pub port: Option<u16>,
+    /// Name and port of a connection, as the status page shows them, where all addresses have the same port.
+    pub(crate) label: Option<String>,
+    /// Names and wildcard names of `ServerAlias`.
+    pub aliases: Vec<String>,
+    /// `ServerAdmin`.
+    pub admin: Option<String>,
+    /// Its addresses; none for the main server.
+    pub addresses: Vec<HostAddress>,
+    /// Its `<VirtualHost>` line; `None` for the main server.
+    pub origin: Option<Origin>,
+    /// The server settings of all modules.
+    pub settings: SettingsMap,
+    /// What holds outside sections.
+    pub base: Merged,
+    /// Its error log.
+    pub error_log: Arc<ErrorLog>,
+    /// `LogLevel`.
+    pub(crate) levels: Levels,
+    /// `DocumentRoot`, without slash at the end.
+    pub document_root: String,
+    /// `<Directory>` with paths and wildcards, shortest first.
+    pub(crate) directories: Vec<Arc<Section>>,
+    /// `<DirectoryMatch>`, in file order.
+    pub(crate) directory_matches: Vec<Arc<Section>>,
+    /// `<Location>` and `<LocationMatch>`, in file order.
+    pub(crate) locations: Vec<Arc<Section>>,
+    pub(crate) access_file_names: Vec<String>,
+    pub(crate) plan: Plan,
+    pub(crate) directory_cache: RwLock<DirectoryCache>,
+}
+
+impl VirtualHost {
+    /// A module's settings outside sections.
+    pub fn base_settings<S: Settings>(&self) -> &S {
+        self.base.slots.get()
+    }
+}
 
 /// The hosts of one address and port.
 #[derive(Debug, Default)]

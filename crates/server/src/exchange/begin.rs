@@ -7,9 +7,19 @@ use std::time::{Instant, SystemTime};
 use http1::Known;
 
 use crate::config::core::CoreServer;
-use crate::config::vhost;
-use crate::config::{Server, VirtualHost};
+use crate::config::server::Server;
+use crate::config::vhost::{self, VirtualHost};
+use crate::request::hooks::Hooks;
 use crate::request::{Client, Kind, Request, RequestHead, Source};
+
+/// What a child serves with.
+#[derive(Clone, Copy)]
+pub struct Running {
+    /// What its configuration has become.
+    pub server: &'static Server,
+    /// What the loaded modules do with requests.
+    pub hooks: &'static Hooks,
+}
 
 /// Why a well-formed head is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +52,7 @@ impl Unserved {
 
 /// Makes a request of a head. `check`: what the configuration does not want served is refused.
 pub(crate) fn request(
-    server: &'static Server,
+    Running { server, hooks }: Running,
     client: &Arc<Client>,
     head: RequestHead,
     check: bool,
@@ -69,7 +79,7 @@ pub(crate) fn request(
         return Err(Box::new(TurnedAway { why: Unserved::Method, head }));
     }
     let (unparsed_uri, args, version) = (text(head.target()), head.query().map(text), head.version());
-    let source = Source { server, vhost, client: client.clone(), head: Arc::new(head) };
+    let source = Source { server, hooks, vhost, client: client.clone(), head: Arc::new(head) };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
     let mut request = Request::new(source, Kind::Main, time, Instant::now());
     request.header_only = method == "HEAD";

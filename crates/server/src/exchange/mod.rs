@@ -16,8 +16,7 @@ use std::time::Instant;
 use seam::scoreboard::{Answered, Row, Traffic, Workers};
 
 pub(crate) use self::begin::request;
-pub use self::begin::{TurnedAway, Unserved};
-use crate::config::Server;
+pub use self::begin::{Running, TurnedAway, Unserved};
 use crate::phases::{self, Response};
 use crate::request::{Client, Fields, Request, RequestHead};
 
@@ -47,14 +46,14 @@ impl Exchange {
     /// Begins an exchange with a head that the protocol found to be well formed. `so_far`: what the connection had carried
     /// before. `Err`: it is not served, and why; what is answered is the protocol's affair.
     pub fn begin(
-        server: &'static Server,
+        running: Running,
         client: &Arc<Client>,
         head: RequestHead,
         workers: &Arc<Workers>,
         so_far: u64,
     ) -> Result<Exchange, Box<TurnedAway>> {
         let row = workers.acquire();
-        let request = request(server, client, head, true)?;
+        let request = request(running, client, head, true)?;
         Ok(Exchange::of(request, row, so_far))
     }
 
@@ -84,7 +83,7 @@ impl Exchange {
         sent.received = transfer.received;
         sent.aborted = !transfer.complete;
         sent.trailers_in = transfer.trailers;
-        for hook in &request.server.hooks.log {
+        for hook in &request.hooks.log {
             hook(request);
         }
         row.finish(Answered {

@@ -18,13 +18,14 @@ use http1::{Head, Parse};
 
 use crate::config::core::options::Bits;
 use crate::config::core::{CoreDir, CoreServer};
+use crate::config::module::{request_hooks, with_infos};
 use crate::config::section::Section;
 use crate::config::{Server, VirtualHost};
-use crate::exchange;
+use crate::exchange::{self, Running};
 use crate::explain::trace::Mapped;
 pub use crate::explain::trace::{AccessLine, Met, Step, Trace};
 use crate::phases;
-use crate::phases::lookup::at_once;
+use crate::request::lookup::at_once;
 use crate::request::{BodyError, BodySource, Client, Fields, Request, RequestBody, RequestHead};
 use crate::transport::Endpoint;
 
@@ -167,8 +168,11 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
         Err(error) => return Err(refused((error.status(), error.reason()))),
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
+    // For good: a process that explains answers one question.
+    let hooks = Box::leak(Box::new(request_hooks(&with_infos(&server.infos()))));
+    let running = Running { server, hooks };
     let client = Client::new(question.client, Arc::new(Nobody { local: question.local }));
-    let mut request = exchange::request(server, &Arc::new(client), RequestHead::received(bytes, head), true)
+    let mut request = exchange::request(running, &Arc::new(client), RequestHead::received(bytes, head), true)
         .map_err(|away| refused(away.why.words()))?;
     if framing.has_body() {
         request.body = RequestBody::new(Box::new(Promised(framing)));

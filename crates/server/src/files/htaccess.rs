@@ -11,10 +11,10 @@ use sys::file::Meta;
 
 use crate::config::core::{CoreDir, Override};
 use crate::config::merge::Layer;
-use crate::config::module::Flow;
 use crate::explain::trace::{AccessLine, Met, Step};
 use crate::files::paths::{c_path, join};
 use crate::request::Request;
+use crate::request::flow::Flow;
 
 /// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
 const SIZE_MAX: u64 = 1024 * 1024;

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use conf::{Context, Error, Level, Notice};
 use sys::syslog::Syslog;
 
-use super::format::{Entry, Format};
+use super::format::{About, Entry, Format};
 use super::{Levels, LogFile};
-use crate::Draft;
 use crate::config::core::CoreServer;
-use crate::request::Request;
+use crate::config::draft::Draft;
 
 /// Where messages go if no `ErrorLog` says otherwise.
 pub(crate) const DEFAULT_NAME: &str = "logs/error_log";
@@ -119,19 +118,18 @@ impl ErrorLog {
     /// Writes a message about a request.
     pub(crate) fn write_for(
         &self,
-        request: &Request,
+        about: &dyn About,
         module: &str,
         level: Level,
         error: Option<&io::Error>,
         text: &str,
     ) {
-        request.name_for_logs();
-        self.entry(&Entry { request: Some(request), module, level, error, text });
+        self.entry(&Entry { about: Some(about), module, level, error, text });
     }
 
     /// Writes a message about the server.
     pub fn write(&self, module: &str, level: Level, text: &str) {
-        self.entry(&Entry { request: None, module, level, error: None, text });
+        self.entry(&Entry { about: None, module, level, error: None, text });
     }
 
     fn entry(&self, entry: &Entry<'_>) {

@@ -6,11 +6,29 @@ use std::io;
 use conf::Level;
 
 use super::os_prefix;
-use crate::request::Request;
+use crate::request::client::Client;
+
+/// A request that a message is about.
+pub trait About {
+    /// The client.
+    fn client(&self) -> &Client;
+    /// The id that stands for the request in the logs.
+    fn log_id(&self) -> Option<&str>;
+    /// The configured name of the virtual host.
+    fn host_name(&self) -> &str;
+    /// The name of the server as `UseCanonicalName` wants it.
+    fn server_name(&self) -> String;
+    /// A variable of the request's environment.
+    fn env(&self, name: &str) -> Option<&str>;
+    /// What modules told each other.
+    fn note(&self, name: &str) -> Option<&str>;
+    /// The first value of a field of the request.
+    fn field(&self, name: &str) -> Option<String>;
+}
 
 /// A message to be written.
 pub(crate) struct Entry<'a> {
-    pub(crate) request: Option<&'a Request>,
+    pub(crate) about: Option<&'a dyn About>,
     pub(crate) module: &'a str,
     pub(crate) level: Level,
     pub(crate) error: Option<&'a io::Error>,
@@ -183,7 +201,7 @@ impl Format {
 
     /// The line for a message that is about no request.
     pub fn bare_line(&self, module: &str, level: Level, text: &str) -> String {
-        self.line(&Entry { request: None, module, level, error: None, text })
+        self.line(&Entry { about: None, module, level, error: None, text })
     }
 
     /// The line for a message, without line feed.
@@ -228,7 +246,7 @@ impl Format {
 }
 
 fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
-    let request = entry.request;
+    let request = entry.about;
     // Writing to a String cannot fail.
     let _ = match what {
         What::Text(_) | What::Gap | What::File => Ok(()),
@@ -240,11 +258,11 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
         What::Level => line.write_str(entry.level.name()),
         What::Pid | What::Tid => write!(line, "{}", std::process::id()),
         What::Client | What::ClientUnderlying => match request {
-            Some(request) => write!(line, "{}:{}", request.client.ip(), request.client.peer.port()),
+            Some(request) => write!(line, "{}:{}", request.client().ip(), request.client().peer.port()),
             None => Ok(()),
         },
         What::Local => match request {
-            Some(request) => write!(line, "{}", request.client.local()),
+            Some(request) => write!(line, "{}", request.client().local()),
             None => Ok(()),
         },
         What::Error => match entry.error {
@@ -257,26 +275,26 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
         }
         What::Keepalives => match request {
             Some(request) => {
-                write!(line, "{}", request.client.keepalives.load(std::sync::atomic::Ordering::Relaxed))
+                write!(line, "{}", request.client().keepalives.load(std::sync::atomic::Ordering::Relaxed))
             }
             None => Ok(()),
         },
-        What::LogId => request.and_then(Request::log_id).map_or(Ok(()), |id| line.write_str(id)),
+        What::LogId => request.and_then(About::log_id).map_or(Ok(()), |id| line.write_str(id)),
         What::ConnectionLogId => {
-            request.and_then(|request| request.client.log_id()).map_or(Ok(()), |id| line.write_str(&id))
+            request.and_then(|request| request.client().log_id()).map_or(Ok(()), |id| line.write_str(&id))
         }
         What::ServerName => match request {
-            Some(request) => line.write_str(&request.vhost.name),
+            Some(request) => line.write_str(request.host_name()),
             None => Ok(()),
         },
         What::Host => match request {
             Some(request) => line.write_str(&request.server_name()),
             None => Ok(()),
         },
-        What::Env(name) => request.and_then(|r| r.env.get(name)).map_or(Ok(()), |value| line.write_str(value)),
-        What::Note(name) => request.and_then(|r| r.notes.get(name)).map_or(Ok(()), |value| line.write_str(value)),
+        What::Env(name) => request.and_then(|r| r.env(name)).map_or(Ok(()), |value| line.write_str(value)),
+        What::Note(name) => request.and_then(|r| r.note(name)).map_or(Ok(()), |value| line.write_str(value)),
         What::Header(name) => {
-            if let Some(value) = request.and_then(|request| request.header(name)) {
+            if let Some(value) = request.and_then(|request| request.field(name)) {
                 escape_into(line, &value);
             }
             Ok(())

@@ -12,12 +12,11 @@ pub(crate) use error::{DEFAULT_NAME, check_directories};
 pub use error::{ErrorLog, MainLog, os_prefix};
 pub(crate) use file::new_configuration;
 pub use file::{LogFile, alone, flush_all, flush_last, tend, tend_last};
-pub use format::Format;
+pub use format::{About, Format};
 pub use lost::lines_lost;
 pub use program::reaped;
 
-use crate::config::core::{CoreDir, LogLevels};
-use crate::request::Request;
+use crate::config::core::LogLevels;
 
 /// `LogLevel` of a virtual host, resolved.
 #[derive(Clone, Debug)]
@@ -38,12 +37,4 @@ impl Levels {
         }
         self.named.of(module).unwrap_or(Level::Warn)
     }
-}
-
-/// The level of a module for a request: its sections', or the virtual host's.
-pub(crate) fn level_for(request: &Request, module: &str) -> Level {
-    if let Some(level) = seam::log_levels::of(module) {
-        return level;
-    }
-    request.dir::<CoreDir>().log_level.of(module).unwrap_or_else(|| request.vhost.levels.of(module))
 }

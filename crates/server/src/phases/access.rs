@@ -3,9 +3,9 @@
 
 use conf::Level;
 
-use crate::config::module::Flow;
 use crate::phases::authz::Satisfy;
 use crate::phases::phase::{self, all, first};
+use crate::request::flow::Flow;
 use crate::request::{Kind, Request};
 
 /// Asks. `Err`: the request ends.
@@ -43,7 +43,7 @@ fn is_known(request: &mut Request) -> bool {
 
 /// `number` is that of the message about a user whom nobody knows; Apache has two.
 async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
-    if request.server.hooks.access_checker_ex.is_empty() {
+    if request.hooks.access_checker_ex.is_empty() {
         // No module can ask for a user, and no directive of one could have been written.
         return Ok(());
     }

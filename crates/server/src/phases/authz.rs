@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use conf::{Cmd, Limited, ModuleInfo, Origin};
+use conf::{Cmd, Limited, Origin};
 
 use crate::config::merge::{Layer, Merged};
-use crate::config::module::{Hook, Waiting, hooks_of};
 use crate::request::Request;
+use crate::request::flow::Waiting;
 
 /// What a `Require` line says of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,22 +77,6 @@ pub struct AuthnProvider {
     pub realm_hash: Option<RealmHash>,
 }
 
-/// The `Require` provider of that name among the loaded modules; case counts, as in Apache.
-pub fn find_authz(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthzProvider> {
-    hooks_of(loaded).find_map(|hook| match hook {
-        Hook::Authz(provider) if provider.name == name => Some(*provider),
-        _ => None,
-    })
-}
-
-/// The password provider of that name among the loaded modules.
-pub fn find_authn(loaded: &[&'static ModuleInfo], name: &str) -> Option<&'static AuthnProvider> {
-    hooks_of(loaded).find_map(|hook| match hook {
-        Hook::Authn(provider) if provider.name == name => Some(*provider),
-        _ => None,
-    })
-}
-
 conf::settings! {
     /// `Satisfy` of mod_access_compat, which the core has to know.
     pub struct Satisfy {
@@ -114,8 +98,8 @@ impl Satisfy {
 impl Request {
     /// Says in the answer how to log in: asks the module of that `AuthType`.
     pub fn note_auth_failure(&mut self, auth_type: &str) {
-        let server = self.server;
-        server.hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
+        let hooks = self.hooks;
+        hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
     }
 
     /// From now on the request is in one more section; gives its settings outside, for [`leave`](Request::leave).

@@ -16,12 +16,12 @@ use std::sync::Arc;
 use conf::Level;
 
 use crate::config::core::{CoreDir, CoreServer, LIMIT_REQUEST_BODY, Tri};
-use crate::config::module::{Flow, Handler, Of};
 use crate::explain::trace::HANDLER;
 use crate::phases::access::check;
-use crate::phases::filters::Chain;
 use crate::phases::phase::{all, first};
 use crate::request::fields::Fields;
+use crate::request::flow::Flow;
+use crate::request::hooks::{Handler, Of};
 use crate::request::response::{Answer, Body, Keep};
 use crate::request::{Kind, Previous, Request};
 
@@ -39,7 +39,7 @@ pub(crate) async fn answer(request: &mut Request) -> Response {
         Some(status) => return Response { body: error_document::canned(request, status), raw: false },
         None => match prepare(request).await {
             Ok(()) => handle(request).await,
-            Err(flow) => Answer::Status(status_of(flow)),
+            Err(flow) => Answer::Status(flow.status()),
         },
     };
     let mut redirects = 0;
@@ -92,7 +92,7 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
     };
     match prepared {
         Ok(()) => handle(request).await,
-        Err(flow) => Answer::Status(status_of(flow)),
+        Err(flow) => Answer::Status(flow.status()),
     }
 }
 
@@ -109,16 +109,9 @@ fn too_many(request: &mut Request) -> Body {
     error_document::canned(request, 500)
 }
 
-pub(crate) fn status_of(flow: Flow) -> u16 {
-    match flow {
-        Flow::Status(status) => status,
-        Flow::Ok | Flow::Declined => 500,
-    }
-}
-
 /// All phases before the handler.
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
-    if !request.server.hooks.post_read.is_empty() {
+    if !request.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
         request.uri = http1::text::from_bytes(request.head.path()).into_owned();
     }
@@ -237,7 +230,7 @@ async fn handle(request: &mut Request) -> Answer {
     if request.method == "OPTIONS" && request.uri == "*" {
         return Answer::Body(Body::Empty);
     }
-    for Of { module, hook } in &request.server.hooks.handler {
+    for Of { module, hook } in &request.hooks.handler {
         let answer = match hook {
             Handler::Now(handler) => match handler(request) {
                 Answer::Declined => continue,
@@ -267,7 +260,7 @@ async fn handle(request: &mut Request) -> Answer {
 /// status that says why.
 pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
     match handle(request).await {
-        Answer::Body(body) => Ok(Chain::of(request).run(request, body).await),
+        Answer::Body(body) => Ok(filters::of(request).run(request, body).await),
         Answer::Status(status) => Err(status),
         // What goes elsewhere, or speaks to the client itself, cannot be a part of a page.
         Answer::Redirect { .. } | Answer::Raw(_) | Answer::Declined => Err(500),
@@ -298,7 +291,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Response {
     match delivery::preconditions(request) {
         Some(instead) => body = instead,
         None => {
-            let chain = Chain::of(request);
+            let chain = filters::of(request);
             if !chain.is_empty() {
                 body = chain.run(request, body).await;
             }
@@ -309,8 +302,8 @@ async fn deliver(request: &mut Request, mut body: Body) -> Response {
 
 /// Filters, the default charset and ranges: what every answer goes through.
 fn finish(request: &mut Request, mut body: Body) -> Response {
-    for i in 0..request.server.hooks.filter.len() {
-        body = request.server.hooks.filter[i](request, body);
+    for i in 0..request.hooks.filter.len() {
+        body = request.hooks.filter[i](request, body);
     }
     delivery::default_charset(request);
     Response { body: delivery::ranges(request, body), raw: false }

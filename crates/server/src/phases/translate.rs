@@ -3,8 +3,8 @@
 use conf::Level;
 
 use crate::config::core::{CoreDir, CoreServer, HandlerName};
-use crate::config::module::Flow;
 use crate::request::Request;
+use crate::request::flow::Flow;
 
 /// What no module mapped lies below `DocumentRoot`.
 pub(crate) fn document_root(request: &mut Request) -> Flow {

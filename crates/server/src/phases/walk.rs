@@ -18,12 +18,12 @@ use sys::file::Meta;
 use crate::config::core::CoreDir;
 use crate::config::core::options::{SYM_LINKS, SYM_OWNER};
 use crate::config::merge::Merged;
-use crate::config::module::Flow;
 use crate::config::section::{Matcher, Section};
 use crate::explain::trace::{Met, Step};
 use crate::files::htaccess;
 use crate::files::paths::{base_name, c_path, dir_name};
 use crate::request::Request;
+use crate::request::flow::Flow;
 
 /// More remembered directories than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;

@@ -4,19 +4,25 @@ pub mod body;
 pub mod client;
 pub mod fields;
 pub(crate) mod fields_out;
+pub mod flow;
 pub mod head;
+pub mod hooks;
+mod logging;
+pub(crate) mod lookup;
+mod notes;
 pub(crate) mod response;
 pub(crate) mod script_use;
 mod sent;
 pub(crate) mod subject;
 pub mod unique;
+mod url;
 mod wire;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
-use conf::{Level, Settings};
+use conf::Settings;
 use sys::file::Meta;
 
 pub use self::body::{BodyError, BodySource, RequestBody};
@@ -25,12 +31,12 @@ pub use self::fields::Fields;
 pub use self::head::RequestHead;
 pub use self::sent::Sent;
 pub(crate) use self::sent::{Delimiter, Persist};
-use self::unique::Unique;
 use crate::config::merge::Merged;
-use crate::config::{Server, VirtualHost};
+use crate::config::server::Server;
+use crate::config::vhost::VirtualHost;
 use crate::explain::trace::Trace;
-use crate::files::static_file::Kept;
-use crate::log::ErrorLog;
+use crate::files::file_cache::Kept;
+use crate::request::hooks::Hooks;
 use crate::request::script_use::ScriptUse;
 
 /// Why a request exists.
@@ -76,6 +82,8 @@ pub struct Previous {
 
 /// A request. The fields carry the names of httpd's `request_rec` where it has them.
 pub struct Request {
+    /// What the loaded modules do with it.
+    pub(crate) hooks: &'static Hooks,
     /// The server's configuration at the time the request came in.
     pub server: &'static Server,
     /// The virtual host.
@@ -176,6 +184,7 @@ pub struct Request {
 /// Where a request comes from.
 pub(crate) struct Source {
     pub(crate) server: &'static Server,
+    pub(crate) hooks: &'static Hooks,
     pub(crate) vhost: &'static VirtualHost,
     pub(crate) client: Arc<Client>,
     pub(crate) head: Arc<RequestHead>,
@@ -184,8 +193,9 @@ pub(crate) struct Source {
 impl Request {
     /// A `GET` that has not been through any phase. What else is known of it its maker sets.
     pub(crate) fn new(source: Source, kind: Kind, time: SystemTime, start: Instant) -> Box<Request> {
-        let Source { server, vhost, client, head } = source;
+        let Source { server, hooks, vhost, client, head } = source;
         Box::new(Request {
+            hooks,
             server,
             vhost,
             client,
@@ -299,29 +309,6 @@ impl Request {
         self.version.as_str()
     }
 
-    /// The name of this server as it is to appear in URLs that it makes itself (`UseCanonicalName`).
-    pub fn server_name(&self) -> Cow<'_, str> {
-        match (&self.hostname, crate::config::core::canonical_name(self)) {
-            (Some(host), false) => Cow::Borrowed(host),
-            _ => Cow::Borrowed(&self.vhost.name),
-        }
-    }
-
-    /// The port that goes with [`Request::server_name`].
-    pub fn server_port(&self) -> u16 {
-        crate::config::core::server_port(self)
-    }
-
-    /// An absolute URL of this server; `path` begins with `/` and is escaped already.
-    pub fn url(&self, path: &str) -> String {
-        let name = self.server_name();
-        let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
-        match self.server_port() {
-            80 => format!("http://{name}{path}"),
-            port => format!("http://{name}:{port}{path}"),
-        }
-    }
-
     /// The request before an internal redirect.
     pub fn previous(&self) -> Option<&Arc<Previous>> {
         match &self.kind {
@@ -360,68 +347,6 @@ impl Request {
     /// or changed because of that.
     pub fn is_question(&self) -> bool {
         self.trace.is_some()
-    }
-
-    /// Whether a message of that module and level would be written.
-    pub fn logs(&self, module: &str, level: Level) -> bool {
-        // Who asks why wants to hear it all.
-        level <= if self.trace.is_some() { Level::Debug } else { crate::log::level_for(self, module) }
-    }
-
-    /// Writes to the error log of the virtual host, with the client's address.
-    pub fn log(&self, module: &str, level: Level, text: impl AsRef<str>) {
-        if self.logs(module, level) {
-            match &self.trace {
-                None => self.error_log().write_for(self, module, level, None, text.as_ref()),
-                Some(trace) => trace.say(module, level, text.as_ref()),
-            }
-        }
-    }
-
-    /// The same with a system error in front (`(13)Permission denied: `).
-    pub fn log_os(&self, module: &str, level: Level, error: &std::io::Error, text: impl AsRef<str>) {
-        if self.logs(module, level) {
-            match &self.trace {
-                None => self.error_log().write_for(self, module, level, Some(error), text.as_ref()),
-                Some(trace) => trace.say(module, level, &format!("{}: {}", sys::describe(error), text.as_ref())),
-            }
-        }
-    }
-
-    /// The same without the client's address, for what would be said of the server's files whoever asks.
-    pub fn log_apart(&self, module: &str, level: Level, text: impl AsRef<str>) {
-        if self.logs(module, level) {
-            match &self.trace {
-                None => self.error_log().write(module, level, text.as_ref()),
-                Some(trace) => trace.say(module, level, text.as_ref()),
-            }
-        }
-    }
-
-    /// The error log of the virtual host.
-    pub fn error_log(&self) -> &ErrorLog {
-        &self.vhost.error_log
-    }
-
-    /// The id that stands in the access log and in the error log for the same request (`%L`): there is none until the
-    /// error log has written something about it.
-    pub fn log_id(&self) -> Option<&str> {
-        self.log_id.get().map(String::as_str)
-    }
-
-    /// Gives the request and its connection the ids by which the error log is about to speak of them.
-    pub(crate) fn name_for_logs(&self) {
-        self.client.make_log_id();
-        self.log_id.get_or_init(|| match self.server.hooks.log_id {
-            Some(name) => name(self),
-            None => unique::letters(&Unique::draw().number().to_be_bytes()),
-        });
-    }
-
-    /// The port that the client named in `Host` or in its target.
-    pub(crate) fn asked_port(&self) -> Option<u16> {
-        let host = self.head.authority()?;
-        http1::Authority::parse(host, false)?.port
     }
 }
 

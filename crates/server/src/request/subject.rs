@@ -8,9 +8,9 @@ use std::time::UNIX_EPOCH;
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
 
 use crate::files::paths::{c_path, os_path};
-use crate::phases::lookup::at_once;
 use crate::request::Request;
 use crate::request::fields::add_vary;
+use crate::request::lookup::at_once;
 
 /// Evaluates a condition; fields of the request that decided it go into `Vary`.
 pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {

@@ -86,7 +86,7 @@ fn configuration(out: &mut String, request: &Request, _: &[Entry]) {
 }
 
 fn all_hooks(out: &mut String, request: &Request, _: &[Entry]) {
-    hooks::write(out, &request.server.modules);
+    hooks::write(out, &server::module::with_infos(&request.server.infos()));
 }
 
 fn server(out: &mut String, request: &Request, _: &[Entry]) {

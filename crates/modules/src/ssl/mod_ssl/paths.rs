@@ -2,7 +2,7 @@
 
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Outcome, Setting, Settings};
-use server::core::SHOWN;
+use server::core_module::SHOWN;
 
 use super::{SslDir, SslServer};
 

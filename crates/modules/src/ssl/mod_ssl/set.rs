@@ -6,7 +6,7 @@ use conf::expr::Expr;
 use conf::values::{int, one_of};
 use conf::words::{next_word, words};
 use conf::{Cmd, Level, Outcome};
-use server::shared_cache::shared_caches;
+use server::module::shared_caches;
 
 use super::paths::{Field, in_section};
 use super::values::{

@@ -47,7 +47,7 @@ impl FileETag {
     }
 
     /// Applies the line at `origin`.
-    pub(super) fn apply(&mut self, words: &[String], origin: &Origin) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, words: &[String], origin: &Origin) -> Result<(), String> {
         if words.iter().any(|word| !word.starts_with(['+', '-'])) {
             self.lines.clear();
         }

@@ -1,27 +1,17 @@
-//! The core module: what holds with no other module loaded. Its settings, and small questions about them.
+//! The settings of the core module, which holds with no other module loaded.
 
 pub mod etag;
-pub mod mutex;
 pub mod options;
-mod sections;
-mod set;
-mod table;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, SettingsMap, settings};
+use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Settings, SettingsMap, settings};
 
 use self::etag::FileETag;
 use crate::config::section::Section;
-use crate::request::Request;
-
-pub(crate) use sections::listed;
-pub use set::is_url;
-pub use set::{NO_ROOT_CHECK, SHOWN};
-pub use table::{CORE, HTTP_CORE, MACRO, SO, VERSION, WATCHDOG};
 
 /// A kind of thing that is off, on, or something in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +162,7 @@ settings! {
         pub server_tokens: Setting<Tokens>,
         pub extended_status: Setting<bool>,
         pub see_request_tail: Setting<bool>,
-        pub mutexes: Keyed<String, mutex::Mutex>,
+        pub mutexes: Keyed<String, Mutex>,
         pub methods: Listed<String>,
     }
 }
@@ -243,30 +233,18 @@ impl<T: Merge> Merge for Plain<T> {
 /// The default of `LimitRequestBody`, in bytes.
 pub const LIMIT_REQUEST_BODY: u64 = 1 << 30;
 
-impl Request {
-    /// The options in effect.
-    pub fn options(&self) -> options::Bits {
-        self.dir::<CoreDir>().options.0.effective()
-    }
+/// A `Mutex` line for one kind of lock.
+#[derive(Clone, Debug)]
+pub struct Mutex {
+    pub(crate) mechanism: Mechanism,
+    pub(crate) dir: Option<String>,
+    pub(crate) omit_pid: bool,
 }
 
-/// The port of the scheme, where neither the client nor the configuration names one.
-const HTTP_PORT: u16 = 80;
+/// How to lock, in the spelling of the dump.
+pub(crate) type Mechanism = &'static str;
 
-/// Whether URLs of our own carry the configured name instead of the one asked for.
-pub(crate) fn canonical_name(request: &Request) -> bool {
-    !matches!(request.dir::<CoreDir>().canonical_name.or(Tri::Off), Tri::Off)
-}
-
-/// The port of URLs of our own (Apache manual, `UseCanonicalName`, `UseCanonicalPhysicalPort`).
-pub(crate) fn server_port(request: &Request) -> u16 {
-    let dir = request.dir::<CoreDir>();
-    let physical = dir.canonical_physical_port.or(false).then(|| request.client.local().port());
-    let configured = request.vhost.port;
-    let port = match dir.canonical_name.or(Tri::Off) {
-        Tri::On => configured.or(physical),
-        // `DNS` is about the name.
-        Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),
-    };
-    port.filter(|port| *port != 0).unwrap_or(HTTP_PORT)
+/// The list of a kind of section that `slots` hold.
+pub(crate) fn listed<S: Settings>(slots: &SettingsMap, field: fn(&S) -> &Listed<Arc<Section>>) -> Vec<Arc<Section>> {
+    field(slots.get::<S>()).iter().cloned().collect()
 }

@@ -3,6 +3,7 @@
 //! HTTP/1.1 is spoken here and nowhere else. Whoever polls the stages is the MPM's affair.
 
 pub(crate) mod body;
+mod connection;
 mod head;
 mod outgoing;
 mod pace;
@@ -10,44 +11,40 @@ mod refuse;
 mod wait;
 mod write;
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http1::framing::{Framing, Persistence};
 use http1::{Head, Parse};
-use seam::scoreboard::Workers;
 use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 
-use self::body::Incoming;
+use self::connection::{HEAD_PIECE, HttpConnection, LINGER, SHORT_LINGER};
 use self::refuse::{Refusal, Why};
-use self::write::Sending;
 use crate::config::Server;
-use crate::exchange::{self, Exchange};
+use crate::config::module::{request_hooks, with_infos};
+use crate::exchange::{self, Exchange, Running};
+use crate::request::hooks::Hooks;
 use crate::request::{Client, RequestHead};
 use crate::transport::socket::Socket;
-use crate::transport::{self, Transport, buffers, tick};
+use crate::transport::{self, buffers, tick};
 use seam::executor::Timer;
 
-/// How much of a head is received at once, in bytes.
-const HEAD_PIECE: usize = 4096;
 /// After this many requests that came in behind each other, other connections have their turn.
 const PIPELINED: u32 = 16;
-/// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
-const LINGER: Duration = Duration::from_secs(30);
-const SHORT_LINGER: Duration = Duration::from_secs(2);
 
 /// The server as the MPM sees it.
 pub struct HttpService {
     server: Arc<Server>,
+    hooks: Hooks,
 }
 
 impl HttpService {
     /// Serves this configuration.
     pub fn new(server: Arc<Server>) -> HttpService {
-        HttpService { server }
+        let hooks = request_hooks(&with_infos(&server.infos()));
+        HttpService { server, hooks }
     }
 }
 
@@ -55,7 +52,7 @@ impl Service for HttpService {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = Arc::new(Socket::new(accepted.socket));
         Box::new(HttpConnection {
-            server: &self.server,
+            running: Running { server: &self.server, hooks: &self.hooks },
             client: Arc::new(Client::new(accepted.peer, socket.clone())),
             transport: socket,
             workers: accepted.workers,
@@ -92,36 +89,6 @@ impl Service for HttpService {
     }
 }
 
-struct HttpConnection {
-    server: &'static Server,
-    client: Arc<Client>,
-    transport: Arc<dyn Transport>,
-    workers: Arc<Workers>,
-    /// Bytes sent and received with the requests that were answered.
-    traffic: u64,
-    /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
-    idle_until: Instant,
-    timer: Timer,
-    /// Received and not served yet.
-    buffer: Vec<u8>,
-    /// What is in the buffer is all that came in time.
-    late: bool,
-    /// The turn in which the reactor announced what is in the buffer.
-    announced: Option<NonZeroU64>,
-    /// Requests served in a row without waiting for one.
-    behind: u32,
-    /// The body of the request that is being served.
-    incoming: Option<Incoming>,
-    /// An answer of which a part still has to go out.
-    sending: Option<Box<Sending>>,
-    /// What the client wants to become of the connection after the request that is being served.
-    wish: Persistence,
-    /// Bytes received for that request, but for what came of its body behind the head.
-    received: u64,
-    /// How the connection ends once its last answer is sent: what came was no request.
-    refused: Option<Stage>,
-}
-
 impl Connection for HttpConnection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
@@ -153,7 +120,7 @@ impl HttpConnection {
             let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
         let mut head = buffers::take_head();
-        let why = match Head::parse(&bytes, &self.server.main().plan.limits, &mut head) {
+        let why = match Head::parse(&bytes, &self.running.server.main().plan.limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
                 return self.answer(RequestHead::received(bytes, head), rest).await;
@@ -172,7 +139,7 @@ impl HttpConnection {
 
     /// Reads a head to its end, or to where it is wrong.
     async fn read_head(&mut self) -> Stage {
-        let plan = self.server.main().plan;
+        let plan = self.running.server.main().plan;
         let start = Instant::now();
         let mut row = self.workers.acquire();
         row.park();
@@ -204,7 +171,7 @@ impl HttpConnection {
             Err(error) => return self.refuse(Refusal::of(Why::Head(error), head), row).await,
         };
         let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
-        let mut request = match exchange::request(self.server, &self.client, head, true) {
+        let mut request = match exchange::request(self.running, &self.client, head, true) {
             Ok(request) => request,
             Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
         };

@@ -5,7 +5,7 @@ use http1::HeadError;
 use seam::Stage;
 use seam::scoreboard::Row;
 
-use super::HttpConnection;
+use super::connection::HttpConnection;
 use crate::exchange::{self, Exchange, Unserved};
 use crate::phases::Response;
 use crate::phases::error_document;
@@ -53,7 +53,7 @@ impl HttpConnection {
             Why::Unserved(Unserved::UnknownHost) => ("core", Level::Error, ""),
             Why::Unserved(Unserved::Method) => ("core", Level::Debug, ""),
         };
-        let Ok(mut request) = exchange::request(self.server, &self.client, head, false) else { return Stage::Closed };
+        let Ok(mut request) = exchange::request(self.running, &self.client, head, false) else { return Stage::Closed };
         request.sent.received = request.head.len();
         request.salvage_line();
         self.buffer.clear();

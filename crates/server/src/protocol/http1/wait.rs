@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use seam::Stage;
 
-use super::{HEAD_PIECE, HttpConnection, SHORT_LINGER};
+use super::connection::{HEAD_PIECE, HttpConnection, SHORT_LINGER};
 use crate::transport;
 use crate::transport::tick::{self, Slices};
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use seam::Stage;
 
-use super::HttpConnection;
 use super::body::Incoming;
+use super::connection::{HttpConnection, Sending};
 use super::head::write_head;
 use super::outgoing::Outgoing;
 use crate::exchange::{Exchange, Transfer};
@@ -31,15 +31,6 @@ pub(super) struct Composed {
     /// A body that is still being made.
     stream: Option<Box<dyn BodyStream>>,
     chunked: bool,
-}
-
-/// An exchange and what is left to send of its answer.
-pub(super) struct Sending {
-    exchange: Exchange,
-    outgoing: Outgoing,
-    keep: bool,
-    /// The client may still be sending: closing at once could reset the connection under our answer.
-    linger: bool,
 }
 
 /// A body that is made and not sent: whatever makes it may come to its end.

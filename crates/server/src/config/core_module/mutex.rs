@@ -6,19 +6,8 @@ use std::fmt::Write as _;
 
 use conf::{Cmd, Language, ModuleInfo, Outcome, SettingsMap};
 
-use super::CoreServer;
+use crate::config::core::{CoreServer, Mechanism, Mutex};
 use crate::config::module::{Hook, hooks_of};
-
-/// A `Mutex` line for one kind of lock.
-#[derive(Clone, Debug)]
-pub struct Mutex {
-    mechanism: Mechanism,
-    dir: Option<String>,
-    omit_pid: bool,
-}
-
-/// How to lock, in the spelling of the dump.
-type Mechanism = &'static str;
 
 /// The words for a mechanism, with what they stand for on Linux; `None` is no lock at all.
 const MECHANISMS: [(&str, Option<Mechanism>); 11] = [

@@ -7,9 +7,9 @@ use conf::expr::Expr;
 use conf::fnmatch::is_pattern;
 use conf::pattern::{Flags, Regex};
 use conf::words::{next_word, words};
-use conf::{Allowed, Cmd, Failure, Level, Limited, Listed, Settings, SettingsMap};
+use conf::{Allowed, Cmd, Failure, Level, Limited, SettingsMap};
 
-use super::{CoreDir, CoreServer, HostAddress, HostDraft};
+use crate::config::core::{CoreDir, CoreServer, HostAddress, HostDraft};
 use crate::config::section::{Matcher, Section};
 
 /// `<Directory>`, `<DirectoryMatch>`.
@@ -206,9 +206,4 @@ fn section(cmd: &mut Cmd<'_>, matcher: Matcher, argument: &str) -> Result<Arc<Se
     let mut dir = SettingsMap::default();
     cmd.apply_children(None, &mut dir, &place)?;
     Ok(Arc::new(Section::new(matcher, dir, cmd.origin())))
-}
-
-/// The list of a kind of section that `slots` hold.
-pub(crate) fn listed<S: Settings>(slots: &SettingsMap, field: fn(&S) -> &Listed<Arc<Section>>) -> Vec<Arc<Section>> {
-    field(slots.get::<S>()).iter().cloned().collect()
 }

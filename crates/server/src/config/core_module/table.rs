@@ -3,10 +3,12 @@
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
 use conf::{Allowed, Directive, ModuleInfo, OnRead as Run};
 
-use super::{CoreDir, CoreServer, mutex, sections, set};
-use crate::config::module::{Handler, Hook, Module, Order, PhaseHook};
+use super::{mutex, sections, set};
+use crate::config::core::{CoreDir, CoreServer};
+use crate::config::module::{Hook, Module, Order};
 use crate::files::static_file;
 use crate::phases::translate;
+use crate::request::hooks::{Handler, PhaseHook};
 
 const fn row(
     name: &'static str,

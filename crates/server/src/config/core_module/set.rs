@@ -10,7 +10,9 @@ use conf::values::{atoi, duration, int, number, one_of, seconds};
 use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
 
-use super::{CoreDir, CoreServer, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri, options};
+use crate::config::core::{
+    CoreDir, CoreServer, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri, options,
+};
 
 pub(super) fn on_off<S: Settings>(cmd: &mut Cmd<'_>, field: fn(&mut S) -> &mut Setting<bool>, value: &str) -> Outcome {
     match conf::values::on_off(value) {

@@ -1,0 +1,62 @@
+//! What every request of a virtual host needs, looked up once.
+
+use std::time::Duration;
+
+use conf::SettingsMap;
+
+use crate::config::core::{CoreServer, Tri};
+use crate::config::read_timeout::{BodyRules, ReadTimeout, ReadTimeouts};
+
+/// Values that every request of a virtual host needs, looked up once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) limits: http1::Limits,
+    /// `HttpProtocolOptions RegisteredMethods`: others are refused with 501, whoever would handle them.
+    pub(crate) only_registered_methods: bool,
+    pub(crate) keep_alive: bool,
+    pub(crate) keep_alive_timeout: Duration,
+    /// 0: endless.
+    pub(crate) keep_alive_max: u32,
+    pub(crate) body: BodyRules,
+    pub(crate) head_timeout: Option<ReadTimeout>,
+    pub(crate) timeout: Duration,
+    pub(crate) path: http1::uri::PathOptions,
+    pub(crate) redirects_max: u32,
+    pub(crate) lookups_max: u32,
+}
+
+impl Plan {
+    /// From the settings of a virtual host.
+    pub(crate) fn of(settings: &SettingsMap) -> Plan {
+        let core = settings.get::<CoreServer>();
+        let limits = http1::Limits {
+            line: core.limit_request_line.or(8190),
+            fields: core.limit_request_fields.or(100),
+            field_size: core.limit_request_field_size.or(8190),
+            strict: core.strict.or(true),
+        };
+        // A clock that counts nanoseconds cannot tell what lies much further ahead.
+        let timeout = core.timeout.or(Duration::from_secs(60)).min(Duration::from_secs(u32::MAX.into()));
+        let read_timeouts = settings.get::<ReadTimeouts>();
+        let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
+            Tri::Off => http1::uri::EncodedSlashes::Off,
+            Tri::On => http1::uri::EncodedSlashes::On,
+            Tri::Other => http1::uri::EncodedSlashes::NoDecode,
+        };
+        let (redirects_max, lookups_max) = core.internal_recursion.or((10, 10));
+        let keep_alive_timeout = core.keep_alive_timeout.or(Duration::from_secs(5));
+        Plan {
+            limits,
+            only_registered_methods: core.registered_methods.or(false),
+            keep_alive: core.keep_alive.or(true) && !keep_alive_timeout.is_zero(),
+            keep_alive_timeout,
+            keep_alive_max: core.max_keep_alive_requests.or(100),
+            body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
+            head_timeout: read_timeouts.header.or(None),
+            timeout,
+            path: http1::uri::PathOptions { merge_slashes: core.merge_slashes.or(true), encoded_slashes },
+            redirects_max,
+            lookups_max,
+        }
+    }
+}

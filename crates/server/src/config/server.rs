@@ -1,0 +1,118 @@
+//! The server as it runs: what its configuration has become.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use conf::{Language, ModuleInfo, System};
+use seam::HelperProcess;
+use sys::cred::Identity;
+
+use crate::config::merge::Merger;
+use crate::config::vhost::{Hosts, VirtualHost};
+use crate::files::file_cache::FileCache;
+use crate::files::htaccess::HtaccessCache;
+use crate::log;
+
+/// Opens what a module logs to.
+pub type LogHook = fn(&Server) -> Result<(), String>;
+/// Opens what a module has beside the children, for which the identity is who they become.
+pub type HelperHook = fn(&Server, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
+/// Whether a configuration can be served.
+pub type StartHook = fn(&Server) -> Result<(), String>;
+/// What a module adds to what `-t` shows.
+pub type DumpHook = fn(&Server) -> String;
+/// A moment in the life of the server.
+pub type ServerHook = fn(&Server);
+
+/// What the loaded modules do when the server starts, ends, or is asked about.
+#[derive(Default)]
+pub(crate) struct Lifecycle {
+    pub(crate) start: Vec<StartHook>,
+    pub(crate) dump: Vec<(&'static str, DumpHook)>,
+    pub(crate) open_logs: Vec<LogHook>,
+    pub(crate) helper: Vec<HelperHook>,
+    pub(crate) child_init: Vec<ServerHook>,
+}
+
+/// The server as configured: immutable, but for caches. Restarts make a new one.
+pub struct Server {
+    /// The main server first, then the virtual hosts in file order.
+    pub hosts: Vec<VirtualHost>,
+    /// The configuration as it was read, in file order.
+    pub tree: Vec<conf::Node>,
+    /// The lines that were obeyed while it was read, and left no trace in it.
+    pub ran: Vec<conf::read::Ran>,
+    /// The main file of the configuration, if it was read from a file.
+    pub file: Option<String>,
+    /// What `.htaccess` files are read with.
+    pub language: Language,
+    /// When this configuration was read.
+    pub configured: SystemTime,
+    /// The text of the `Server` field.
+    pub software: String,
+    pub(crate) life: Lifecycle,
+    pub(crate) by_name: Hosts,
+    pub(crate) merger: Merger,
+    pub(crate) htaccess: HtaccessCache,
+    pub(crate) files: FileCache,
+    /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know whose requests are served. In Apache it is off
+    /// where mod_status is not loaded.
+    pub(crate) extended_status: bool,
+    /// The table of `Mutex` lines, `-D` names and other things that dumps show stand in the settings.
+    pub(crate) system: Arc<dyn System>,
+}
+
+impl Server {
+    /// The main server.
+    pub fn main(&self) -> &VirtualHost {
+        &self.hosts[0]
+    }
+
+    /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.
+    pub fn can_be_served(&self) -> Result<(), String> {
+        self.life.start.iter().try_for_each(|check| check(self))
+    }
+
+    /// What the modules print for `-t -D NAME`, for those of their names that `wanted` picks.
+    pub fn dumps(&self, wanted: impl Fn(&str) -> bool) -> String {
+        self.life.dump.iter().filter(|(name, _)| wanted(name)).map(|(_, dump)| dump(self)).collect()
+    }
+
+    /// Opens what the modules log to.
+    pub fn open_logs(&self) -> Result<(), String> {
+        for host in &self.hosts {
+            host.error_log.open().map_err(|error| {
+                format!("{}AH00091: could not open error log file {}.", log::os_prefix(&error), host.error_log.path())
+            })?;
+        }
+        self.main().error_log.take_messages_of_programs();
+        self.life.open_logs.iter().try_for_each(|open| open(self))
+    }
+
+    /// Opens what the modules have beside the children, for which `children` is who they become.
+    pub fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
+        let all: Result<Vec<_>, _> = self.life.helper.iter().map(|helper| helper(self, children)).collect();
+        Ok(all?.into_iter().flatten().collect())
+    }
+
+    /// Tells the modules that this process is a new child.
+    pub fn child_started(&self) {
+        self.life.child_init.iter().for_each(|start| start(self));
+    }
+
+    /// The main server's error log, for everything outside this crate.
+    pub fn main_log(&self) -> Arc<dyn seam::log::Log> {
+        let main = self.main();
+        Arc::new(log::MainLog { log: main.error_log.clone(), levels: main.levels.clone() })
+    }
+
+    /// Whether a module is loaded, by identifier.
+    pub fn has_module(&self, id: &str) -> bool {
+        self.language.loaded().iter().any(|info| info.id == id)
+    }
+
+    /// The infos of the loaded modules.
+    pub fn infos(&self) -> Vec<&'static ModuleInfo> {
+        self.language.loaded()
+    }
+}

@@ -1,0 +1,145 @@
+//! What is remembered of files: the small ones whole, the larger ones open.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use http1::conditional::{FileTag, is_young};
+use sys::file::Meta;
+
+use crate::config::core::etag::{self, INODE, MTIME, SIZE};
+use crate::files::paths::c_path;
+use crate::transport::tick;
+
+/// Files up to this size are kept in memory, in bytes.
+const SMALL: u64 = 16 * 1024;
+/// All that is kept in memory, in bytes a process: a process that serves few files needs no more.
+const KEPT_BYTES_MAX: u64 = 1024 * 1024;
+/// Files that are kept, in memory or open.
+const KEPT_MAX: usize = 128;
+/// A file that changed this short a while ago might change again within the resolution of its times, in nanoseconds.
+const UNSETTLED: i128 = 50_000_000;
+
+/// Files served lately, by name.
+#[derive(Default)]
+pub(crate) struct FileCache(RwLock<Files>);
+
+#[derive(Default)]
+struct Files {
+    by_name: HashMap<String, Arc<Kept>>,
+    bytes: u64,
+}
+
+/// A file that was served lately.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Its identity when it was opened.
+    pub(crate) meta: Meta,
+    /// The turn in which the system last said that it still has this identity.
+    seen: AtomicU64,
+    /// When that was, in nanoseconds of [`tick::nanoseconds`].
+    seen_at: AtomicU64,
+    pub(crate) parts: etag::Bits,
+    pub(crate) etag: Option<Arc<str>>,
+    pub(crate) modified: Arc<str>,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Small(Bytes),
+    Open(Arc<OwnedFd>),
+}
+
+/// Opens a file; what is said of it from now on is said of what was opened.
+pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
+    let path = c_path(name).ok_or(std::io::ErrorKind::NotFound)?;
+    let file = sys::file::open(&path)?;
+    let meta = sys::file::fstat(&file)?;
+    let seconds = meta.mtime.div_euclid(1_000_000_000) as i64;
+    let modified_us = (meta.mtime / 1000) as i64;
+    let weak = is_young(modified_us, sys::time::realtime().as_micros() as i64);
+    let tag = FileTag {
+        inode: (parts & INODE != 0).then_some(meta.ino),
+        size: (parts & SIZE != 0).then_some(meta.size),
+        modified_us: (parts & MTIME != 0).then_some(modified_us),
+    };
+    let content = match small(&file, meta.size) {
+        Some(bytes) => Content::Small(bytes),
+        None => Content::Open(Arc::new(file)),
+    };
+    Ok(Kept {
+        seen: AtomicU64::new(0),
+        seen_at: AtomicU64::new(0),
+        etag: tag.etag(weak).map(Into::into),
+        modified: String::from_utf8_lossy(&http1::date::http_date(seconds)).into(),
+        meta,
+        parts,
+        content,
+    })
+}
+
+/// The whole of a small file; `None` if it is not small, or changes its length at this moment.
+fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
+    if size > SMALL {
+        return None;
+    }
+    // One byte more than there should be: a file that grew is seen.
+    let mut bytes = vec![0; size as usize + 1];
+    let mut filled = 0;
+    loop {
+        match sys::file::read_at(file, &mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(_) => return None,
+        }
+        if filled > size as usize {
+            return None;
+        }
+    }
+    bytes.truncate(filled);
+    (filled as u64 == size).then(|| bytes.into())
+}
+
+impl FileCache {
+    /// What is remembered of a file.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Kept>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
+    }
+
+    pub(crate) fn keep(&self, name: &str, kept: &Arc<Kept>) {
+        let now = sys::time::realtime().as_nanos() as i128;
+        // Its tag would still change from weak to strong, or its content unnoticed.
+        let weak = kept.etag.as_deref().is_some_and(|etag| etag.starts_with("W/"));
+        if weak || now - kept.meta.mtime.max(kept.meta.ctime) < UNSETTLED {
+            return;
+        }
+        let bytes = match &kept.content {
+            Content::Small(bytes) => bytes.len() as u64,
+            Content::Open(_) => 0,
+        };
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if files.by_name.len() >= KEPT_MAX || files.bytes + bytes > KEPT_BYTES_MAX {
+            *files = Files::default();
+        }
+        files.bytes += bytes;
+        files.by_name.insert(name.to_string(), kept.clone());
+    }
+}
+
+impl Kept {
+    /// Whether the system said in this turn that the file is still this one, and not long before `now`.
+    pub(crate) fn was_seen(&self, now: Instant) -> bool {
+        let age = tick::nanoseconds(now).saturating_sub(self.seen_at.load(Ordering::Relaxed));
+        self.seen.load(Ordering::Relaxed) == tick::present() && u128::from(age) <= tick::HOLDS.as_nanos()
+    }
+
+    /// The system says so now.
+    pub(crate) fn see(&self, now: Instant) {
+        self.seen_at.store(tick::nanoseconds(now), Ordering::Relaxed);
+        self.seen.store(tick::present(), Ordering::Relaxed);
+    }
+}

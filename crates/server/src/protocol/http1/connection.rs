@@ -1,0 +1,62 @@
+//! What an HTTP/1 connection is between two of its stages.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http1::framing::Persistence;
+use seam::Stage;
+use seam::executor::Timer;
+use seam::scoreboard::Workers;
+
+use super::body::Incoming;
+use super::outgoing::Outgoing;
+use crate::exchange::{Exchange, Running};
+use crate::request::Client;
+use crate::transport::Transport;
+
+/// How much of a head is received at once, in bytes.
+pub(super) const HEAD_PIECE: usize = 4096;
+/// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
+pub(super) const LINGER: Duration = Duration::from_secs(30);
+pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
+
+/// A connection that speaks HTTP/1, between two stages.
+pub(super) struct HttpConnection {
+    pub(super) running: Running,
+    pub(super) client: Arc<Client>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) workers: Arc<Workers>,
+    /// Bytes sent and received with the requests that were answered.
+    pub(super) traffic: u64,
+    /// How long the next request may take to come: `KeepAliveTimeout` of the virtual host that was asked last.
+    pub(super) idle_until: Instant,
+    pub(super) timer: Timer,
+    /// Received and not served yet.
+    pub(super) buffer: Vec<u8>,
+    /// What is in the buffer is all that came in time.
+    pub(super) late: bool,
+    /// The turn in which the reactor announced what is in the buffer.
+    pub(super) announced: Option<NonZeroU64>,
+    /// Requests served in a row without waiting for one.
+    pub(super) behind: u32,
+    /// The body of the request that is being served.
+    pub(super) incoming: Option<Incoming>,
+    /// An answer of which a part still has to go out.
+    pub(super) sending: Option<Box<Sending>>,
+    /// What the client wants to become of the connection after the request that is being served.
+    pub(super) wish: Persistence,
+    /// Bytes received for that request, but for what came of its body behind the head.
+    pub(super) received: u64,
+    /// How the connection ends once its last answer is sent: what came was no request.
+    pub(super) refused: Option<Stage>,
+}
+
+/// An exchange and what is left to send of its answer.
+pub(super) struct Sending {
+    pub(super) exchange: Exchange,
+    pub(super) outgoing: Outgoing,
+    pub(super) keep: bool,
+    /// The client may still be sending: closing at once could reset the connection under our answer.
+    pub(super) linger: bool,
+}

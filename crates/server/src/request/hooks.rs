@@ -1,0 +1,144 @@
+//! What modules may do with a request, and when: the functions that [`Hook`](crate::Hook) lists name, sorted by phase.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::request::Request;
+use crate::request::flow::{Flow, Waiting};
+use crate::request::response::{Answer, Body};
+
+/// A hook of a phase.
+#[derive(Clone, Copy)]
+pub enum PhaseHook {
+    /// Says it at once.
+    Now(fn(&mut Request) -> Flow),
+    /// May have to wait: for a look-up, a password, a name server.
+    Later {
+        /// Whether it has anything to say; where not, it has declined, and costs no more than a function call.
+        claims: fn(&Request) -> bool,
+        /// Says it.
+        run: fn(&mut Request) -> Waiting<'_, Flow>,
+    },
+}
+
+/// A content handler. It looks at `Request::handler_name` and leaves alone what is not its own.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Answers at once.
+    Now(fn(&mut Request) -> Answer),
+    /// Waits for something: a script, a request body.
+    Later {
+        /// Whether the answer is its to make.
+        claims: fn(&Request) -> bool,
+        /// What the answer is where it is known at once; `None`: it has to be made.
+        check: fn(&mut Request) -> Option<Answer>,
+        /// Makes it.
+        answer: fn(&mut Request) -> Waiting<'_, Answer>,
+    },
+}
+
+/// Where a filter stands in the chain: the answer goes from lower ranks to higher ones (httpd's filter types).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank(pub u8);
+
+impl Rank {
+    /// Makes or changes content.
+    pub const RESOURCE: Rank = Rank(10);
+    /// Works on the content as a whole, such as compression.
+    pub const CONTENT_SET: Rank = Rank(20);
+    /// Between content and connection.
+    pub const PROTOCOL: Rank = Rank(30);
+    /// As a transfer coding would.
+    pub const TRANSCODE: Rank = Rank(40);
+    /// Of the connection.
+    pub const CONNECTION: Rank = Rank(50);
+    /// Nearest to the network.
+    pub const NETWORK: Rank = Rank(60);
+}
+
+/// A filter at work. It may have to wait for the beginning of the body before it can decide about fields.
+pub type Filtering<'a> = Pin<Box<dyn Future<Output = Body> + Send + 'a>>;
+
+/// A filter with a name.
+pub struct OutputFilter {
+    /// The name, in capitals as is the custom; found without difference of case.
+    pub name: &'static str,
+    /// Where it stands.
+    pub rank: Rank,
+    /// Takes the body, may change the request's fields, gives the body on.
+    pub apply: fn(&mut Request, Body) -> Filtering<'_>,
+}
+
+/// What a link of a chain does.
+pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
+
+/// The filters of one answer.
+#[derive(Default)]
+pub struct Chain(Vec<(Rank, Link)>);
+
+impl Chain {
+    /// Puts a link behind all those of the same rank.
+    pub fn add(&mut self, rank: Rank, link: Link) {
+        self.0.push((rank, link));
+    }
+
+    /// Whether an answer would go through unchanged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sends a handler's answer through.
+    pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
+        let Chain(mut links) = self;
+        links.sort_by_key(|(rank, _)| *rank);
+        for (_, link) in links {
+            body = link(request, body).await;
+        }
+        body
+    }
+}
+
+/// A hook, and the name of its module in log lines.
+#[derive(Clone, Copy)]
+pub(crate) struct Of<T> {
+    pub(crate) module: &'static str,
+    pub(crate) hook: T,
+}
+
+/// Where a look-up begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// With a URL path.
+    Path,
+    /// With the name of a file.
+    File,
+}
+
+/// The hooks of the loaded modules for requests, phase by phase, in the order in which they run.
+pub struct Hooks {
+    /// Takes a look-up through the phases; they are above what looks up.
+    pub(crate) look_up: fn(&mut Request, From) -> Waiting<'_, Result<(), Flow>>,
+    pub(crate) post_read: Vec<Of<PhaseHook>>,
+    pub(crate) translate: Vec<Of<PhaseHook>>,
+    pub(crate) header_parser: Vec<Of<PhaseHook>>,
+    pub(crate) access_checker: Vec<Of<PhaseHook>>,
+    pub(crate) access_checker_ex: Vec<Of<PhaseHook>>,
+    pub(crate) check_user: Vec<Of<PhaseHook>>,
+    pub(crate) auth_checker: Vec<Of<PhaseHook>>,
+    pub(crate) type_checker: Vec<Of<PhaseHook>>,
+    pub(crate) fixups: Vec<Of<PhaseHook>>,
+    pub(crate) handler: Vec<Of<Handler>>,
+    pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
+    pub(crate) named_filters: Vec<&'static OutputFilter>,
+    pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
+    pub(crate) log: Vec<fn(&mut Request)>,
+    pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
+    pub(crate) log_id: Option<fn(&Request) -> String>,
+}
+
+impl Hooks {
+    /// The filter of that name, without difference of case.
+    pub fn named_filter(&self, name: &str) -> Option<&'static OutputFilter> {
+        self.named_filters.iter().copied().find(|filter| filter.name.eq_ignore_ascii_case(name))
+    }
+}

@@ -1,0 +1,113 @@
+//! What the error log has of a request.
+
+use std::io;
+
+use conf::Level;
+
+use crate::config::core::CoreDir;
+use crate::log::{About, ErrorLog};
+use crate::request::Request;
+use crate::request::client::Client;
+use crate::request::unique::{self, Unique};
+
+impl About for Request {
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn log_id(&self) -> Option<&str> {
+        Request::log_id(self)
+    }
+
+    fn host_name(&self) -> &str {
+        &self.vhost.name
+    }
+
+    fn server_name(&self) -> String {
+        Request::server_name(self).into_owned()
+    }
+
+    fn env(&self, name: &str) -> Option<&str> {
+        self.env.get(name)
+    }
+
+    fn note(&self, name: &str) -> Option<&str> {
+        self.notes.get(name)
+    }
+
+    fn field(&self, name: &str) -> Option<String> {
+        self.header(name).map(|value| value.into_owned())
+    }
+}
+
+/// The level of a module for a request: its sections', or the virtual host's.
+fn level_for(request: &Request, module: &str) -> Level {
+    if let Some(level) = seam::log_levels::of(module) {
+        return level;
+    }
+    request.dir::<CoreDir>().log_level.of(module).unwrap_or_else(|| request.vhost.levels.of(module))
+}
+
+impl Request {
+    /// Whether a message of that module and level would be written.
+    pub fn logs(&self, module: &str, level: Level) -> bool {
+        // Who asks why wants to hear it all.
+        level <= if self.trace.is_some() { Level::Debug } else { level_for(self, module) }
+    }
+
+    /// Writes to the error log of the virtual host, with the client's address.
+    pub fn log(&self, module: &str, level: Level, text: impl AsRef<str>) {
+        if self.logs(module, level) {
+            match &self.trace {
+                None => {
+                    self.name_for_logs();
+                    self.error_log().write_for(self, module, level, None, text.as_ref());
+                }
+                Some(trace) => trace.say(module, level, text.as_ref()),
+            }
+        }
+    }
+
+    /// The same with a system error in front (`(13)Permission denied: `).
+    pub fn log_os(&self, module: &str, level: Level, error: &io::Error, text: impl AsRef<str>) {
+        if self.logs(module, level) {
+            match &self.trace {
+                None => {
+                    self.name_for_logs();
+                    self.error_log().write_for(self, module, level, Some(error), text.as_ref());
+                }
+                Some(trace) => trace.say(module, level, &format!("{}: {}", sys::describe(error), text.as_ref())),
+            }
+        }
+    }
+
+    /// The same without the client's address, for what would be said of the server's files whoever asks.
+    pub fn log_apart(&self, module: &str, level: Level, text: impl AsRef<str>) {
+        if self.logs(module, level) {
+            match &self.trace {
+                None => self.error_log().write(module, level, text.as_ref()),
+                Some(trace) => trace.say(module, level, text.as_ref()),
+            }
+        }
+    }
+
+    /// The error log of the virtual host.
+    pub fn error_log(&self) -> &ErrorLog {
+        &self.vhost.error_log
+    }
+
+    /// The id that stands in the access log and in the error log for the same request (`%L`): there is none until the
+    /// error log has written something about it.
+    pub fn log_id(&self) -> Option<&str> {
+        self.log_id.get().map(String::as_str)
+    }
+
+    /// Gives the request and its connection the ids by which the error log is about to speak of them.
+    pub(crate) fn name_for_logs(&self) {
+        self.client.make_log_id();
+        self.log_id.get_or_init(|| match self.hooks.log_id {
+            Some(name) => name(self),
+            None => unique::letters(&Unique::draw().number().to_be_bytes()),
+        });
+    }
+}

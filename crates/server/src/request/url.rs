@@ -1,0 +1,64 @@
+//! URLs of this server, as a request's answer may name them.
+
+use std::borrow::Cow;
+
+use crate::config::core::options::Bits;
+use crate::config::core::{CoreDir, Tri};
+use crate::request::Request;
+
+impl Request {
+    /// The options in effect.
+    pub fn options(&self) -> Bits {
+        self.dir::<CoreDir>().options.0.effective()
+    }
+
+    /// The name of this server as it is to appear in URLs that it makes itself (`UseCanonicalName`).
+    pub fn server_name(&self) -> Cow<'_, str> {
+        match (&self.hostname, canonical_name(self)) {
+            (Some(host), false) => Cow::Borrowed(host),
+            _ => Cow::Borrowed(&self.vhost.name),
+        }
+    }
+
+    /// The port that goes with [`Request::server_name`].
+    pub fn server_port(&self) -> u16 {
+        server_port(self)
+    }
+
+    /// An absolute URL of this server; `path` begins with `/` and is escaped already.
+    pub fn url(&self, path: &str) -> String {
+        let name = self.server_name();
+        let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
+        match self.server_port() {
+            80 => format!("http://{name}{path}"),
+            port => format!("http://{name}:{port}{path}"),
+        }
+    }
+
+    /// The port that the client named in `Host` or in its target.
+    fn asked_port(&self) -> Option<u16> {
+        let host = self.head.authority()?;
+        http1::Authority::parse(host, false)?.port
+    }
+}
+
+/// The port of the scheme, where neither the client nor the configuration names one.
+const HTTP_PORT: u16 = 80;
+
+/// Whether URLs of our own carry the configured name instead of the one asked for.
+fn canonical_name(request: &Request) -> bool {
+    !matches!(request.dir::<CoreDir>().canonical_name.or(Tri::Off), Tri::Off)
+}
+
+/// The port of URLs of our own (Apache manual, `UseCanonicalName`, `UseCanonicalPhysicalPort`).
+fn server_port(request: &Request) -> u16 {
+    let dir = request.dir::<CoreDir>();
+    let physical = dir.canonical_physical_port.or(false).then(|| request.client.local().port());
+    let configured = request.vhost.port;
+    let port = match dir.canonical_name.or(Tri::Off) {
+        Tri::On => configured.or(physical),
+        // `DNS` is about the name.
+        Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),
+    };
+    port.filter(|port| *port != 0).unwrap_or(HTTP_PORT)
+}
