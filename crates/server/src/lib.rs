@@ -28,6 +28,7 @@ pub use phases::Response;
 pub use phases::authz;
 pub use protocol::http1::HttpService;
 pub use request::fields::{self, Fields};
+pub use request::fields_out::FieldSink;
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{self as filters, Handler, PhaseHook};
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
