@@ -146,6 +146,12 @@ impl Chunked {
         &self.trailers
     }
 
+    /// How much memory the trailer section holds so far, in bytes.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.line.len() + self.trailers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+    }
+
     /// Was [`Step::End`] returned?
     #[must_use]
     pub fn is_end(&self) -> bool {

@@ -9,6 +9,13 @@ pub fn keep_free(bytes: Option<usize>) {
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, most) };
 }
 
+/// Blocks of more than 128 KiB are memory of their own, which goes back to the system when they are freed, however many of
+/// them there were before. (`M_MMAP_THRESHOLD` in mallopt(3); the allocator would raise it with the first that is freed.)
+pub fn large_blocks_apart() {
+    // SAFETY: as above.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024) };
+}
+
 #[cfg(test)]
 mod tests {
     use crate::process::{Pid, anonymous_memory};

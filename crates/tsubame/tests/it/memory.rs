@@ -91,3 +91,39 @@ fn threads_that_cannot_be_started() {
         assert_eq!(server.get("/").text(), "hello\n");
     }
 }
+
+/// What the children hold that they share with nobody, in bytes.
+fn held(server: &Server<'_>) -> u64 {
+    let of = |child: &i32| sys::process::Pid::new(*child).and_then(|pid| sys::process::anonymous_memory(pid).ok());
+    server.children().iter().filter_map(of).sum()
+}
+
+/// Clients that never finish their large heads share a budget: what is beyond it is refused, small requests are served all the
+/// while, and the memory goes back when the clients have gone.
+#[test]
+fn unfinished_heads_hold_no_more_than_a_budget() {
+    /// Of each child, in bytes: see the server's budget for input that is no whole request yet, and buffers twice as large.
+    const MOST: u64 = 40 << 20;
+
+    let site = Site::with([("index.html", "hello\n")]);
+    let server = Server::start(Mpm::Percore, &site, "");
+    server.allow("unfinished requests hold as much memory as they may");
+    until("the first request to be served", || serves(&server));
+    let before = held(&server);
+    let children = server.children().len() as u64;
+    let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}", format!("X: {}\r\n", "x".repeat(8000)).repeat(90));
+    let mut clients: Vec<Client> = Vec::new();
+    for _ in 0..60 * children {
+        let mut client = Client::over(TcpStream::connect(server.address()).expect("connect"));
+        client.send(&head);
+        clients.push(client);
+    }
+    let refused = || server.log().matches("unfinished requests hold").count();
+    until("some to be refused", || (refused() > 0).then_some(()));
+    assert!(refused() < clients.len() / 2, "most were refused");
+    until("small requests to be served", || serves(&server));
+    let grown = held(&server).saturating_sub(before);
+    assert!(grown < MOST * children, "{} KiB in {children} children", grown >> 10);
+    drop(clients);
+    until("the memory to be given back", || (held(&server) < before + (8 << 20)).then_some(()));
+}

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http1::chunked::{Chunked, Step};
 use http1::framing::Framing;
 
+use super::unfinished::Unfinished;
 use crate::config::BodyRules;
 use crate::request::Fields;
 use crate::request::body::{BodyError, BodySource, RequestBody};
@@ -34,6 +35,8 @@ struct Inner {
     started: Instant,
     /// Since when the client owes us the next piece.
     waiting: Option<Instant>,
+    /// What a section of trailers holds.
+    unfinished: Unfinished,
 }
 
 #[derive(Debug)]
@@ -70,6 +73,7 @@ pub(super) fn incoming(
         received: 0,
         started: Instant::now(),
         waiting: None,
+        unfinished: Unfinished::default(),
     }));
     Some((Incoming(inner.clone()), RequestBody::new(Box::new(Source(inner)))))
 }
@@ -194,6 +198,9 @@ impl Inner {
                 match chunked.decode(raw).map_err(|_| BodyError::Malformed)? {
                     Step::More => {
                         self.used = self.raw.len();
+                        if !self.unfinished.hold(chunked.held()) {
+                            return Err(BodyError::TooLarge);
+                        }
                         Ok(None)
                     }
                     Step::End(used) => {

@@ -11,6 +11,7 @@ use seam::scoreboard::Workers;
 
 use super::body::Incoming;
 use super::outgoing::Outgoing;
+use super::unfinished::Unfinished;
 use crate::exchange::{Exchange, Running};
 use crate::request::Client;
 use crate::transport::Transport;
@@ -20,6 +21,15 @@ pub(super) const HEAD_PIECE: usize = 4096;
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
+
+/// Why no more of a head is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CutOff {
+    /// The client took too long.
+    Timeout,
+    /// Unfinished requests of this process hold all the memory they may.
+    NoRoom,
+}
 
 /// A connection that speaks HTTP/1, between two stages.
 pub(super) struct HttpConnection {
@@ -34,8 +44,10 @@ pub(super) struct HttpConnection {
     pub(super) timer: Timer,
     /// Received and not served yet.
     pub(super) buffer: Vec<u8>,
-    /// What is in the buffer is all that came in time.
-    pub(super) late: bool,
+    /// What is in the buffer is all that was read of a head, and why.
+    pub(super) cut_off: Option<CutOff>,
+    /// Its part of the budget for that.
+    pub(super) unfinished: Unfinished,
     /// The turn in which the reactor announced what is in the buffer.
     pub(super) announced: Option<NonZeroU64>,
     /// Requests served in a row without waiting for one.

@@ -8,6 +8,7 @@ mod head;
 mod outgoing;
 mod pace;
 mod refuse;
+mod unfinished;
 mod wait;
 mod write;
 
@@ -20,8 +21,9 @@ use http1::{Head, Parse};
 use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 
-use self::connection::{HEAD_PIECE, HttpConnection, LINGER, SHORT_LINGER};
+use self::connection::{CutOff, HEAD_PIECE, HttpConnection, LINGER, SHORT_LINGER};
 use self::refuse::{Refusal, Why};
+use self::unfinished::Unfinished;
 use crate::config::Server;
 use crate::config::module::{request_hooks, with_infos};
 use crate::exchange::{self, Exchange, Running};
@@ -60,7 +62,8 @@ impl Service for HttpService {
             idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
-            late: false,
+            cut_off: None,
+            unfinished: Unfinished::default(),
             announced: None,
             behind: 0,
             incoming: None,
@@ -72,6 +75,8 @@ impl Service for HttpService {
     }
 
     fn child_started(&self) {
+        // What one client made large must not stay large for good.
+        sys::memory::large_blocks_apart();
         self.server.child_started();
     }
 
@@ -114,6 +119,7 @@ impl HttpConnection {
             self.behind = 0;
             tick::pass().await;
         }
+        self.unfinished.hold(0);
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
             // What is not there yet, or never will be, is found out by the stage that can wait for it.
@@ -125,12 +131,14 @@ impl HttpConnection {
                 let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
                 return self.answer(RequestHead::received(bytes, head), rest).await;
             }
-            Ok(Parse::Partial) if !self.late => {
-                buffers::give_head(head);
-                self.buffer = bytes;
-                return Stage::ReadHead;
-            }
-            Ok(Parse::Partial) => Why::Timeout,
+            Ok(Parse::Partial) => match self.cut_off {
+                None => {
+                    buffers::give_head(head);
+                    self.buffer = bytes;
+                    return Stage::ReadHead;
+                }
+                Some(why) => Why::CutOff(why),
+            },
             Err(error) => Why::Head(error),
         };
         let row = self.workers.acquire();
@@ -149,13 +157,17 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
             }
+            if !self.unfinished.hold(self.buffer.capacity()) {
+                self.cut_off = Some(CutOff::NoRoom);
+                return Stage::Serve;
+            }
             self.announced = None; // The end of a head may be sent after the turn that announced its beginning.
             match self.timer.until(deadline, transport::read(&*self.transport, &mut self.buffer, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Stage::Closed,
                 Some(Ok(_)) if Head::parse(&self.buffer, &plan.limits, &mut head) == Ok(Parse::Partial) => {}
                 Some(Ok(_)) => return Stage::Serve,
                 None => {
-                    self.late = true;
+                    self.cut_off = Some(CutOff::Timeout);
                     return Stage::Serve;
                 }
             }

@@ -5,7 +5,7 @@ use http1::HeadError;
 use seam::Stage;
 use seam::scoreboard::Row;
 
-use super::connection::HttpConnection;
+use super::connection::{CutOff, HttpConnection};
 use crate::exchange::{self, Exchange, Unserved};
 use crate::phases::Response;
 use crate::phases::error_document;
@@ -25,7 +25,7 @@ impl Refusal {
 
 pub(super) enum Why {
     Head(HeadError),
-    Timeout,
+    CutOff(CutOff),
     Unserved(Unserved),
 }
 
@@ -34,7 +34,10 @@ impl Why {
     fn words(&self) -> (u16, &'static str) {
         match self {
             Why::Head(error) => (error.status(), error.reason()),
-            Why::Timeout => (408, "AH01382: Request header read timeout"),
+            Why::CutOff(CutOff::Timeout) => (408, "AH01382: Request header read timeout"),
+            Why::CutOff(CutOff::NoRoom) => {
+                (503, "unfinished requests hold as much memory as they may; this one is large")
+            }
             Why::Unserved(why) => why.words(),
         }
     }
@@ -45,11 +48,12 @@ impl HttpConnection {
     pub(super) async fn refuse(&mut self, refusal: Refusal, row: Row) -> Stage {
         let Refusal { why, head } = refusal;
         // A client that did not even send a line is not answered: it may have opened the connection to have it ready.
-        let silent = matches!(why, Why::Timeout) && !head.parts().1.contains(&b'\n');
+        let silent = matches!(why, Why::CutOff(CutOff::Timeout)) && !head.parts().1.contains(&b'\n');
         let (status, reason) = why.words();
         let (module, level, note) = match why {
             Why::Head(error) => ("core", Level::Debug, error.note()),
-            Why::Timeout => ("reqtimeout", Level::Info, ""),
+            Why::CutOff(CutOff::Timeout) => ("reqtimeout", Level::Info, ""),
+            Why::CutOff(CutOff::NoRoom) => ("core", Level::Error, ""),
             Why::Unserved(Unserved::UnknownHost) => ("core", Level::Error, ""),
             Why::Unserved(Unserved::Method) => ("core", Level::Debug, ""),
         };
