@@ -14,7 +14,7 @@ use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
 use crate::leader::{Run, State};
-use crate::reaper::{LEAVE, Left, OBEY, Patience, keep};
+use crate::reaper::{LEAVE, Left, OBEY, Patience, keep, leave};
 
 /// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
 #[derive(Debug)]
@@ -75,10 +75,7 @@ impl Process {
     /// Its outputs are closed: it has nothing to say any more. Mostly it has ended already.
     pub fn leave(mut self) {
         let Some(run) = self.run.take() else { return };
-        let mut left = Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE));
-        if !left.has_ended() {
-            keep(left);
-        }
+        leave(Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE)));
     }
 
     /// Sends a signal to its group.

@@ -83,6 +83,11 @@ impl Left {
         true
     }
 
+    /// Whether it does not matter if its end is noticed a little later: nobody waits for its place.
+    fn may_be_missed(&self) -> bool {
+        self.account.as_ref().is_none_or(|(permit, _)| permit.leaves())
+    }
+
     /// Whether there is nothing left to do.
     fn is_over(&mut self, now: Instant) -> bool {
         let ended = self.has_ended();
@@ -119,39 +124,70 @@ impl Left {
 /// Those that are left to the thread.
 #[derive(Debug)]
 struct List {
+    /// About to end: mostly gone when the next script leaves, and else left to the thread when it next looks.
+    leaving: Vec<Left>,
     left: BTreeMap<u64, Left>,
     next: u64,
     /// What the thread waits for, while it is there.
     poller: Option<Arc<Poller>>,
 }
 
-static LIST: Mutex<List> = Mutex::new(List { left: BTreeMap::new(), next: 0, poller: None });
+static LIST: Mutex<List> = Mutex::new(List { leaving: Vec::new(), left: BTreeMap::new(), next: 0, poller: None });
 
 fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves a process to the thread, and starts that where it is not there.
-pub(crate) fn keep(mut left: Left) {
-    let mut list = list();
-    if list.poller.is_none() {
-        let start = |poller: Arc<Poller>| {
-            let poller_of_thread = poller.clone();
-            let thread = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024);
-            thread.spawn(move || look_on(&poller_of_thread)).map(|_| poller)
-        };
-        // Without one, the next script tries it again.
-        list.poller = Poller::new().map(Arc::new).and_then(start).ok();
+impl List {
+    /// Starts the thread where it is not there. Without one, the next script tries it again.
+    fn start(&mut self) {
+        if self.poller.is_none() {
+            let start = |poller: Arc<Poller>| {
+                let poller_of_thread = poller.clone();
+                let thread = std::thread::Builder::new().name("reaper".into()).stack_size(64 * 1024);
+                thread.spawn(move || look_on(&poller_of_thread)).map(|_| poller)
+            };
+            self.poller = Poller::new().map(Arc::new).and_then(start).ok();
+        }
     }
-    let number = list.next;
-    list.next += 1;
+
+    fn add(&mut self, left: Left) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.left.insert(number, left);
+        number
+    }
+}
+
+/// Leaves a process to the thread, which is told when it ends.
+pub(crate) fn keep(left: Left) {
+    let mut list = list();
+    list.start();
+    let number = list.add(left);
+    let List { left, poller, .. } = &mut *list;
     // What cannot be waited for is looked at from time to time.
-    left.end = left
-        .leader
-        .end()
-        .ok()
-        .filter(|end| list.poller.as_ref().is_some_and(|poller| !left.ended && poller.add(end, number).is_ok()));
-    list.left.insert(number, left);
+    if let Some(left) = left.get_mut(&number).filter(|left| !left.ended) {
+        let is_waited_for = |end: &Arc<OwnedFd>| poller.as_ref().is_some_and(|poller| poller.add(end, number).is_ok());
+        left.end = left.leader.end().ok().filter(is_waited_for);
+    }
+}
+
+/// Takes a process that has closed its outputs. Mostly it has ended, or does so at once: then nobody need be woken for it,
+/// unless somebody waits for its place.
+pub(crate) fn leave(mut left: Left) {
+    {
+        let mut list = list();
+        list.leaving.retain_mut(|left| !left.has_ended());
+        if left.has_ended() {
+            return;
+        }
+        if left.may_be_missed() {
+            list.start();
+            list.leaving.push(left);
+            return;
+        }
+    }
+    keep(left);
 }
 
 /// The life of the thread.
@@ -174,9 +210,12 @@ fn look_on(poller: &Poller) {
         // Somebody's patience may have ended.
         if now >= looked + LOOK {
             looked = now;
+            for left in std::mem::take(&mut list.leaving) {
+                list.add(left);
+            }
             list.left.retain(|_, left| left.goes_on(poller, now));
         }
-        if !list.left.is_empty() || !ready.is_empty() {
+        if !list.left.is_empty() || !list.leaving.is_empty() || !ready.is_empty() {
             used = now;
         } else if now >= used + STAY {
             list.poller = None;
@@ -187,10 +226,12 @@ fn look_on(poller: &Poller) {
 
 /// Whether any script that was left alone has not ended.
 pub(crate) fn is_anybody_left() -> bool {
-    !list().left.is_empty()
+    let list = list();
+    !list.left.is_empty() || !list.leaving.is_empty()
 }
 
 /// Ends, at once, whatever was left alone and has not ended; for a process that ends.
 pub(crate) fn kill_all() {
-    list().left.values().for_each(|left| left.leader.signal(Signal::KILL, !left.ended));
+    let list = list();
+    list.left.values().chain(&list.leaving).for_each(|left| left.leader.signal(Signal::KILL, !left.ended));
 }

@@ -32,6 +32,9 @@ const READ_RELAXED: Duration = Duration::from_millis(50);
 const READ_EAGER: Duration = Duration::from_millis(5);
 /// How often somebody who waits looks whether there is memory now, and weighs those who run.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same at first where a script is about to end, and how often.
+const LEAVING: Duration = Duration::from_millis(1);
+const LEAVING_ROUNDS: u32 = 5;
 /// After so long a script that has never ended is known by what it has.
 const LONG: Duration = Duration::from_secs(1);
 /// What is left to everybody else: a part of all memory, but not less than this many bytes.
@@ -147,6 +150,9 @@ impl Gate {
         };
         let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
         let mut told = self.admit(&locked, memory);
+        if !self.table.is_running(entry) && locked.end_leaving() {
+            told.extend(self.admit(&locked, memory));
+        }
         if must_wait() {
             // Some of them may be dead.
             locked.sweep();
@@ -255,6 +261,16 @@ impl Gate {
         self.tell(told);
     }
 
+    /// Lets in who waits for scripts that were about to end.
+    fn end_leaving(&self) {
+        if !self.table.is_anybody_leaving() {
+            return;
+        }
+        let memory = self.memory(READ_EAGER);
+        let told = self.table.lock().filter(Locked::end_leaving).map(|locked| self.admit(&locked, memory));
+        self.tell(told.unwrap_or_default());
+    }
+
     fn refusal(&self, locked: &Locked<'_>, script: usize, what: String, available: u64) -> Refusal {
         let known = locked.described(script, 0, 0);
         let retry = known.median.max(RETRY);
@@ -345,7 +361,9 @@ impl Seat {
         // Without a bell it looks from time to time, as all do.
         let mut bell = Bell::of(&self.gate.name, self.entry);
         let mut timer = seam::executor::Timer::default();
+        let mut rounds = 0;
         loop {
+            self.gate.end_leaving();
             // What those that run have taken meanwhile need not be kept for them.
             self.gate.look();
             if self.is_let_in() {
@@ -368,7 +386,10 @@ impl Seat {
             if doubtful() {
                 self.gate.table.doubt(self.entry);
             }
-            seam::release_worker(timer.until(deadline.min(now + LOOK), bell.rings())).await;
+            rounds += 1;
+            let soon = rounds <= LEAVING_ROUNDS && self.gate.table.is_anybody_leaving();
+            let pause = if soon { LEAVING } else { LOOK };
+            seam::release_worker(timer.until(deadline.min(now + pause), bell.rings())).await;
         }
     }
 }
@@ -390,6 +411,15 @@ impl Permit {
         if let Some(number) = self.process() {
             number.store(u64::from(pid.number().unsigned_abs()), Ordering::Relaxed);
         }
+    }
+
+    /// The script has closed its outputs, and is about to end. Returns whether that need not be noticed at once: nobody waits
+    /// for its place (if somebody comes before it is, they look themselves), and what it needs is known from runs before.
+    pub fn leaves(&self) -> bool {
+        self.seat.as_ref().is_none_or(|seat| {
+            seat.gate.table.note_leaving(seat.entry);
+            seat.gate.table.waiting() == 0 && seat.gate.table.is_known(seat.entry)
+        })
     }
 
     /// The script has ended: what it needed is known now. The system counts into its peak what the process had that started

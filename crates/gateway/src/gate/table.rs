@@ -2,8 +2,8 @@
 //! share, under one lock that survives whoever held it.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ enum Field {
     StartedBy,
     /// Whether whoever asked may be gone.
     Doubtful,
+    /// Whether its script has closed its outputs, and nobody may take notice of its end at once.
+    Leaving,
 }
 
 /// What an entry is.
@@ -173,6 +175,23 @@ impl Table {
     /// Notes that whoever asked may be gone.
     pub(super) fn doubt(&self, entry: usize) {
         self.set(entry, Field::Doubtful, 1);
+    }
+
+    /// Notes that a script is about to end. Whoever comes to wait sees that, or is seen waiting.
+    pub(super) fn note_leaving(&self, entry: usize) {
+        self.entries[entry][Field::Leaving as usize].store(1, SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Whether any run of an entry's script has told what it needs. Without the lock.
+    pub(super) fn is_known(&self, entry: usize) -> bool {
+        record::is_known(&self.scripts[(self.get(entry, Field::Script) as usize).min(SCRIPTS - 1)])
+    }
+
+    /// Whether any script is about to end. Without the lock.
+    pub(super) fn is_anybody_leaving(&self) -> bool {
+        let used = (self.header(Header::Used).load(Relaxed) as usize).min(ENTRIES);
+        (0..used).any(|entry| self.get(entry, Field::Leaving) != 0 && self.is_running(entry))
     }
 
     /// Gives an entry back without the lock, because nobody lets go of that.
@@ -307,6 +326,7 @@ impl Locked<'_> {
             (Field::Process, 0),
             (Field::StartedBy, 0),
             (Field::Doubtful, 0),
+            (Field::Leaving, 0),
         ];
         for (field, value) in values {
             self.0.set(entry, field, value);
@@ -377,6 +397,16 @@ impl Locked<'_> {
         if has == 0 {
             self.set_state(entry, State::Ended);
         }
+    }
+
+    /// Looks whether scripts that were about to end have done so; returns whether one has.
+    pub(super) fn end_leaving(&self) -> bool {
+        let is_leaving =
+            |entry: &usize| self.state(*entry) == State::Running && self.0.get(*entry, Field::Leaving) != 0;
+        let leaving = (0..self.used()).filter(is_leaving);
+        let ended: Vec<usize> = leaving.filter(|entry| !self.script_is_there(*entry)).collect();
+        ended.iter().for_each(|entry| self.set_state(*entry, State::Ended));
+        !ended.is_empty()
     }
 
     /// Forgets those whose process of the server is gone: who waited at once, who runs when its script is gone too.

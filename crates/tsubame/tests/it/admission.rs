@@ -299,6 +299,20 @@ under_every_mpm! {
         assert_eq!(most(clients.iter_mut().map(Client::response)), 1);
     }
 
+    /// The next one is let in when a script has ended, although nobody was told of its end.
+    fn a_place_is_free_at_once(mpm: Mpm) {
+        let site = site();
+        site.script("brief", "#!/bin/sh\necho; echo x\n");
+        let text = "CustomLog logs/access \"%{queue}G\"\n<Files brief>\nAdmissionLimit 1\n</Files>";
+        let mut server = start(mpm, &site, text);
+        assert!((0..40).all(|_| ask(&server, "brief").response().text() == "x\n"));
+        server.signal(Signal::TERM);
+        server.ends();
+        let log = site.read("logs/access");
+        let long = log.lines().filter(|line| line.parse::<u64>().expect("a number") > 90_000).count();
+        assert!(long < 10, "{log}");
+    }
+
     /// What a script has cost is in the access log, and on the status page.
     fn costs_are_accounted_for(mpm: Mpm) {
         let site = site();

@@ -1,5 +1,6 @@
 //! What is known of each script: a row of numbers, and its name.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
@@ -30,6 +31,11 @@ enum Known {
     /// When a refusal was last explained, and when the script was last asked for, µs.
     Explained,
     Asked,
+}
+
+/// Whether it is known what a script needs.
+pub(super) fn is_known(script: &[AtomicU64]) -> bool {
+    script[Known::Expected as usize].load(Relaxed) > 0
 }
 
 /// What a run needed.

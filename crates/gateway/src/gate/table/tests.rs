@@ -172,3 +172,23 @@ fn a_number_that_was_used_again_is_somebody_else() {
     assert_eq!(locked.guests(State::Running).0, [runs], "its script runs");
     assert_eq!((locked.waiting(), locked.guests(State::Waiting).0), (0, vec![]));
 }
+
+#[test]
+fn a_script_that_was_about_to_end_makes_room_when_it_has() {
+    let table = Table::new().expect("memory");
+    let locked = table.lock().expect("lock");
+    let script = locked.script("a");
+    let [runs, ended] = [(); 2].map(|()| locked.enter(script, "a", 9).expect("room"));
+    let mut child = std::process::Command::new("true").spawn().expect("spawn");
+    for (entry, number) in [(runs, std::process::id()), (ended, child.id())] {
+        locked.admit(entry);
+        table.process(entry).store(number.into(), Relaxed);
+    }
+    child.wait().expect("it ends");
+    assert!(!table.is_anybody_leaving() && !locked.end_leaving(), "nobody has said so");
+    table.note_leaving(runs);
+    table.note_leaving(ended);
+    assert!(table.is_anybody_leaving() && locked.end_leaving());
+    assert_eq!(locked.guests(State::Running).0, [runs]);
+    assert!(!locked.end_leaving());
+}
