@@ -33,6 +33,7 @@ mod wire;
 mod actions;
 mod admission;
 mod authorization;
+mod beside_the_loop;
 mod cgi;
 mod cgi_clients;
 mod cgi_faults;

@@ -10,9 +10,13 @@ const CONFIGURATION: &str = "<Directory \"${DOCS}\">\nAuthType Basic\nAuthName x
 
 /// The status of a request with these credentials.
 fn log_in(site: &Site, user: &str, password: &str) -> u16 {
+    Client::connect(site.address()).request(request("/f.txt", user, password)).status
+}
+
+/// A request with these credentials.
+pub fn request(path: &str, user: &str, password: &str) -> String {
     let credentials = base64(format!("{user}:{password}").as_bytes());
-    let request = format!("GET /f.txt HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {credentials}\r\n\r\n");
-    Client::connect(site.address()).request(request).status
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {credentials}\r\n\r\n")
 }
 
 fn base64(bytes: &[u8]) -> String {

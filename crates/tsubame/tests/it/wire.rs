@@ -124,6 +124,14 @@ impl Client {
         self.stream.set_write_timeout(Some(time)).expect("timeout");
     }
 
+    /// Whether nothing has come that was not taken.
+    pub fn is_silent(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("non-blocking");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("blocking");
+        self.buffer.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
     /// Sends a request and takes its answer.
     pub fn request(&mut self, text: impl AsRef<[u8]>) -> Response {
         let text = text.as_ref();

@@ -1,0 +1,134 @@
+//! What takes long and is no script (passwords, listings, name servers) holds up nobody else, also where one thread serves
+//! all. What is said here is an order, not a time: other requests are answered before the long one.
+
+use std::net::UdpSocket;
+
+use crate::mpm::Mpm;
+use crate::passwords;
+use crate::server::{Server, Start};
+use crate::site::Site;
+use crate::wire::{Client, get};
+
+/// The modules under which a thread serves many connections.
+const MANY: [Mpm; 2] = [Mpm::Percore, Mpm::Event];
+
+/// As many requests reach every child.
+const OTHERS: usize = 20;
+
+/// A section that wants a user of the file `users`.
+fn members(location: &str) -> String {
+    format!(
+        "<Location {location}>\nAuthType Basic\nAuthName x\nAuthUserFile ${{ROOT}}/conf/users\nRequire valid-user\n\
+         </Location>\n"
+    )
+}
+
+/// A password that takes a fifth of a second, and one that takes no time.
+const USERS: &str = "slow:$2y$11$abcdefghijklmnopqrstuuNF5/gKGv1vSzRBclZtmf77tbZMWqiPK\n\
+     quick:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n";
+
+/// Sends a request on each of several connections.
+fn ask(server: &Server<'_>, requests: impl Iterator<Item = String>) -> Vec<Client> {
+    let send = |request| {
+        let mut client = server.client();
+        client.send(request);
+        client
+    };
+    requests.map(send).collect()
+}
+
+/// Others are served at once.
+fn others_are_served(server: &Server<'_>) {
+    for _ in 0..OTHERS {
+        assert_eq!(server.get("/f.txt").status, 200);
+    }
+}
+
+#[test]
+fn passwords_are_hashed() {
+    for mpm in MANY {
+        let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n")]);
+        site.file("conf/users", USERS);
+        let server = Server::start(mpm, &site, &members("/in"));
+        server.announce("AH01617: user slow: authentication failure for \"/in/f.txt\": Password Mismatch");
+        let mut logging_in =
+            ask(&server, (0..8).map(|i| passwords::request("/in/f.txt", "slow", &format!("wrong{i}"))));
+        others_are_served(&server);
+        assert!(logging_in.iter().any(Client::is_silent), "{mpm}: all passwords were checked first");
+        for client in &mut logging_in {
+            assert_eq!(client.response().status, 401, "{mpm}");
+        }
+    }
+}
+
+/// More than a child checks at a time: the rest need not wait for an end that does not come.
+#[test]
+fn too_many_passwords_are_turned_away() {
+    let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n")]);
+    // Each check takes a hundredth of a second.
+    site.file("conf/users", "slow:$2y$08$abcdefghijklmnopqrstuuNF5/gKGv1vSzRBclZtmf77tbZMWqiPK\n");
+    let server = Server::start(Mpm::Percore, &site, &members("/in"));
+    server.announce("AH01617: user slow: authentication failure for \"/in/f.txt\": Password Mismatch");
+    server.announce("the password of user slow is not checked: too many are being checked already");
+    let mut all = ask(&server, (0..600).map(|i| passwords::request("/in/f.txt", "slow", &format!("wrong{i}"))));
+    let statuses: Vec<u16> = all.iter_mut().map(|client| client.response().status).collect();
+    let count = |status| statuses.iter().filter(|one| **one == status).count();
+    assert!(count(401) >= 128 && count(503) > 0 && count(401) + count(503) == 600, "{statuses:?}");
+}
+
+#[test]
+fn long_directories_are_listed() {
+    let site = Site::with([("f.txt", "x\n")]);
+    let names: Vec<String> = (0..20_000).map(|i| format!("file{i:05}.txt")).collect();
+    names.iter().for_each(|name| drop(site.page(&format!("many/{name}"), "")));
+    for mpm in MANY {
+        let server = Server::start(mpm, &site, "<Directory ${DOCS}>\nOptions Indexes MultiViews\n</Directory>\n");
+        let mut listing = ask(&server, std::iter::once(get("/many/")));
+        others_are_served(&server);
+        assert!(listing[0].is_silent(), "{mpm}: the listing came first");
+        let page = listing[0].response().text();
+        let listed: Vec<&str> = page.split("<a href=\"file").skip(1).filter_map(|rest| rest.get(..9)).collect();
+        assert!(listed.iter().copied().eq(names.iter().map(|name| &name[4..])), "{mpm}: {} names", listed.len());
+        assert_eq!(server.get("/many/file00007").text(), "", "{mpm}: MultiViews");
+        assert_eq!(server.get("/many/none").status, 404, "{mpm}");
+    }
+}
+
+/// A name server that takes questions and never answers, where the system's resolver looks for one.
+fn silent_name_server(site: &Site) -> (UdpSocket, Vec<String>) {
+    let socket = UdpSocket::bind((site.ip, 53)).expect("the port of name servers");
+    let file = site.file("conf/resolv.conf", format!("nameserver {}\noptions timeout:30 attempts:1\n", site.ip));
+    let mount = format!("mount --bind {} /etc/resolv.conf && exec \"$@\"", file.display());
+    (socket, ["unshare", "--mount", "sh", "-c", &mount, "sh"].map(str::to_string).to_vec())
+}
+
+#[test]
+fn names_are_looked_up() {
+    if !sys::cred::is_root() {
+        println!("names_are_looked_up: only root can give a process a name server of its own");
+        return;
+    }
+    let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n"), ("named/f.txt", "x\n"), ("many/f.html", "x\n")]);
+    site.file("conf/users", USERS);
+    let (_silent, by) = silent_name_server(&site);
+    let named = "<Location /named>\nRequire forward-dns none.example\n</Location>\n\
+                 <Directory ${DOCS}/many>\nOptions MultiViews\n</Directory>\n";
+    for mpm in MANY {
+        site.configure(mpm, &format!("{}{named}", members("/in")));
+        let server = Start::new(&site, mpm).by(by.clone()).run();
+        server.announce("AH03356: No sockaddr info for \"none.example\"");
+        server.announce("AH01630: client denied by server configuration");
+        let mut asking = ask(&server, (0..2 * OTHERS).map(|_| get("/named/f.txt")));
+        others_are_served(&server);
+        for _ in 0..OTHERS {
+            // Neither passwords nor directories wait behind names.
+            let member = passwords::request("/in/f.txt", "quick", "secret");
+            assert_eq!(server.client().request(member).status, 200, "{mpm}");
+            assert_eq!(server.get("/many/f").status, 200, "{mpm}");
+        }
+        assert!(asking.iter().all(Client::is_silent), "{mpm}: somebody got an answer without a name");
+        for client in &mut asking {
+            assert_eq!(client.response().status, 403, "{mpm}");
+        }
+    }
+}
