@@ -23,7 +23,7 @@ pub(crate) const FIXUPS: Phase = Phase { name: "fixups", hooks: |hooks| &hooks.f
 
 /// Runs all hooks; the first status ends it.
 pub(crate) async fn all(request: &mut Request, phase: &Phase) -> Result<(), Flow> {
-    for hook in (phase.hooks)(&request.hooks) {
+    for hook in (phase.hooks)(request.hooks) {
         if let Flow::Status(status) = ask(request, phase, hook).await {
             return Err(Flow::Status(status));
         }
@@ -33,7 +33,7 @@ pub(crate) async fn all(request: &mut Request, phase: &Phase) -> Result<(), Flow
 
 /// Runs hooks until one does not decline.
 pub(crate) async fn first(request: &mut Request, phase: &Phase) -> Flow {
-    for hook in (phase.hooks)(&request.hooks) {
+    for hook in (phase.hooks)(request.hooks) {
         let flow = ask(request, phase, hook).await;
         if flow != Flow::Declined {
             return flow;
