@@ -22,8 +22,7 @@ use crate::release_worker;
 /// What a job takes its time with. Jobs of one kind never hold up those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// It computes, as a password hash does. There are as many threads as processors, and they step back behind the
-    /// threads that serve: a server that hashes all the time still answers everybody else.
+    /// It computes, as a password hash does. There are as many threads as processors.
     Compute,
     /// It waits for a disk, as reading a directory does.
     Wait,
@@ -39,7 +38,9 @@ const WAITING_MAX: usize = 16;
 const QUEUE_MAX: usize = 1024;
 /// How long a thread without a job stays.
 const IDLE: Duration = Duration::from_secs(10);
-/// How much nicer threads are that compute (nice(2)): about a tenth of the processor is theirs where others want it too.
+/// How much nicer these threads are than those that serve (nice(2)): about a tenth of the processor is theirs where others
+/// want it too. A server that hashes all the time still answers everybody else, and a directory that is in memory already
+/// takes nothing but processor time.
 const NICER: i32 = 10;
 
 static COMPUTING: Pool = Pool::new(Load::Compute);
@@ -251,9 +252,7 @@ impl Pool {
 
     /// The life of a thread.
     fn live(&self) {
-        if self.load == Load::Compute {
-            sys::thread::be_nicer(NICER);
-        }
+        sys::thread::be_nicer(NICER);
         while let Some(job) = self.next() {
             job.run();
         }
