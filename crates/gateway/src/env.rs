@@ -90,7 +90,7 @@ fn common(request: &Request) -> Variables {
     add("SERVER_PORT", request.server_port().to_string());
     add("REMOTE_ADDR", request.client.ip());
     add("DOCUMENT_ROOT", host.document_root.clone());
-    add("REQUEST_SCHEME", "http".into());
+    add("REQUEST_SCHEME", host.scheme.into());
     add("CONTEXT_PREFIX", prefix);
     add("CONTEXT_DOCUMENT_ROOT", root);
     add("SERVER_ADMIN", host.admin.clone().unwrap_or_else(|| http1::NO_ADMIN.into()));

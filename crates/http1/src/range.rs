@@ -33,7 +33,7 @@ impl ByteRange {
 /// How much a Range field may ask for; `None` means without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLimits {
-    /// `MaxRanges`; 0 ignores all Range fields.
+    /// `MaxRanges`: how many are left when those that touch are merged; 0 ignores all Range fields.
     pub ranges: Option<usize>,
     /// `MaxRangeOverlaps`
     pub overlaps: Option<usize>,
@@ -124,9 +124,6 @@ fn parse(value: &[u8], length: u64, limits: &RangeLimits) -> Option<Resolved> {
     let mut parts: Vec<ByteRange> = Vec::new();
     for element in list(set) {
         count += 1;
-        if exceeds(count, limits.ranges) {
-            return None;
-        }
         let Some(range) = parse_range(element, length)? else {
             continue;
         };
@@ -146,8 +143,11 @@ fn parse(value: &[u8], length: u64, limits: &RangeLimits) -> Option<Resolved> {
             return None;
         }
     }
+    let total: u64 = parts.iter().map(|range| range.count()).fold(0, u64::saturating_add);
     match (count, parts.is_empty()) {
         (0, _) => None,
+        // More than there is is not worth the parts.
+        _ if total > length || exceeds(parts.len(), limits.ranges) || limits.ranges == Some(0) => None,
         (_, true) => Some(Resolved::Unsatisfiable),
         (_, false) => Some(Resolved::Parts(parts)),
     }
@@ -233,6 +233,8 @@ mod tests {
             ("0-0,1-1,0-11", "0-11"),
             ("0-1,-5,3-", "0-1 3-11"),
             ("0-1, 3-4", "0-1 3-4"),
+            ("0-5,9-11,0-2", "0-5 9-11 0-2"),
+            ("0-5,9-11,0-3", "whole"),
         ];
         for (set, expected) in table {
             assert_eq!(show(&format!("bytes={set}"), 12), expected, "{set}");

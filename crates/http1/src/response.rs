@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::date::HttpDate;
-use crate::scan::is_token;
+use crate::scan::{find_below, is_token};
 use crate::status;
 
 /// A response head being appended to a buffer: status line, fields, and the empty line by [`end`](Self::end).
@@ -14,14 +14,14 @@ pub struct ResponseHead<'o> {
     out: &'o mut Vec<u8>,
 }
 
-/// A field that must not be sent: its name is no token, or its value holds CR, LF or NUL and would let whoever chose
-/// it write fields or responses of his own.
+/// A field that must not be sent: its name is no token, or its value holds a control character, with which the value could
+/// write fields or responses of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadField;
 
 impl fmt::Display for BadField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a response field has a malformed name or a line break in its value")
+        f.write_str("a response field has a malformed name or a control character in its value")
     }
 }
 
@@ -42,7 +42,9 @@ impl<'o> ResponseHead<'o> {
     /// # Errors
     /// `phrase` holds CR, LF or NUL; nothing is written.
     pub fn start_with_phrase(out: &'o mut Vec<u8>, status: u16, phrase: &[u8]) -> Result<Self, BadField> {
-        check_value(phrase)?;
+        if memchr::memchr3(b'\r', b'\n', 0, phrase).is_some() {
+            return Err(BadField);
+        }
         let mut head = ResponseHead { out };
         head.status_code(status);
         head.out.extend_from_slice(phrase);
@@ -105,8 +107,17 @@ impl<'o> ResponseHead<'o> {
     }
 }
 
+/// RFC 9110 section 5.5: visible characters, blanks and bytes above ASCII.
 fn check_value(value: &[u8]) -> Result<(), BadField> {
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() { Err(BadField) } else { Ok(()) }
+    let mut at = 0;
+    loop {
+        at = find_below(value, at, b' ');
+        match value.get(at) {
+            None => return Ok(()),
+            Some(b'\t') => at += 1,
+            Some(_) => return Err(BadField),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +145,15 @@ mod tests {
         assert!(ResponseHead::start_with_phrase(&mut out, 200, b"OK\r\nA: b").is_err());
         assert!(out.is_empty());
         let mut head = ResponseHead::start(&mut out, 418);
-        for (name, value) in [("A", &b"b\r\nC: d"[..]), ("A", b"b\nc"), ("A", b"b\0"), ("A:", b"b"), ("", b"b")] {
+        for (name, value) in [
+            ("A", &b"b\r\nC: d"[..]),
+            ("A", b"b\nc"),
+            ("A", b"b\0"),
+            ("A", b"\x01"),
+            ("A", b"b\x7f"),
+            ("A:", b"b"),
+            ("", b"b"),
+        ] {
             assert_eq!(head.field(name, value), Err(BadField));
         }
         assert_eq!(out, b"HTTP/1.1 418 \r\n");

@@ -80,7 +80,7 @@ pub const fn is_bodyless(status: u16) -> bool {
 /// have been read or is not to be trusted.
 #[must_use]
 pub const fn closes_connection(status: u16) -> bool {
-    matches!(status, 400 | 408 | 411 | 413 | 414 | 500 | 501 | 503)
+    matches!(status, 400 | 408 | 411 | 413 | 414 | 417 | 500 | 501 | 503)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The parser behind [`Head::parse`](super::Head::parse): line by line, so that it can stop after any line.
 
+use std::collections::HashMap;
+
 use super::{Field, Head, HeadError, Limits, Parse, Span, Version};
 use crate::authority::Authority;
 use crate::name::Known;
@@ -7,6 +9,8 @@ use crate::scan::{find_below, token_end, trim};
 
 /// Empty lines that are skipped before a request line, as many as Apache skips.
 const BLANK_LINES_MAX: usize = 10;
+/// What stands between the values of two fields that count as one.
+const SEPARATOR: &str = ", ";
 
 /// Where the next call of [`parse`] continues.
 #[derive(Debug, Default)]
@@ -67,6 +71,7 @@ impl Parser<'_> {
                 None => return Err(Stop::Partial),
                 Some(b'\r' | b'\n') => {
                     let end = self.line_end(at)?;
+                    self.check_joined()?;
                     self.check_host()?;
                     return Ok(end);
                 }
@@ -304,8 +309,33 @@ impl Parser<'_> {
         folded.extend_from_slice(trim(more.of(self.buf)));
         field.value.end = folded.len() as u32;
         let added = 1 + (more.end - more.start) as usize;
-        self.head.progress.field_len = self.checked_len(self.head.progress.field_len + added)?;
+        self.head.progress.field_len += added;
+        // As in Apache a field that goes on has two bytes less.
+        if self.head.progress.field_len + 2 > self.limits.field_size {
+            return Err(HeadError::FieldTooLong.into());
+        }
         self.head.progress.at = next;
+        Ok(())
+    }
+
+    /// Fields of one name count as one (RFC 9110 section 5.3), also for the limit.
+    fn check_joined(&self) -> Result<(), HeadError> {
+        let most = self.limits.field_size;
+        let all = self.head.progress.at;
+        if all <= most {
+            return Ok(());
+        }
+        let mut lengths: HashMap<Vec<u8>, usize> = HashMap::new();
+        for (name, value) in self.head.fields(self.buf) {
+            let joined = match lengths.get(&name.to_ascii_lowercase()) {
+                Some(length) => length + SEPARATOR.len() + value.len(),
+                None => value.len(),
+            };
+            if joined > most {
+                return Err(HeadError::FieldTooLong);
+            }
+            lengths.insert(name.to_ascii_lowercase(), joined);
+        }
         Ok(())
     }
 

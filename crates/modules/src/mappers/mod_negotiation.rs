@@ -255,7 +255,7 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer 
     if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
         return Answer::Status(405);
     }
-    request.headers_out.set("Accept-Ranges", "bytes");
+    request.headers_out.set("Accept-Ranges", request.accept_ranges());
     let media = &variant.media;
     if !media.name.is_empty() {
         let charset = &media.charset;

@@ -27,6 +27,8 @@ pub struct DraftHost {
     /// Its `<VirtualHost>` line.
     pub origin: Origin,
     pub(crate) own: SettingsMap,
+    /// The port of the main server's name, as far as that was read before it.
+    pub(crate) main_port: Option<u16>,
 }
 
 impl Draft {

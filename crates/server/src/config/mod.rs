@@ -24,7 +24,7 @@ pub(crate) use self::read_timeout::BodyRules;
 pub use self::read_timeout::{ReadTimeout, ReadTimeouts};
 pub use self::server::Server;
 pub use self::vhost::VirtualHost;
-use crate::config::core::{CoreServer, DOCUMENT_ROOT, HostAddress, Tokens, listed};
+use crate::config::core::{CoreServer, DOCUMENT_ROOT, HostAddress, ServerName, Tokens, listed};
 use crate::config::merge::{Layer, Merged, Merger};
 use crate::config::module::{known, with_infos};
 use crate::config::plan::Plan;
@@ -189,6 +189,7 @@ fn draft(mut main: SettingsMap, main_dir: SettingsMap) -> Draft {
         addresses: host.addresses,
         own: host.server,
         dir: host.dir,
+        main_port: host.main_port,
         origin,
     });
     let hosts = hosts.collect();
@@ -199,11 +200,10 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
     let mut logs: HashMap<String, Arc<ErrorLog>> = HashMap::new();
     let base = Layer::new(draft.main_dir.clone()).into_base();
     let mut all = Vec::with_capacity(draft.hosts.len() + 1);
-    let (name, port) = main_name(draft, context, program);
+    let main = main_name(draft, context, program);
     all.push(host(HostParts {
         index: 0,
-        name: name.clone(),
-        port,
+        name: main.clone(),
         settings: &draft.main,
         base,
         addresses: Vec::new(),
@@ -215,18 +215,15 @@ fn resolve_hosts(draft: &Draft, context: &mut Context, program: &str) -> Result<
     let names: Vec<Option<String>> = draft.hosts.iter().rev().map(|host| name_by_address(host, context)).collect();
     for (i, (draft_host, by_address)) in draft.hosts.iter().zip(names.into_iter().rev()).enumerate() {
         let own = draft_host.own.get::<CoreServer>();
-        let (name, port) = match own.server_name.get() {
-            Some((_, name, port)) => (name.clone(), *port),
+        let name = own.server_name.get().cloned().unwrap_or_else(|| ServerName {
+            https: false,
+            name: by_address.unwrap_or_else(|| main.name.clone()),
             // A port of its address is better than the main server's.
-            None => (
-                by_address.unwrap_or_else(|| name.clone()),
-                draft_host.addresses.first().and_then(|address| address.port).or(port),
-            ),
-        };
+            port: draft_host.addresses.first().and_then(|address| address.port).or(draft_host.main_port),
+        });
         all.push(host(HostParts {
             index: i + 1,
             name,
-            port,
             settings: &draft_host.server,
             base: Layer::new(draft_host.merged_dir.clone()).into_base(),
             addresses: draft_host.addresses.clone(),
@@ -262,13 +259,14 @@ fn name_by_address(host: &DraftHost, context: &mut Context) -> Option<String> {
 }
 
 /// The main server's name; without `ServerName` the machine is asked, and says so.
-fn main_name(draft: &Draft, context: &mut Context, program: &str) -> (String, Option<u16>) {
-    if let Some((_, name, port)) = draft.main.get::<CoreServer>().server_name.get() {
-        return (name.clone(), *port);
+fn main_name(draft: &Draft, context: &mut Context, program: &str) -> ServerName {
+    if let Some(name) = draft.main.get::<CoreServer>().server_name.get() {
+        return name.clone();
     }
+    let found = |name| ServerName { name, ..ServerName::default() };
     let (short, full) = context.system.hostname();
     if let Some(full) = full {
-        return (full, None);
+        return found(full);
     }
     let mut say = |text: String| {
         context.notices.push(Notice { module: "core", level: conf::Level::Alert, text, bare: true, origin: None });
@@ -282,13 +280,12 @@ fn main_name(draft: &Draft, context: &mut Context, program: &str) -> (String, Op
         "AH00558: {program}: Could not reliably determine the server's fully qualified domain name, using {address}. Set \
          the 'ServerName' directive globally to suppress this message"
     ));
-    (address, None)
+    found(address)
 }
 
 struct HostParts<'a> {
     index: usize,
-    name: String,
-    port: Option<u16>,
+    name: ServerName,
     settings: &'a SettingsMap,
     base: Merged,
     addresses: Vec<HostAddress>,
@@ -298,7 +295,8 @@ struct HostParts<'a> {
 }
 
 fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
-    let HostParts { index, name, port, settings, base, addresses, origin, logs, context } = parts;
+    let HostParts { index, name: ServerName { https, name, port }, settings, base, addresses, origin, logs, context } =
+        parts;
     let core = settings.get::<CoreServer>();
     let error_log = core.error_log.get().map_or(crate::log::DEFAULT_NAME, String::as_str);
     let error_log = match logs.get(error_log) {
@@ -324,6 +322,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         },
         name,
         port,
+        scheme: if https { "https" } else { "http" },
         aliases: core.server_aliases.iter().cloned().collect(),
         admin: core.server_admin.get().cloned(),
         addresses,

@@ -23,6 +23,8 @@ pub struct VirtualHost {
     pub name: String,
     /// The port of `ServerName`.
     pub port: Option<u16>,
+    /// The scheme of URLs of our own: `ServerName https://…` says that it is not that of the connection.
+    pub scheme: &'static str,
     /// Name and port of a connection, as the status page shows them, where all addresses have the same port.
     pub(crate) label: Option<String>,
     /// Names and wildcard names of `ServerAlias`.
@@ -55,6 +57,11 @@ pub struct VirtualHost {
 }
 
 impl VirtualHost {
+    /// The port that goes without saying in URLs of our own.
+    pub fn scheme_port(&self) -> u16 {
+        if self.scheme == "https" { 443 } else { 80 }
+    }
+
     /// A module's settings outside sections.
     pub fn base_settings<S: Settings>(&self) -> &S {
         self.base.slots.get()

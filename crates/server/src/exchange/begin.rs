@@ -50,15 +50,27 @@ impl Unserved {
     }
 }
 
-/// Makes a request of a head. `check`: what the configuration does not want served is refused.
+/// How far the host in a head is to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AskedHost {
+    /// What the configuration does not want served is refused.
+    Checked,
+    /// As it is: the request is refused in its name.
+    Given,
+    /// Not at all: the head is broken.
+    Nothing,
+}
+
+/// Makes a request of a head.
 pub(crate) fn request(
     Running { server, hooks }: Running,
     client: &Arc<Client>,
     head: RequestHead,
-    check: bool,
+    asked: AskedHost,
 ) -> Result<Box<Request>, Box<TurnedAway>> {
     let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
-    let hostname = head.authority().map(|authority| {
+    let authority = head.authority().filter(|_| asked != AskedHost::Nothing);
+    let hostname = authority.map(|authority| {
         // The head was refused unless this is a host with or without a port.
         let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
         let mut host = text(&authority[..colon.unwrap_or(authority.len())]);
@@ -66,9 +78,12 @@ pub(crate) fn request(
         host.truncate(host.strip_suffix('.').map_or(host.len(), str::len));
         host
     });
-    let Some(vhost) = virtual_host(server, client, hostname.as_deref(), check) else {
+    let (vhost, known) = virtual_host(server, client, hostname.as_deref());
+    let check = asked == AskedHost::Checked;
+    let is_own = |name: &String| known || *name == vhost.name;
+    if check && vhost::is_strict(vhost) && !hostname.as_ref().is_none_or(is_own) {
         return Err(Box::new(TurnedAway { why: Unserved::UnknownHost, head }));
-    };
+    }
     let method = match head.method() {
         b"GET" => Cow::Borrowed("GET"),
         b"HEAD" => Cow::Borrowed("HEAD"),
@@ -92,20 +107,15 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The virtual host; `None`: the name is unknown, and that is to be checked.
-fn virtual_host(
+/// The virtual host for a name, and whether the name is known; without a name the first one of the address.
+pub(crate) fn virtual_host(
     server: &'static Server,
     client: &Client,
     name: Option<&str>,
-    check: bool,
-) -> Option<&'static VirtualHost> {
+) -> (&'static VirtualHost, bool) {
     let hosts = &server.by_name;
     let (index, known) = if hosts.is_empty() { (0, false) } else { hosts.choose(client.local(), name) };
-    let host = &server.hosts[index];
-    if check && name.is_some() && !known && vhost::is_strict(host) && name != Some(host.name.as_str()) {
-        return None;
-    }
-    Some(host)
+    (&server.hosts[index], known)
 }
 
 /// The host of the target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.

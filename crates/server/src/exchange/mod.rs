@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use seam::scoreboard::{Answered, Row, Traffic, Workers};
 
-pub(crate) use self::begin::request;
+pub(crate) use self::begin::{AskedHost, request, virtual_host};
 pub use self::begin::{Running, TurnedAway, Unserved};
 use crate::phases::{self, Response};
 use crate::request::{Client, Fields, Request, RequestHead};
@@ -53,7 +53,7 @@ impl Exchange {
         so_far: u64,
     ) -> Result<Exchange, Box<TurnedAway>> {
         let row = workers.acquire();
-        let request = request(running, client, head, true)?;
+        let request = request(running, client, head, AskedHost::Checked)?;
         Ok(Exchange::of(request, row, so_far))
     }
 
@@ -69,6 +69,11 @@ impl Exchange {
     /// Finds the answer: through phases, handlers and filters. May be dropped when the client has gone.
     pub async fn answer(&mut self) -> Response {
         phases::answer(&mut self.request).await
+    }
+
+    /// Finds what is answered, with this status, to what cannot be served: an error document, or the server's own page.
+    pub async fn refuse(&mut self, status: u16) -> Response {
+        phases::refuse(&mut self.request, status).await
     }
 
     /// Accounts for the exchange and logs it.

@@ -21,7 +21,7 @@ use crate::config::core::{CoreDir, CoreServer};
 use crate::config::module::{request_hooks, with_infos};
 use crate::config::section::Section;
 use crate::config::{Server, VirtualHost};
-use crate::exchange::{self, Running};
+use crate::exchange::{self, AskedHost, Running};
 use crate::explain::trace::Mapped;
 pub use crate::explain::trace::{AccessLine, Met, Step, Trace};
 use crate::phases;
@@ -172,8 +172,9 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
     let hooks = Box::leak(Box::new(request_hooks(&with_infos(&server.infos()))));
     let running = Running { server, hooks };
     let client = Client::new(question.client, Arc::new(Nobody { local: question.local }));
-    let mut request = exchange::request(running, &Arc::new(client), RequestHead::received(bytes, head), true)
-        .map_err(|away| refused(away.why.words()))?;
+    let mut request =
+        exchange::request(running, &Arc::new(client), RequestHead::received(bytes, head), AskedHost::Checked)
+            .map_err(|away| refused(away.why.words()))?;
     if framing.has_body() {
         request.body = RequestBody::new(Box::new(Promised(framing)));
     }

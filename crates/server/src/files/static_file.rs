@@ -12,7 +12,30 @@ use crate::config::core::{CoreDir, CoreServer};
 use crate::files::file_cache::{Content, open};
 use crate::request::Request;
 use crate::request::fields::Value;
+use crate::request::hooks::Handler;
 use crate::request::response::{Answer, Body, FilePart};
+
+/// Where the request has a body, it is read first, as in Apache: no file needs it, but one that is too long or broken is an
+/// error. After an error the connection closes, and nothing is read; nor is a client asked to send what it still holds back.
+pub(crate) const AFTER_BODY: Handler = Handler::Later {
+    claims: |request| {
+        !request.body.is_done()
+            && !http1::status::closes_connection(request.status)
+            && !request.header("Expect").is_some_and(|expect| expect.eq_ignore_ascii_case("100-continue"))
+    },
+    check: |_| None,
+    answer: |request| Box::pin(after_body(request)),
+};
+
+async fn after_body(request: &mut Request) -> Answer {
+    loop {
+        match request.body.read().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return handler(request),
+            Err(error) => return Answer::Status(error.status()),
+        }
+    }
+}
 
 /// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`.
 pub(crate) fn handler(request: &mut Request) -> Answer {
@@ -85,7 +108,7 @@ fn serve(request: &mut Request, meta: &Meta) -> Answer {
             }
         }
     }
-    request.headers_out.set("Accept-Ranges", Value::Static("bytes"));
+    request.headers_out.set("Accept-Ranges", Value::Static(request.accept_ranges()));
     Answer::Body(match &kept.content {
         _ if kept.meta.size == 0 => Body::Empty,
         Content::Small(bytes) => Body::Bytes(bytes.clone()),

@@ -8,7 +8,6 @@ use http1::head::Parts;
 use http1::range::{Multipart, RangeLimits, Resolved, resolve};
 
 use crate::config::core::CoreDir;
-use crate::phases::error_document;
 use crate::request::response::{Body, FilePart};
 use crate::request::unique::Unique;
 use crate::request::{Request, RequestHead};
@@ -74,23 +73,24 @@ fn head_in_effect(request: &Request) -> Arc<RequestHead> {
 }
 
 /// Applies `Range` to an answer that succeeded (RFC 9110 section 14), as the filters have left it.
-pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
+/// `Err`: there is no such range (416).
+pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
     if request.status != 200 || !matches!(&*request.method, "GET" | "HEAD") {
-        return body;
+        return Ok(body);
     }
     // What is a range already is not cut again.
     if request.headers_out.contains("Content-Range") {
-        return body;
+        return Ok(body);
     }
     let head = head_in_effect(request);
     let (head, buf) = head.parts();
-    let Some(range) = head.field(buf, Known::Range) else { return body };
+    let Some(range) = head.field(buf, Known::Range) else { return Ok(body) };
     let length = body.length().filter(|length| *length > 0 && !matches!(body, Body::Stream(_)));
-    let Some(length) = length else { return body };
+    let Some(length) = length else { return Ok(body) };
     let (etag, modified) = validators(request);
     let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
     if !if_range(head, buf, &current, now()) {
-        return body;
+        return Ok(body);
     }
     let dir = request.dir::<CoreDir>();
     let count = |limit: Option<u32>| limit.map(|n| n as usize);
@@ -100,14 +100,10 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
         reversals: count(dir.max_range_reversals.or(Some(20))),
     };
     match resolve(range, length, &limits) {
-        Resolved::Whole => body,
+        Resolved::Whole => Ok(body),
         Resolved::Unsatisfiable => {
-            request.headers_out.set("Content-Range", format!("bytes */{length}"));
-            let range = request.headers_out.clone();
-            request.status_line = None;
-            let page = error_document::canned(request, 416);
-            request.headers_out.set("Content-Range", range.get("Content-Range").unwrap_or_default());
-            page
+            request.err_headers_out.set("Content-Range", format!("bytes */{length}"));
+            Err(416)
         }
         Resolved::Parts(ranges) => {
             request.status = 206;
@@ -115,7 +111,7 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
             request.status_line = None;
             if let [range] = ranges[..] {
                 request.headers_out.set("Content-Range", range.content_range(length));
-                return slice(&body, range.first, range.count());
+                return Ok(slice(&body, range.first, range.count()));
             }
             let part_type = request.content_type.as_deref().map(str::to_string);
             let multipart = Multipart::new(Unique::draw().number(), part_type.as_deref(), length);
@@ -126,7 +122,7 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Body {
                 parts.push(slice(&body, range.first, range.count()));
             }
             parts.push(Body::text(multipart.end()));
-            Body::Parts(parts)
+            Ok(Body::Parts(parts))
         }
     }
 }

@@ -23,9 +23,11 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
         _ => None,
     };
     if let Some(original) = failed_document {
-        // The error document itself failed: the first error counts, and the page says so.
+        // The error document itself failed: the first error counts, and as in Apache the page names no other. What the
+        // document said of itself is not for the page.
         request.status = original;
-        return Page::Body(page(request, original, Some(status)));
+        request.headers_out.clear();
+        return Page::Body(page(request, original, Some(original)));
     }
     request.status = status;
     // What a script called its own answer.
@@ -37,11 +39,14 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
         let document = documents.get(&status).or_else(|| force.get::<CoreDir>().error_documents.get(&status));
         match document {
             None | Some(ErrorDocument::Default) => {}
-            Some(ErrorDocument::Path(path)) => return Page::Redirect(path.clone()),
+            Some(ErrorDocument::Path(expr)) => {
+                if let Some(path) = value(request, expr) {
+                    return Page::Redirect(path);
+                }
+            }
             Some(ErrorDocument::Text(expr)) => {
                 if let Some(text) = value(request, expr) {
-                    clear_entity(request);
-                    request.set_content_type("text/html; charset=iso-8859-1");
+                    begin_page(request, status);
                     return Page::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()));
                 }
             }
@@ -61,6 +66,28 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
 pub(crate) fn canned(request: &mut Request, status: u16) -> Body {
     request.status = status;
     page(request, status, None)
+}
+
+/// The page for an answer that turned out not to be sendable: it names the status that the answer would have had.
+pub(crate) fn unsendable(request: &mut Request) -> Body {
+    let meant = Some(request.status).filter(|status| *status != 200);
+    request.status = 500;
+    request.status_line = None;
+    request.headers_out.clear();
+    request.err_headers_out.clear();
+    page(request, 500, meant)
+}
+
+/// The fields of a page or text of our own.
+fn begin_page(request: &mut Request, status: u16) {
+    clear_entity(request);
+    // Some old clients choke on a charset (Apache manual, special purpose environment variables).
+    let bare = request.env.contains("suppress-error-charset");
+    request.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
+    if status == 405 || status == 501 {
+        let allow = request.allowed_methods();
+        request.err_headers_out.set("Allow", allow);
+    }
 }
 
 fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String> {
@@ -89,14 +116,9 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
     if http1::status::is_bodyless(status) {
         return Body::Empty;
     }
-    clear_entity(request);
-    request.set_content_type("text/html; charset=iso-8859-1");
-    if status == 405 || status == 501 {
-        let allow = request.allowed_methods();
-        request.err_headers_out.set("Allow", allow);
-    }
+    begin_page(request, status);
     let location = request.headers_out.get("Location").unwrap_or_default().to_string();
-    let expect = request.header("Expect").map(std::borrow::Cow::into_owned);
+    let expect = request.header_joined("Expect").map(std::borrow::Cow::into_owned);
     let admin = request.vhost.admin.clone().unwrap_or_default();
     let signature = signature(request);
     let text = error_page(

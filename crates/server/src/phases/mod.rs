@@ -35,24 +35,40 @@ pub struct Response {
 
 /// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
 pub(crate) async fn answer(request: &mut Request) -> Response {
-    let mut answer = match unmet_expectation(request) {
-        Some(status) => return Response { body: error_document::canned(request, status), raw: false },
+    let answer = match unmet_expectation(request) {
+        Some(status) => Answer::Status(status),
         None => match prepare(request).await {
             Ok(()) => handle(request).await,
             Err(flow) => Answer::Status(flow.status()),
         },
     };
+    go_on(request, answer).await
+}
+
+/// The answer to what is no request that could be served: that of the error document for a status.
+pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
+    go_on(request, Answer::Status(status)).await
+}
+
+/// From a first answer through redirects, error documents and filters to what is sent.
+async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
     let mut redirects = 0;
     loop {
         let (uri, status, keep) = match answer {
-            Answer::Body(body) => return deliver(request, body).await,
+            Answer::Body(body) => match deliver(request, body).await {
+                Ok(response) => return response,
+                Err(status) => {
+                    answer = Answer::Status(status);
+                    continue;
+                }
+            },
             Answer::Raw(body) => return Response { body, raw: true },
             Answer::Declined => match error_document::find(request, 500) {
-                error_document::Page::Body(body) => return finish(request, body),
+                error_document::Page::Body(body) => return own_page(request, body),
                 error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
             },
             Answer::Status(status) => match error_document::find(request, status) {
-                error_document::Page::Body(body) => return finish(request, body),
+                error_document::Page::Body(body) => return own_page(request, body),
                 error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
             },
             Answer::Redirect { uri, keep } => (uri, 200, keep),
@@ -67,10 +83,11 @@ pub(crate) async fn answer(request: &mut Request) -> Response {
 
 /// The status for an expectation that is not met (RFC 9110 section 10.1.1).
 fn unmet_expectation(request: &mut Request) -> Option<u16> {
-    let is_known = request.header("Expect").is_none_or(|expect| expect.eq_ignore_ascii_case("100-continue"));
-    if is_known {
+    let expect = request.header_joined("Expect")?;
+    if expect.is_empty() || expect.eq_ignore_ascii_case("100-continue") {
         return None;
     }
+    request.uri = path_as_sent(request);
     request.note_step("core", None, |_| "an expectation that no server can meet (Expect)".into());
     Some(417)
 }
@@ -113,7 +130,7 @@ fn too_many(request: &mut Request) -> Body {
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
     if !request.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
-        request.uri = http1::text::from_bytes(request.head.path()).into_owned();
+        request.uri = path_as_sent(request);
     }
     all(request, &phase::POST_READ).await?;
     if request.env.contains("downgrade-1.0") {
@@ -127,6 +144,10 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     decode(request, head.path(), None)?;
     map(request).await?;
     late(request).await
+}
+
+fn path_as_sent(request: &Request) -> String {
+    http1::text::from_bytes(request.head.path()).into_owned()
 }
 
 /// The path of a target, decoded and cleaned, becomes the request's. `target`: where it is not the client's own.
@@ -286,8 +307,9 @@ async fn trace(request: &mut Request) -> Answer {
 /// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
 const TRACE_BODY_MAX: usize = 64 * 1024;
 
-/// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names.
-async fn deliver(request: &mut Request, mut body: Body) -> Response {
+/// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names. `Err`: an
+/// error is sent instead.
+async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
     match delivery::preconditions(request) {
         Some(instead) => body = instead,
         None => {
@@ -297,16 +319,22 @@ async fn deliver(request: &mut Request, mut body: Body) -> Response {
             }
         }
     }
-    finish(request, body)
+    let body = filter(request, body);
+    delivery::default_charset(request);
+    Ok(Response { body: delivery::ranges(request, body)?, raw: false })
 }
 
-/// Filters, the default charset and ranges: what every answer goes through.
-fn finish(request: &mut Request, mut body: Body) -> Response {
+/// A page of our own, which says of its charset what is to be said.
+fn own_page(request: &mut Request, body: Body) -> Response {
+    Response { body: filter(request, body), raw: false }
+}
+
+/// What every answer goes through.
+fn filter(request: &mut Request, mut body: Body) -> Body {
     for i in 0..request.hooks.filter.len() {
         body = request.hooks.filter[i](request, body);
     }
-    delivery::default_charset(request);
-    Response { body: delivery::ranges(request, body), raw: false }
+    body
 }
 
 /// Turns the request into one for another path of this server, which is not decoded yet.
@@ -318,6 +346,7 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
         status: reached,
         handler: request.handler.clone(),
         uri: request.uri.clone(),
+        filename: std::mem::take(&mut request.filename),
         args: request.args.clone(),
         env: std::mem::take(&mut request.env),
         user: request.user.take(),

@@ -17,12 +17,28 @@ pub trait FieldSink {
 const OF_BODY: [&str; 6] =
     ["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Range", "Content-MD5"];
 
+/// A field that cannot be sent.
+#[derive(Debug)]
+pub struct Unsendable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl Unsendable {
+    /// The field of this name, with this value.
+    pub fn new(name: &str, value: &[u8]) -> Unsendable {
+        Unsendable { name: name.to_string(), value: http1::text::from_bytes(value).into_owned() }
+    }
+}
+
 impl Request {
-    /// Gives the fields of the answer in Apache's order. `Err`: the name of one that cannot be sent.
-    pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), String> {
+    /// Gives the fields of the answer in Apache's order. `Err`: one that cannot be sent.
+    pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
         let not_modified = self.status == 304;
         let is_kept = |name: &str| !not_modified || !OF_BODY.iter().any(|one| one.eq_ignore_ascii_case(name));
-        let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| name.to_string());
+        let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
         with_date(|date| put("Date", date))?;
         if !self.server.software.is_empty() {
             put("Server", self.server.software.as_bytes())?;
@@ -46,9 +62,10 @@ impl Request {
                 put("Content-Language", self.content_languages.join(",").as_bytes())?;
             }
         }
-        sink.own_fields().map_err(|_| "Connection".to_string())?;
+        sink.own_fields().map_err(|_| Unsendable::new("Connection", b""))?;
         if let Some(text) = self.content_type.as_ref().filter(|_| !not_modified) {
-            sink.field("Content-Type", &http1::text::to_bytes(text)).map_err(|_| "Content-Type".to_string())?;
+            let value = http1::text::to_bytes(text);
+            sink.field("Content-Type", &value).map_err(|_| Unsendable::new("Content-Type", &value))?;
         }
         Ok(())
     }

@@ -64,6 +64,8 @@ pub struct Previous {
     pub handler: Option<Cow<'static, str>>,
     /// Its target.
     pub uri: String,
+    /// The file that was mapped to.
+    pub filename: String,
     /// Its query.
     pub args: Option<String>,
     /// Its environment, for the `REDIRECT_` variables.

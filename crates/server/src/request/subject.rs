@@ -160,7 +160,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::ServerSoftware => Cow::Borrowed(&request.server.software),
         Variable::ApiVersion => "20120211:142".into(),
         Variable::RequestMethod => Cow::Borrowed(&request.method),
-        Variable::RequestScheme => "http".into(),
+        Variable::RequestScheme => request.vhost.scheme.into(),
         Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.uri),
         Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.filename),
         Variable::RemoteHost | Variable::RemoteAddr | Variable::ConnRemoteAddr => request.client.ip().into(),

@@ -7,6 +7,11 @@ use crate::config::core::{CoreDir, Tri};
 use crate::request::Request;
 
 impl Request {
+    /// The `Accept-Ranges` of what has a length.
+    pub fn accept_ranges(&self) -> &'static str {
+        if self.dir::<CoreDir>().max_ranges.or(None) == Some(0) { "none" } else { "bytes" }
+    }
+
     /// The options in effect.
     pub fn options(&self) -> Bits {
         self.dir::<CoreDir>().options.0.effective()
@@ -29,9 +34,10 @@ impl Request {
     pub fn url(&self, path: &str) -> String {
         let name = self.server_name();
         let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
+        let scheme = self.vhost.scheme;
         match self.server_port() {
-            80 => format!("http://{name}{path}"),
-            port => format!("http://{name}:{port}{path}"),
+            port if port == self.vhost.scheme_port() => format!("{scheme}://{name}{path}"),
+            port => format!("{scheme}://{name}:{port}{path}"),
         }
     }
 
@@ -41,9 +47,6 @@ impl Request {
         http1::Authority::parse(host, false)?.port
     }
 }
-
-/// The port of the scheme, where neither the client nor the configuration names one.
-const HTTP_PORT: u16 = 80;
 
 /// Whether URLs of our own carry the configured name instead of the one asked for.
 fn canonical_name(request: &Request) -> bool {
@@ -60,5 +63,5 @@ fn server_port(request: &Request) -> u16 {
         // `DNS` is about the name.
         Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),
     };
-    port.filter(|port| *port != 0).unwrap_or(HTTP_PORT)
+    port.filter(|port| *port != 0).unwrap_or(request.vhost.scheme_port())
 }

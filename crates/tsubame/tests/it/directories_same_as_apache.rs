@@ -1,7 +1,7 @@
 //! Which file answers for a directory, for nothing, and for a name with several files, and what a listing leaves out: as in
 //! Apache, configuration by configuration.
 
-use crate::oracle::{Allowed, Case, compare};
+use crate::oracle::{Allowed, rows};
 use crate::site::Site;
 
 /// Prints what it was asked.
@@ -43,19 +43,8 @@ fn build(site: &Site) {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("mode");
 }
 
-/// Compares the answers to each row: lines of configuration, and requests (`METHOD target`, then fields, with `|` between).
-fn check(test: &str, rows: &[(&str, &[&str])], allowed: &[Allowed]) {
-    for (configuration, requests) in rows {
-        let cases: Vec<Case> = requests.iter().map(|request| case(request)).collect();
-        compare(&format!("{test}: {configuration}"), build, configuration, &cases, allowed);
-    }
-}
-
-fn case(request: &str) -> Case {
-    let (line, fields) = request.split_once('|').unwrap_or((request, ""));
-    let fields: String = fields.split('|').filter(|one| !one.is_empty()).map(|one| format!("{one}\r\n")).collect();
-    let bytes = format!("{line} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").into_bytes();
-    Case { name: request.to_string(), bytes }
+fn check(test: &str, table: &[(&str, &[&str])], allowed: &[Allowed]) {
+    rows(test, build, table, allowed);
 }
 
 const LOG_IN: &str = "AuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/conf/passwords\nRequire valid-user\n";

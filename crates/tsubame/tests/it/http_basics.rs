@@ -134,11 +134,11 @@ under_every_mpm! {
     fn a_field_that_cannot_be_sent(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "ErrorDocument 404 http://h.example/%{unescape:%{QUERY_STRING}}");
-        server.announce("AH02430: Response header 'Location' value contains invalid characters, aborting request");
+        server.announce("contains invalid characters, aborting request");
         let mut client = server.client();
         client.send([get("/none?%0d%0aX-A:%20b"), get("/")].concat());
         let response = client.response();
-        assert!(response.status == 500 && response.closes() && response.body.is_empty());
+        assert!(response.status == 500 && response.closes() && response.text().contains("Additionally, a 302 Found"));
         client.is_closed();
     }
 

@@ -102,6 +102,16 @@ pub struct Case {
     pub bytes: Vec<u8>,
 }
 
+impl Case {
+    /// `METHOD target`, then fields, with `|` between.
+    pub fn of(request: &str) -> Case {
+        let (line, fields) = request.split_once('|').unwrap_or((request, ""));
+        let fields: String = fields.split('|').filter(|one| !one.is_empty()).map(|one| format!("{one}\r\n")).collect();
+        let bytes = format!("{line} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").into_bytes();
+        Case { name: request.to_string(), bytes }
+    }
+}
+
 /// A difference that is meant: `docs/differences.md` says why.
 pub struct Allowed {
     /// The case, or `*`.
@@ -141,6 +151,14 @@ pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[
         }
     }
     assert!(differences.is_empty(), "{} differences from Apache:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// Compares the answers of each row: lines of configuration, and requests (`METHOD target`, then fields, with `|` between).
+pub fn rows(test: &str, build: impl Fn(&Site), rows: &[(&str, &[&str])], allowed: &[Allowed]) {
+    for (configuration, requests) in rows {
+        let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
+        compare(&format!("{test}: {configuration}"), &build, configuration, &cases, allowed);
+    }
 }
 
 /// Checks the same of both servers: what is expected of ours is what Apache does.

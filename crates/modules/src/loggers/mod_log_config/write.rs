@@ -44,7 +44,10 @@ impl Field {
             What::LocalAddress => address(out, request.client.local().ip()),
             What::RemotePort => port(out, request.client.peer),
             What::LocalPort => port(out, request.client.local()),
-            What::CanonicalPort => number(out, request.vhost.port.filter(|port| *port != 0).unwrap_or(80).into()),
+            What::CanonicalPort => {
+                let host = request.vhost;
+                number(out, host.port.filter(|port| *port != 0).unwrap_or(host.scheme_port()).into())
+            }
             What::Body => number(out, sent.body),
             What::BodyOrDash if sent.body == 0 => nothing(out),
             What::BodyOrDash => number(out, sent.body),
@@ -61,7 +64,10 @@ impl Field {
             }
             What::Env(name) => text::<E>(out, original.map_or(&request.env, |original| &original.env).get(name)),
             What::Note(name) => text::<E>(out, original.map_or(&request.notes, |original| &original.notes).get(name)),
-            What::File => text::<E>(out, Some(&*request.filename).filter(|name| !name.is_empty())),
+            What::File => {
+                let name = original.map_or(&request.filename, |original| &original.filename);
+                text::<E>(out, Some(name.as_str()).filter(|name| !name.is_empty()))
+            }
             What::Protocol => letters(out, request.protocol()),
             What::HeaderIn(name) => match request.header_bytes(name.name()) {
                 Some(value) => bytes::<E>(out, &value),

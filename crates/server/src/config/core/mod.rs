@@ -30,7 +30,7 @@ pub enum ErrorDocument {
     /// A text.
     Text(Arc<StringExpr>),
     /// A path of this server: an internal redirect.
-    Path(String),
+    Path(Arc<StringExpr>),
     /// A URL: the client is sent there.
     Url(Arc<StringExpr>),
 }
@@ -95,6 +95,17 @@ impl Default for Override {
 /// The default of `DocumentRoot`.
 pub const DOCUMENT_ROOT: &str = "/var/www/html";
 
+/// `ServerName`.
+#[derive(Clone, Debug, Default)]
+pub struct ServerName {
+    /// Of URLs of our own: what comes in is secured by somebody in front of us.
+    pub https: bool,
+    /// The name.
+    pub name: String,
+    /// The port, where one is named.
+    pub port: Option<u16>,
+}
+
 /// `ServerTokens`: how much the `Server` field says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the keywords")]
@@ -116,6 +127,8 @@ pub struct HostDraft {
     pub server: SettingsMap,
     /// Its settings outside sections.
     pub dir: SettingsMap,
+    /// The port of the main server's name, as far as that has been read.
+    pub main_port: Option<u16>,
 }
 
 /// An address of a `<VirtualHost>` line. `None` is any.
@@ -134,7 +147,7 @@ settings! {
         pub directories: Listed<Arc<Section>>,
         pub locations: Listed<Arc<Section>>,
         pub document_root: Setting<String>,
-        pub server_name: Setting<(Option<String>, String, Option<u16>)>,
+        pub server_name: Setting<ServerName>,
         pub server_aliases: Listed<String>,
         pub server_path: Setting<String>,
         pub server_admin: Setting<String>,

@@ -115,8 +115,13 @@ pub(super) fn virtual_host(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Fail
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
     let children = cmd.node.children.as_deref().unwrap_or_default();
     conf::apply(children, &mut server, &mut dir, &place, cmd.context)?;
-    let draft = HostDraft { addresses, server, dir };
+    let draft = HostDraft { addresses, server, dir, main_port: main_port(cmd) };
     Ok(cmd.server_push(|s: &mut CoreServer| &mut s.virtual_hosts, draft)?)
+}
+
+/// The port of the main server's name, as far as that has been read: as in Apache it is that of a virtual host without one.
+fn main_port(cmd: &Cmd<'_>) -> Option<u16> {
+    cmd.server.get::<CoreServer>().server_name.get().and_then(|name| name.port)
 }
 
 /// The addresses of one word of a `<VirtualHost>` line.
@@ -124,7 +129,9 @@ fn host_addresses(cmd: &mut Cmd<'_>, word: &str) -> Result<Vec<HostAddress>, Str
     if word.is_empty() {
         return Ok(Vec::new());
     }
-    let (name, port) = name_and_port(word.strip_suffix(":*").unwrap_or(word))?;
+    let (bare, any_port) = word.strip_suffix(":*").map_or((word, false), |bare| (bare, true));
+    let (name, port) = name_and_port(bare)?;
+    let port = if any_port || name == "*" { port } else { port.or_else(|| main_port(cmd)) };
     let any = vec![HostAddress { ip: None, port }];
     if name == "*" || name.eq_ignore_ascii_case("_default_") {
         return Ok(any);

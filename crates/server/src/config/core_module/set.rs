@@ -11,7 +11,7 @@ use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
 
 use crate::config::core::{
-    CoreDir, CoreServer, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, Tokens, Tri, options,
+    CoreDir, CoreServer, ErrorDocument, HandlerName, LogLevels, Override, Rlimit, ServerName, Tokens, Tri, options,
 };
 
 pub(super) fn on_off<S: Settings>(cmd: &mut Cmd<'_>, field: fn(&mut S) -> &mut Setting<bool>, value: &str) -> Outcome {
@@ -100,7 +100,7 @@ pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let document = if !is_text && text.eq_ignore_ascii_case("default") {
         ErrorDocument::Default
     } else if !is_text && text.starts_with('/') {
-        ErrorDocument::Path(text)
+        ErrorDocument::Path(expr(&text)?)
     } else if !is_text && is_url(&text) {
         if code == 401 {
             let text = format!(
@@ -256,10 +256,7 @@ pub(super) fn hostname_lookups(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn server_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let (scheme, rest) = match value.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
-        None => (None, value),
-    };
+    let (scheme, rest) = value.split_once("://").unwrap_or(("http", value));
     let (name, port) = match rest.rsplit_once(':') {
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
             let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
@@ -274,7 +271,8 @@ pub(super) fn server_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
         _ => (rest, None),
     };
     let name = name.split('/').next().unwrap_or_default().to_string();
-    cmd.server_set(|s: &mut CoreServer| &mut s.server_name, (scheme, name, port))
+    let value = ServerName { https: scheme.eq_ignore_ascii_case("https"), name, port };
+    cmd.server_set(|s: &mut CoreServer| &mut s.server_name, value)
 }
 
 pub(super) fn server_alias(cmd: &mut Cmd<'_>, names: &[String]) -> Outcome {

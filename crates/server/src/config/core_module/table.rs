@@ -33,6 +33,7 @@ pub static CORE: Module = Module {
     hooks: &[
         Hook::Translate(Order::ReallyLast, PhaseHook::Now(translate::document_root)),
         Hook::Fixups(Order::ReallyFirst, PhaseHook::Now(translate::overrides)),
+        Hook::Handler(Order::ReallyLast, static_file::AFTER_BODY),
         Hook::Handler(Order::ReallyLast, Handler::Now(static_file::handler)),
     ],
 };

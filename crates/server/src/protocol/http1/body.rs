@@ -195,7 +195,10 @@ impl Inner {
                 if chunked.is_end() || raw.is_empty() {
                     return Ok(None);
                 }
-                match chunked.decode(raw).map_err(|_| BodyError::Malformed)? {
+                match chunked.decode(raw).map_err(|error| match error.status() {
+                    413 => BodyError::TooLarge,
+                    _ => BodyError::Malformed,
+                })? {
                     Step::More => {
                         self.used = self.raw.len();
                         if !self.unfinished.hold(chunked.held()) {

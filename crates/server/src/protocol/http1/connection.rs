@@ -12,6 +12,7 @@ use seam::scoreboard::Workers;
 use super::body::Incoming;
 use super::outgoing::Outgoing;
 use super::unfinished::Unfinished;
+use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
 use crate::request::Client;
 use crate::transport::Transport;
@@ -62,6 +63,8 @@ pub(super) struct HttpConnection {
     pub(super) received: u64,
     /// How the connection ends once its last answer is sent: what came was no request.
     pub(super) refused: Option<Stage>,
+    /// The virtual host that the address stands for; not looked for yet if `None`.
+    pub(super) by_address: Option<&'static VirtualHost>,
 }
 
 /// An exchange and what is left to send of its answer.

@@ -4,35 +4,38 @@ use conf::Level;
 use http1::response::{BadField, ResponseHead};
 
 use crate::phases::error_document;
-use crate::request::fields_out::FieldSink;
+use crate::request::fields_out::{FieldSink, Unsendable};
+use crate::request::response::Body;
 use crate::request::{Delimiter, Persist, Request};
 
-/// Writes the head of an answer. `false`: a field cannot be sent, and what was written instead is the head of an error
-/// without a body, after which the connection closes.
-pub(super) fn write_head(request: &mut Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> bool {
-    let Err(name) = try_head(request, delimiter, persist, out) else { return true };
+/// Writes the head of an answer. `Some`: a field cannot be sent, and what was written instead is the head of an error, whose
+/// page this is and after which the connection closes.
+pub(super) fn write_head(
+    request: &mut Request,
+    delimiter: Delimiter,
+    persist: Persist,
+    out: &mut Vec<u8>,
+) -> Option<Body> {
+    let Err(Unsendable { name, value }) = try_head(request, delimiter, persist, out) else { return None };
     request.log(
         "http",
         Level::Error,
-        format!("AH02430: Response header '{name}' value contains invalid characters, aborting request"),
+        format!("AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request"),
     );
     out.clear();
-    request.headers_out.clear();
-    request.err_headers_out.clear();
-    request.status_line = None;
-    let _ = error_document::canned(request, 500);
-    request.content_type = None;
+    let page = error_document::unsendable(request);
+    let length = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
     // Only names and values of our own are left.
-    let _ = try_head(request, Delimiter::Length(0), Persist { keep: false, announce: None }, out);
-    false
+    let _ = try_head(request, length, Persist { keep: false, announce: None }, out);
+    Some(page)
 }
 
-fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), String> {
+fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), Unsendable> {
     let head = match &request.status_line {
         Some(line) => {
             let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
             ResponseHead::start_with_phrase(out, request.status, &http1::text::to_bytes(phrase))
-                .map_err(|_| "Status".to_string())?
+                .map_err(|_| Unsendable::new("Status", phrase.as_bytes()))?
         }
         None => ResponseHead::start(out, request.status),
     };

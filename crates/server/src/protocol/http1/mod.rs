@@ -26,7 +26,8 @@ use self::refuse::{Refusal, Why};
 use self::unfinished::Unfinished;
 use crate::config::Server;
 use crate::config::module::{request_hooks, with_infos};
-use crate::exchange::{self, Exchange, Running};
+use crate::config::plan::Plan;
+use crate::exchange::{self, AskedHost, Exchange, Running};
 use crate::request::hooks::Hooks;
 use crate::request::{Client, RequestHead};
 use crate::transport::socket::Socket;
@@ -71,6 +72,7 @@ impl Service for HttpService {
             wish: Persistence::default(),
             received: 0,
             refused: None,
+            by_address: None,
         })
     }
 
@@ -126,7 +128,7 @@ impl HttpConnection {
             let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
         let mut head = buffers::take_head();
-        let why = match Head::parse(&bytes, &self.running.server.main().plan.limits, &mut head) {
+        let why = match Head::parse(&bytes, &self.plan().limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
                 return self.answer(RequestHead::received(bytes, head), rest).await;
@@ -147,7 +149,7 @@ impl HttpConnection {
 
     /// Reads a head to its end, or to where it is wrong.
     async fn read_head(&mut self) -> Stage {
-        let plan = self.running.server.main().plan;
+        let plan = *self.plan();
         let start = Instant::now();
         let mut row = self.workers.acquire();
         row.park();
@@ -174,6 +176,12 @@ impl HttpConnection {
         }
     }
 
+    /// What holds before it is known which virtual host is asked for: the first one of the address decides.
+    fn plan(&mut self) -> &'static Plan {
+        let (server, client) = (self.running.server, &self.client);
+        &self.by_address.get_or_insert_with(|| exchange::virtual_host(server, client, None).0).plan
+    }
+
     /// Processes a request and writes its answer. `rest`: what was received behind its head.
     async fn answer(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
         let row = self.workers.acquire();
@@ -183,7 +191,7 @@ impl HttpConnection {
             Err(error) => return self.refuse(Refusal::of(Why::Head(error), head), row).await,
         };
         let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
-        let mut request = match exchange::request(self.running, &self.client, head, true) {
+        let mut request = match exchange::request(self.running, &self.client, head, AskedHost::Checked) {
             Ok(request) => request,
             Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
         };

@@ -6,10 +6,9 @@ use seam::Stage;
 use seam::scoreboard::Row;
 
 use super::connection::{CutOff, HttpConnection};
-use crate::exchange::{self, Exchange, Unserved};
-use crate::phases::Response;
-use crate::phases::error_document;
+use crate::exchange::{self, AskedHost, Exchange, Unserved};
 use crate::request::RequestHead;
+use crate::transport;
 
 /// A head that cannot be served.
 pub(crate) struct Refusal {
@@ -57,7 +56,11 @@ impl HttpConnection {
             Why::Unserved(Unserved::UnknownHost) => ("core", Level::Error, ""),
             Why::Unserved(Unserved::Method) => ("core", Level::Debug, ""),
         };
-        let Ok(mut request) = exchange::request(self.running, &self.client, head, false) else { return Stage::Closed };
+        let asked = match why {
+            Why::Head(_) | Why::CutOff(_) => AskedHost::Nothing,
+            Why::Unserved(_) => AskedHost::Given,
+        };
+        let Ok(mut request) = exchange::request(self.running, &self.client, head, asked) else { return Stage::Closed };
         request.sent.received = request.head.len();
         request.salvage_line();
         self.buffer.clear();
@@ -68,10 +71,12 @@ impl HttpConnection {
         if !note.is_empty() {
             request.notes.set("error-notes", note);
         }
-        request.env.set("nokeepalive", "1");
-        let body = error_document::canned(&mut request, status);
         // Not what is returned here: the answer may have to wait, and then another stage ends the exchange.
         self.refused = Some(if status == 408 { Stage::ShortLinger } else { Stage::Linger });
-        self.write(Exchange { request, row }, Response { body, raw: false }).await
+        let mut exchange = Exchange { request, row };
+        match transport::unless_reset(&*self.transport, exchange.refuse(status)).await {
+            Some(response) => self.write(exchange, response).await,
+            None => self.give_up(exchange),
+        }
     }
 }

@@ -102,13 +102,12 @@ impl HttpConnection {
         };
         let mut persist = self.persist(request, delimiter != Delimiter::Close && !unread);
         let mut front = buffers::take();
-        let sendable = raw || write_head(request, delimiter, persist, &mut front);
-        if !sendable {
+        let instead = if raw { None } else { write_head(request, delimiter, persist, &mut front) };
+        if let Some(page) = instead {
             // The head that was written instead says so.
-            (delimiter, persist) = (Delimiter::Length(0), Persist { keep: false, announce: None });
-        }
-        if !sendable {
-            body = Body::Empty;
+            delimiter = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
+            persist = Persist { keep: false, announce: None };
+            body = if request.header_only { Body::Empty } else { page };
         } else if bodyless && !raw {
             body = match body {
                 Body::Stream(source) => Body::Stream(Box::new(Unsent(source))),
@@ -293,6 +292,7 @@ impl HttpConnection {
             // A client takes what a script calls 1xx for an interim answer, and the next one for that to this request.
             && request.status >= 200
             && !request.env.contains("nokeepalive")
+            && self.refused.is_none()
             && !seam::draining();
         let announce = (keep && self.wish.connection_keep_alive).then_some((plan.keep_alive_timeout.as_secs(), left));
         Persist { keep, announce }

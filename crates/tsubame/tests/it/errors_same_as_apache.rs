@@ -1,0 +1,190 @@
+//! Answers to errors, `ErrorDocument`, and what is no request that could be served: as in Apache.
+
+use crate::oracle::{Allowed, Case, compare, rows};
+use crate::site::Site;
+
+/// Prints what it was asked.
+const TELL: &str =
+    "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\necho \"$QUERY_STRING $REDIRECT_STATUS $REDIRECT_URL\"\n";
+
+fn build(site: &Site) {
+    for (name, text) in [
+        ("index.html", "<p>root\n"),
+        ("a.txt", "0123456789"),
+        ("a.html", "a\n"),
+        ("mine.html", "<p>mine\n"),
+        ("d/index.html", "d\n"),
+        ("d/f.txt", "f\n"),
+        ("bare/x.txt", "x\n"),
+    ] {
+        site.page(name, text);
+    }
+    site.file("conf/passwords", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n\n");
+    for (name, text) in [("tell.cgi", TELL), ("in.cgi", "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\nwc -c\n")]
+    {
+        let script = site.page(name, text);
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    }
+}
+
+const SCRIPTS: &str = "AddHandler cgi-script .cgi\nOptions +ExecCGI\n";
+
+/// What is not Apache's about lengths, ranges and connections.
+const MEANT: [Allowed; 6] = [
+    Allowed { case: "*", what: "content-range", entry: "416 says how long the file is" },
+    Allowed { case: "*", what: "content-length", entry: "The length of an error page" },
+    Allowed { case: "*", what: "transfer-encoding", entry: "The length of an error page" },
+    Allowed { case: "*", what: "allow", entry: "An unregistered method is told all others" },
+    Allowed { case: "GET /a.txt|Expect: foo", what: "connection", entry: "417 says that the connection closes" },
+    Allowed {
+        case: "GET /a.txt|Expect: 100-continue|Expect: foo",
+        what: "connection",
+        entry: "417 says that the connection closes",
+    },
+];
+
+#[test]
+fn documents() {
+    let expression = format!("{SCRIPTS}ErrorDocument 404 /tell.cgi?u=%{{REQUEST_URI}}");
+    let denied = "<Directory ${DOCS}/d>\nRequire all denied\n</Directory>\n";
+    let denied_document = format!("ErrorDocument 404 /d/f.txt\n{denied}");
+    let missing = format!("ErrorDocument 403 /nope\n{denied}");
+    let elsewhere = format!("ErrorDocument 403 /bare\n{denied}");
+    let none: &[&str] = &["GET /none", "HEAD /none"];
+    rows(
+        "documents",
+        build,
+        &[
+            (&expression, &["GET /none", "GET /no%20ne?x"]),
+            // A document that fails in its turn: the page names the first error alone.
+            (&denied_document, none),
+            (&missing, &["GET /d/"]),
+            (&elsewhere, &["GET /d/"]),
+            ("ErrorDocument 404 /d", none),
+            ("ErrorDocument 404 /bare/", none),
+            ("ErrorDocument 404 /r\nRedirect /r http://x.example/", none),
+            ("ErrorDocument 404 /r\nRedirect gone /r", none),
+            ("ErrorDocument 416 text", &["GET /a.txt|Range: bytes=20-"]),
+            ("ErrorDocument 416 /mine.html", &["GET /a.txt|Range: bytes=20-", "GET /a.txt|Range: bytes=0-1"]),
+            ("ErrorDocument 416 http://x.example/", &["GET /a.txt|Range: bytes=20-"]),
+        ],
+        &MEANT,
+    );
+}
+
+#[test]
+fn suppressed_charset() {
+    let requests: &[&str] = &["GET /d|X: b", "GET /none|X: b", "GET /g|X: b", "GET /a.txt|X: b", "GET /none"];
+    let base = "SetEnvIf X b suppress-error-charset\nRedirect gone /g\nAddDefaultCharset utf-8\n";
+    let text = format!("{base}ErrorDocument 404 \"not here\"");
+    rows("suppressed_charset", build, &[(base, requests), (&text, requests)], &MEANT);
+}
+
+#[test]
+fn what_is_no_request() {
+    let raw = |name: &str, bytes: &str| Case { name: name.into(), bytes: bytes.into() };
+    let cases = [
+        raw("no host", "GET / HTTP/1.1\r\n\r\n"),
+        raw("no field", "GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n"),
+        raw("no method", "G(T / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        raw("one word", "GET\r\n\r\n"),
+        raw("bare LF", "GET / HTTP/1.1\nHost: a\n\n"),
+        raw("a bad host", "GET /a.txt HTTP/1.1\r\nHost: a b\r\n\r\n"),
+        raw("a long line", &format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(9000))),
+        raw("a long field", &format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(9000))),
+        raw("many fields", &format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(101))),
+        raw("another host", "GET /a.txt HTTP/1.1\r\nHost: other\r\n\r\n"),
+        raw("another method", "FOO /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        raw("HEAD without host", "HEAD / HTTP/1.1\r\n\r\n"),
+        Case::of("GET /a.txt|Expect: foo"),
+        Case::of("GET /a.txt|Expect: 100-continue|Expect: foo"),
+        Case::of("GET /a.txt|Expect:"),
+    ];
+    let strict = "HttpProtocolOptions RegisteredMethods\nStrictHostCheck On\n";
+    let documents = |what: &str| {
+        [400, 414, 417, 501].iter().map(|status| format!("ErrorDocument {status} {what}\n")).collect::<String>()
+    };
+    for configuration in ["", &documents("/mine.html"), &documents("sorry"), &documents("http://x.example/")] {
+        compare("what_is_no_request", build, &format!("{strict}{configuration}"), &cases, &MEANT);
+    }
+    // Where the head ended before its fields did, Apache's script fails.
+    let read = |case: &Case| ["no host", "a bad host", "another host"].contains(&case.name.as_str());
+    let cases: Vec<Case> = cases.into_iter().filter(read).collect();
+    let script = format!("{strict}{SCRIPTS}{}", documents("/tell.cgi?x"));
+    compare("what_is_no_request", build, &script, &cases, &MEANT);
+}
+
+/// After a request that expects what no server can do there is no other.
+#[test]
+fn an_unmet_expectation_closes() {
+    let next = "GET /d/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let of = |fields: &str| Case {
+        name: fields.into(),
+        bytes: format!("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n{next}").into_bytes(),
+    };
+    let cases = [of("Expect: foo\r\n"), of("Expect: 100-continue\r\nExpect: foo\r\n"), of("Expect:\r\n")];
+    let closes = Allowed { case: "*", what: "connection", entry: "417 says that the connection closes" };
+    compare("an_unmet_expectation_closes", build, "", &cases, &[closes]);
+}
+
+/// Control characters reach no client, whoever wrote them.
+#[test]
+fn values_that_cannot_be_sent() {
+    let meant = [
+        Allowed { case: "*", what: "content-length", entry: "The length of an error page" },
+        Allowed { case: "*", what: "transfer-encoding", entry: "The length of an error page" },
+    ];
+    rows(
+        "values_that_cannot_be_sent",
+        build,
+        &[
+            ("RedirectMatch ^/r/(.*) http://x/?a=$1", &["GET /r/%0aX", "GET /r/%01X", "GET /r/x%7f", "HEAD /r/%0a"]),
+            ("<Files a.txt>\nForceType \"text/x\u{1}y\"\n</Files>", &["GET /a.txt"]),
+            ("AddType \"text/x\u{1}y\" .txt\nAddCharset \"a\u{7f}b\" .html", &["GET /a.txt", "GET /a.html"]),
+            ("AddLanguage \"x\u{1}\" .txt\nAddEncoding \"x\u{1}\" .html", &["GET /a.txt", "GET /a.html"]),
+        ],
+        &meant,
+    );
+}
+
+/// A request for a file, or for nothing, has its body read before it is answered.
+#[test]
+fn bodies_that_nobody_needs() {
+    let post = |name: &str, path: &str, chunks: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+        Case { name: name.into(), bytes: format!("{head}{chunks}GET /d/ HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes() }
+    };
+    let chunk = |length: usize| format!("{length:x}\r\n{}\r\n0\r\n\r\n", "b".repeat(length));
+    let cases = [
+        post("as large as allowed", "/a.txt", &chunk(100)),
+        post("too large", "/a.txt", &chunk(101)),
+        post("too large for nothing", "/none", &chunk(101)),
+        post("no chunk", "/a.txt", "zz\r\n"),
+        post("no end of a chunk", "/a.txt", "3\r\nabcd\r\n0\r\n\r\n"),
+    ];
+    for configuration in ["LimitRequestBody 100", "LimitRequestBody 100\nErrorDocument 413 /mine.html"] {
+        compare("bodies_that_nobody_needs", build, configuration, &cases, &MEANT);
+    }
+    let small = Case {
+        name: "many small chunks".into(),
+        bytes: format!(
+            "POST /in.cgi HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n",
+            "1\r\nx\r\n".repeat(4200)
+        )
+        .into_bytes(),
+    };
+    let lengths = [
+        Allowed { case: "*", what: "transfer-encoding", entry: "The length of a short CGI answer" },
+        Allowed { case: "*", what: "content-length", entry: "The length of a short CGI answer" },
+    ];
+    compare("bodies_that_nobody_needs", build, SCRIPTS, &[small], &lengths);
+}
+
+/// A user without name is in no file, not even in an empty line of one.
+#[test]
+fn users_without_name() {
+    let configuration = "<Directory ${DOCS}/d>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/conf/passwords\n\
+        Require valid-user\n</Directory>";
+    rows("users_without_name", build, &[(configuration, &["GET /d/f.txt|Authorization: Basic Og=="])], &[]);
+}
