@@ -1,6 +1,7 @@
 //! The error log, as everything outside the server writes to it.
 
 use std::fmt;
+use std::io::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use conf::Level;
@@ -35,7 +36,10 @@ pub fn log(module: &str, level: Level, text: fmt::Arguments<'_>) {
     match log {
         Some(log) if log.enabled(module, level) => log.write(module, level, text),
         Some(_) => {}
-        None if level <= Level::Warn => eprintln!("[{module}:{}] {text}", level.name()),
+        None if level <= Level::Warn => {
+            // Nowhere is left to complain to.
+            let _ = writeln!(std::io::stderr(), "[{module}:{}] {text}", level.name());
+        }
         None => {}
     }
 }

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use conf::Level;
 use lexopt::prelude::*;
 
+use crate::output;
+
 /// What the command line asks for.
 pub(crate) struct Options {
     /// The name the server was called by.
@@ -192,15 +194,15 @@ fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
     match (late, bad) {
         (Some((name, _)), _) if !is_httpd_name(program) => {
             let names = COMMANDS.map(|(name, _)| name).join(" and ");
-            eprintln!("{program}: {names} stand before all options: {program} {name} -f FILE ...");
-            eprintln!("`{program} {name} --help` says how it is used.");
+            output::complain(&format!("{program}: {names} stand before all options: {program} {name} -f FILE ..."));
+            output::complain(&format!("`{program} {name} --help` says how it is used."));
             return Parsed::Done(ExitCode::FAILURE);
         }
-        (_, Bad::Option(shown)) => eprintln!("{program}: illegal option -- {shown}"),
-        (_, Bad::Missing(option)) => eprintln!("{program}: option requires an argument -- {option}"),
+        (_, Bad::Option(shown)) => output::complain(&format!("{program}: illegal option -- {shown}")),
+        (_, Bad::Missing(option)) => output::complain(&format!("{program}: option requires an argument -- {option}")),
         (_, Bad::Usage) => {}
     }
-    eprint!("{}", usage(program));
+    output::complain(usage(program).trim_end_matches('\n'));
     Parsed::Done(ExitCode::FAILURE)
 }
 
@@ -255,7 +257,7 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
             Short('L') => options.action = Action::Directives,
             Short('h') => return Err(Bad::Usage),
             Long("help") => {
-                print!("{}", help(&options.program));
+                output::print(&help(&options.program));
                 return Ok(Some(ExitCode::SUCCESS));
             }
             Long("version") => options.action = Action::Version,

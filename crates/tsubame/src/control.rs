@@ -10,6 +10,7 @@ use sys::process::Pid;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::{self, Options};
+use crate::output;
 use crate::start;
 
 /// The parent of the server that runs with this configuration.
@@ -40,7 +41,7 @@ fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     let end = Instant::now() + UPGRADE_MAX;
     while Instant::now() < end {
         if let Some(heir) = running(configured).filter(|running| *running != pid) {
-            println!("httpd (pid {heir}) took over from pid {pid}");
+            output::line(&format!("httpd (pid {heir}) took over from pid {pid}"));
             compare(options, heir);
             return ExitCode::SUCCESS;
         }
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
     };
     boot::say(options, &configured.loaded.notices);
     let ends = matches!(signal, cli::Signal::Stop | cli::Signal::GracefulStop);
-    if !ends && let Err(message) = configured.loaded.server.can_be_served() {
+    if !ends && let Err(message) = start::check(options, &configured) {
         boot::tell(options, &message);
         return ExitCode::FAILURE;
     }
@@ -86,13 +87,13 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
         (None, cli::Signal::Stop | cli::Signal::GracefulStop) => {
             let stale = pid_file(&configured).and_then(|path| pidfile::read(Path::new(&path)).ok().flatten());
             match stale {
-                Some(pid) => println!("httpd (pid {pid}?) not running"),
-                None => println!("httpd (no pid file) not running"),
+                Some(pid) => output::line(&format!("httpd (pid {pid}?) not running")),
+                None => output::line("httpd (no pid file) not running"),
             }
             ExitCode::SUCCESS
         }
         (None, cli::Signal::Restart | cli::Signal::Graceful | cli::Signal::Upgrade) => {
-            println!("httpd not running, trying to start");
+            output::line("httpd not running, trying to start");
             start::serve(options, configured, &Text::File, |_| {})
         }
     }

@@ -21,6 +21,7 @@ use mpm::settings::MpmSettings;
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
+use crate::output;
 use crate::style::Style;
 
 pub(crate) use serve::{Asked, Running, serve};
@@ -68,11 +69,11 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let Command { socket, words } = match read(&mut options, args) {
         Ok(Some(command)) => command,
         Ok(None) => {
-            print!("{USAGE}");
+            output::print(USAGE);
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            eprintln!("{program} ctl: {why}\n`{program} ctl --help` says how it is used.");
+            output::complain(&format!("{program} ctl: {why}\n`{program} ctl --help` says how it is used."));
             return ExitCode::FAILURE;
         }
     };
@@ -85,12 +86,11 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     };
     match ask(&meeting, &words) {
         Ok(text) => {
-            // A reader that has seen enough closes its pipe.
-            let _ = io::stdout().write_all(text.as_bytes());
+            output::print(&text);
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("{program} ctl: {}", why.trim_end());
+            output::complain(&format!("{program} ctl: {}", why.trim_end()));
             ExitCode::FAILURE
         }
     }
@@ -152,16 +152,14 @@ fn configured(options: &Options) -> Result<Meeting, ExitCode> {
             Some((socket, pid_file)) => (Some(socket), Some(pid_file)),
             None => {
                 boot::say_broken(options, &failed);
-                eprintln!("{} ctl: name the server's control socket with --socket", options.program);
+                output::complain(&format!("{} ctl: name the server's control socket with --socket", options.program));
                 return Err(ExitCode::FAILURE);
             }
         },
     };
     socket.map(|socket| Meeting { socket, pid_file }).ok_or_else(|| {
-        eprintln!(
-            "{} ctl: this configuration has no control socket (ControlSocket none, or no PidFile)",
-            options.program
-        );
+        let text = "this configuration has no control socket (ControlSocket none, or no PidFile)";
+        output::complain(&format!("{} ctl: {text}", options.program));
         ExitCode::FAILURE
     })
 }

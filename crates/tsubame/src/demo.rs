@@ -8,6 +8,7 @@ use mpm::Listeners;
 
 use crate::boot::{self, Text};
 use crate::cli::{Action, Options};
+use crate::output;
 use crate::start;
 use crate::style::{Page, Style};
 
@@ -35,7 +36,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let home = match unpack() {
         Ok(home) => home,
         Err(error) => {
-            eprintln!("{}: cannot unpack the demonstration: {error}", options.program);
+            output::complain(&format!("{}: cannot unpack the demonstration: {error}", options.program));
             return ExitCode::FAILURE;
         }
     };
@@ -43,7 +44,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let root = match root.canonicalize() {
         Ok(root) => root,
         Err(error) => {
-            eprintln!("{}: cannot serve {}: {error}", options.program, root.display());
+            output::complain(&format!("{}: cannot serve {}: {error}", options.program, root.display()));
             return ExitCode::FAILURE;
         }
     };
@@ -144,5 +145,5 @@ fn greet(listeners: &Listeners, root: &str, home: &str, demonstration: bool) {
     writeln!(page, "  tsubame -t -f /etc/apache2/apache2.conf          check an Apache configuration");
     writeln!(page, "  tsubame --help                                   everything else");
     writeln!(page, "Ctrl-C stops the server.");
-    print!("{}", page.finish());
+    output::print(&page.finish());
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
@@ -15,6 +14,8 @@ use server::{Failed, Server, VirtualHost};
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Action, Options};
+use crate::output;
+use crate::start;
 use crate::version;
 
 /// Modules of ours that are always there.
@@ -27,11 +28,11 @@ fn is_listed(program: &str, info: &ModuleInfo) -> bool {
 
 /// `-l`
 pub(crate) fn compiled_in(options: &Options) -> ExitCode {
-    println!("Compiled in modules:");
+    output::line("Compiled in modules:");
     let mut seen: Vec<&str> = Vec::new();
     for info in server::known_infos().into_iter().filter(|info| info.linked && is_listed(&options.program, info)) {
         if !seen.contains(&info.source) {
-            println!("  {}", info.source);
+            output::line(&format!("  {}", info.source));
             seen.push(info.source);
         }
     }
@@ -66,35 +67,37 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     boot::say(options, &configured.loaded.notices);
     // Apache prints them while it reads.
     if options.defined("DUMP_INCLUDES") {
-        show(&includes(&configured.loaded.included));
+        output::dump(&includes(&configured.loaded.included));
     }
     let server = &configured.loaded.server;
-    show(&dumps(&options.program, server));
+    output::dump(&dumps(&options.program, server));
     if matches!(options.action, Action::Directives) {
-        show(&directives(&server.infos()));
+        output::dump(&directives(&server.infos()));
     } else if !options.defined(SHOWN) {
+        // A dump is of any configuration.
+        let dumped = options.defines.iter().any(|name| name.starts_with("DUMP_"));
+        if let Err(message) = start::check(options, &configured)
+            && !dumped
+        {
+            boot::tell(options, &message);
+            return ExitCode::FAILURE;
+        }
         boot::tell(options, "Syntax OK");
     }
     ExitCode::SUCCESS
 }
 
-/// Prints a dump with the bytes that the configuration has.
-fn show(text: &str) {
-    // Who does not listen any more need not be told.
-    let _ = std::io::stdout().write_all(&http1::text::to_bytes(text));
-}
-
 /// Says why there is nothing to show. What was read until then is shown all the same.
 fn refuse(options: &Options, failed: &Failed) -> ExitCode {
     if options.defined("DUMP_INCLUDES") {
-        show(&includes(&failed.included));
+        output::dump(&includes(&failed.included));
     }
     if options.defined("DUMP_VHOSTS") && !failed.hosts.is_empty() {
-        show(&virtual_hosts(&failed.hosts));
+        output::dump(&virtual_hosts(&failed.hosts));
     }
     let infos = failed.language.loaded();
     if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(&infos) {
-        show(&conf::dump::dump_config(&failed.tree, &infos));
+        output::dump(&conf::dump::dump_config(&failed.tree, &infos));
     }
     boot::say_broken(options, failed);
     ExitCode::FAILURE

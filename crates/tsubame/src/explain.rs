@@ -22,6 +22,7 @@ pub(crate) use json::origin;
 
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
+use crate::output;
 use crate::start;
 use crate::style::Style;
 
@@ -73,11 +74,11 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let query = match read(Some(&mut options), lexopt::Parser::from_args(args)) {
         Ok(Some(query)) => query,
         Ok(None) => {
-            print!("{USAGE}");
+            output::print(USAGE);
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            eprintln!("{program} explain: {why}\n`{program} explain --help` says how it is used.");
+            output::complain(&format!("{program} explain: {why}\n`{program} explain --help` says how it is used."));
             return ExitCode::FAILURE;
         }
     };
@@ -93,16 +94,16 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     if query.url.is_some()
         && let Err(why) = become_child(&server)
     {
-        eprintln!("{program} explain: {why}");
+        output::complain(&format!("{program} explain: {why}"));
         return ExitCode::FAILURE;
     }
     match answer(&query, server, configured.mpm, None, Style::of_output()) {
         Ok(text) => {
-            print!("{text}");
+            output::print(&text);
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("{program} explain: {why}");
+            output::complain(&format!("{program} explain: {why}"));
             ExitCode::FAILURE
         }
     }

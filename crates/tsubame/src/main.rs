@@ -1,6 +1,7 @@
 //! The tsubame binary: the lists of modules, and the order of start.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod boot;
 mod cli;
@@ -9,6 +10,7 @@ mod ctl;
 mod demo;
 mod dump;
 mod explain;
+mod output;
 mod start;
 mod starting;
 mod style;

@@ -17,6 +17,7 @@ use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
 use crate::control;
 use crate::ctl::{self, Running};
+use crate::output;
 use crate::starting;
 use crate::version;
 use crate::watch;
@@ -35,7 +36,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         && sys::notify::predecessor().is_none()
         && let Some(pid) = control::running(&configured)
     {
-        println!("httpd (pid {pid}) already running");
+        output::line(&format!("httpd (pid {pid}) already running"));
         return ExitCode::SUCCESS;
     }
     serve(options, configured, &Text::File, |_| {})
@@ -48,7 +49,7 @@ pub(crate) fn serve(
     text: &Text<'_>,
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
-    if let Err(message) = configured.loaded.server.can_be_served() {
+    if let Err(message) = check(options, &configured) {
         boot::tell(options, &message);
         return ExitCode::FAILURE;
     }
@@ -111,6 +112,13 @@ pub(crate) fn serve(
     let code = mpm::run(first, listeners, about, &mut Callbacks { options, text, detached, running, next: None });
     server::log::tend_last();
     code
+}
+
+/// Whether a server can be started with a configuration that is correct. `Err`: what stands in the way.
+pub(crate) fn check(options: &Options, configured: &Configured) -> Result<(), String> {
+    configured.loaded.server.can_be_served()?;
+    let settings = &configured.loaded.server.main().settings;
+    identity(settings).map(drop).map_err(|message| message.replace("{program}", &options.program))
 }
 
 /// How this program was started. Its file is known while it runs; later there may be another one of the same name.
@@ -178,7 +186,7 @@ impl ParentCallbacks for Callbacks<'_> {
             let text = broken.error.render(&self.options.program);
             text.replace("{program}", &self.options.program).trim_end().to_string()
         })?;
-        configured.loaded.server.can_be_served()?;
+        check(self.options, &configured)?;
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {
             if notice.level <= Level::Warn {

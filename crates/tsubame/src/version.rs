@@ -7,6 +7,8 @@ use conf::VERSION;
 use server::core::Tokens;
 use server::identity::Identity;
 
+use crate::output;
+
 /// Our own version.
 pub(crate) const OWN: &str = env!("CARGO_PKG_VERSION");
 /// Where a configuration is looked for when nothing else is said, as Debian's package does.
@@ -55,12 +57,12 @@ pub(crate) fn built() -> String {
 
 /// `-v`, and with `mpm` the rest of `-V`.
 pub(crate) fn print(mpm: Option<&mpm::Chosen>) -> ExitCode {
-    println!("Server version: {}", full());
-    println!("Server built:   {}", built());
+    output::line(&format!("Server version: {}", full()));
+    output::line(&format!("Server built:   {}", built()));
     let Some(mpm) = mpm else { return ExitCode::SUCCESS };
     let (threaded, forked) =
         (if mpm.is_threaded() { "yes (fixed thread count)" } else { "no" }, "yes (variable process count)");
-    print!(
+    output::print(&format!(
         "Server's Module Magic Number: {MAGIC}
 Server loaded:  tsubame {OWN}
 Compiled using: tsubame {OWN}
@@ -73,7 +75,7 @@ Server compiled with....
         usize::BITS,
         mpm.name(),
         built_with(),
-    );
+    ));
     ExitCode::SUCCESS
 }
 

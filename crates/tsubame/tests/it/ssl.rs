@@ -34,7 +34,11 @@ fn compare_lines(lines: &[String]) {
     compare(&cases, |(line, argument)| {
         let site = site(line);
         let call = Call { site: &site, arguments: &[argument], user: None };
-        (format!("{argument} on\n{line}"), call.both(Path::new(env!("CARGO_BIN_EXE_tsubame"))))
+        let [ours, theirs] = call.both(Path::new(env!("CARGO_BIN_EXE_tsubame")));
+        // That it will not start Apache says when it starts.
+        let is_told = ours.1.contains("TLS is not served yet") && theirs.1.trim() == "Syntax OK";
+        let ours = if is_told { theirs.clone() } else { ours };
+        (format!("{argument} on\n{line}"), [ours, theirs])
     });
 }
 
@@ -140,7 +144,8 @@ under_every_mpm! {
         let at = refused(&format!("{}/conf/httpd.conf:3", site.path()));
         let run = |arguments: &[&str]| said(&Start::new(&site, mpm).arguments(arguments).command().output().expect("run"));
         site.configure(mpm, TLS);
-        assert_eq!(run(&["-t"]), (String::new(), "Syntax OK\n".into(), Some(0)));
+        assert_eq!(run(&["-t"]), (String::new(), format!("{at}\n"), Some(1)), "-t says what will not start");
+        assert_eq!(run(&["-S"]).2, Some(0), "what is only looked at may be anything");
         assert_eq!(run(&["-DFOREGROUND"]), (String::new(), format!("{at}\n"), Some(1)));
         assert_eq!(run(&["-k", "start"]), (String::new(), format!("{at}\n"), Some(1)));
         let server = Server::start(mpm, &site, "");
