@@ -1,5 +1,8 @@
 //! The daemons that start scripts, for the modules that need them.
 
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, lchown};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conf::{Context, Error, Merge, Origin, Setting, settings};
@@ -58,6 +61,9 @@ pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners)
         0 => format!("{}.{}", conf.path.0, Pid::own()),
         restarts => format!("{}.{}.{restarts}", conf.path.0, Pid::own()),
     };
+    make_directory(Path::new(&path), children).map_err(|error| {
+        format!("{}: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made", sys::describe(&error))
+    })?;
     let socket = Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)));
     let socket = socket
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
@@ -70,4 +76,18 @@ pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners)
         privileged: !users.owners.identities.is_empty(),
         life: Box::new(move |orders| daemon::serve(&socket, users.clone(), orders)),
     })
+}
+
+/// Makes the directory of the socket where it is missing, as Debian's `apache2ctl` does after each boot: it belongs to the user
+/// of the children, and those above it to whoever starts the server.
+fn make_directory(socket: &Path, children: Option<&Identity>) -> io::Result<()> {
+    let Some(directory) = socket.parent().filter(|directory| !directory.exists()) else { return Ok(()) };
+    let make = |path: &Path| std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path);
+    directory.parent().map_or(Ok(()), make)?;
+    make(directory)?;
+    if let Some(identity) = children {
+        lchown(directory, Some(identity.uid), None)?;
+    }
+    seam::log!("cgid", Info, "the directory {} was missing and has been made", directory.display());
+    Ok(())
 }

@@ -104,7 +104,11 @@ pub fn load(
     let mut context = Context { system: system.clone(), language, notices };
     let mut left = Left::default();
     match resolve(&tree, &mut context, sources, software, check, &mut left) {
-        Ok(server) => Ok(Loaded { server: Server { tree, ran, ..server }, included, notices: context.notices }),
+        Ok(server) => {
+            let mut notices = context.notices;
+            notices.extend(crate::files::absent::notices(&tree, &server.language));
+            Ok(Loaded { server: Server { tree, ran, ..server }, included, notices })
+        }
         Err(error) => {
             let Left { hosts, of_module } = left;
             let Context { language, notices, .. } = context;

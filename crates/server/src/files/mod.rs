@@ -1,5 +1,6 @@
 //! Files of this machine: those that are served, and those that say how.
 
+pub(crate) mod absent;
 pub(crate) mod file_cache;
 pub(crate) mod htaccess;
 pub mod machine;

@@ -9,6 +9,7 @@ use conf::Level;
 use sys::file::Meta;
 
 use crate::config::core::{CoreDir, CoreServer};
+use crate::files::absent;
 use crate::files::file_cache::{Content, open};
 use crate::request::Request;
 use crate::request::fields::Value;
@@ -43,6 +44,11 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
         let allow = request.allowed_methods();
         request.headers_out.set("Allow", allow);
         return Answer::Body(Body::Empty);
+    }
+    if let Some((name, module)) = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?))) {
+        let text = format!("nothing handles {name}, which needs {module}: {} is not sent", request.filename);
+        request.log("core", Level::Error, text);
+        return Answer::Status(500);
     }
     if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
         if !request.vhost.settings.get::<CoreServer>().knows_method(&request.method) {

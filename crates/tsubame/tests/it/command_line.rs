@@ -93,3 +93,56 @@ fn commands_stand_before_options() {
     let (errors, _) = said("tsubame", &["-f", "conf/httpd.conf", "elsewhere"]);
     assert!(errors.starts_with("Usage: tsubame [-D name]"), "{errors}");
 }
+
+/// Where nobody reads any more (`tsubame -V | head -1`) nothing panics, on either output.
+#[test]
+fn nobody_has_to_read() {
+    let site = Site::new();
+    site.configure(Mpm::Percore, "<VirtualHost *:80>\nServerName a.example\n</VirtualHost>");
+    let closed = || {
+        let (reads, writes) = std::io::pipe().expect("pipe");
+        drop(reads);
+        writes
+    };
+    let configured: [&[&str]; 10] = [
+        &["-V"],
+        &["-S"],
+        &["-M"],
+        &["-L"],
+        &["-l"],
+        &["-v"],
+        &["-h"],
+        &["-t"],
+        &["-t", "-DDUMP_INCLUDES"],
+        &["-k", "stop"],
+    ];
+    let place = ["-d", site.path(), "-f", "conf/httpd.conf"];
+    let of_file = configured.map(|arguments| [&place, arguments].concat());
+    let others: [&[&str]; 8] = [
+        &["--help"],
+        &["--version"],
+        &["--nonsense"],
+        &["explain", "--help"],
+        &["ctl", "--help"],
+        &["explain"],
+        &["ctl"],
+        &["/no/such/directory"],
+    ];
+    let explained: Vec<Vec<&str>> = [&["--mpm"][..], &["--config"], &["/"], &["--json", "/"]]
+        .iter()
+        .map(|words| [&["explain"][..], &place, words].concat())
+        .collect();
+    for arguments in of_file.into_iter().chain(others.map(<[&str]>::to_vec)).chain(explained) {
+        let log = site.root.join("logs/said");
+        let file = || std::fs::File::create(&log).expect("file");
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+            command.arg0("tsubame").args(arguments).current_dir(&site.root);
+            command
+        };
+        let status = command(&arguments).stdout(closed()).stderr(file()).status().expect("run");
+        assert!(status.code().is_some_and(|code| code < 2), "{arguments:?}: {status}: {}", site.read("logs/said"));
+        let status = command(&arguments).stdout(closed()).stderr(closed()).status().expect("run");
+        assert!(status.code().is_some_and(|code| code < 2), "{arguments:?}: {status}");
+    }
+}

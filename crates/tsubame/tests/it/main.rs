@@ -30,6 +30,7 @@ mod tables;
 mod wait;
 mod wire;
 
+mod absent_handlers;
 mod actions;
 mod admission;
 mod authorization;

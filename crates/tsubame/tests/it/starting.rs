@@ -1,7 +1,7 @@
 //! What somebody who starts a server learns of it: whether it serves, or why it does not.
 
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::time::Instant;
 
@@ -71,4 +71,35 @@ under_every_mpm! {
             assert!(began.elapsed().as_secs() < 30, "it does not wait for what has failed");
         }
     }
+}
+
+/// A script's socket below a directory that is missing after a boot (Debian: `ScriptSock ${APACHE_RUN_DIR}/socks/cgisock`):
+/// the directory is made for the user of the children, as `apache2ctl` makes it.
+#[test]
+fn the_directory_of_the_script_socket_is_made() {
+    let site = site();
+    site.script("hello", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nran\\n'\n");
+    let modules = crate::site::load_lines(Mpm::Worker).replace("LoadModule cgi_module modules/cgi.so\n", "");
+    let text = "ScriptSock ${ROOT}/run/deep/socks/cgisock\nScriptAlias /cgi/ ${ROOT}/cgi-bin/";
+    site.configure_with(&modules, text);
+    let _guard = Daemon(&site);
+    assert_eq!(run(&site, Mpm::Worker, &["-k", "start"]), (String::new(), String::new(), Some(0)));
+    assert_eq!(Client::connect(site.address()).get("/cgi/hello").text(), "ran\n");
+    let made = site.root.join("run/deep/socks").metadata().expect("the directory");
+    assert_eq!(made.mode() & 0o777, 0o755);
+    if sys::cred::is_root() {
+        let above = site.root.join("run/deep").metadata().expect("the directory");
+        let user = sys::cred::user("www-data").expect("users").expect("www-data");
+        assert_eq!((made.uid(), above.uid()), (user.uid, 0));
+    }
+    let pid = pid_of(&site).expect("it serves");
+    assert_eq!(run(&site, Mpm::Worker, &["-k", "stop"]).2, Some(0));
+    until("its end", || (!pid.exists()).then_some(()));
+
+    // Where it cannot be made the command says so.
+    site.file("run/file", "");
+    site.configure_with(&modules, "ScriptSock ${ROOT}/run/file/cgisock");
+    let (_, errors, status) = run(&site, Mpm::Worker, &["-k", "start"]);
+    assert_eq!(status, Some(1), "{errors}");
+    assert!(errors.contains("AH01242: Couldn't bind unix domain socket"), "{errors}");
 }

@@ -1,0 +1,119 @@
+//! Handlers that are known and not there. What they were to run is no file to send: its source may hold passwords.
+//!
+//! A name that nobody knows stays what it is in Apache: the file is sent.
+
+use conf::{Language, Level, Node, Notice};
+
+/// A handler's name, in which `*` stands for anything, the module of Apache's world that has it, and those of our modules that
+/// have it too.
+struct Absent(&'static str, &'static str, &'static [&'static str]);
+
+const CGI: &[&str] = &["cgi_module", "cgid_module"];
+
+const TABLE: &[Absent] = &[
+    Absent("application/x-httpd-cgi", "mod_cgi or mod_cgid", CGI),
+    Absent("application/x-httpd-php*", "mod_php", &[]),
+    Absent("application/x-lsphp*", "mod_lsapi", &[]),
+    Absent("cgi-script", "mod_cgi or mod_cgid", CGI),
+    Absent("fastcgi-script", "mod_fastcgi", &[]),
+    Absent("fcgid-script", "mod_fcgid", &[]),
+    Absent("lsapi-script", "mod_lsapi", &[]),
+    Absent("lua-script", "mod_lua", &[]),
+    Absent("modperl", "mod_perl", &[]),
+    Absent("perl-script", "mod_perl", &[]),
+    Absent("php*-script", "mod_php", &[]),
+    Absent("proxy-server", "mod_proxy", &[]),
+    Absent("proxy:*", "mod_proxy", &[]),
+    Absent("python-program", "mod_python", &[]),
+    Absent("server-parsed", "mod_include", &[]),
+    Absent("speedycgi-script", "mod_speedycgi", &[]),
+    Absent("uwsgi-handler", "mod_proxy_uwsgi", &[]),
+    Absent("wsgi-script", "mod_wsgi", &[]),
+];
+
+/// The directives that name a handler in their first word. A media type is a handler's name, too.
+const NAMED_BY: [&str; 4] = ["AddHandler", "AddType", "ForceType", "SetHandler"];
+
+impl Absent {
+    fn is(&self, name: &str) -> bool {
+        // Asked for every file: it allocates nothing.
+        match self.0.split_once('*') {
+            None => name.eq_ignore_ascii_case(self.0),
+            Some((start, end)) => {
+                let (name, start, end) = (name.as_bytes(), start.as_bytes(), end.as_bytes());
+                name.len() >= start.len() + end.len()
+                    && name[..start.len()].eq_ignore_ascii_case(start)
+                    && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
+            }
+        }
+    }
+}
+
+/// The module that a handler would need, if it is one of these.
+pub(crate) fn module_of(handler: &str) -> Option<&'static str> {
+    TABLE.iter().find(|absent| absent.is(handler)).map(|absent| absent.1)
+}
+
+/// What is to be said of a configuration that names such handlers.
+pub(crate) fn notices(tree: &[Node], language: &Language) -> Vec<Notice> {
+    let mut named = Vec::new();
+    collect(tree, &mut named);
+    let loaded = language.loaded();
+    let is_action = |name: &str| {
+        named.iter().any(|(node, word)| node.name.eq_ignore_ascii_case("Action") && word.eq_ignore_ascii_case(name))
+    };
+    let notice = |(node, name): &(&Node, String)| {
+        let absent = TABLE.iter().find(|absent| absent.is(name))?;
+        let is_there = loaded.iter().any(|info| absent.2.contains(&info.id)) || is_action(name);
+        let is_naming = NAMED_BY.iter().any(|directive| node.name.eq_ignore_ascii_case(directive));
+        (is_naming && !is_there).then(|| Notice {
+            module: "core",
+            level: Level::Warn,
+            text: format!(
+                "{} at {}: nothing handles {name}, which needs {}; requests for it are answered with 500",
+                node.name, node.origin, absent.1
+            ),
+            bare: true,
+            origin: Some(node.origin.clone()),
+        })
+    };
+    named.iter().filter_map(notice).collect()
+}
+
+/// The lines that name a handler, with the name, sections included.
+fn collect<'a>(tree: &'a [Node], into: &mut Vec<(&'a Node, String)>) {
+    for node in tree {
+        match &node.children {
+            Some(children) => collect(children, into),
+            None if NAMED_BY.iter().chain(&["Action"]).any(|name| node.name.eq_ignore_ascii_case(name)) => {
+                into.extend(conf::words::words(&node.args).into_iter().next().map(|word| (node, word)));
+            }
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_names() {
+        let cases = [
+            ("fcgid-script", Some("mod_fcgid")),
+            ("FCGID-Script", Some("mod_fcgid")),
+            ("proxy:unix:/run/php.sock|fcgi://localhost", Some("mod_proxy")),
+            ("application/x-httpd-php", Some("mod_php")),
+            ("application/x-httpd-php-source", Some("mod_php")),
+            ("php5-script", Some("mod_php")),
+            ("php-script", Some("mod_php")),
+            ("ph-script", None),
+            ("default-handler", None),
+            ("nobody-knows-it", None),
+            ("text/html", None),
+        ];
+        for (name, module) in cases {
+            assert_eq!(module_of(name), module, "{name}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Handlers that are known and not there: what they were to run is never sent.
+
+use crate::control::said;
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::{Server, Start};
+use crate::site::Site;
+
+const SECRET: &str = "<?php $password = 'secret';\n";
+
+/// How a file's handler is named, the name, and the module that is missed.
+const NAMED: [(&str, &str, &str); 7] = [
+    ("SetHandler fcgid-script", "fcgid-script", "mod_fcgid"),
+    ("AddHandler fastcgi-script .x", "fastcgi-script", "mod_fastcgi"),
+    ("SetHandler proxy:unix:/run/php.sock|fcgi://localhost", "proxy:unix:/run/php.sock|fcgi://localhost", "mod_proxy"),
+    ("AddType application/x-httpd-php .x", "application/x-httpd-php", "mod_php"),
+    ("SetHandler perl-script", "perl-script", "mod_perl"),
+    ("AddHandler server-parsed .x", "server-parsed", "mod_include"),
+    ("ForceType application/x-httpd-php", "application/x-httpd-php", "mod_php"),
+];
+
+under_every_mpm! {
+    /// Whoever names them, and in whichever file.
+    fn their_files_are_not_sent(mpm: Mpm) {
+        let site = Site::new();
+        let mut text = String::new();
+        for (number, (line, ..)) in NAMED.iter().enumerate() {
+            text += &format!("<Directory \"${{DOCS}}/{number}\">\n{line}\n</Directory>\n");
+            site.page(&format!("{number}/a.x"), SECRET);
+            site.page(&format!("by{number}/a.x"), SECRET);
+            site.page(&format!("by{number}/.htaccess"), format!("{line}\n"));
+        }
+        let server = Server::start(mpm, &site, &format!("{text}<Directory \"${{DOCS}}\">\nAllowOverride All\n</Directory>"));
+        server.allow("; requests for it are answered with 500");
+        for (number, (line, name, module)) in NAMED.iter().enumerate() {
+            server.announce(format!("nothing handles {name}, which needs {module}: "));
+            for directory in [number.to_string(), format!("by{number}")] {
+                for method in ["GET", "HEAD", "POST"] {
+                    let request =
+                        format!("{method} /{directory}/a.x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+                    let mut client = server.client();
+                    client.send(&request);
+                    let response = client.try_response_to(method).expect("an answer");
+                    assert_eq!(response.status, 500, "{line}: {method}");
+                    assert!(!response.text().contains("secret"), "{line}: {method}");
+                }
+            }
+        }
+    }
+}
+
+/// A name that nobody knows stays what it is in Apache, and an `Action` makes a known one work.
+#[test]
+fn other_names_are_left_alone() {
+    let site = Site::with([("a.odd", "odd\n"), ("a.php", "php\n")]);
+    site.script("php", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nran\\n'\n");
+    let text = "AddHandler nobody-knows-it .odd\nAddType application/x-httpd-php .php\n\
+                ScriptAlias /php ${ROOT}/cgi-bin/php\nAction application/x-httpd-php /php";
+    let server = Server::start(Mpm::Percore, &site, text);
+    assert_eq!((server.get("/a.odd").status, server.get("/a.odd").text()), (200, "odd\n".into()));
+    assert_eq!(server.get("/a.php").text(), "ran\n");
+    let start = Start::new(&site, Mpm::Percore).arguments(&["-t"]);
+    assert_eq!(said(&start.command().output().expect("run")).1, "Syntax OK\n");
+}
+
+/// `-t` names the lines.
+#[test]
+fn the_lines_are_named() {
+    for (line, name, module) in NAMED {
+        let site = Site::new();
+        site.configure(Mpm::Percore, &format!("<Directory \"${{DOCS}}\">\n{line}\n</Directory>"));
+        let start = Start::new(&site, Mpm::Percore).arguments(&["-t"]);
+        let (_, errors, status) = said(&start.command().output().expect("run"));
+        let directive = line.split(' ').next().expect("a word");
+        let told = format!(
+            "{directive} at {}/conf/httpd.conf:3: nothing handles {name}, which needs {module}; requests for it are \
+             answered with 500\nSyntax OK\n",
+            site.path()
+        );
+        assert_eq!((errors, status), (told, Some(0)));
+    }
+}
