@@ -62,7 +62,10 @@ pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners)
         restarts => format!("{}.{}.{restarts}", conf.path.0, Pid::own()),
     };
     make_directory(Path::new(&path), children).map_err(|error| {
-        format!("{}: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made", sys::describe(&error))
+        format!(
+            "{}: AH01242: Couldn't bind unix domain socket {path}: its directory cannot be made",
+            sys::describe(&error)
+        )
     })?;
     let socket = Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)));
     let socket = socket

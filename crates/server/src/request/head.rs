@@ -35,11 +35,12 @@ impl RequestHead {
         RequestHead { text, table }
     }
 
-    /// The request line as it was sent, without what ends it. A protocol without request lines makes one for the logs.
+    /// The request line as it was sent, without what ends it. It ends with a NUL, too, as in Apache: what has one is no request,
+    /// but a TLS hello, say, and nobody wants all of it in a log. A protocol without request lines makes one for the logs.
     pub(crate) fn line(&self) -> &[u8] {
         let start = self.text.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(0);
         let rest = &self.text[start..];
-        &rest[..memchr::memchr2(b'\r', b'\n', rest).unwrap_or(rest.len())]
+        &rest[..memchr::memchr3(b'\r', b'\n', 0, rest).unwrap_or(rest.len())]
     }
 
     /// How many bytes it was on the wire, where it came as text.

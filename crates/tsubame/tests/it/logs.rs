@@ -43,6 +43,18 @@ under_every_mpm! {
         until(&format!("the old log, which has {:?}", site.read("logs/access.1")), old);
     }
 
+    /// A client that speaks TLS to a plain port is answered, and its hello makes a short line, the one that Apache makes of it
+    /// (up to the first NUL).
+    fn a_hello_of_tls_is_a_short_line(mpm: Mpm) {
+        let site = Site::with([("index.html", "hello\n")]);
+        let server = Server::start(mpm, &site, "CustomLog logs/access \"%r %>s\"");
+        let hello = [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &[0xc8; 400], b"\n"].concat();
+        let mut client = server.client();
+        client.send(&hello);
+        assert_eq!(client.response().status, 400);
+        until("the line", || (site.read("logs/access") == "\\x16\\x03\\x01\\x02 400\n").then_some(()));
+    }
+
     /// Lines for a program: they arrive, and it ends with the server.
     fn a_program_takes_the_lines(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);
