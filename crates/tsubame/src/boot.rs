@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use conf::{Error, Language, Level, ModuleInfo, Notice, Origin, Source};
+use conf::{Error, Language, Level, ModuleInfo, Notice, Origin, SettingsMap, Source};
+use modules::arch::mod_unixd;
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
 use server::machine::Machine;
 use server::{Failed, Loaded, Sources, load, read_only};
+use sys::cred::{Identity, User};
 
 use crate::cli::Options;
 use crate::starting;
@@ -80,6 +82,37 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box
         (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
         (Err(failed), _) => Err(failed),
     }
+}
+
+/// Whether a server can be started with a configuration that is correct. `Err`: what stands in the way.
+pub(crate) fn check(options: &Options, configured: &Configured) -> Result<(), String> {
+    configured.loaded.server.can_be_served()?;
+    let settings = &configured.loaded.server.main().settings;
+    identity(settings).map(drop).map_err(|message| message.replace("{program}", &options.program))
+}
+
+/// Who the children become when the server is started by root. Without `User` they become nobody: a child of a server on
+/// the network is never root.
+pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, String> {
+    if !sys::cred::is_root() {
+        return Ok(None);
+    }
+    let (user, group) = mod_unixd::identity(settings, &Machine)?;
+    const NOBODY: u32 = 65534;
+    let nobody = |id| if id == u32::MAX { NOBODY } else { id };
+    let (uid, gid) = (nobody(user.id), nobody(group.id));
+    if uid == 0 {
+        return Err(
+            "AH00526: User root: a web server whose children run as root is not started; name another user".into()
+        );
+    }
+    let user = sys::cred::user_by_id(uid).ok().flatten().unwrap_or(User {
+        name: String::new(),
+        uid,
+        gid,
+        home: String::new(),
+    });
+    Ok(Some(Identity::new(&user, gid)))
 }
 
 /// Reads no further than to know which modules there are, and what was worth saying.

@@ -4,24 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use mpm::settings::MpmSettings;
 use mpm::{UPGRADE_MAX, pidfile};
 use sys::process::Pid;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::{self, Options};
 use crate::output;
+use crate::running::{parent, pid_file};
 use crate::start;
-
-/// The parent of the server that runs with this configuration.
-pub(crate) fn running(configured: &Configured) -> Option<Pid> {
-    let path = pid_file(configured)?;
-    pidfile::read(Path::new(&path)).ok().flatten().filter(|pid| pid.exists())
-}
-
-fn pid_file(configured: &Configured) -> Option<String> {
-    configured.loaded.server.main().settings.get::<MpmSettings>().pid_file.get().cloned()
-}
 
 /// How often the pid file is looked at meanwhile.
 const UPGRADE_LOOK: Duration = Duration::from_millis(20);
@@ -40,7 +30,7 @@ fn compare(options: &Options, heir: Pid) {
 fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     let end = Instant::now() + UPGRADE_MAX;
     while Instant::now() < end {
-        if let Some(heir) = running(configured).filter(|running| *running != pid) {
+        if let Some(heir) = parent(configured).filter(|running| *running != pid) {
             output::line(&format!("httpd (pid {heir}) took over from pid {pid}"));
             compare(options, heir);
             return ExitCode::SUCCESS;
@@ -64,7 +54,7 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
     };
     boot::say(options, &configured.loaded.notices);
     let ends = matches!(signal, cli::Signal::Stop | cli::Signal::GracefulStop);
-    if !ends && let Err(message) = start::check(options, &configured) {
+    if !ends && let Err(message) = boot::check(options, &configured) {
         boot::tell(options, &message);
         return ExitCode::FAILURE;
     }
@@ -75,7 +65,7 @@ pub(crate) fn run(options: &Options, signal: cli::Signal) -> ExitCode {
         cli::Signal::Graceful => sys::signal::Signal::USR1,
         cli::Signal::Upgrade => sys::signal::Signal::USR2,
     };
-    match (running(&configured), signal) {
+    match (parent(&configured), signal) {
         (Some(pid), _) => match pid.kill(number) {
             Ok(()) if signal == cli::Signal::Upgrade => succeeded(options, &configured, pid),
             Ok(()) => ExitCode::SUCCESS,

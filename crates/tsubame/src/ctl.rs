@@ -7,6 +7,7 @@ mod difference;
 mod levels;
 mod serve;
 mod status;
+mod wire;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,7 +15,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use lexopt::prelude::*;
 use mpm::settings::MpmSettings;
@@ -24,16 +24,8 @@ use crate::cli::{self, Options};
 use crate::output;
 use crate::style::Style;
 
-pub(crate) use serve::{Asked, Running, serve};
-
-/// A request is no longer than this, in bytes.
-const WORDS_MAX: u64 = 64 * 1024;
-/// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The word that says that the client's output is a terminal; it comes before the command.
-const COLOURS: &str = "--colours";
-/// The beginning of the word that says which server is meant, by the number of its parent; also before the command.
-const PID: &str = "--pid=";
+pub(crate) use serve::serve;
+use wire::{COLOURS, PATIENCE, PID};
 
 /// The words after `tsubame ctl`.
 pub(crate) const USAGE: &str = "\

@@ -15,7 +15,6 @@ use server::{Failed, Server, VirtualHost};
 use crate::boot::{self, Text};
 use crate::cli::{self, Action, Options};
 use crate::output;
-use crate::start;
 use crate::version;
 
 /// Modules of ours that are always there.
@@ -76,7 +75,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     } else if !options.defined(SHOWN) {
         // A dump is of any configuration.
         let dumped = options.defines.iter().any(|name| name.starts_with("DUMP_"));
-        if let Err(message) = start::check(options, &configured)
+        if let Err(message) = boot::check(options, &configured)
             && !dumped
         {
             boot::tell(options, &message);

@@ -23,7 +23,6 @@ pub(crate) use json::origin;
 use crate::boot::{self, Text};
 use crate::cli::{self, Options};
 use crate::output;
-use crate::start;
 use crate::style::Style;
 
 /// What is asked.
@@ -111,7 +110,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
 
 /// Takes on the rights of the children, where this process may.
 fn become_child(server: &Server) -> Result<(), String> {
-    match start::identity(&server.main().settings)? {
+    match boot::identity(&server.main().settings)? {
         Some(children) => {
             children.assume().map_err(|error| format!("{}: cannot become the user who serves", sys::describe(&error)))
         }

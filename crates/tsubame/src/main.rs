@@ -11,6 +11,7 @@ mod demo;
 mod dump;
 mod explain;
 mod output;
+mod running;
 mod start;
 mod starting;
 mod style;

@@ -3,21 +3,18 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conf::{Level, SettingsMap};
-use modules::arch::mod_unixd;
+use conf::Level;
 use mpm::control::Conversation;
 use mpm::{About, Generation, Invocation, Listeners, ParentCallbacks, Restart, Stall};
 use server::HttpService;
-use server::machine::Machine;
-use sys::cred::{Identity, User};
 use sys::process::Reaped;
 use sys::signal::Signal;
 
 use crate::boot::{self, Configured, Text};
 use crate::cli::Options;
-use crate::control;
-use crate::ctl::{self, Running};
+use crate::ctl;
 use crate::output;
+use crate::running::{self, Asked, Running};
 use crate::starting;
 use crate::version;
 use crate::watch;
@@ -34,7 +31,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     boot::say(options, &configured.loaded.notices);
     if options.defined(crate::cli::EXPLICIT_START)
         && sys::notify::predecessor().is_none()
-        && let Some(pid) = control::running(&configured)
+        && let Some(pid) = running::parent(&configured)
     {
         output::line(&format!("httpd (pid {pid}) already running"));
         return ExitCode::SUCCESS;
@@ -49,7 +46,7 @@ pub(crate) fn serve(
     text: &Text<'_>,
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
-    if let Err(message) = check(options, &configured) {
+    if let Err(message) = boot::check(options, &configured) {
         boot::tell(options, &message);
         return ExitCode::FAILURE;
     }
@@ -114,13 +111,6 @@ pub(crate) fn serve(
     code
 }
 
-/// Whether a server can be started with a configuration that is correct. `Err`: what stands in the way.
-pub(crate) fn check(options: &Options, configured: &Configured) -> Result<(), String> {
-    configured.loaded.server.can_be_served()?;
-    let settings = &configured.loaded.server.main().settings;
-    identity(settings).map(drop).map_err(|message| message.replace("{program}", &options.program))
-}
-
 /// How this program was started. Its file is known while it runs; later there may be another one of the same name.
 fn invocation(options: &Options) -> Option<Invocation> {
     let file = std::env::current_exe().ok()?;
@@ -131,37 +121,13 @@ fn invocation(options: &Options) -> Option<Invocation> {
 fn generation(options: &Options, configured: Configured) -> Result<(Generation, Running), String> {
     let Configured { loaded, mpm } = configured;
     let settings = loaded.server.main().settings.clone();
-    let identity = identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
+    let identity = boot::identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
     let log = loaded.server.main_log();
     // Only panics, and programs that are none of the server's scripts, have anything to say there.
     let _ = loaded.server.main().error_log.take_standard_error();
     let server = Arc::new(loaded.server);
     let service = Arc::new(HttpService::new(server.clone()));
     Ok((Generation { mpm, service, settings, identity, log }, Running { server, mpm }))
-}
-
-/// Who the children become when the server is started by root. Without `User` they become nobody: a child of a server on
-/// the network is never root.
-pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, String> {
-    if !sys::cred::is_root() {
-        return Ok(None);
-    }
-    let (user, group) = mod_unixd::identity(settings, &Machine)?;
-    const NOBODY: u32 = 65534;
-    let nobody = |id| if id == u32::MAX { NOBODY } else { id };
-    let (uid, gid) = (nobody(user.id), nobody(group.id));
-    if uid == 0 {
-        return Err(
-            "AH00526: User root: a web server whose children run as root is not started; name another user".into()
-        );
-    }
-    let user = sys::cred::user_by_id(uid).ok().flatten().unwrap_or(User {
-        name: String::new(),
-        uid,
-        gid,
-        home: String::new(),
-    });
-    Ok(Some(Identity::new(&user, gid)))
 }
 
 /// What the supervisor asks the binary.
@@ -186,7 +152,7 @@ impl ParentCallbacks for Callbacks<'_> {
             let text = broken.error.render(&self.options.program);
             text.replace("{program}", &self.options.program).trim_end().to_string()
         })?;
-        check(self.options, &configured)?;
+        boot::check(self.options, &configured)?;
         configured.loaded.server.open_logs()?;
         for notice in &configured.loaded.notices {
             if notice.level <= Level::Warn {
@@ -215,7 +181,7 @@ impl ParentCallbacks for Callbacks<'_> {
     fn converse(&mut self, conversation: Conversation<'_>) -> Option<Signal> {
         let Callbacks { options, text, running, .. } = self;
         let Conversation { connection, parent, children, fixed } = conversation;
-        ctl::serve(connection, &ctl::Asked { running, options, text, parent, children, fixed })
+        ctl::serve(connection, &Asked { running, options, text, parent, children, fixed })
     }
 
     fn ended(&mut self, process: &Reaped) {

@@ -8,7 +8,7 @@ use mpm::Stall;
 use seam::scoreboard::{self, Described, Process, State, Worker};
 use sys::process::{Pid, threads};
 
-use crate::ctl::Running;
+use crate::running::Running;
 
 /// How many children and workers are told of one by one, and how many kinds of requests together.
 const CHILDREN_TOLD: usize = 4;

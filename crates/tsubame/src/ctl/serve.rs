@@ -4,37 +4,18 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 
 use conf::Level;
-use mpm::{Chosen, Fixed, When};
-use server::Server;
-use sys::cred::Identity;
-use sys::process::{Pid, die_with};
+use mpm::When;
+use sys::process::die_with;
 use sys::signal::Signal;
 
-use super::{COLOURS, PATIENCE, PID, WORDS_MAX, difference, levels, status};
-use crate::boot::{self, Configured, Text};
-use crate::cli::Options;
+use super::wire::{COLOURS, PATIENCE, PID, WORDS_MAX};
+use super::{difference, levels, status};
+use crate::boot::{self, Configured};
 use crate::explain;
+use crate::running::{Asked, Running};
 use crate::style::Style;
-
-/// The configuration that is in effect.
-#[derive(Clone)]
-pub(crate) struct Running {
-    pub(crate) server: Arc<Server>,
-    pub(crate) mpm: Chosen,
-}
-
-/// What a conversation has to work with.
-pub(crate) struct Asked<'a> {
-    pub(crate) running: &'a Running,
-    pub(crate) options: &'a Options,
-    pub(crate) text: &'a Text<'a>,
-    pub(crate) parent: Pid,
-    pub(crate) children: Option<&'a Identity>,
-    pub(crate) fixed: Fixed,
-}
 
 /// A text, and the signal that the parent is to get once the client has it.
 type Answer = (String, Option<Signal>);

@@ -7,7 +7,7 @@ use gateway::gate::{self, Script};
 use seam::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
 
-use super::serve::Asked;
+use crate::running::Asked;
 use crate::style::{Page, Style};
 use crate::version;
 

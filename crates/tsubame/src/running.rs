@@ -1,0 +1,40 @@
+//! The server that runs: how its parent is found, and what the processes that speak for it know.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use mpm::settings::MpmSettings;
+use mpm::{Chosen, Fixed, pidfile};
+use server::Server;
+use sys::cred::Identity;
+use sys::process::Pid;
+
+use crate::boot::{Configured, Text};
+use crate::cli::Options;
+
+/// The configuration that is in effect.
+#[derive(Clone)]
+pub(crate) struct Running {
+    pub(crate) server: Arc<Server>,
+    pub(crate) mpm: Chosen,
+}
+
+/// What a conversation has to work with.
+pub(crate) struct Asked<'a> {
+    pub(crate) running: &'a Running,
+    pub(crate) options: &'a Options,
+    pub(crate) text: &'a Text<'a>,
+    pub(crate) parent: Pid,
+    pub(crate) children: Option<&'a Identity>,
+    pub(crate) fixed: Fixed,
+}
+
+/// The parent of the server that runs with this configuration.
+pub(crate) fn parent(configured: &Configured) -> Option<Pid> {
+    let path = pid_file(configured)?;
+    pidfile::read(Path::new(&path)).ok().flatten().filter(|pid| pid.exists())
+}
+
+pub(crate) fn pid_file(configured: &Configured) -> Option<String> {
+    configured.loaded.server.main().settings.get::<MpmSettings>().pid_file.get().cloned()
+}
