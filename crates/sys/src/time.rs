@@ -1,5 +1,6 @@
 //! Clocks, time zones, load, CPU time.
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -35,15 +36,36 @@ pub fn local_offset(unix_seconds: i64) -> i32 {
     if known { i32::try_from(tm.tm_gmtoff).unwrap_or(0) } else { 0 }
 }
 
-/// The abbreviation of the local time zone at a moment (`CET`, `CEST`).
-pub fn local_zone(unix_seconds: i64) -> String {
-    // SAFETY: as in `local_offset`; `tm_zone` is null or a string of the C library that lives as long as the process.
-    unsafe {
+/// More than this is not written of a time, in bytes.
+const FORMATTED_MAX: usize = 8192;
+
+/// Adds a moment in local time, as strftime(3) writes it in the locale "C", which is that of a program that never sets another.
+/// What is longer than 8 KiB is left out.
+pub fn strftime(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
+    // SAFETY: `tm` is plain data for which zero is valid; localtime_r fills it and keeps no pointer.
+    let (tm, known) = unsafe {
         let mut tm: libc::tm = std::mem::zeroed();
-        if libc::localtime_r(&unix_seconds, &mut tm).is_null() || tm.tm_zone.is_null() {
-            return String::new();
+        let known = !libc::localtime_r(&unix_seconds, &mut tm).is_null();
+        (tm, known)
+    };
+    if known {
+        write(out, format, &tm);
+    }
+}
+
+fn write(out: &mut Vec<u8>, format: &CStr, tm: &libc::tm) {
+    let start = out.len();
+    // No length says what is missing: an empty text and one for which there is no room look alike.
+    for room in [256, FORMATTED_MAX] {
+        out.resize(start + room, 0);
+        let into = out[start..].as_mut_ptr().cast();
+        // SAFETY: there is room for as many bytes at `into`; the format ends with a NUL; `tm` was filled by the C library, which
+        // keeps the name of the zone in it for as long as the process lives.
+        let length = unsafe { libc::strftime(into, room, format.as_ptr(), tm) };
+        out.truncate(start + length);
+        if length > 0 {
+            return;
         }
-        std::ffi::CStr::from_ptr(tm.tm_zone).to_string_lossy().into_owned()
     }
 }
 
@@ -94,7 +116,31 @@ mod tests {
         let before = monotonic();
         assert!(monotonic() >= before);
         assert!(local_offset(0).abs() <= 14 * 3600);
-        assert!(!local_zone(0).is_empty());
         assert!(load().is_some());
+    }
+
+    fn utc(format: &CStr, moment: i64) -> String {
+        // SAFETY: as in `strftime`.
+        let tm = unsafe {
+            let mut tm: libc::tm = std::mem::zeroed();
+            libc::gmtime_r(&moment, &mut tm);
+            tm
+        };
+        let mut out = b">".to_vec();
+        write(&mut out, format, &tm);
+        String::from_utf8_lossy(&out[1..]).into_owned()
+    }
+
+    #[test]
+    fn conversions_as_measured() {
+        let format = c"%a %A %b %B %c %C %d %D %e %F %g %G %h %H %I %j %k %l %m %M %n %p %P %r %R %S %t %T %u %U %V %w %W %x %X %y %Y %% %E %Q %Ey %Od %_d %-d %^a";
+        let want = "Sat Saturday Nov November Sat Nov 21 21:41:16 2026 20 21 11/21/26 21 2026-11-21 26 2026 Nov 21 09 325 21  9 11 41 \n PM pm 09:41:16 PM 21:41 16 \t 21:41:16 6 46 47 6 46 11/21/26 21:41:16 26 2026 % %E %Q 26 21 21 21 SAT";
+        assert_eq!(utc(format, 1_795_297_276), want);
+        assert_eq!(utc(c"%05d %_5d %z", 1_795_297_276), "00021    21 +0000");
+        assert_eq!(utc(c"", 0), "");
+        assert_eq!((utc(c"%1000d", 0).len(), utc(c"%9000d", 0).len()), (1000, 0));
+        let mut out = Vec::new();
+        strftime(&mut out, c"%s", 1_795_297_276);
+        assert_eq!(out, b"1795297276");
     }
 }

@@ -74,14 +74,9 @@ pub(super) fn span(seconds: u64) -> String {
 
 /// `Saturday, 21-Nov-2026 21:51:14 UTC`, in local time.
 pub(super) fn date(seconds: i64) -> String {
-    let offset = sys::time::local_offset(seconds);
-    let text = http1::date::log_date(seconds, offset);
-    // `21/Nov/2026:21:51:14 +0000`
-    let text = String::from_utf8_lossy(&text);
-    const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
-    let day = (seconds + i64::from(offset)).div_euclid(86400).rem_euclid(7) as usize;
-    let zone = sys::time::local_zone(seconds);
-    format!("{}, {}-{}-{} {} {zone}", DAYS[day], &text[..2], &text[3..6], &text[7..11], &text[12..20])
+    let mut out = Vec::new();
+    sys::time::strftime(&mut out, c"%A, %d-%b-%Y %H:%M:%S %Z", seconds);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
