@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a look at a file holds, whatever else is to be done in the same turn.
@@ -55,10 +55,16 @@ pub async fn pass() {
     seam::executor::yield_now().await;
 }
 
-/// How long something may work without waiting, before other connections have their turn.
+/// How long all that works without waiting may work together, before other connections have their turn.
 const SLICE: Duration = Duration::from_millis(1);
+/// The shortest slice: to pass the turn on is a system call.
+const SLICE_MIN: Duration = Duration::from_micros(50);
 
-/// Long work, cut into slices between which others have their turn.
+/// How many there are that share a slice in this process.
+static SHARED: AtomicU32 = AtomicU32::new(0);
+
+/// Long work, cut into slices between which others have their turn. The more there is of it, the shorter they are: who
+/// waits for a turn waits for one slice of each.
 #[derive(Debug)]
 pub struct Slices {
     since: Instant,
@@ -68,14 +74,37 @@ impl Slices {
     /// The first slice begins.
     #[allow(clippy::new_without_default, reason = "it depends on when it is called")]
     pub fn new() -> Slices {
+        SHARED.fetch_add(1, Ordering::Relaxed);
         Slices { since: Instant::now() }
     }
 
     /// To be called between small steps: passes the turn on where the slice is over.
     pub async fn step(&mut self) {
-        if self.since.elapsed() > SLICE {
+        if self.since.elapsed() > slice(SHARED.load(Ordering::Relaxed)) {
             pass().await;
             self.since = Instant::now();
+        }
+    }
+}
+
+impl Drop for Slices {
+    fn drop(&mut self) {
+        SHARED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn slice(shared: u32) -> Duration {
+    (SLICE / shared.max(1)).max(SLICE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_share_a_slice() {
+        for (shared, micros) in [(0, 1000), (1, 1000), (4, 250), (20, 50), (5000, 50)] {
+            assert_eq!(slice(shared), Duration::from_micros(micros), "{shared}");
         }
     }
 }
