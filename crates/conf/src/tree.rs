@@ -3,7 +3,7 @@
 use crate::source::Origin;
 
 /// A directive, or a section with what stands inside.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The name as typed; of a section with its `<`, without `>`.
     pub name: String,

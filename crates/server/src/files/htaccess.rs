@@ -34,6 +34,15 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct HtaccessCache {
     files: RwLock<HashMap<String, Known>>,
+    said: RwLock<HashMap<String, Said>>,
+}
+
+/// What a file came to when it was read last. A file that is read anew and says the same is the same layer: within one request
+/// an internal redirect or a look-up then meets the same settings, and is not asked for access again.
+struct Said {
+    rules: Rules,
+    tree: Vec<Node>,
+    layer: Layer,
 }
 
 /// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends. For
@@ -177,12 +186,29 @@ fn parse(
 ) -> (Result<Layer, String>, Vec<String>) {
     let (tree, place, mut context) = read_tree(request, path, dir, bytes, rules);
     let (mut ignored, mut slots) = (SettingsMap::default(), SettingsMap::default());
-    let outcome = tree.and_then(|tree| conf::apply(&tree, &mut ignored, &mut slots, &place, &mut context));
+    let outcome = tree.and_then(|tree| {
+        conf::apply(&tree, &mut ignored, &mut slots, &place, &mut context)?;
+        Ok(layer_of(&request.server.htaccess, path, rules, tree, slots))
+    });
     let warnings = context.notices.into_iter().map(|notice| notice.text).collect();
-    let outcome = outcome.map(|()| Layer::new(slots)).map_err(|error| match error.phase {
+    let outcome = outcome.map_err(|error| match error.phase {
         Phase::Read | Phase::Apply | Phase::Check => error.message,
     });
     (outcome, warnings)
+}
+
+/// The layer of these settings: the one that the file was before, if it says the same.
+fn layer_of(cache: &HtaccessCache, path: &str, rules: &Rules, tree: Vec<Node>, slots: SettingsMap) -> Layer {
+    let mut said = cache.said.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(before) = said.get(path).filter(|before| before.rules == *rules && before.tree == tree) {
+        return before.layer.clone();
+    }
+    let layer = Layer::new(slots);
+    if said.len() >= REMEMBERED_MAX {
+        said.clear();
+    }
+    said.insert(path.to_string(), Said { rules: rules.clone(), tree, layer: layer.clone() });
+    layer
 }
 
 /// The lines of a file, and what they are applied with.

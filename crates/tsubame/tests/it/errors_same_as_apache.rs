@@ -73,6 +73,36 @@ fn documents() {
     );
 }
 
+/// An error document below an access file that refuses, and the index of a directory with one: what was asked once is not asked
+/// again, though the file is read again each time (`<IfFile>`).
+#[test]
+fn documents_below_access_files() {
+    let log_in = "AuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/conf/passwords\n";
+    let texts = [
+        ("ErrorDocument 403 /mine.html\nRequire ip 10\n".to_string(), ["GET /a.html", "GET /none", "GET /d/"]),
+        (
+            "ErrorDocument 403 /mine.html\nOrder allow,deny\nDeny from all\n".to_string(),
+            ["GET /a.html", "GET /none", "GET /d/"],
+        ),
+        (
+            format!("ErrorDocument 401 /mine.html\n{log_in}Require valid-user\n"),
+            ["GET /a.html", "GET /d/", "GET /d/|Authorization: Basic YW5uOmFubg=="],
+        ),
+        (
+            format!("{log_in}<Limit GET POST>\nRequire valid-user\n</Limit>\n"),
+            ["OPTIONS /d/", "GET /d/", "OPTIONS /a.txt"],
+        ),
+    ];
+    for (text, requests) in texts {
+        let build = |site: &Site| {
+            build(site);
+            site.page(".htaccess", format!("<IfFile \"/\">\n{text}</IfFile>\n"));
+        };
+        let configuration = "<Directory ${DOCS}>\nAllowOverride All\n</Directory>";
+        rows("documents_below_access_files", build, &[(configuration, &requests)], &MEANT);
+    }
+}
+
 #[test]
 fn suppressed_charset() {
     let requests: &[&str] = &["GET /d|X: b", "GET /none|X: b", "GET /g|X: b", "GET /a.txt|X: b", "GET /none"];
