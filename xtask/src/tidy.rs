@@ -2,6 +2,7 @@
 //!
 //! A check is a function from the files to findings. Errors end with status 1; warnings are worth a look.
 
+mod budgets;
 mod dependencies;
 mod language;
 mod links;
@@ -61,6 +62,7 @@ const CHECKS: &[Check] = &[
     shape::check,
     dependencies::check,
     unsafety::check,
+    budgets::check,
     language::check,
     log_numbers::check,
     places::check,

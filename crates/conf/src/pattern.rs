@@ -25,12 +25,12 @@ use self::literal::Literal;
 const BACKTRACK_LIMIT: usize = 100_000;
 
 /// A match was given up: the pattern backtracks too much on this subject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatchError;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchError(Box<str>);
 
 impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("regular expression needs too many steps")
+        write!(f, "regular expression /{}/ needs too many steps", self.0)
     }
 }
 
@@ -79,7 +79,7 @@ impl Regex {
     pub fn is_match(&self, subject: &str) -> Result<bool, MatchError> {
         match &self.matcher {
             Matcher::Literal(literal) => Ok(literal.find(subject).is_some()),
-            Matcher::Engine(engine) => engine.is_match(subject).map_err(|_| MatchError),
+            Matcher::Engine(engine) => engine.is_match(subject).map_err(|_| self.too_costly()),
         }
     }
 
@@ -102,7 +102,7 @@ impl Regex {
         match &self.matcher {
             Matcher::Literal(literal) => captures.spans.extend(literal.find_at(subject, start).map(Some)),
             Matcher::Engine(engine) => {
-                let found = engine.captures_from_pos(subject, start).map_err(|_| MatchError)?;
+                let found = engine.captures_from_pos(subject, start).map_err(|_| self.too_costly())?;
                 if let Some(found) = found {
                     let spans = found.iter().map(|group| group.map(|m| m.range()));
                     captures.spans.extend(spans);
@@ -110,6 +110,10 @@ impl Regex {
             }
         }
         Ok(!captures.is_empty())
+    }
+
+    fn too_costly(&self) -> MatchError {
+        MatchError(self.source.clone())
     }
 
     /// The number of capturing groups, the whole match not counted.

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// Leading digits with an optional sign, as C's `atoi`: `5x` is 5, `abc` is 0. Saturates.
-pub fn atoi(text: &str) -> i64 {
+/// Leading digits with an optional sign, as C's `strtol`: `5x` is 5, `abc` is 0, and what is too large is the largest number.
+pub fn strtol(text: &str) -> i64 {
     let text = text.trim_start();
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -18,9 +18,9 @@ pub fn atoi(text: &str) -> i64 {
         .fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(sign * i64::from(digit - b'0')))
 }
 
-/// The same in the 32 bits of C's `int`: what stands above them is lost, so 3000000000 is negative and 5000000000 is not.
-pub fn int(text: &str) -> i32 {
-    atoi(text) as i32
+/// The same as C's `atoi`, in 32 bits: what stands above them is lost, so 3000000000 is negative and 5000000000 is not.
+pub fn atoi(text: &str) -> i32 {
+    strtol(text) as i32
 }
 
 /// A whole decimal number and nothing else.
@@ -76,7 +76,7 @@ mod tests {
     fn lenient_and_strict_numbers() {
         let cases = [("5x", 5, None), ("abc", 0, None), ("-3", -3, Some(-3)), ("", 0, None), ("12", 12, Some(12))];
         for (text, lenient, strict) in cases {
-            assert_eq!((atoi(text), number(text)), (lenient, strict), "{text}");
+            assert_eq!((strtol(text), number(text)), (lenient, strict), "{text}");
         }
         let large = [
             ("99999999999999999999", i64::MAX, -1),
@@ -85,7 +85,7 @@ mod tests {
             ("5000000000", 5_000_000_000, 705_032_704),
         ];
         for (text, long, short) in large {
-            assert_eq!((atoi(text), int(text)), (long, short), "{text}");
+            assert_eq!((strtol(text), atoi(text)), (long, short), "{text}");
         }
     }
 

@@ -365,7 +365,9 @@ fn to_size(value: i64) -> usize {
 
 /// Below 1 acts as 1.
 fn async_factor(s: &MpmSettings) -> usize {
-    (s.async_factor.or(2.0).max(1.0) * 16.0) as usize
+    /// More connections for each worker than a process has descriptors.
+    const MOST: f64 = 1_048_576.0;
+    (s.async_factor.or(2.0).clamp(1.0, MOST) * 16.0) as usize
 }
 
 /// 0 is the system's.

@@ -4,7 +4,7 @@ mod listen;
 
 use std::time::Duration;
 
-use conf::values::{atoi, duration, number, size};
+use conf::values::{atoi, duration, number, size, strtol};
 use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting};
 
 use crate::settings::MpmSettings;
@@ -127,21 +127,21 @@ const fn row(name: &'static str, args: Args, default: &'static str, help: &'stat
 
 /// Sets a number as `atoi` reads it.
 fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
-    cmd.server_set(field, atoi(word))
+    cmd.server_set(field, atoi(word).into())
 }
 
 /// The same, of a number that must be above zero.
 fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
-        value @ 1.. => cmd.server_set(field, value),
+        value @ 1.. => cmd.server_set(field, value.into()),
         _ => Err(format!("{} must be > 0", cmd.row.name)),
     }
 }
 
-/// The same, of a size that must not be below zero.
+/// Sets a size as `strtol` reads it; it must not be below zero.
 fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
-    match atoi(word) {
-        value @ 0.. => cmd.server_set(field, value),
+    match strtol(word) {
+        value @ 0.. if value < i64::MAX => cmd.server_set(field, value),
         _ => Err(format!("Invalid {} value: {word}", cmd.row.name)),
     }
 }
@@ -149,7 +149,7 @@ fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i
 /// The same, of a socket buffer.
 fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
     match atoi(word) {
-        value @ (0 | 512..) => cmd.server_set(field, value),
+        value @ (0 | 512..) => cmd.server_set(field, value.into()),
         _ => Err(format!("{} must be >= 512 bytes, or 0 for system default.", cmd.row.name)),
     }
 }
@@ -402,7 +402,7 @@ fn async_factor(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
 }
 
 fn thread_stack_size(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    if (1..STACK as i64).contains(&atoi(word)) {
+    if (1..STACK as i64).contains(&strtol(word)) {
         let text = format!("ThreadStackSize {word}: stacks may grow to {STACK} bytes; only what is used costs memory");
         cmd.context.note("core", Level::Notice, text);
     }

@@ -9,7 +9,7 @@ use super::text;
 use super::tree::{Comparison, Condition, Expr, List, StringExpr, Word};
 use crate::fnmatch::fnmatch;
 use crate::ip::parse_address;
-use crate::pattern::{Captures, Regex};
+use crate::pattern::{Captures, MatchError, Regex};
 
 /// What an expression asks the server: one request, its connection, and the file system.
 ///
@@ -74,8 +74,8 @@ pub enum FileError {
 pub enum EvalError {
     /// `file()` failed for that path.
     File(FileError, String),
-    /// The regular expression with that source needs too many steps for its subject.
-    Regex(String),
+    /// A regular expression needs too many steps for its subject.
+    Regex(MatchError),
 }
 
 impl fmt::Display for EvalError {
@@ -85,9 +85,7 @@ impl fmt::Display for EvalError {
             Self::File(FileError::Open, path) => write!(f, "Cannot open file {path}"),
             Self::File(FileError::TooLarge, path) => write!(f, "File {path} too large"),
             Self::File(FileError::Read, path) => write!(f, "Cannot read from file {path}"),
-            Self::Regex(source) => {
-                write!(f, "regular expression /{source}/ needs too many steps")
-            }
+            Self::Regex(why) => why.fmt(f),
         }
     }
 }
@@ -126,14 +124,13 @@ impl Eval {
 
     /// Matches, and keeps the captures if the pattern has groups: one without must not disturb them.
     fn regex(&mut self, regex: &Regex, subject: Cow<'_, str>) -> Result<bool, EvalError> {
-        let too_much = |_| EvalError::Regex(regex.source().to_owned());
         if regex.groups() == 0 {
-            return regex.is_match(&subject).map_err(too_much);
+            return regex.is_match(&subject).map_err(EvalError::Regex);
         }
         let matched = regex.captures(&subject, &mut self.captures);
         self.source.clear();
         self.source.push_str(&subject);
-        matched.map_err(too_much)
+        matched.map_err(EvalError::Regex)
     }
 }
 

@@ -56,7 +56,7 @@ fn version_holds(argument: &str) -> Result<bool, String> {
         let (major, minor, patch) = VERSION;
         let regex = pattern::Regex::new(text, pattern::Flags::default())
             .map_err(|_| "Unable to compile regular expression".to_string())?;
-        let matched = regex.is_match(&format!("{major}.{minor}.{patch}")).unwrap_or(false);
+        let matched = regex.is_match(&format!("{major}.{minor}.{patch}")).map_err(|why| why.to_string())?;
         return Ok(matched != not);
     }
     let order = compare(version)?;

@@ -39,7 +39,7 @@ impl Text {
         match server::evaluate_string(request, &self.expr) {
             Ok(text) => Some(text),
             Err(why) => {
-                log_failed(request, module, &self.origin, &why.to_string());
+                request.not_evaluated(module, &why, &self.origin);
                 request.log(module, Level::Error, format!("{what}: {why}"));
                 None
             }
@@ -49,11 +49,6 @@ impl Text {
 
 fn in_require_line(why: String) -> String {
     format!("Cannot parse expression in require line: {why}")
-}
-
-/// What is said of any expression that has no value.
-fn log_failed(request: &Request, module: &str, origin: &Origin, why: &str) {
-    request.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
 }
 
 /// What a message about a denied request calls it: its file, or its URL path where it has none.

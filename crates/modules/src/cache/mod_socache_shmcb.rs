@@ -3,7 +3,7 @@
 //! Apache manual: mod_socache_shmcb; messages measured on 2.4.71.
 
 use conf::ModuleInfo;
-use conf::values::atoi;
+use conf::values::strtol;
 use server::module::SharedCache;
 use server::{Hook, Module};
 
@@ -35,7 +35,7 @@ fn check(argument: Option<&str>) -> Result<(), String> {
         return fail("cache size not numerical");
     }
     // A negative size counts from the end, as an unsigned number does.
-    let size = atoi(size) as u64;
+    let size = strtol(size) as u64;
     match size {
         ..SIZE_MIN => fail(&format!("size has to be >= {SIZE_MIN} bytes")),
         SIZE_LIMIT.. => fail(&format!("size has to be < {SIZE_LIMIT} bytes on this platform")),

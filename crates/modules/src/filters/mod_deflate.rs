@@ -5,7 +5,7 @@
 mod coding;
 
 use conf::directive::Args::{Take1, Take12};
-use conf::values::{atoi, number, one_of};
+use conf::values::{atoi, number, one_of, strtol};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
 use http1::conditional::weak_match;
 use server::fields::add_vary;
@@ -138,8 +138,10 @@ fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 fn set_inflate_limit(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let limit = number(value).and_then(|limit| u64::try_from(limit).ok());
-    let limit = limit.ok_or("DeflateInflateLimitRequestBody requires a non-negative integer.")?;
+    let limit = number(value).and_then(|limit| u64::try_from(limit).ok()).ok_or_else(|| match strtol(value) {
+        i64::MIN | i64::MAX => "DeflateInflateLimitRequestBody is not parsable.",
+        _ => "DeflateInflateLimitRequestBody requires a non-negative integer.",
+    })?;
     cmd.set(|d: &mut DeflateDir| &mut d.inflate_limit, limit)
 }
 

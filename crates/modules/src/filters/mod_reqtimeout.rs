@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::directive::Args::Raw;
+use conf::values::atoi;
 use conf::words::words;
 use conf::{
     Allowed, Cmd, Context, Directive, Error, ModuleInfo, Origin, Outcome, Setting, SettingsMap, Source, settings,
@@ -101,10 +102,7 @@ fn seconds(text: &str) -> Result<u32, String> {
     if end < digits.len() {
         return Err(format!("Cannot parse '{}'", &digits[end..]));
     }
-    if text.trim_start().starts_with('-') && digits.bytes().any(|digit| digit != b'0') {
-        return Err("Value must be non-negative".into());
-    }
-    Ok(digits.parse().unwrap_or(u32::MAX))
+    u32::try_from(atoi(text)).map_err(|_| "Value must be non-negative".into())
 }
 
 fn fill(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {

@@ -9,7 +9,7 @@ mod scripts;
 mod workers;
 
 use conf::ModuleInfo;
-use conf::values::atoi;
+use conf::values::strtol;
 use gateway::gate::Report;
 use seam::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
@@ -81,7 +81,7 @@ struct Wish {
 impl Wish {
     fn of(query: &str) -> Wish {
         let refresh = query.split_once("refresh").map(|(_, rest)| {
-            let seconds = rest.strip_prefix('=').map_or(0, atoi);
+            let seconds = rest.strip_prefix('=').map_or(0, strtol);
             if seconds < 1 { 10 } else { seconds }
         });
         Wish { refresh, no_table: query.contains("notable"), short: query.contains("auto") }

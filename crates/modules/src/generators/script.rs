@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conf::directive::Args::Take1;
-use conf::values::atoi;
+use conf::values::{atoi, strtol};
 use conf::{Allowed, Cmd, Directive, Level, Outcome, Setting, settings};
 use gateway::{Caller, ScriptLog, Starter, daemon};
 use server::Waiting;
@@ -50,7 +50,7 @@ fn set_log(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 fn set_log_length(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    cmd.server_set(|s: &mut ScriptServer| &mut s.log_length, u64::try_from(atoi(value)).unwrap_or(0))
+    cmd.server_set(|s: &mut ScriptServer| &mut s.log_length, u64::try_from(strtol(value)).unwrap_or(0))
 }
 
 fn set_log_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

@@ -282,7 +282,8 @@ impl Condition {
                         Level::Error,
                         format!("AH00646: Error evaluating log condition: {error}"),
                     );
-                    false
+                    // No client may keep out of the log by what is too costly to look at.
+                    matches!(error, conf::expr::EvalError::Regex(_))
                 }
             },
         }

@@ -5,7 +5,7 @@
 use conf::directive::Args::{Take2, Take23};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, settings};
 use http1::uri::escape_path;
-use server::core::CoreServer;
+use server::core::Methods;
 use server::{Answer, Handler, Hook, Keep, Module, Order, Request};
 
 use crate::row;
@@ -54,7 +54,7 @@ fn set_script(cmd: &mut Cmd<'_>, method: &str, script: &str) -> Outcome {
         return Err("TRACE not allowed for Script".into());
     }
     // A method that has a script is a known one.
-    cmd.server_push(|s: &mut CoreServer| &mut s.methods, method.to_string())?;
+    Methods::add(cmd, method);
     cmd.put(|d: &mut ActionsDir| &mut d.scripts, numbered(method).to_string(), script.to_string())
 }
 

@@ -117,16 +117,20 @@ fn add_prefix_alias(cmd: &mut Cmd<'_>, fake: &str, real: &str, script: bool) -> 
     if in_section(cmd.place) {
         return Err(cmd.cannot_occur("directory context"));
     }
-    let covering = cmd.server.get::<AliasServer>().aliases.iter().find(|alias| match &alias.matcher {
-        Matcher::Prefix(earlier) => matched(fake, earlier).is_some(),
-        Matcher::Pattern(regex) => regex.is_match(fake).unwrap_or(false),
-    });
-    let earlier = covering.map(|alias| {
-        let script = if alias.script { "Script" } else { "" };
-        let regex = if matches!(alias.matcher, Matcher::Pattern(_)) { "Match" } else { "" };
-        format!("{script}Alias{regex}")
-    });
-    if let Some(earlier) = earlier {
+    let mut covering = None;
+    for alias in cmd.server.get::<AliasServer>().aliases.iter() {
+        let covers = match &alias.matcher {
+            Matcher::Prefix(earlier) => matched(fake, earlier).is_some(),
+            Matcher::Pattern(regex) => regex.is_match(fake).map_err(|why| why.to_string())?,
+        };
+        if covers {
+            let script = if alias.script { "Script" } else { "" };
+            let regex = if matches!(alias.matcher, Matcher::Pattern(_)) { "Match" } else { "" };
+            covering = Some(format!("{script}Alias{regex}"));
+            break;
+        }
+    }
+    if let Some(earlier) = covering {
         let (name, at) = (cmd.row.name, cmd.origin());
         let text = format!(
             "AH00671: The {name} directive in {} at line {} will probably never match because it overlaps an earlier \
@@ -292,7 +296,7 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
                 None => continue,
             },
             Matcher::Pattern(regex) => {
-                if !search(request, regex, &mut captures)? {
+                if !search(request, regex, origin, &mut captures)? {
                     continue;
                 }
                 let mut out = String::new();
@@ -305,12 +309,8 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
     Ok(None)
 }
 
-fn search(request: &Request, regex: &Regex, captures: &mut Captures) -> Result<bool, Flow> {
-    regex.captures(&request.uri, captures).map_err(|error| {
-        let text = format!("{error}: {} on {}; simplify the expression", regex.source(), request.uri);
-        request.log("alias", Level::Error, text);
-        Flow::Status(500)
-    })
+fn search(request: &Request, regex: &Regex, origin: &Origin, captures: &mut Captures) -> Result<bool, Flow> {
+    regex.captures(&request.uri, captures).map_err(|why| request.undecided("alias", &why, origin))
 }
 
 /// Answers with a redirect. `debug` and `error` are the numbers of the messages.
@@ -377,7 +377,7 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
                 format!("{}{}", alias.real, &request.uri[length..])
             }
             Matcher::Pattern(regex) => {
-                match search(request, regex, &mut captures) {
+                match search(request, regex, origin, &mut captures) {
                     Err(flow) => return flow,
                     Ok(false) => continue,
                     Ok(true) => {}

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use conf::directive::Args::Raw;
-use conf::expr::{Eval, Expr};
-use conf::pattern::{Captures, Flags, Regex, substitute};
+use conf::expr::{Eval, EvalError, Expr};
+use conf::pattern::{Captures, Flags, MatchError, Regex, substitute};
 use conf::words::next_word;
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, settings};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, settings};
 use server::PhaseHook::Now;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -160,7 +160,7 @@ impl Attribute {
     }
 
     /// The value for a request; nothing is the empty text.
-    fn fetch(&self, request: &Request, value: &mut String) {
+    fn fetch(&self, request: &Request, value: &mut String) -> Result<(), MatchError> {
         value.clear();
         match self {
             Attribute::RemoteAddress => value.push_str(&request.client.ip()),
@@ -173,13 +173,15 @@ impl Attribute {
                 None => value.push_str(request.env.get(name).unwrap_or_default()),
             },
             Attribute::Fields(names) => {
-                let fields = request.headers();
-                let last = fields.iter().rev().find(|(name, _)| names.is_match(name).unwrap_or(false));
-                if let Some((name, _)) = last {
-                    value.push_str(&request.header_joined(name).unwrap_or_default());
+                for (name, _) in request.headers().iter().rev() {
+                    if names.is_match(name)? {
+                        value.push_str(&request.header_joined(name).unwrap_or_default());
+                        break;
+                    }
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -217,38 +219,58 @@ fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
     // Lines in a row about the same thing ask for it once.
     let (mut last, mut value) = (None, String::new());
     let mut captures = Captures::default();
-    for rule in rules.iter() {
-        match &rule.when {
+    for (rule, origin) in rules.entries() {
+        let obeyed = match &rule.when {
             When::Matches { attribute, regex, plain } => {
-                if last != Some(attribute) {
-                    attribute.fetch(request, &mut value);
-                    last = Some(attribute);
-                }
-                if *plain {
-                    if regex.is_match(&value).unwrap_or(false) {
-                        act(request, rule, str::to_string);
-                    }
-                } else if regex.captures(&value, &mut captures).unwrap_or(false) {
-                    act(request, rule, |template| filled(template, &value, &captures));
-                }
+                let fetched = match last {
+                    Some(same) if same == attribute => Ok(()),
+                    _ => attribute.fetch(request, &mut value),
+                };
+                last = Some(attribute);
+                fetched.and_then(|()| matches(request, rule, regex, *plain, &value, &mut captures))
             }
-            When::Holds(expr) => {
-                let mut eval = Eval::new();
-                match server::evaluate_keeping(request, expr, &mut eval) {
-                    Ok(true) => {
-                        let (subject, captures) = eval.captures();
-                        act(request, rule, |template| filled(template, subject, captures));
-                    }
-                    Ok(false) => {}
-                    Err(error) => {
-                        let text = format!("Evaluation of a SetEnvIfExpr expression failed: {error}");
-                        request.log("setenvif", Level::Error, text);
-                    }
-                }
-            }
+            When::Holds(expr) => holds(request, rule, expr, origin),
+        };
+        if let Err(why) = obeyed {
+            return request.undecided("setenvif", &why, origin);
         }
     }
     Flow::Declined
+}
+
+fn matches(
+    request: &mut Request,
+    rule: &Rule,
+    regex: &Regex,
+    plain: bool,
+    value: &str,
+    captures: &mut Captures,
+) -> Result<(), MatchError> {
+    if plain {
+        if regex.is_match(value)? {
+            act(request, rule, str::to_string);
+        }
+    } else if regex.captures(value, captures)? {
+        act(request, rule, |template| filled(template, value, captures));
+    }
+    Ok(())
+}
+
+fn holds(request: &mut Request, rule: &Rule, expr: &Expr, origin: &Origin) -> Result<(), MatchError> {
+    let mut eval = Eval::new();
+    match server::evaluate_keeping(request, expr, &mut eval) {
+        Ok(true) => {
+            let (subject, captures) = eval.captures();
+            act(request, rule, |template| filled(template, subject, captures));
+        }
+        Ok(false) => {}
+        Err(EvalError::Regex(why)) => return Err(why),
+        Err(why) => {
+            request.not_evaluated("setenvif", &why, origin);
+            request.log("setenvif", Level::Error, format!("Evaluation of SetEnvIfExpr expression failed: {why}"));
+        }
+    }
+    Ok(())
 }
 
 fn filled(template: &str, subject: &str, captures: &Captures) -> String {

@@ -25,7 +25,7 @@ fn slots(lines: &str) -> SettingsMap {
             "MaxConnectionsPerChild" => &mut s.max_connections_per_child,
             other => panic!("{other}"),
         };
-        field.set(conf::values::atoi(value), &origin);
+        field.set(conf::values::strtol(value), &origin);
     }
     slots
 }

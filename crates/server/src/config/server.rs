@@ -7,6 +7,7 @@ use conf::{Language, ModuleInfo, System};
 use seam::HelperProcess;
 use sys::cred::Identity;
 
+use crate::config::core::Methods;
 use crate::config::merge::Merger;
 use crate::config::vhost::{Hosts, VirtualHost};
 use crate::files::file_cache::FileCache;
@@ -63,6 +64,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether a method is one of Apache's or of the configuration's.
+    pub(crate) fn knows_method(&self, method: &str) -> bool {
+        self.language.kept.get::<Methods>().knows(method)
+    }
+
     /// The main server.
     pub fn main(&self) -> &VirtualHost {
         &self.hosts[0]

@@ -6,7 +6,6 @@ use std::time::{Instant, SystemTime};
 
 use http1::Known;
 
-use crate::config::core::CoreServer;
 use crate::config::server::Server;
 use crate::config::vhost::{self, VirtualHost};
 use crate::request::hooks::Hooks;
@@ -90,7 +89,7 @@ pub(crate) fn request(
         b"POST" => Cow::Borrowed("POST"),
         other => Cow::Owned(text(other)),
     };
-    if check && vhost.plan.only_registered_methods && !vhost.settings.get::<CoreServer>().knows_method(&method) {
+    if check && vhost.plan.only_registered_methods && !server.knows_method(&method) {
         return Err(Box::new(TurnedAway { why: Unserved::Method, head }));
     }
     let (unparsed_uri, args, version) = (text(head.target()), head.query().map(text), head.version());

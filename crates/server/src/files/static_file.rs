@@ -8,7 +8,7 @@ use std::sync::Arc;
 use conf::Level;
 use sys::file::Meta;
 
-use crate::config::core::{CoreDir, CoreServer};
+use crate::config::core::CoreDir;
 use crate::files::absent;
 use crate::files::file_cache::{Content, open};
 use crate::request::Request;
@@ -51,7 +51,7 @@ pub(crate) fn handler(request: &mut Request) -> Answer {
         return Answer::Status(500);
     }
     if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
-        if !request.vhost.settings.get::<CoreServer>().knows_method(&request.method) {
+        if !request.server.knows_method(&request.method) {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
             return Answer::Status(501);

@@ -19,7 +19,7 @@ pub(crate) enum Page {
 pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     let status = if !http1::status::reason(status).is_empty() { status } else { 500 };
     let failed_document = match &request.kind {
-        Kind::Redirected(previous) if previous.status >= 400 => Some(previous.status),
+        Kind::Redirected(previous) if previous.status >= 300 => Some(previous.status),
         _ => None,
     };
     if let Some(original) = failed_document {
@@ -32,7 +32,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     request.status = status;
     // What a script called its own answer.
     request.status_line = None;
-    if status >= 400 {
+    if status >= 300 && status != 304 {
         let dir = request.dir.slots.clone();
         let force = request.vhost.base.slots.clone();
         let documents = &dir.get::<CoreDir>().error_documents;

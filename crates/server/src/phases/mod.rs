@@ -389,5 +389,10 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
         trace.redirected(previous.uri.clone(), previous.dir.clone(), request.uri.clone(), why);
         request.trace = Some(trace);
     }
+    // A redirect with a page of its own still leads somewhere.
+    let location = request.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
     request.reset_mapping(reached);
+    if let Some(location) = location {
+        request.headers_out.set("Location", location);
+    }
 }

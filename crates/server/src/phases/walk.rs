@@ -7,11 +7,11 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use conf::Level;
-use conf::expr::Expr;
+use conf::expr::{EvalError, Expr};
 use conf::pattern::MatchError;
+use conf::{Level, Origin};
 use foldhash::HashMap;
 use sys::file::Meta;
 
@@ -66,7 +66,7 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_location(uri, &mut env);
         request.env = env;
-        if decided(request, met)? {
+        if decided(request, section, met)? {
             merge(request, section);
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
             continue;
         }
         taken = match &section.matcher {
-            Matcher::If(expr) => holds(request, expr)?,
+            Matcher::If(expr) => holds(request, expr, &section.origin)?,
             Matcher::Else => true,
             _ => false,
         };
@@ -113,11 +113,17 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
     }
 }
 
-fn holds(request: &mut Request, expr: &Arc<Expr>) -> Result<bool, Flow> {
-    crate::request::subject::evaluate(request, expr).map_err(|error| {
-        request.log("core", Level::Error, format!("AH00823: Failed to evaluate <If > condition: {error}"));
-        Flow::Status(500)
-    })
+/// Whether the condition of an `<If>` holds. As in Apache one that cannot be evaluated does not hold.
+fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Flow> {
+    match crate::request::subject::evaluate(request, expr) {
+        Ok(holds) => Ok(holds),
+        Err(EvalError::Regex(why)) => Err(request.undecided("core", &why, origin)),
+        Err(why) => {
+            request.not_evaluated("core", &why, origin);
+            request.log("core", Level::Error, format!("AH00039: Failed to evaluate <If > condition: {why}"));
+            Ok(false)
+        }
+    }
 }
 
 /// Maps the request's file name to a file: finds it, splits off `PATH_INFO`, merges the sections of all directories on
@@ -143,9 +149,10 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     };
     request.dir = walked.merged;
     let vhost = request.vhost;
-    // A section may also name a file.
     if !is_dir {
-        if let Some(depth) = walked.files_at {
+        // A section may also name a file, where there is one and nothing is asked for below it.
+        let there = request.stat.is_some() && request.path_info.is_empty();
+        if let Some(depth) = walked.files_at.filter(|_| there) {
             for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
                 if section.is_directory(&request.filename) {
                     merge(request, section);
@@ -155,12 +162,11 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
         check_last_link(request)?;
     }
     for section in &vhost.directory_matches {
-        let slash = if is_dir && !request.filename.ends_with('/') { "/" } else { "" };
-        let path = format!("{}{slash}", request.filename);
+        // As in Apache, a directory ends with a slash where it was asked for with one.
         let mut env = std::mem::take(&mut request.env);
-        let met = section.is_directory_match(&path, &mut env);
+        let met = section.is_directory_match(&request.filename, &mut env);
         request.env = env;
-        if decided(request, met)? {
+        if decided(request, section, met)? {
             merge(request, section);
         }
     }
@@ -178,19 +184,15 @@ fn files(request: &mut Request) -> Result<(), Flow> {
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_file(&name, &mut env);
         request.env = env;
-        if decided(request, met)? {
+        if decided(request, section, met)? {
             merge(request, section);
         }
     }
     Ok(())
 }
 
-fn decided(request: &Request, met: Result<bool, MatchError>) -> Result<bool, Flow> {
-    met.map_err(|_| {
-        let text = "a regular expression of a section needs too many steps for this path; simplify the expression";
-        request.log("core", Level::Error, text);
-        Flow::Status(500)
-    })
+fn decided(request: &Request, section: &Section, met: Result<bool, MatchError>) -> Result<bool, Flow> {
+    met.map_err(|why| request.undecided("core", &why, &section.origin))
 }
 
 fn merge(request: &mut Request, section: &Section) {

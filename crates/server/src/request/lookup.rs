@@ -1,5 +1,6 @@
 //! Looking something up on behalf of a request: all phases but the handler, nothing is sent.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -54,14 +55,33 @@ impl Request {
         let slash = if is_dir { "/" } else { "" };
         found.uri = format!("{}{name}{slash}", dir_name(&self.uri));
         found.unparsed_uri.clone_from(&found.uri);
-        let dir = if self.stat.is_some_and(|meta| meta.is_dir()) && !self.filename.ends_with('/') {
-            format!("{}/", self.filename)
-        } else {
-            dir_name(&self.filename).to_string()
-        };
-        found.filename = format!("{dir}{name}{slash}");
+        found.filename = format!("{}{name}{slash}", self.directory());
         found.context.clone_from(&self.context);
         found.run(self, From::File).await
+    }
+
+    /// Looks up a file by its path: absolute, or relative to this request's directory, and then not above it. A file
+    /// elsewhere has no URL path, so no `<Location>` is about it.
+    pub async fn lookup_named(&self, path: &str) -> Option<Found> {
+        let dir = self.directory();
+        let full = conf::paths::join(&dir, path);
+        match full.strip_prefix(dir.as_ref()) {
+            Some(name) if !name.contains('/') => return Some(self.lookup_file(name).await),
+            None if !path.starts_with('/') => return None,
+            _ => {}
+        }
+        let mut found = self.asking();
+        found.filename = full;
+        Some(found.run(self, From::File).await)
+    }
+
+    /// The directory of this request's file, with a slash at its end.
+    fn directory(&self) -> Cow<'_, str> {
+        if self.stat.is_some_and(|meta| meta.is_dir()) && !self.filename.ends_with('/') {
+            format!("{}/", self.filename).into()
+        } else {
+            dir_name(&self.filename).into()
+        }
     }
 
     /// A request that speaks for this one in the error log after this one has gone on: for answers that are still being

@@ -6,10 +6,13 @@ use std::net::IpAddr;
 use std::time::UNIX_EPOCH;
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
+use conf::pattern::MatchError;
+use conf::{Level, Origin};
 
 use crate::files::paths::{c_path, os_path};
 use crate::request::Request;
 use crate::request::fields::add_vary;
+use crate::request::flow::Flow;
 use crate::request::lookup::at_once;
 
 /// Evaluates a condition; fields of the request that decided it go into `Vary`.
@@ -28,6 +31,24 @@ pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> 
         add_vary(&mut request.headers_out, &name);
     }
     result
+}
+
+impl Request {
+    /// Says of the expression in the line at `origin` why it has no value.
+    pub fn not_evaluated(&self, module: &str, why: &EvalError, origin: &Origin) {
+        self.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
+    }
+
+    /// Refuses what the line at `origin` was to decide: a regular expression in it ran out of its budget, so nobody knows
+    /// whether it matches, and the line might be the one that denies.
+    pub fn undecided(&self, module: &str, why: &MatchError, origin: &Origin) -> Flow {
+        self.log(
+            module,
+            Level::Error,
+            format!("{why}, so the line at {origin} decides nothing; simplify the expression"),
+        );
+        Flow::Status(500)
+    }
 }
 
 /// Evaluates a text.
@@ -55,7 +76,7 @@ impl Subject for Asked<'_> {
     }
 
     fn header_in(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.request.header(name)
+        self.request.header_joined(name)
     }
 
     fn header_out(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -112,12 +133,11 @@ impl Subject for Asked<'_> {
             return false;
         }
         let found = match access {
-            Access::Url if !target.starts_with('/') => return false,
             Access::Url => at_once(self.request.lookup_uri(target)),
-            Access::File => at_once(self.request.lookup_file(target)),
+            Access::File => at_once(self.request.lookup_named(target)).flatten(),
         };
         let Some(found) = found else { return false };
-        found.status < 400 && (access == Access::Url || found.stat.is_some())
+        found.status < 400 && (access == Access::Url || found.stat.is_some_and(|meta| meta.is_file()))
     }
 
     fn client_address(&self) -> Option<IpAddr> {
@@ -167,7 +187,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::RemoteIdent => "".into(),
         Variable::RemoteUser => text(request.user.as_deref()),
         Variable::RemotePort => request.client.peer.port().to_string().into(),
-        Variable::ServerAdmin => text(request.vhost.admin.as_deref()),
+        Variable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN).into(),
         Variable::ServerName => request.server_name(),
         Variable::ServerPort => request.server_port().to_string().into(),
         Variable::ServerProtocol => request.protocol().into(),

@@ -15,6 +15,7 @@ mod ctl_limits;
 mod descriptors;
 mod faults;
 mod golden;
+mod language_same_as_apache;
 mod limits;
 mod load;
 mod memory;

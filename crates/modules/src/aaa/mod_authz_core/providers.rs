@@ -9,7 +9,7 @@ use server::Request;
 use server::authz::AuthzCheck::Now;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 
-use crate::aaa::{in_require_line, log_failed};
+use crate::aaa::in_require_line;
 
 pub(super) static ALL: AuthzProvider =
     AuthzProvider { name: "all", parse: parse_all, check: Now(|_, all| granted_if(all, |yes: &bool| *yes)) };
@@ -40,8 +40,8 @@ fn is_in_environment(request: &mut Request, names: &Parsed) -> Verdict {
 
 fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
     let methods = words(text);
-    let core = cmd.server.get::<server::core::CoreServer>();
-    match methods.iter().find(|name| !core.knows_method(name)) {
+    let known = cmd.context.language.kept.get::<server::core::Methods>();
+    match methods.iter().find(|name| !known.knows(name)) {
         Some(unknown) => Err(format!("Invalid Method '{unknown}'")),
         None => Ok(Arc::new(methods)),
     }
@@ -77,7 +77,7 @@ fn holds(request: &mut Request, condition: &Parsed) -> Verdict {
         Ok(false) if condition.asks_for_user => Verdict::DeniedNoUser,
         Ok(false) => Verdict::Denied,
         Err(why) => {
-            log_failed(request, "authz_core", &condition.origin, &why.to_string());
+            request.not_evaluated("authz_core", &why, &condition.origin);
             let text = format!("AH02320: Error evaluating expression in 'Require expr': {why}");
             request.log("authz_core", Level::Error, text);
             Verdict::Error

@@ -189,11 +189,11 @@ fn detail(conf: &mut IndexDir, word: &str, minus: bool, origin: &Origin) -> Resu
         ("iconheight", None) => conf.icon_height = size(if minus { 0 } else { ICON_SIZE.1 }, origin),
         ("iconwidth", Some(value)) => {
             no_minus("IconWidth")?;
-            conf.icon_width = size(atoi(value), origin);
+            conf.icon_width = size(atoi(value).into(), origin);
         }
         ("iconheight", Some(value)) => {
             no_minus("IconHeight")?;
-            conf.icon_height = size(atoi(value), origin);
+            conf.icon_height = size(atoi(value).into(), origin);
         }
         ("namewidth", None) => conf.name_width.set(only_minus("NameWidth")?, origin),
         ("namewidth", Some(value)) => {
@@ -224,7 +224,7 @@ fn size(pixels: i64, origin: &Origin) -> Setting<i64> {
     size
 }
 
-fn width(value: &str, before: Option<&Width>, least: i64) -> Option<Width> {
+fn width(value: &str, before: Option<&Width>, least: i32) -> Option<Width> {
     if value.starts_with('*') {
         return Some(Width { bytes: before.map_or(WIDTH, |width| width.bytes), adjust: true });
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conf::expr::Expr;
-use conf::values::{int, one_of};
+use conf::values::{atoi, one_of};
 use conf::words::{next_word, words};
 use conf::{Cmd, Level, Outcome};
 use server::module::shared_caches;
@@ -79,7 +79,7 @@ pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Op
     let Some(time) = one_of(time, &[("startup", SeedTime::Startup), ("connect", SeedTime::Connect)]) else {
         return Err(format!("SSLRandomSeed: invalid context: `{time}'"));
     };
-    let count = u32::try_from(int(bytes.unwrap_or_default()));
+    let count = u32::try_from(atoi(bytes.unwrap_or_default()));
     let file = |path: &str| {
         let path = cmd.context.server_relative(path);
         if !cmd.context.system.exists(&path) {
@@ -257,7 +257,7 @@ pub(super) fn verify(cmd: &mut Cmd<'_>, value: &str) -> Result<Verify, String> {
 
 /// `SSLVerifyDepth` and `SSLProxyVerifyDepth`
 pub(super) fn depth(cmd: &mut Cmd<'_>, value: &str) -> Result<u32, String> {
-    u32::try_from(int(value)).map_err(|_| invalid(cmd, value))
+    u32::try_from(atoi(value)).map_err(|_| invalid(cmd, value))
 }
 
 /// `SSLCARevocationCheck` and `SSLProxyCARevocationCheck`
@@ -295,19 +295,19 @@ fn invalid(cmd: &Cmd<'_>, value: &str) -> String {
 
 /// `SSLSessionCacheTimeout`
 pub(super) fn cache_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let seconds = u32::try_from(int(value)).map_err(|_| "SSLSessionCacheTimeout: Invalid argument")?;
+    let seconds = u32::try_from(atoi(value)).map_err(|_| "SSLSessionCacheTimeout: Invalid argument")?;
     cmd.server_set(|s: &mut SslServer| &mut s.cache_timeout, seconds)
 }
 
 /// A number of seconds.
 pub(super) fn seconds(cmd: &mut Cmd<'_>, field: Field<SslServer, u32>, value: &str) -> Outcome {
-    let seconds = u32::try_from(int(value)).map_err(|_| format!("{}: invalid argument", cmd.row.name))?;
+    let seconds = u32::try_from(atoi(value)).map_err(|_| format!("{}: invalid argument", cmd.row.name))?;
     cmd.server_set(field, seconds)
 }
 
 /// `SSLRenegBufferSize`
 pub(super) fn renegotiation_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let size = u32::try_from(int(value)).map_err(|_| format!("Invalid size for SSLRenegBufferSize: {value}"))?;
+    let size = u32::try_from(atoi(value)).map_err(|_| format!("Invalid size for SSLRenegBufferSize: {value}"))?;
     cmd.set(|d: &mut SslDir| &mut d.renegotiation_buffer, size)
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Settings, SettingsMap, settings};
+use conf::{Allowed, Cmd, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Settings, SettingsMap, settings};
 
 use self::etag::FileETag;
 use crate::config::section::Section;
@@ -176,7 +176,13 @@ settings! {
         pub extended_status: Setting<bool>,
         pub see_request_tail: Setting<bool>,
         pub mutexes: Keyed<String, Mutex>,
-        pub methods: Listed<String>,
+    }
+}
+
+settings! {
+    /// The methods that the configuration adds, wherever it does: a request may have them at every virtual host.
+    pub struct Methods {
+        pub added: Listed<String>,
     }
 }
 
@@ -219,10 +225,16 @@ settings! {
     }
 }
 
-impl CoreServer {
-    /// Whether a method is one of Apache's or was added with `RegisterHttpMethod`.
-    pub fn knows_method(&self, method: &str) -> bool {
-        http1::method::is_registered(method.as_bytes()) || self.methods.iter().any(|added| added == method)
+impl Methods {
+    /// Whether a method is one of Apache's or was added (`RegisterHttpMethod`, `<Limit>`, `Script`).
+    pub fn knows(&self, method: &str) -> bool {
+        http1::method::is_registered(method.as_bytes()) || self.added.iter().any(|added| added == method)
+    }
+
+    /// Adds a method.
+    pub fn add(cmd: &mut Cmd<'_>, method: &str) {
+        let origin = cmd.origin();
+        cmd.context.language.kept.edit::<Methods>().added.push(method.to_string(), &origin);
     }
 }
 

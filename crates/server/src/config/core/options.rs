@@ -54,12 +54,18 @@ impl Options {
     }
 
     fn read(&mut self, words: &[String], may: Bits) -> Result<(), String> {
-        let mut first_sign = None;
+        // After `All` or `None` a name may have a sign and none; after a sign every name needs one.
+        let (mut after_all, mut signed) = (false, false);
         for (i, word) in words.iter().enumerate() {
             let (sign, name) = match word.chars().next() {
                 Some(sign @ ('+' | '-')) => (Some(sign), &word[1..]),
                 _ => (None, word.as_str()),
             };
+            let mixed = if sign.is_some() { i > 0 && !signed && !after_all } else { signed };
+            if mixed {
+                return Err("Either all Options must start with + or -, or no Option may.".into());
+            }
+            signed |= sign.is_some();
             let lower = name.to_ascii_lowercase();
             let bits = match lower.as_str() {
                 "indexes" => INDEXES,
@@ -70,30 +76,17 @@ impl Options {
                 "execcgi" => EXEC_CGI,
                 "multiviews" => MULTI,
                 "runscripts" => MULTI | EXEC_CGI,
-                "none" | "all" => {
-                    if sign.is_some() {
-                        return Err(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
-                    }
-                    if i > 0 {
-                        return Err(format!("'Options {name}' must be the first Option given."));
-                    }
-                    let bits = if lower == "all" { ALL } else { 0 };
-                    if bits & !may != 0 {
-                        return Err(format!("Option {name} not allowed here"));
-                    }
-                    self.begin(bits);
-                    // Only after these two may signs follow.
-                    continue;
+                "none" | "all" if i > 0 => return Err(format!("'Options {name}' must be the first Option given.")),
+                "none" | "all" if signed => {
+                    return Err(format!("You may not use 'Options +{name}' or 'Options -{name}'."));
                 }
+                "none" => 0,
+                "all" => ALL,
                 _ => return Err(format!("Illegal option {name}")),
             };
+            after_all |= matches!(lower.as_str(), "none" | "all");
             if bits & !may != 0 {
                 return Err(format!("Option {name} not allowed here"));
-            }
-            let after_all = i > 0 && matches!(words[0].to_ascii_lowercase().as_str(), "all" | "none");
-            let signed = *first_sign.get_or_insert(sign.is_some());
-            if signed != sign.is_some() || (after_all && sign.is_none()) {
-                return Err("Either all Options must start with + or -, or no Option may.".into());
             }
             match sign {
                 Some('+') => self.plus(&lower, bits),
@@ -222,6 +215,8 @@ mod tests {
             (&["Includes", "+IncludesNOEXEC"], INCLUDES),
             (&["MultiViews Indexes", "+ExecCGI"], MULTI | INDEXES | EXEC_CGI),
             (&["All -Indexes"], ALL & !INDEXES),
+            (&["All MultiViews"], ALL | MULTI),
+            (&["None Indexes +ExecCGI"], INDEXES | EXEC_CGI),
             (&["Indexes;"], INDEXES),
         ];
         for (levels, want) in cases {
@@ -237,6 +232,8 @@ mod tests {
             ("+Indexes FollowSymLinks", "Either all Options must start with + or -, or no Option may."),
             ("Index", "Illegal option Index"),
             ("Indexes None", "'Options None' must be the first Option given."),
+            ("+Indexes None", "Either all Options must start with + or -, or no Option may."),
+            ("All +MultiViews Indexes", "Either all Options must start with + or -, or no Option may."),
             ("+None", "You may not use 'Options +None' or 'Options -None'."),
         ];
         for (line, want) in cases {

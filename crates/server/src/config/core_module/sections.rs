@@ -9,7 +9,7 @@ use conf::pattern::{Flags, Regex};
 use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Failure, Level, Limited, SettingsMap};
 
-use crate::config::core::{CoreDir, CoreServer, HostAddress, HostDraft};
+use crate::config::core::{CoreDir, CoreServer, HostAddress, HostDraft, Methods};
 use crate::config::section::{Matcher, Section};
 
 /// `<Directory>`, `<DirectoryMatch>`.
@@ -31,7 +31,7 @@ pub(super) fn location(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure>
 /// `<Files>`, `<FilesMatch>`.
 pub(super) fn files(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     in_full(cmd)?;
-    for outer in ["<Location", "<LocationMatch", "<Files", "<FilesMatch"] {
+    for outer in ["<Location", "<LocationMatch"] {
         if cmd.place.inside(outer) {
             return Err(cmd.cannot_occur(&format!("{outer}> section")).into());
         }
@@ -56,7 +56,7 @@ pub(super) fn condition(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure
             if !rest.is_empty() {
                 return Err(format!("Multiple {name}> arguments not (yet) supported.").into());
             }
-            let expr = Expr::parse_with(&text, super::set::anywhere(cmd))
+            let expr = Expr::parse_with(&text, cmd.expr_options())
                 .map_err(|why| format!("Cannot parse condition clause: {why}"))?;
             (Matcher::If(Arc::new(expr)), name == "<ElseIf")
         }
@@ -93,6 +93,19 @@ pub(super) fn limit(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
     let except = cmd.row.name.eq_ignore_ascii_case("<LimitExcept");
     if !except && methods.iter().any(|method| method == "TRACE") {
         return Err("TRACE cannot be controlled by <Limit>, see TraceEnable".into());
+    }
+    for method in &methods {
+        let known = method == "TRACE" || cmd.context.language.kept.get::<Methods>().knows(method);
+        if !known && cmd.place.htaccess {
+            return Err(format!(
+                "Could not register method '{method}' for {} from .htaccess configuration",
+                cmd.row.name
+            )
+            .into());
+        }
+        if !known {
+            Methods::add(cmd, method);
+        }
     }
     let mut place = cmd.inner_place(cmd.place.allowed, None);
     place.limited = Some(Arc::new(Limited { except, methods }));
@@ -189,10 +202,8 @@ fn matcher(cmd: &Cmd<'_>, argument: &str, regex_name: &str, clean: fn(&str) -> S
     let mut regex = name.eq_ignore_ascii_case(regex_name);
     if word == "~" {
         regex = true;
+        // As in Apache an expression that is not given is an empty one, which is found anywhere.
         word = next_word(&mut rest);
-        if word.is_empty() {
-            return Err(format!("{name}> directive requires additional arguments"));
-        }
     }
     if !rest.is_empty() {
         return Err(format!("Multiple {name}> arguments not (yet) supported."));

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use conf::directive::find;
 use conf::expr::StringExpr;
-use conf::values::{atoi, duration, int, number, one_of, seconds};
+use conf::fnmatch::is_pattern;
+use conf::values::{atoi, duration, number, one_of, seconds, strtol};
 use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Level, Outcome, Setting, Settings};
 
@@ -26,14 +27,12 @@ pub(super) fn ignored(_: &mut Cmd<'_>, _: &str) -> Outcome {
 }
 
 pub(super) fn error(_: &mut Cmd<'_>, rest: &str) -> Outcome {
+    if rest.is_empty() {
+        return Err("The Error directive was used with no message.".into());
+    }
     let mut line = rest;
     let first = next_word(&mut line);
     Err(if line.is_empty() { first } else { rest.to_string() })
-}
-
-/// What the core's own expressions may use: the same in `.htaccess` as elsewhere.
-pub(super) fn anywhere(cmd: &Cmd<'_>) -> conf::expr::Options {
-    conf::expr::Options { restricted: false, ..cmd.expr_options() }
 }
 
 pub(super) fn default_charset(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -76,27 +75,17 @@ pub const NO_ROOT_CHECK: &str = "-T";
 /// be there.
 pub const SHOWN: &str = "-S";
 
-pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
-    let mut line = rest;
-    let code = next_word(&mut line);
-    let number = atoi(&code);
-    if line.is_empty() {
-        return Err("Missing second argument to ErrorDocument".into());
-    }
-    let Some(code) =
-        u16::try_from(number).ok().filter(|c| (400..600).contains(c) && !http1::status::reason(*c).is_empty())
-    else {
-        return Err(format!("Unsupported HTTP response code {code}"));
-    };
-    // The text is everything behind the code; a quote at its beginning is dropped, and one at its end.
-    let raw = line.trim();
-    let quoted = raw.strip_prefix('"').or_else(|| raw.strip_prefix('\''));
-    let text = quoted.map_or_else(|| raw.to_string(), |_| next_word(&mut line));
-    let options = anywhere(cmd);
+pub(super) fn error_document(cmd: &mut Cmd<'_>, code: &str, text: &str) -> Outcome {
+    let known = u16::try_from(atoi(code)).ok().filter(|code| !http1::status::reason(*code).is_empty());
+    let Some(code) = known else { return Err(format!("Unsupported HTTP response code {code}")) };
+    let text = text.to_string();
+    let options = cmd.expr_options();
     let expr = |text: &str| {
-        StringExpr::parse_with(text, options).map(Arc::new).map_err(|why| format!("Cannot parse expression: {why}"))
+        StringExpr::parse_with(text, options)
+            .map(Arc::new)
+            .map_err(|why| format!("Cannot parse expression in ErrorDocument: {why}"))
     };
-    let is_text = text.contains(char::is_whitespace) || quoted.is_some() && !looks_like_target(&text);
+    let is_text = text.contains(char::is_whitespace);
     let document = if !is_text && text.eq_ignore_ascii_case("default") {
         ErrorDocument::Default
     } else if !is_text && text.starts_with('/') {
@@ -115,10 +104,6 @@ pub(super) fn error_document(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
         ErrorDocument::Text(expr(&text)?)
     };
     cmd.put(|d: &mut CoreDir| &mut d.error_documents, code, document)
-}
-
-fn looks_like_target(text: &str) -> bool {
-    text.starts_with('/') || is_url(text) || text.eq_ignore_ascii_case("default")
 }
 
 /// Whether a text begins with a scheme.
@@ -151,7 +136,9 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
                 Some("override") => value.skip_forbidden = true,
                 Some("unknown") => value.skip_unknown = true,
                 Some("all") => (value.skip_forbidden, value.skip_unknown) = (true, true),
-                _ => return Err("=Override, =Unknown or =All expected after Nonfatal".into()),
+                // As in Apache another word says nothing.
+                Some(_) => {}
+                None => return Err("=Override, =Unknown or =All expected after Nonfatal".into()),
             }
             continue;
         }
@@ -169,6 +156,7 @@ pub(super) fn allow_override(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
                     };
                 }
             }
+            ("Options", None) => value.options = options::ALL,
             ("None", _) => value.classes = Allowed::NONE,
             _ => {}
         }
@@ -256,20 +244,17 @@ pub(super) fn hostname_lookups(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn server_name(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    if is_pattern(value) {
+        return Err(format!("Invalid ServerName \"{value}\" use ServerAlias to set multiple server names."));
+    }
     let (scheme, rest) = value.split_once("://").unwrap_or(("http", value));
-    let (name, port) = match rest.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
-            let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
-            let port = digits.parse::<u16>().ok().filter(|port| *port != 0);
-            (
-                name,
-                Some(port.ok_or_else(|| {
-                    format!("The port number \"{port:?}\" is outside the appropriate range (i.e., 1..65535).")
-                })?),
-            )
-        }
-        _ => (rest, None),
+    let (name, port) = match rest.split_once(':') {
+        Some((name, port)) => (name, Some(u16::try_from(atoi(port)).unwrap_or(0))),
+        None => (rest, None),
     };
+    if port == Some(0) {
+        return Err(format!("The port number \"{value}\" is outside the appropriate range (i.e., 1..65535)."));
+    }
     let name = name.split('/').next().unwrap_or_default().to_string();
     let value = ServerName { https: scheme.eq_ignore_ascii_case("https"), name, port };
     cmd.server_set(|s: &mut CoreServer| &mut s.server_name, value)
@@ -291,14 +276,9 @@ pub(super) fn signature(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.set(|d: &mut CoreDir| &mut d.signature, value)
 }
 
-pub(super) fn error_log(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
-    match words {
-        [name] | [name, _] if !name.is_empty() => {
-            let value = words.join(":");
-            cmd.server_set(|s: &mut CoreServer| &mut s.error_log, value)
-        }
-        _ => Err("ErrorLog takes one argument, The filename of the error log".into()),
-    }
+pub(super) fn error_log(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    let name = name.to_string();
+    cmd.server_set(|s: &mut CoreServer| &mut s.error_log, name)
 }
 
 pub(super) fn error_log_format(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
@@ -383,7 +363,7 @@ pub(super) fn server_tokens(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// A lenient number that must not be negative, with the directive's name in the message.
 fn limit(cmd: &Cmd<'_>, value: &str, zero: &str) -> Result<usize, String> {
     let name = cmd.row.name;
-    usize::try_from(int(value)).map_err(|_| format!("{name} \"{value}\" must be a non-negative integer{zero}"))
+    usize::try_from(atoi(value)).map_err(|_| format!("{name} \"{value}\" must be a non-negative integer{zero}"))
 }
 
 pub(super) fn limit_line(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -402,7 +382,7 @@ pub(super) fn limit_fields(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 pub(super) fn limit_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let size = number(value.trim_start()).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| match atoi(value) {
+    let size = number(value.trim_start()).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| match strtol(value) {
         i64::MIN | i64::MAX => "LimitRequestBody argument is not parsable.",
         _ => "LimitRequestBody requires a non-negative integer.",
     })?;
@@ -412,7 +392,7 @@ pub(super) fn limit_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 pub(super) fn limit_xml_body(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     /// What Apache can still escape: every character may become six, and an end is to follow.
     const MOST: u64 = u64::MAX / 6 - 1;
-    let size = u64::try_from(atoi(value)).map_err(|_| "LimitXMLRequestBody requires a non-negative integer.")?;
+    let size = u64::try_from(strtol(value)).map_err(|_| "LimitXMLRequestBody requires a non-negative integer.")?;
     if size > MOST {
         return Err(format!("LimitXMLRequestBody must not exceed {MOST}"));
     }
@@ -425,7 +405,7 @@ pub(super) fn ranges(cmd: &mut Cmd<'_>, field: fn(&mut CoreDir) -> &mut Setting<
         "none" => Some(0),
         "default" => Some(default),
         "unlimited" => None,
-        _ => match u32::try_from(int(value)) {
+        _ => match u32::try_from(atoi(value)) {
             Ok(0) | Err(_) => {
                 return Err(format!("{} requires 'none', 'default', 'unlimited' or a positive integer", cmd.row.name));
             }
@@ -442,21 +422,23 @@ pub(super) fn rlimit(
     hard: Option<&str>,
 ) -> Outcome {
     // As in C, a negative number is a large one; -1 is no limit at all.
-    let parse = |text: &str| (!text.eq_ignore_ascii_case("max")).then(|| atoi(text) as u64);
+    let parse = |text: &str| (!text.eq_ignore_ascii_case("max")).then(|| strtol(text) as u64);
     cmd.set(field, (parse(soft), hard.map(parse)))
 }
 
-pub(super) fn regex_options(_: &mut Cmd<'_>, word: &str) -> Outcome {
-    let name = word.trim_start_matches(['+', '-']).to_ascii_lowercase();
-    match name.as_str() {
-        "icase" | "extended" | "dotall" | "dollar_endonly" | "none" => Ok(()),
-        _ => Err(format!("RegexDefaultOptions: {word} is not a known option")),
+pub(super) fn regex_options(_: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    for word in words {
+        let name = word.strip_prefix(['+', '-']).unwrap_or(word);
+        if !["icase", "extended", "dotall", "dollar_endonly", "none"].contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(format!("RegexDefaultOptions: option '{name}' unknown"));
+        }
     }
+    Ok(())
 }
 
 pub(super) fn internal_recursion(cmd: &mut Cmd<'_>, redirects: &str, lookups: Option<&str>) -> Outcome {
     let positive = |text: &str, what: &str| {
-        let n = u32::try_from(int(text)).ok().filter(|n| *n > 0);
+        let n = u32::try_from(atoi(text)).ok().filter(|n| *n > 0);
         n.ok_or_else(|| format!("The recursion limit must be greater than zero.{what}"))
     };
     let first = positive(redirects, "")?;
@@ -483,8 +465,8 @@ pub(super) fn set_handler(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let handler = if value.eq_ignore_ascii_case("none") {
         HandlerName::Name(None)
     } else if value.contains("%{") {
-        let expr =
-            StringExpr::parse_with(value, anywhere(cmd)).map_err(|why| format!("Can't parse expression : {why}"))?;
+        let expr = StringExpr::parse_with(value, cmd.expr_options())
+            .map_err(|why| format!("Can't parse expression : {why}"))?;
         HandlerName::Expr(Arc::new(expr))
     } else {
         HandlerName::Name(Some(value.to_string()))

@@ -4,7 +4,7 @@ use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, T
 use conf::{Allowed, Directive, ModuleInfo, OnRead as Run};
 
 use super::{mutex, sections, set};
-use crate::config::core::{CoreDir, CoreServer};
+use crate::config::core::{CoreDir, CoreServer, Methods};
 use crate::config::module::{Hook, Module, Order};
 use crate::files::static_file;
 use crate::phases::translate;
@@ -99,7 +99,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("<Else", ANY, Section(sections::condition), "", "Container for directives to be conditionally applied"),
     row("AccessFileName", SERVER, Words(set::access_file_name), ".htaccess", "Name(s) of per-directory config files (default: .htaccess)"),
     row("DocumentRoot", SERVER, Take1(set::document_root), "/var/www/html", "Root directory of the document tree"),
-    row("ErrorDocument", FILEINFO, Raw(set::error_document), "", "Change responses for HTTP errors"),
+    row("ErrorDocument", FILEINFO, Take2(set::error_document), "", "Change responses for HTTP errors"),
     row("AllowOverride", Allowed::SECTION, Raw(set::allow_override), "None", "Controls what groups of directives can be configured by per-directory config files"),
     row("AllowOverrideList", Allowed::SECTION, Words(set::allow_override_list), "None", "Controls what individual directives can be configured by per-directory config files"),
     row("Options", Allowed::OPTIONS, Raw(set::options), "FollowSymLinks", "Set a number of attributes for a given directory"),
@@ -119,7 +119,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ServerSignature", ANY, Take1(set::signature), "Off", "En-/disable server signature (on|off|email)"),
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),
     row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)"),
-    row("ErrorLog", SERVER, Words(set::error_log), "logs/error_log", "The filename of the error log"),
+    row("ErrorLog", SERVER, Take1(set::error_log), "logs/error_log", "The filename of the error log"),
     row("ErrorLogFormat", SERVER, Take12(set::error_log_format), "", "Format string for the ErrorLog").differs("Formats for connection and request are checked and not used."),
     row("ServerAlias", SERVER, Words(set::server_alias), "", "A name or names alternately used to access the server"),
     row("ServerPath", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_path, v) }), "", "The pathname the server can be reached at").without_effect("A virtual host is not chosen by a path; that was for clients which send no Host."),
@@ -144,7 +144,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("RLimitCPU", ANY, Take12(|c, a, b| set::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_cpu, a, b)), "", "Soft/hard limits for max CPU usage in seconds").differs(OF_SCRIPTS),
     row("RLimitMEM", ANY, Take12(|c, a, b| set::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_mem, a, b)), "", "Soft/hard limits for max memory usage per process").differs(OF_SCRIPTS),
     row("RLimitNPROC", ANY, Take12(|c, a, b| set::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_nproc, a, b)), "", "soft/hard limits for max number of processes per uid").differs(OF_SCRIPTS),
-    row("RegexDefaultOptions", GLOBAL, Iterate(set::regex_options), "DOTALL DOLLAR_ENDONLY", "default options for regexes (prefixed by '+' to add, '-' to del)").without_effect("Regular expressions always have DOTALL and DOLLAR_ENDONLY."),
+    row("RegexDefaultOptions", GLOBAL, Words(set::regex_options), "DOTALL DOLLAR_ENDONLY", "default options for regexes (prefixed by '+' to add, '-' to del)").without_effect("Regular expressions always have DOTALL and DOLLAR_ENDONLY."),
     row("LimitInternalRecursion", SERVER, Take12(set::internal_recursion), "10", "maximum recursion depth of internal redirects and subrequests"),
     row("CGIPassAuth", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.cgi_pass_auth, on)), "Off", "Controls whether HTTP authorization headers, normally hidden, will be passed to scripts"),
     row("CGIVar", FILEINFO, Take2(set::cgi_var), "", "Controls how some CGI variables are set"),
@@ -162,7 +162,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("Protocols", SERVER, Iterate(set::protocols), "http/1.1", "Controls which protocols are allowed").without_effect(ONE_PROTOCOL),
     row("ProtocolsHonorOrder", SERVER, Take1(set::protocols_honor_order), "On", "'off' (default) or 'on' to respect given order of protocols, by default the client specified order determines selection").without_effect(ONE_PROTOCOL),
     row("HttpProtocolOptions", SERVER, Iterate(set::protocol_options), "Strict LenientMethods Allow0.9", "'Allow0.9' or 'Require1.0' (default); 'RegisteredMethods' or 'LenientMethods' (default); 'Unsafe' or 'Strict' (default). Sets HTTP acceptance rules").differs("HTTP/0.9 is not spoken, also with Allow0.9; the 501 of RegisteredMethods lists all methods in Allow."),
-    row("RegisterHttpMethod", GLOBAL, Iterate(|c, v| { let v = v.to_string(); c.server_push(|s: &mut CoreServer| &mut s.methods, v) }), "", "Registers non-standard HTTP methods"),
+    row("RegisterHttpMethod", GLOBAL, Iterate(|c, v| { Methods::add(c, v); Ok(()) }), "", "Registers non-standard HTTP methods"),
     row("MergeSlashes", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_slashes, on)), "On", "Controls whether consecutive slashes in the URI path are merged"),
 ];
 

@@ -1,0 +1,320 @@
+//! What lines, sections and expressions mean, beside Apache; and that what cannot be decided is refused.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::mpm::Mpm;
+use crate::oracle::{self, Case, compare};
+use crate::server::Server;
+use crate::site::{self, Site};
+
+/// What a program says of a configuration: standard error without the name of the file, and whether it takes it.
+fn checked(program: &str, site: &Site) -> (String, bool) {
+    let mut command = Command::new(program);
+    let output =
+        command.arg0("apache2").args(["-d", site.path(), "-f", "conf/httpd.conf", "-t"]).output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr).replace(site.path(), "ROOT");
+    (said.lines().last().unwrap_or_default().to_string(), output.status.success())
+}
+
+/// Compares what both say of each of the lines.
+fn check_lines(test: &str, lines: &[String]) {
+    if !oracle::is_there(test) {
+        return;
+    }
+    let (ours, theirs) = (Site::new(), Site::new());
+    let mut differences = Vec::new();
+    for text in lines {
+        ours.configure_with(&site::load_lines(Mpm::Event), text);
+        theirs.configure_with(&oracle::load_lines(), text);
+        let (our, their) = (checked(env!("CARGO_BIN_EXE_tsubame"), &ours), checked(oracle::APACHE, &theirs));
+        // Where a line is taken, what is said besides is the subject of other tests.
+        if our.1 != their.1 || !our.1 && our.0 != their.0 {
+            differences.push(format!("{text}\n    ours   {our:?}\n    Apache {their:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn lines_are_right_or_wrong_as_for_apache() {
+    let in_directory = [
+        "Options All MultiViews",
+        "Options None Indexes",
+        "Options Indexes None",
+        "Options All -Indexes",
+        "Options +Indexes All",
+        "Options +Indexes Bogus",
+        "Options Indexes +FollowSymLinks",
+        "Options All +MultiViews Indexes",
+        "Options +None",
+        "AllowOverride Nonfatal=Foo",
+        "AllowOverride Nonfatal=",
+        "AllowOverride Nonfatal",
+        "<Limit get>\n</Limit>",
+        "<LimitExcept FOO>\n</LimitExcept>",
+        "<Limit TRACE>\n</Limit>",
+        "<Limit FOO>\n</Limit>\nRequire method FOO",
+        "Require method BAR",
+    ];
+    let lines = [
+        "<FilesMatch x>\n<Files y>\n</Files>\n</FilesMatch>",
+        "<Files x>\n<FilesMatch y>\n</FilesMatch>\n</Files>",
+        "<Location /x>\n<Files y>\n</Files>\n</Location>",
+        "<Directory ~>\n</Directory>",
+        "<Location ~ >\n</Location>",
+        "<Files ~ \"\">\n</Files>",
+        "ErrorDocument 302 /mine.html",
+        "ErrorDocument 100 x",
+        "ErrorDocument 999 x",
+        "ErrorDocument 404",
+        "ErrorDocument 404 \"\"",
+        "ErrorDocument 404 Not Found",
+        "ErrorDocument 404 \"a b",
+        "ErrorDocument 404 \"%{NOSUCH}\"",
+        "ErrorDocument 404 http://x/%{NOSUCH}",
+        "ErrorLog logs/error_log b",
+        "RegexDefaultOptions",
+        "RegexDefaultOptions foo",
+        "RegexDefaultOptions +",
+        "ServerName a:99999",
+        "ServerName a:x",
+        "ServerName a:80x",
+        "ServerName [::1]:80",
+        "ServerName [::1",
+        "ServerName *.example",
+        "Error",
+        "Error \"a b\"",
+        "<VirtualHost *:80>\nLimitRequestLine 20000\nLimitRequestFieldSize 20000\nLimitRequestFields 10\n</VirtualHost>",
+        "<Directory /x>\nLimitRequestLine 10\n</Directory>",
+    ];
+    let mut all: Vec<String> = in_directory.map(|line| format!("<Directory /x>\n{line}\n</Directory>")).to_vec();
+    all.extend(lines.map(String::from));
+    check_lines("lines_are_right_or_wrong_as_for_apache", &all);
+}
+
+/// What C's `atoi` and `strtol` make of them decides, and they do not make the same of them.
+#[test]
+fn numbers_that_are_too_large_are_what_they_are_for_apache() {
+    let names = [
+        "ListenBacklog",
+        "MaxMemFree",
+        "SendBufferSize",
+        "ReceiveBufferSize",
+        "ThreadStackSize",
+        "DeflateBufferSize",
+        "DeflateInflateLimitRequestBody",
+        "DeflateInflateRatioLimit",
+        "LimitRequestBody",
+        "LimitXMLRequestBody",
+        "LimitRequestLine",
+        "LimitRequestFields",
+        "RequestReadTimeout header=",
+        "RequestReadTimeout body=1,MinRate=",
+        "IndexOptions NameWidth=",
+        "IndexOptions DescriptionWidth=",
+        "AsyncRequestWorkerFactor",
+        "MaxRanges",
+    ];
+    let line = |name: &str, number: &str| format!("{name}{}{number}", if name.ends_with('=') { "" } else { " " });
+    let lines = names.iter().flat_map(|name| ["100000000000000000000", "5000000000"].map(|number| line(name, number)));
+    check_lines("numbers_that_are_too_large_are_what_they_are_for_apache", &lines.collect::<Vec<_>>());
+}
+
+fn get(target: &str, fields: &str) -> Case {
+    request("GET", target, fields)
+}
+
+fn request(method: &str, target: &str, fields: &str) -> Case {
+    let bytes = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").into_bytes();
+    Case { name: format!("{method} {target}"), bytes }
+}
+
+/// Each line stands in the `.htaccess` file of a directory of its own.
+#[test]
+fn htaccess_files_may_say_what_they_may_for_apache() {
+    let lines = [
+        "ErrorDocument 404 \"%{file:/etc/hostname}\"",
+        "ErrorDocument 404 \"%{filesize:/etc/hostname}\"",
+        "ErrorDocument 404 \"http://x/%{file:/etc/hostname}\"",
+        "<If \"file('/etc/hostname') != ''\">\n</If>",
+        "<If \"filesize('/etc/hostname') -gt 1\">\n</If>",
+        "<If \"true\">\n</If>\n<ElseIf \"file('/etc/hostname') != ''\">\n</ElseIf>",
+        "<If \"true\">\nErrorDocument 404 \"%{file:/etc/hostname}\"\n</If>",
+        "<Files a.txt>\nErrorDocument 404 \"%{file:/etc/hostname}\"\n</Files>",
+        "SetHandler \"%{file:/etc/hostname}\"",
+        "SetHandler \"expr=%{filesize:/etc/hostname}\"",
+        "SetEnvIfExpr \"file('/etc/hostname') != ''\" x",
+        "Redirect 302 \"http://x/%{file:/etc/hostname}\"",
+        "Require expr \"file('/etc/hostname') != ''\"",
+        "Require user %{file:/etc/hostname}",
+        "FilterProvider x DEFLATE \"file('/etc/hostname') != ''\"",
+        "<If \"-f '/etc/hostname'\">\n</If>",
+        "ErrorDocument 404 \"%{osenv:NOSUCH}x\"",
+        "ErrorDocument 404 Not Found",
+        "Options All MultiViews",
+        "<FilesMatch x>\n<Files y>\n</Files>\n</FilesMatch>",
+        "<Limit FOO>\n</Limit>",
+        "<Limit GET>\n</Limit>",
+        "Error",
+        "<Files ~>\n</Files>",
+    ];
+    let options = ["+SymLinksIfOwnerMatch", "SymLinksIfOwnerMatch", "+MultiViews", "+Indexes", "All", "None"];
+    let build = |site: &Site| {
+        for (nth, line) in lines.iter().enumerate() {
+            site.page(&format!("l{nth}/a.txt"), "a\n");
+            site.page(&format!("l{nth}/.htaccess"), format!("{line}\n"));
+        }
+        for (nth, option) in options.iter().enumerate() {
+            site.page(&format!("o{nth}/a.txt"), "a\n");
+            site.page(&format!("o{nth}/.htaccess"), format!("Options {option}\n"));
+        }
+    };
+    let configuration = "<Directory ${DOCS}>\nAllowOverride All\n</Directory>\n\
+        <DirectoryMatch ^${DOCS}/o>\nAllowOverride Options\n</DirectoryMatch>\n\
+        <Directory ${DOCS}/o0>\nAllowOverride Options\n</Directory>\n<Directory ${DOCS}/o1>\nAllowOverride Options\n</Directory>\n\
+        <Directory ${DOCS}/o2>\nAllowOverride Options\n</Directory>\n<Directory ${DOCS}/o3>\nAllowOverride Options\n</Directory>\n\
+        <Directory ${DOCS}/o4>\nAllowOverride Options\n</Directory>\n<Directory ${DOCS}/o5>\nAllowOverride Options\n</Directory>";
+    let of_lines = (0..lines.len()).flat_map(|nth| ["a.txt", "none"].map(|file| get(&format!("/l{nth}/{file}"), "")));
+    let cases: Vec<Case> = of_lines.chain((0..options.len()).map(|nth| get(&format!("/o{nth}/a.txt"), ""))).collect();
+    compare("htaccess_files_may_say_what_they_may_for_apache", build, configuration, &cases, &[]);
+}
+
+fn pages(site: &Site) {
+    for name in ["index.html", "a.txt", "d/index.html", "d/f.txt", "deny.txt", "mine.html", "e/x/f.txt"] {
+        site.page(name, format!("{name}\n"));
+    }
+}
+
+#[test]
+fn directories_are_met_as_in_apache() {
+    let configuration = "<DirectoryMatch \"/htdocs/d/\">\nErrorDocument 404 inside\nRequire all denied\n</DirectoryMatch>\n\
+        <DirectoryMatch \"/htdocs/e$\">\nRequire all denied\n</DirectoryMatch>\n\
+        <Directory \"${DOCS}/e/*\">\nErrorDocument 404 below\n</Directory>\n\
+        <Directory \"${DOCS}/a.tx?\">\nErrorDocument 404 file\nForceType x/x\n</Directory>";
+    let targets = [
+        "/",
+        "/d",
+        "/d/",
+        "/d/f.txt",
+        "/d/none",
+        "/e",
+        "/e/",
+        "/e/none",
+        "/e/x/none",
+        "/e/x",
+        "/a.txt",
+        "/a.txt/x",
+        "/a.txz",
+    ];
+    compare("directories_are_met_as_in_apache", pages, configuration, &targets.map(|target| get(target, "")), &[]);
+}
+
+#[test]
+fn documents_of_redirects_are_sent_as_in_apache() {
+    let configuration = "ErrorDocument 302 /mine.html\nErrorDocument 301 text\nRedirect /r http://x.example/y\n\
+        ErrorDocument 404 \"[%{SERVER_ADMIN}]\"";
+    let cases = [get("/r", ""), get("/d", ""), get("/none", ""), get("/a.txt", "")];
+    compare("documents_of_redirects_are_sent_as_in_apache", pages, configuration, &cases, &[]);
+}
+
+#[test]
+fn expressions_see_what_they_see_in_apache() {
+    let files = [
+        "${DOCS}/a.txt",
+        "${DOCS}/none",
+        "${DOCS}/d",
+        "${DOCS}/deny.txt",
+        "a.txt",
+        "d/f.txt",
+        "../a.txt",
+        "/a.txt",
+        "",
+    ];
+    let urls = ["/a.txt", "/none", "/deny.txt", "a.txt", "http://localhost/a.txt", "", "/d/", "/loc"];
+    let asked = |operator: &str, what: &[&str]| -> (String, String) {
+        let name = |nth: usize| format!("v{}{nth}", &operator[1..]);
+        let line =
+            |(nth, target): (usize, &&str)| format!("SetEnvIfExpr \"{operator} '{target}'\" {}=yes\n", name(nth));
+        let shown = |nth: usize| format!("%{{reqenv:{}}},", name(nth));
+        (what.iter().enumerate().map(line).collect(), (0..what.len()).map(shown).collect())
+    };
+    let ((of_files, files), (of_urls, urls)) = (asked("-F", &files), asked("-U", &urls));
+    let configuration = format!(
+        "<Files deny.txt>\nRequire all denied\n</Files>\n<Location /loc>\nRequire all denied\n</Location>\n\
+         <Location /c>\n{of_files}{of_urls}ErrorDocument 404 \"{files} {urls}\"\n</Location>\n\
+         <Location /h>\nErrorDocument 404 \"%{{HTTP:X-A}} %{{req:X-A}} %{{HTTP_ACCEPT}}\"\n</Location>\n\
+         <Location /i>\n<If \"req('X-A') == 'a, b'\">\nErrorDocument 404 joined\n</If>\n</Location>\n\
+         <Location /j>\n<If \"file('/none') == ''\">\nErrorDocument 404 yes\n</If>\n<Else>\nErrorDocument 404 no\n</Else>\n</Location>"
+    );
+    let twice = "X-A: a\r\nAccept: a/b\r\nX-A: b\r\nAccept: c/d\r\n";
+    let cases = [get("/c", ""), get("/h", twice), get("/i", twice), get("/j", "")];
+    compare("expressions_see_what_they_see_in_apache", pages, &configuration, &cases, &[]);
+}
+
+#[test]
+fn limit_makes_methods_known_as_in_apache() {
+    let configuration = "<Location /d>\n<Limit FOO>\nRequire all granted\n</Limit>\n</Location>\n\
+        <VirtualHost *>\nServerName other.example\n<Location />\n<LimitExcept BAR>\nRequire all granted\n</LimitExcept>\n</Location>\n\
+        </VirtualHost>";
+    let cases = ["FOO", "BAR", "BAZ", "OPTIONS"].map(|method| request(method, "/a.txt", ""));
+    compare("limit_makes_methods_known_as_in_apache", pages, configuration, &cases, &[]);
+}
+
+/// A regular expression that runs out of its budget neither matches nor fails to: what its line was to decide is refused.
+#[test]
+fn a_regular_expression_without_an_end_refuses() {
+    const COSTLY: &str = "^(a+)+\\1$";
+    let lines = [
+        format!("SetEnvIf X-A \"{COSTLY}\" bad"),
+        "SetEnvIf \"^X-(a+)+\\1$\" . bad".to_string(),
+        format!("BrowserMatch \"{COSTLY}\" bad"),
+        format!("SetEnvIfExpr \"req('X-A') =~ m#{COSTLY}#\" bad"),
+        format!("<If \"req('X-A') =~ m#{COSTLY}#\">\nRequire all denied\n</If>"),
+        format!("Require expr \"! req('X-A') =~ m#{COSTLY}#\""),
+    ];
+    let sections: String =
+        lines.iter().enumerate().map(|(nth, line)| format!("<Location /l{nth}>\n{line}\n</Location>\n")).collect();
+    let configuration = format!(
+        "{sections}SetEnvIf X-B \"{COSTLY}\" bad\nRedirectMatch \"^/r(a+)+\\1$\" /x\nAliasMatch \"^/s(a+)+\\1$\" /x\n\
+         <LocationMatch \"^/t(a+)+\\1$\">\nRequire all denied\n</LocationMatch>\n\
+         <Directory ${{DOCS}}>\nAllow from all\nDeny from env=bad\nOrder Allow,Deny\n</Directory>"
+    );
+    let site = Site::with([("htdocs/l0", "x"), ("htdocs/a.txt", "a")]);
+    let server = Server::start(Mpm::Percore, &site, &configuration);
+    server.allow("needs too many steps");
+    server.allow("Require expr");
+    let many = format!("{}b", "a".repeat(600));
+    let asked = |target: &str, field: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{field}\r\nConnection: close\r\n\r\n");
+        server.client().request(head).status
+    };
+    for (nth, line) in lines.iter().enumerate() {
+        let field = match line {
+            line if line.starts_with("BrowserMatch") => format!("User-Agent: {many}"),
+            line if line.contains("^X-") => format!("X-{many}: x"),
+            _ => format!("X-A: {many}"),
+        };
+        assert_eq!(asked(&format!("/l{nth}"), &field), 500, "{line}");
+    }
+    assert_eq!(asked("/a.txt", &format!("X-B: {many}")), 500);
+    for kind in ["r", "s", "t"] {
+        assert_eq!(asked(&format!("/{kind}{many}"), "X: y"), 500, "{kind}");
+    }
+    // The log names each line.
+    let text = site.read("conf/httpd.conf");
+    for mark in [
+        "SetEnvIf X-A",
+        "SetEnvIf X-B",
+        "BrowserMatch",
+        "SetEnvIfExpr",
+        "RedirectMatch",
+        "AliasMatch",
+        "<LocationMatch",
+    ] {
+        let line = text.lines().position(|line| line.contains(mark)).map_or(0, |at| at + 1);
+        let file = Path::new(site.path()).join("conf/httpd.conf");
+        server.logged(&format!("needs too many steps, so the line at {}:{line} decides nothing", file.display()));
+    }
+}
