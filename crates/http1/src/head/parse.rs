@@ -272,7 +272,8 @@ impl Parser<'_> {
             match self.byte_of_field(line, stop)? {
                 b'\r' | b'\n' => break,
                 b'\t' => {}
-                0 => return Err(HeadError::BadFieldValue.into()),
+                // Apache takes no white space but blanks and tabs into a value either.
+                0 | 0x0b | 0x0c => return Err(HeadError::BadFieldValue.into()),
                 _ if self.limits.strict => return Err(HeadError::BadFieldValue.into()),
                 _ => {}
             }

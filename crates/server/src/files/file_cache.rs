@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use foldhash::HashMap;
 use http1::conditional::{FileTag, is_young};
+use sha1::{Digest as _, Sha1};
 use sys::file::Meta;
 
-use crate::config::core::etag::{self, INODE, MTIME, SIZE};
+use crate::config::core::etag::{self, DIGEST, INODE, MTIME, SIZE};
 use crate::files::paths::c_path;
 use crate::transport::tick;
 
@@ -71,15 +74,40 @@ pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
         Some(bytes) => Content::Small(bytes),
         None => Content::Open(Arc::new(file)),
     };
+    let etag = match parts & DIGEST {
+        0 => tag.etag(weak),
+        _ => Some(format!("\"{}\"", STANDARD.encode(digest(&content)?))),
+    };
     Ok(Kept {
         seen: AtomicU64::new(0),
         seen_at: AtomicU64::new(0),
-        etag: tag.etag(weak).map(Into::into),
+        etag: etag.map(Into::into),
         modified: String::from_utf8_lossy(&http1::date::http_date(seconds)).into(),
         meta,
         parts,
         content,
     })
+}
+
+/// The SHA-1 of a file, read to its end.
+fn digest(content: &Content) -> std::io::Result<impl AsRef<[u8]> + use<>> {
+    let mut hash = Sha1::new();
+    match content {
+        Content::Small(bytes) => hash.update(bytes),
+        Content::Open(file) => {
+            let (mut piece, mut at) = (vec![0; 64 * 1024], 0);
+            loop {
+                match sys::file::read_at(file, &mut piece, at)? {
+                    0 => break,
+                    read => {
+                        hash.update(&piece[..read]);
+                        at += read as u64;
+                    }
+                }
+            }
+        }
+    }
+    Ok(hash.finalize())
 }
 
 /// The whole of a small file; `None` if it is not small, or changes its length at this moment.

@@ -3,14 +3,17 @@
 //! What a file says is remembered under its identity (device, inode, size, times): each request has asked the system for
 //! that identity anyway, so a changed file is never served from memory. Small files are kept whole, larger ones open.
 
+use std::io;
 use std::sync::Arc;
 
 use conf::Level;
+use seam::{Load, offload};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
+use crate::config::core::etag::DIGEST;
 use crate::files::absent;
-use crate::files::file_cache::{Content, open};
+use crate::files::file_cache::{Content, Kept, open};
 use crate::request::Request;
 use crate::request::fields::Value;
 use crate::request::hooks::Handler;
@@ -32,76 +35,102 @@ async fn after_body(request: &mut Request) -> Answer {
     loop {
         match request.body.read().await {
             Ok(Some(_)) => {}
-            Ok(None) => return handler(request),
+            Ok(None) => break,
             Err(error) => return Answer::Status(error.status()),
         }
     }
+    match at_once(request) {
+        Some(answer) => answer,
+        None => after_digest(request).await,
+    }
 }
 
-/// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`.
-pub(crate) fn handler(request: &mut Request) -> Answer {
+/// Serves a file for `GET`, `HEAD` and, as Apache does, `POST`: at once, unless the whole of it must be read for its tag.
+pub(crate) const HANDLER: Handler =
+    Handler::Later { claims: |_| true, check: at_once, answer: |request| Box::pin(after_digest(request)) };
+
+fn at_once(request: &mut Request) -> Option<Answer> {
+    let meta = match checked(request) {
+        Ok(meta) => meta,
+        Err(answer) => return Some(answer),
+    };
+    let parts = request.dir::<CoreDir>().etag.effective();
+    match request.kept.take().filter(|kept| kept.meta == meta && kept.parts == parts) {
+        Some(kept) => Some(serve(request, &kept)),
+        None if parts & DIGEST != 0 => None,
+        None => Some(serve_opened(request, open(&request.filename, parts))),
+    }
+}
+
+async fn after_digest(request: &mut Request) -> Answer {
+    let (name, parts) = (request.filename.clone(), request.dir::<CoreDir>().etag.effective());
+    let opened = offload(Load::Compute, move || open(&name, parts)).await;
+    serve_opened(request, opened)
+}
+
+/// The file that is asked for; `Err`: the answer is another one.
+fn checked(request: &mut Request) -> Result<Meta, Answer> {
     if request.method == "OPTIONS" {
         let allow = request.allowed_methods();
         request.headers_out.set("Allow", allow);
-        return Answer::Body(Body::Empty);
+        return Err(Answer::Body(Body::Empty));
     }
     if let Some((name, module)) = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?))) {
         let text = format!("nothing handles {name}, which needs {module}: {} is not sent", request.filename);
         request.log("core", Level::Error, text);
-        return Answer::Status(500);
+        return Err(Answer::Status(500));
     }
     if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
         if !request.server.knows_method(&request.method) {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
-            return Answer::Status(501);
+            return Err(Answer::Status(501));
         }
-        return Answer::Status(405);
+        return Err(Answer::Status(405));
     }
     let Some(meta) = request.stat else {
         let path = format!("{}{}", request.filename, request.path_info);
         request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
-        return Answer::Status(404);
+        return Err(Answer::Status(404));
     };
     if meta.is_dir() {
         let text = format!("AH00129: Attempt to serve directory: {}", request.filename);
         request.log("core", Level::Info, text);
-        return Answer::Status(404);
+        return Err(Answer::Status(404));
     }
     if !request.path_info.is_empty() && !request.accept_path_info.unwrap_or(false) {
         let path = format!("{}{}", request.filename, request.path_info);
         request.log("core", Level::Info, format!("AH00130: File does not exist: {path}"));
-        return Answer::Status(404);
+        return Err(Answer::Status(404));
     }
     if !meta.is_file() {
         let text = format!("AH00127: Cannot map {} to file", request.request_line());
         request.log("core", Level::Error, text);
-        return Answer::Status(403);
+        return Err(Answer::Status(403));
     }
-    serve(request, &meta)
+    Ok(meta)
 }
 
-fn serve(request: &mut Request, meta: &Meta) -> Answer {
-    let parts = request.dir::<CoreDir>().etag.effective();
-    let kept = match request.kept.take().filter(|kept| kept.meta == *meta && kept.parts == parts) {
-        Some(kept) => kept,
-        None => match open(&request.filename, parts) {
-            Ok(kept) => {
-                let kept = Arc::new(kept);
-                request.server.files.keep(&request.filename, &kept);
-                kept
-            }
-            Err(error) => {
-                let text = format!("AH00132: file permissions deny server access: {}", request.filename);
-                request.log_os("core", Level::Error, &error, text);
-                return Answer::Status(match error.kind() {
-                    std::io::ErrorKind::NotFound => 404,
-                    _ if sys::is_shortage(&error) => 503,
-                    _ => 403,
-                });
-            }
-        },
-    };
+fn serve_opened(request: &mut Request, opened: io::Result<Kept>) -> Answer {
+    match opened {
+        Ok(kept) => {
+            let kept = Arc::new(kept);
+            request.server.files.keep(&request.filename, &kept);
+            serve(request, &kept)
+        }
+        Err(error) => {
+            let text = format!("AH00132: file permissions deny server access: {}", request.filename);
+            request.log_os("core", Level::Error, &error, text);
+            Answer::Status(match error.kind() {
+                io::ErrorKind::NotFound => 404,
+                _ if sys::is_shortage(&error) => 503,
+                _ => 403,
+            })
+        }
+    }
+}
+
+fn serve(request: &mut Request, kept: &Kept) -> Answer {
     request.stat = Some(kept.meta);
     request.headers_out.set("Last-Modified", kept.modified.clone());
     if let Some(etag) = &kept.etag {

@@ -35,6 +35,49 @@ fn registered_methods() {
     compare("registered_methods", build, configuration, &cases, &allowed);
 }
 
+/// White space, versions, methods and targets that are none, with and without `HttpProtocolOptions Unsafe`.
+#[test]
+fn odd_request_lines() {
+    let lines = [
+        "GET\t/a.txt HTTP/1.1",
+        "GET /a.txt\tHTTP/1.1",
+        "GET  /a.txt HTTP/1.1",
+        "GET /a.txt  HTTP/1.1",
+        "GET /a.txt HTTP/1.1 ",
+        " GET /a.txt HTTP/1.1",
+        "GET\u{b}/a.txt HTTP/1.1",
+        "GET / HTTP/1.2",
+        "GET / HTTP/1.9",
+        "GET / HTTP/1.10",
+        "GET / HTTP/1.",
+        "GET / http/1.1",
+        "GET / FTP/1.1",
+        "G/T /a.txt HTTP/1.1",
+        "/ /a.txt HTTP/1.1",
+        "G@T /a.txt HTTP/1.1",
+        "G(T /a.txt HTTP/1.1",
+        "get /a.txt HTTP/1.1",
+        "GET /a\"b HTTP/1.1",
+        "GET /a<b HTTP/1.1",
+        "GET /a{b HTTP/1.1",
+        "GET /a\u{7f}b HTTP/1.1",
+    ];
+    let fields =
+        ["A : b", "A\tB: b", "A:\tb", "A: b\tc", "A: b\u{b}c", "A: b\u{c}c", "A: b\u{1}c", "(A): b", ": b", "A"];
+    let in_lines = lines.iter().map(|line| case(line, line, &[]));
+    let in_fields = fields.iter().map(|field| case(field, "GET /a.txt HTTP/1.1", &[*field]));
+    let cases: Vec<Case> = in_lines.chain(in_fields).collect();
+    for options in ["Strict", "Unsafe"] {
+        compare(
+            &format!("odd_request_lines, {options}"),
+            build,
+            &format!("HttpProtocolOptions {options}"),
+            &cases,
+            &[],
+        );
+    }
+}
+
 /// Bytes as they are.
 fn raw(name: &str, bytes: &str) -> Case {
     Case { name: name.into(), bytes: bytes.into() }

@@ -262,6 +262,29 @@ fn limit_makes_methods_known_as_in_apache() {
     compare("limit_makes_methods_known_as_in_apache", pages, configuration, &cases, &[]);
 }
 
+/// `Digest` leaves the other parts out, and needs no time to become strong.
+#[test]
+fn tags_of_files_are_those_of_apache() {
+    let words = ["Digest", "Digest Size", "+Digest", "All Digest", "None Digest", "-Size +Digest", "Size", "None"];
+    let large = "0123456789abcdef".repeat(20_000);
+    let build = |site: &Site| {
+        for nth in 0..words.len() {
+            site.page(&format!("w{nth}/a.txt"), "a\n");
+            site.page(&format!("w{nth}/empty.txt"), "");
+            site.page(&format!("w{nth}/large.txt"), &large);
+        }
+    };
+    let section =
+        |(nth, words): (usize, &&str)| format!("<Directory ${{DOCS}}/w{nth}>\nFileETag {words}\n</Directory>\n");
+    let configuration: String = words.iter().enumerate().map(section).collect();
+    let files = ["a.txt", "empty.txt", "large.txt"];
+    let mut cases: Vec<Case> =
+        (0..words.len()).flat_map(|nth| files.map(|file| get(&format!("/w{nth}/{file}"), ""))).collect();
+    cases.push(get("/w0/a.txt", "If-None-Match: \"P3h4UerCLIYeAvmt3EKHFVmZ3I8=\"\r\n"));
+    cases.push(request("HEAD", "/w0/large.txt", "Range: bytes=0-3\r\n"));
+    compare("tags_of_files_are_those_of_apache", build, &configuration, &cases, &[]);
+}
+
 /// A regular expression that runs out of its budget neither matches nor fails to: what its line was to decide is refused.
 #[test]
 fn a_regular_expression_without_an_end_refuses() {

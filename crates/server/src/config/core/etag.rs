@@ -37,10 +37,11 @@ pub struct FileETag {
 }
 
 impl FileETag {
-    /// What is in effect: the default is `MTime Size`.
+    /// What is in effect: the default is `MTime Size`. A digest says all, and says it beside `None` too.
     pub fn effective(&self) -> Bits {
-        match self.set {
+        match if self.set == 0 { self.add } else { self.set } {
             0 => MTIME | SIZE,
+            set if set & DIGEST != 0 => DIGEST,
             set if set & NONE != 0 => 0,
             set => set,
         }
@@ -77,7 +78,7 @@ impl FileETag {
         }
         self.set = match self.set {
             0 => 0,
-            set if set & NONE != 0 => NONE,
+            set if set & NONE != 0 => set & (NONE | DIGEST),
             set => (set & !self.remove) | self.add,
         };
         Ok(())
@@ -91,7 +92,9 @@ impl Merge for FileETag {
         }
         let added = (base.add & !add.remove) | add.add;
         let removed = (base.remove & !add.add) | add.remove;
-        let set = (base.set & !removed) | added;
+        // A part that is added stands in place of the digest, in which it would be lost.
+        let replaced = if add.add & !DIGEST != 0 { DIGEST } else { 0 };
+        let set = (base.set & !removed & !replaced) | added;
         FileETag {
             // What is added to none is not none.
             set: if set == NONE { set } else { set & !NONE },
@@ -144,6 +147,10 @@ mod tests {
             ("None;+Size", "+MTime", SIZE | MTIME),
             ("+Size", "", SIZE),
             ("+Size", "-Size", MTIME | SIZE),
+            ("", "Digest Size", DIGEST),
+            ("", "None Digest", DIGEST),
+            ("Digest", "+Size", SIZE),
+            ("Digest", "-Digest", MTIME | SIZE),
         ];
         for (outer, inner, want) in cases {
             let merged = FileETag::merge(&FileETag::merge(&FileETag::default(), &level(outer)), &level(inner));

@@ -8,7 +8,7 @@ use crate::config::core::{CoreDir, CoreServer, Methods};
 use crate::config::module::{Hook, Module, Order};
 use crate::files::static_file;
 use crate::phases::translate;
-use crate::request::hooks::{Handler, PhaseHook};
+use crate::request::hooks::PhaseHook;
 
 const fn row(
     name: &'static str,
@@ -34,7 +34,7 @@ pub static CORE: Module = Module {
         Hook::Translate(Order::ReallyLast, PhaseHook::Now(translate::document_root)),
         Hook::Fixups(Order::ReallyFirst, PhaseHook::Now(translate::overrides)),
         Hook::Handler(Order::ReallyLast, static_file::AFTER_BODY),
-        Hook::Handler(Order::ReallyLast, Handler::Now(static_file::handler)),
+        Hook::Handler(Order::ReallyLast, static_file::HANDLER),
     ],
 };
 
@@ -104,7 +104,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("AllowOverrideList", Allowed::SECTION, Words(set::allow_override_list), "None", "Controls what individual directives can be configured by per-directory config files"),
     row("Options", Allowed::OPTIONS, Raw(set::options), "FollowSymLinks", "Set a number of attributes for a given directory"),
     row("DefaultType", FILEINFO, Take1(set::default_type), "none", "the default media type for otherwise untyped files (DEPRECATED)").without_effect("As in Apache 2.4, which warns of anything but none, too."),
-    row("FileETag", FILEINFO, Raw(set::file_etag), "MTime Size", "Specify components used to construct a file's ETag").differs("No digest is made: `Digest` adds nothing."),
+    row("FileETag", FILEINFO, Raw(set::file_etag), "MTime Size", "Specify components used to construct a file's ETag"),
     row("EnableMMAP", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.mmap, v)), "On", "Controls whether memory-mapping may be used to read files").without_effect("Files are not mapped into memory: small ones are read, the kernel sends the others."),
     row("EnableSendfile", FILEINFO, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.sendfile, v)), "Off", "Controls whether sendfile may be used to transmit files").without_effect("The kernel always sends the files that are not small and pass no filter (sendfile)."),
     row("ReadBufferSize", CONF, Take1(set::read_buffer_size), "8192", "Size (in bytes) of the memory buffers used to read data").without_effect("The sizes of buffers are fixed."),
