@@ -3,7 +3,8 @@
 //! One small file per facility. Everything returns [`std::io::Error`] with the system's error number, sets close-on-exec
 //! on every descriptor it makes, and never blocks unless its documentation says so.
 
-#![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+#![allow(unsafe_code)]
+#![warn(unsafe_op_in_unsafe_fn)]
 
 pub mod affinity;
 pub mod block_on;
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod notify;
 pub mod poll;
 pub mod process;
+pub mod random;
 pub mod resolve;
 pub mod rlimit;
 pub mod shm;

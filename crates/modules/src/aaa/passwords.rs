@@ -8,7 +8,6 @@
 //! was right once is remembered, so that only the first of a browser's many requests takes so long.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -181,15 +180,12 @@ fn number(digits: &str) -> Option<u64> {
 /// does not read its memory. Another password in the file gives another digest, so nothing is remembered for too long.
 type Mark = [u8; 32];
 
-static SECRET: LazyLock<[u64; 4]> = LazyLock::new(|| {
-    let random = RandomState::new();
-    [0, 1, 2, 3].map(|part| random.hash_one(part))
-});
+static SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
 static RIGHT: LazyLock<Mutex<HashMap<Mark, Instant>>> = LazyLock::new(Mutex::default);
 
 fn remembered_as(password: &[u8], stored: &str) -> Mark {
     let mut digest = Sha256::new();
-    SECRET.iter().for_each(|part| digest.update(part.to_ne_bytes()));
+    digest.update(*SECRET);
     // The length keeps the two apart.
     digest.update(stored.len().to_ne_bytes());
     digest.update(stored);

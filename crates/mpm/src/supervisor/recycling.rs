@@ -1,8 +1,5 @@
 //! Children that have done enough are replaced.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-
 use sys::process::{Pid, anonymous_memory};
 use sys::signal::Signal;
 use sys::time::monotonic;
@@ -14,8 +11,7 @@ use crate::recycle::{self, Each, Reason};
 impl Supervisor<'_> {
     /// Of the child that is started next: its own limits.
     pub(super) fn lifetime(&self) -> Lifetime {
-        // Each of these hashes with keys of its own.
-        let limits = recycle::draw(self.plan.recycling, || RandomState::new().hash_one(()));
+        let limits = recycle::draw(self.plan.recycling, sys::random::number);
         // A forked child begins with the memory of its parent.
         let born_with = limits.memory.and_then(|_| anonymous_memory(Pid::own()).ok());
         Lifetime { limits, born_with: born_with.unwrap_or(0), growth: 0 }

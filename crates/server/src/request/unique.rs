@@ -1,7 +1,6 @@
 //! Numbers that no other thread, process or start of the server has: they tell requests and connections apart in logs.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
 
 /// Something that there is once.
 ///
@@ -19,7 +18,8 @@ impl Unique {
         thread_local! {
             static NEXT: Cell<Option<Unique>> = const { Cell::new(None) };
         }
-        let this = NEXT.get().unwrap_or_else(|| Unique { random: random(), count: 0 });
+        let this =
+            NEXT.get().unwrap_or_else(|| Unique { random: [sys::random::number(), sys::random::number()], count: 0 });
         NEXT.set(Some(Unique { count: this.count + 1, ..this }));
         this
     }
@@ -39,13 +39,6 @@ impl Unique {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         self.random[0].wrapping_add(self.count.wrapping_mul(STEP)).max(1)
     }
-}
-
-/// The keys of the hash may be those of the parent: what makes them a thread's own is who it is, and when.
-fn random() -> [u64; 2] {
-    let keys = RandomState::new();
-    let own = (std::process::id(), sys::thread::id(), sys::time::realtime());
-    [0, 1].map(|part| keys.hash_one((part, own)))
 }
 
 /// Bytes as letters, digits, `-` and `_` (RFC 4648 section 5, without padding).
