@@ -124,11 +124,17 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
+    /// A machine may have no compiler, if it is said what to install; with `CI` there has to be one.
+    fn is_forgiven(error: &Error) {
+        assert!(std::env::var_os("CI").is_none() && error.to_string().contains("apt-get install"), "{error}");
+    }
+
     #[test]
     fn the_compiler_does_not_save_the_memory() {
         let scratch = Scratch::for_test("memory");
-        let Ok(path) = LOADS[0].prepare(scratch.path()) else {
-            return;
+        let path = match LOADS[0].prepare(scratch.path()) {
+            Ok(path) => path,
+            Err(error) => return is_forgiven(&error),
         };
         let limited = |kib: u32| {
             let line = format!("ulimit -v {kib} && exec {}", path.display());
@@ -150,7 +156,7 @@ mod tests {
                     let text = String::from_utf8(output.stdout).unwrap();
                     assert_eq!(text.split_once("\n\n").map(|(_, body)| body), Some(script.answer), "{}", script.name);
                 }
-                Err(error) => assert!(error.to_string().contains("apt-get install"), "{error}"),
+                Err(error) => is_forgiven(&error),
             }
         }
     }

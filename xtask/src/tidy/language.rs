@@ -8,6 +8,11 @@ const LATER: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 /// The same as macros.
 const MACROS: [&str; 2] = ["todo", "unimplemented"];
 
+/// Functions that sleep. `wait.rs` of a test may call them.
+const SLEEPS: [&str; 3] = ["sleep", "sleep_ms", "park_timeout"];
+/// Functions that wait until something is there.
+const WAITS: [&str; 2] = ["until", "within"];
+
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .flat_map(|(file, rust)| [later(file, rust), skipped(file, rust), asleep(file, rust)])
@@ -39,8 +44,24 @@ fn skipped(file: &File, rust: &Rust) -> Vec<Finding> {
 
 fn asleep(file: &File, rust: &Rust) -> Vec<Finding> {
     let advice = "wait for what is expected (a line, a byte, the end of a process), with a deadline";
-    let calls = rust.words("sleep").filter(|(line, rest)| rest.starts_with('(') && rust.test[*line]);
-    calls.map(|(line, _)| Finding::error(&file.path, line + 1, "a test that sleeps", advice)).collect()
+    let is_call = |(line, rest): &(usize, &str)| (rest.starts_with('(') || rest.starts_with("::<")) && rust.test[*line];
+    let sleeps = SLEEPS.iter().flat_map(|name| rust.words(name)).filter(is_call);
+    // Between two looks.
+    let sleeps = sleeps.filter(|_| !file.path.ends_with("/wait.rs"));
+    let waits = WAITS.iter().flat_map(|name| rust.words(name)).filter(is_call);
+    let waits = waits.filter(|(_, rest)| waits_for_nothing(rest));
+    let spans = rust.words("recv_timeout").filter(is_call).filter(|(_, rest)| rest.starts_with("(Duration::"));
+    let of = |what: &'static str| move |(line, _)| Finding::error(&file.path, line + 1, what, advice);
+    let sleeping = sleeps.map(of("a test that sleeps"));
+    sleeping.chain(waits.chain(spans).map(of("a test that waits for nothing but time"))).collect()
+}
+
+/// Whether these arguments ask for nothing, or for the time alone.
+fn waits_for_nothing(arguments: &str) -> bool {
+    let Some((_, asked)) = arguments.split_once("|| ") else { return false };
+    let is_time =
+        asked.starts_with('(') && asked.contains(".elapsed()") && !asked.contains("&&") && !asked.contains("||");
+    is_time || asked.starts_with("None)")
 }
 
 #[cfg(test)]
@@ -69,5 +90,17 @@ mod tests {
         let found = check(&Tree::of(&[("a/src/a.rs", text)]));
         assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [4]);
         assert_eq!(findings("a/tests/it/main.rs", "fn f() { thread::sleep(A) }\n"), ["a test that sleeps"]);
+        assert_eq!(findings("a/tests/it/main.rs", "fn f() { park_timeout(A) }\n"), ["a test that sleeps"]);
+        assert_eq!(findings("a/tests/it/wait.rs", "fn f() { thread::sleep(A) }\n"), [""; 0]);
+        let time = "a test that waits for nothing but time";
+        for line in [
+            "within::<()>(A, || None);",
+            "until(A, || (a.elapsed() > B).then_some(()));",
+            "a.recv_timeout(Duration::B)",
+        ] {
+            assert_eq!(findings("a/tests/it/main.rs", &format!("fn f() {{ {line} }}\n")), [time], "{line}");
+        }
+        let good = "fn f() { until(A, || b().then_some(())); a.recv_timeout(DEADLINE) }\n";
+        assert_eq!(findings("a/tests/it/main.rs", good), [""; 0]);
     }
 }

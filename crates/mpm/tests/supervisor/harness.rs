@@ -9,15 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::server::{DIRECTORY, MPM, SETTINGS};
-
-/// Everything that must happen does so within this time.
-const DEADLINE: Duration = Duration::from_secs(20);
+use crate::wait::DEADLINE;
+pub(crate) use crate::wait::until;
 
 /// A test: its name, the modules it runs under, and the test.
 pub(crate) type Case = (&'static str, &'static [&'static str], fn(&str));
@@ -48,18 +47,6 @@ pub(crate) fn run<'a>(cases: impl Iterator<Item = &'a Case>) -> ExitCode {
     }
     println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Asks again and again until there is an answer.
-pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < end, "waited in vain for: {what}");
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
 }
 
 pub(crate) fn kill(pid: i32, signal: Signal) {

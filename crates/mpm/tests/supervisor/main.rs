@@ -9,6 +9,8 @@ mod executor;
 mod faults;
 mod harness;
 mod server;
+#[path = "../../../tsubame/tests/it/wait.rs"]
+mod wait;
 
 use std::process::ExitCode;
 

@@ -66,6 +66,11 @@ impl VirtualHost {
     pub fn base_settings<S: Settings>(&self) -> &S {
         self.base.slots.get()
     }
+
+    /// `MaxKeepAliveRequests`; 0: no limit.
+    pub fn max_keep_alive_requests(&self) -> u32 {
+        self.plan.keep_alive_max
+    }
 }
 
 /// The hosts of one address and port.

@@ -215,11 +215,10 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     all(request, &phase::FIXUPS).await?;
     let limit = request.dir::<CoreDir>().limit_request_body.or(LIMIT_REQUEST_BODY);
     if !request.is_lookup() && request.body.set_limit(limit).is_err() {
-        request.log(
-            "core",
-            Level::Error,
-            format!("AH01587: Requested content-length is larger than the configured limit of {limit}"),
-        );
+        let told = request.body.length().unwrap_or_default();
+        let text =
+            format!("AH01588: Requested content-length of {told} is larger than the configured limit of {limit}");
+        request.log("http", Level::Info, text);
         return Err(Flow::Status(413));
     }
     Ok(())

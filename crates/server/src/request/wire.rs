@@ -60,7 +60,8 @@ impl Request {
     pub fn header_sent(&self, name: &str) -> Option<Cow<'_, str>> {
         let is = |one: &str| one.eq_ignore_ascii_case(name);
         if is("Content-Type") {
-            let text = self.content_type.as_deref()?;
+            // A 304 says nothing about a body.
+            let text = self.content_type.as_deref().filter(|_| self.status != 304)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
         }
         if is("Set-Cookie") {

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine;
 use serde_json::{Value, json};
 
+use crate::needs;
 use crate::site::Site;
 use crate::wait::{DEADLINE, until};
 
 /// The program, where Debian puts it.
-const CHROMIUM: &str = "/usr/bin/chromium";
+pub const CHROMIUM: &str = "/usr/bin/chromium";
 
 /// A browser with one page; it is ended on drop.
 pub struct Browser {
@@ -31,10 +31,9 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one, with its files below the site. `None`: there is no Chromium, which is said on the test's line.
+    /// Starts one, with its files below the site. `None`: there is no Chromium.
     pub fn start(test: &str, site: &Site) -> Option<Browser> {
-        if !Path::new(CHROMIUM).exists() {
-            println!("{test}: not tried in a browser: {CHROMIUM} is not installed");
+        if !needs::CHROMIUM.is_there(test) {
             return None;
         }
         let profile = site.root.join("run/browser");

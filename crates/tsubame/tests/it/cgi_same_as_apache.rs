@@ -27,7 +27,8 @@ fn allowed() -> Vec<Allowed> {
         entry: "The length of a short CGI answer",
     });
     let fields = [Allowed { case: "*", what: "keep-alive", entry: "Keep-Alive, Date and Server" }];
-    framing.into_iter().chain(fields).collect()
+    let statuses = ["%s", "%>s"].map(|what| Allowed { case: "*", what, entry: "A status that is none" });
+    framing.into_iter().chain(fields).chain(statuses).collect()
 }
 
 /// A request of its own connection: a line without version, fields, and what comes behind them.
@@ -132,6 +133,17 @@ fn what_scripts_are_told() {
         let mut allowed = allowed();
         let body = "POST /none Content-Type: a/b Content-Length: 4 x=1&";
         allowed.push(Allowed { case: body, what: "body", entry: "A script that is an error document" });
+        let unread = "POST /cgi/nothing Content-Type: a/b Content-Length: 4 x=1&";
+        allowed.push(Allowed {
+            case: unread,
+            what: "error log",
+            entry: "A script may answer before its input is complete",
+        });
+        // What takes no path is no error document of `/cgi/tell/missing` either.
+        if configuration.contains("AcceptPathInfo Off") {
+            let sent = ["%b", "%{Content-Type}o"];
+            allowed.extend(sent.map(|what| Allowed { case: "*", what, entry: "An error document that fails" }));
+        }
         compare("what_scripts_are_told", build, &configuration, &cases, &allowed);
     }
 }

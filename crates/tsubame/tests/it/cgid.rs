@@ -8,6 +8,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs;
 use crate::server::{Server, Start, children, is_gone};
 use crate::site::{Site, load_lines};
 use crate::wait::until;
@@ -224,7 +225,7 @@ fn the_module_that_was_loaded_first_runs_scripts() {
 /// Nobody but the server's own children may ask a daemon.
 #[test]
 fn strangers_are_not_answered() {
-    if !sys::cred::is_root() {
+    if !needs::ROOT.is_there("strangers_are_not_answered") {
         return;
     }
     let site = site();

@@ -1,11 +1,10 @@
 //! The monotonic clock says anything: the machine was started a moment ago, or a lifetime ago.
 
-use std::process::Command;
-
 use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::mpm::under_every_mpm;
+use crate::needs;
 use crate::server::Start;
 use crate::site::Site;
 use crate::wait::until;
@@ -16,18 +15,10 @@ fn at(seconds: i64) -> Vec<String> {
     ["unshare", "--time", "--monotonic", &offset].map(str::to_string).to_vec()
 }
 
-/// Whether the system has time namespaces and lets us make one.
-fn can_be_set() -> bool {
-    let words = at(1000);
-    let tried = Command::new(&words[0]).args(&words[1..]).arg("true").output();
-    tried.is_ok_and(|output| output.status.success())
-}
-
 under_every_mpm! {
     /// Nothing is reckoned from a moment before the clock began, and nothing overflows: deadlines, restarts, replacements.
     fn any_uptime_will_do(mpm: Mpm) {
-        if !can_be_set() {
-            eprintln!("any_uptime_will_do: no time namespaces here");
+        if !needs::TIME_NAMESPACES.is_there("any_uptime_will_do") {
             return;
         }
         for seconds in [1, 3_000_000_000] {

@@ -11,6 +11,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs;
 use crate::server::{Server, Start, children, is_gone, notify_socket};
 use crate::site::Site;
 use crate::wait::until;
@@ -327,7 +328,7 @@ fn a_daemon_lets_go_of_everything() {
 /// Who asks for a smaller world is not served in the whole one.
 #[test]
 fn another_root_is_refused() {
-    if !sys::cred::is_root() {
+    if !needs::ROOT.is_there("another_root_is_refused") {
         return;
     }
     let site = site();

@@ -1,11 +1,11 @@
 //! Debian's own `/etc/apache2`, with nothing changed in it but where it listens and writes.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 
 use crate::beside::{self, Said, compare};
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs;
 use crate::oracle;
 use crate::server::Start;
 use crate::site::{PORT, Site};
@@ -44,7 +44,7 @@ fn variables(site: &Site) -> [(&'static str, String); 6] {
 }
 
 fn is_there(test: &str) -> bool {
-    oracle::is_there(test) && Path::new(ETC).join("apache2.conf").exists()
+    oracle::is_there(test) && needs::DEBIAN.is_there(test)
 }
 
 /// What a program says of the copy.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::beside::{Call, compare, modules};
+use crate::needs;
 use crate::oracle;
 use crate::site::Site;
 
@@ -327,7 +328,8 @@ fn the_tree_needs_mod_info() {
 /// Who is not root has `not_used` behind the user.
 #[test]
 fn dumps_are_apaches_for_others_than_root() {
-    if !oracle::is_there("dumps_are_apaches_for_others_than_root") || !sys::cred::is_root() {
+    const NAME: &str = "dumps_are_apaches_for_others_than_root";
+    if !oracle::is_there(NAME) || !needs::ROOT.is_there(NAME) {
         return;
     }
     // Where the program was built, nobody else may be able to look.

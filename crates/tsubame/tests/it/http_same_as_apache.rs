@@ -153,6 +153,11 @@ fn plain_requests() {
             what: "*",
             entry: "TRACE answers with the request as it came",
         },
+        Allowed { case: "CONNECT to a host", what: "%U", entry: "The file of a request" },
+        Allowed { case: "CONNECT to a host", what: "%f", entry: "The file of a request" },
+        Allowed { case: "OPTIONS *", what: "%f", entry: "The file of a request" },
+        Allowed { case: "/a%2fb", what: "%U", entry: "The path of a request that cannot be decoded" },
+        Allowed { case: "/a%00", what: "%U", entry: "The path of a request that cannot be decoded" },
     ];
     compare("plain_requests", build, "Redirect /away http://else.example/", &cases, &allowed);
 }
@@ -209,6 +214,8 @@ fn ranges() {
         unsatisfiable("bytes=10-", "content-range"),
         unsatisfiable("bytes=10-", "content-length"),
         unsatisfiable("bytes=10-", "transfer-encoding"),
+        unsatisfiable("bytes=10-", "%k"),
+        unsatisfiable("bytes=20-30", "%k"),
         unsatisfiable("bytes=20-30", "content-range"),
         unsatisfiable("bytes=20-30", "content-length"),
         unsatisfiable("bytes=20-30", "transfer-encoding"),
@@ -298,6 +305,8 @@ fn versions_and_hosts() {
         Allowed { case: "no version", what: "rest", entry: "HTTP/0.9 is not spoken" },
         Allowed { case: "an unknown expectation", what: "connection", entry: "417 says that the connection closes" },
         Allowed { case: "an expectation without a body", what: "connection", entry: "An expectation without a body" },
+        Allowed { case: "an expectation without a body", what: "%X", entry: "An expectation without a body" },
+        Allowed { case: "HTTP/1.2", what: "%H", entry: "The protocol of a line that is no request" },
     ];
     compare("versions_and_hosts", build, "", &cases, &allowed);
 }

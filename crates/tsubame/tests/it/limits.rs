@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::mpm::under_every_mpm;
 use crate::server::Server;
 use crate::site::Site;
+use crate::wait::until;
 use crate::wire::get;
 
 fn site() -> Site {
@@ -52,7 +53,6 @@ under_every_mpm! {
     fn bodies_are_limited(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "LimitRequestBody 100");
-        server.announce("Requested content-length");
         let post = |length: usize, rest: &str| {
             format!("POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{rest}")
         };
@@ -68,7 +68,6 @@ under_every_mpm! {
     fn a_client_that_waits_is_told_to_go_on(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "LimitRequestBody 100");
-        server.announce("Requested content-length");
         let head = |length: usize| {
             format!("POST /a.txt HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n")
         };
@@ -115,16 +114,19 @@ under_every_mpm! {
         let mut client = server.client();
         let begin = Instant::now();
         client.send("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ");
-        // A byte every few milliseconds, for longer than the server waits.
-        while begin.elapsed() < Duration::from_millis(1300) {
+        // A byte every few milliseconds, until the server has had enough.
+        client.patience(Duration::from_millis(5));
+        let response = until("the end of the server's patience", || {
             client.send("x");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-        assert_eq!(client.response().status, 408);
+            client.try_response_to("GET").ok()
+        });
+        assert_eq!((response.status, response.closes()), (408, true));
+        assert!(begin.elapsed() >= Duration::from_secs(1), "{:?}", begin.elapsed());
         let mut client = server.client();
         client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
-        let response = client.try_response_to("POST");
-        assert!(response.is_err() || response.is_ok_and(|response| response.closes()));
+        // The script has begun its answer, which does not become whole.
+        let (response, whole) = client.beginning_to("POST").expect("the beginning of an answer");
+        assert!(response.closes() || whole.is_err(), "{response:?}");
         assert_eq!(server.get("/").status, 200);
     }
 

@@ -40,14 +40,16 @@ impl Load {
         Load::over(address, clients, &["/a.txt".to_string()])
     }
 
-    /// The same with clients that take their time over every request: its head comes in three parts.
+    /// The same with clients that take their time over every request: its head comes in three parts. Until all are there the
+    /// server has nothing to say.
     pub fn slow(address: SocketAddr, clients: usize) -> Load {
         Load::with(address, clients, &["/a.txt".to_string()], |client, request| {
             let third = request.len() / 3;
-            for part in [&request[..third], &request[third..2 * third], &request[2 * third..]] {
+            for part in [&request[..third], &request[third..2 * third]] {
                 client.send(part);
-                std::thread::park_timeout(PAUSE);
+                client.hears_nothing_for(PAUSE);
             }
+            client.send(&request[2 * third..]);
         })
     }
 

@@ -1,7 +1,8 @@
 //! The server from the outside: what it answers, logs, refuses and survives.
 //!
 //! One binary. [`server`] starts and judges servers, [`wire`] talks to them, [`oracle`] has Apache answer the same
-//! requests, [`mpm`] repeats each test under every multi-processing module. Everything else is tests, by subject.
+//! requests, [`mpm`] repeats each test under every multi-processing module, [`needs`] says what the machine has to have. Everything
+//! else is tests, by subject.
 
 mod beside;
 mod browser;
@@ -20,10 +21,12 @@ mod limits;
 mod load;
 mod memory;
 mod mpm;
+mod needs;
 mod negotiation;
 mod observe;
 mod open_metrics;
 mod oracle;
+mod same_lines;
 mod server;
 mod site;
 mod suexec;

@@ -75,8 +75,10 @@ fn types_and_languages() {
          <Directory ${DOCS}/d>\nAddType application/x-u .txt\nRemoveType .txt\n</Directory>",
         "<FilesMatch \"\\.foo$\">\nForceType \"text/plain; charset=x\"\n</FilesMatch>\n<Directory ${DOCS}>\nModMimeUsePathInfo On\n</Directory>",
     ];
+    let file = |case| Allowed { case, what: "%f", entry: "The file of a request" };
+    let allowed = [file("/d/none"), file("/e/f.txt"), file("/e/f.html")];
     for configuration in configurations {
-        compare("types_and_languages", build, configuration, &all, &[]);
+        compare("types_and_languages", build, configuration, &all, &allowed);
     }
 }
 
@@ -244,7 +246,9 @@ fn listings() {
         let configuration = format!(
             "<Directory ${{DOCS}}>\nOptions Indexes FollowSymLinks\nAllowOverride None\n{option}\n</Directory>"
         );
-        compare("listings", build, &configuration, &all, &[]);
+        let closed =
+            Allowed { case: "*", what: "error log", entry: "Entries of a listing that may not be looked into" };
+        compare("listings", build, &configuration, &all, &[closed]);
     }
 }
 
@@ -334,6 +338,11 @@ fn pages_of_errors() {
         let configuration = format!("{configuration}\n<Location /secret>\nRequire all denied\n</Location>");
         let raw = |case, what| Allowed { case, what, entry: "The path of a request that cannot be decoded" };
         let allowed = [
+            Allowed { case: "/d/none", what: "%f", entry: "The file of a request" },
+            Allowed { case: "*", what: "%b", entry: "An error document that fails" },
+            Allowed { case: "*", what: "%{Content-Type}o", entry: "An error document that fails" },
+            raw("/a%00", "%U"),
+            raw("/x%2fy", "%U"),
             raw("/a%00", "body"),
             raw("/a%00", "content-length"),
             raw("/x%2fy", "body"),

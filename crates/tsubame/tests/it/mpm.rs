@@ -12,6 +12,8 @@ pub enum Mpm {
 }
 
 impl Mpm {
+    pub const ALL: [Mpm; 4] = [Mpm::Percore, Mpm::Prefork, Mpm::Worker, Mpm::Event];
+
     /// As in `LoadModule mpm_NAME_module`.
     pub fn name(self) -> &'static str {
         match self {

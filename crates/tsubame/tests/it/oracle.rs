@@ -1,5 +1,6 @@
 //! Debian's apache2 as the oracle: the same configuration, the same requests, the same answers.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,6 +11,8 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::mpm::Mpm;
+use crate::needs;
+use crate::same_lines::{self, FORMATS, Lines};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::{DEADLINE, until, within};
@@ -19,13 +22,9 @@ use crate::wire::{Client, End, Response};
 pub const APACHE: &str = "/usr/sbin/apache2";
 pub const MODULES: &str = "/usr/lib/apache2/modules";
 
-/// Whether there is an apache2; where not, says on the test's line that it was not compared.
+/// Whether there is an apache2 to compare with.
 pub fn is_there(test: &str) -> bool {
-    let there = Path::new(APACHE).exists();
-    if !there {
-        println!("{test}: not compared with Apache: {APACHE} is not installed");
-    }
-    there
+    needs::APACHE.is_there(test)
 }
 
 /// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without. mod_ssl is not
@@ -116,38 +115,48 @@ impl Case {
 pub struct Allowed {
     /// The case, or `*`.
     pub case: &'static str,
-    /// `status`, `body`, `count`, the name of a field, or `*`.
+    /// `status`, `body`, `count`, `error log`, `access log` (how many lines), a format of it such as `%X`, the name of a field, or `*`.
     pub what: &'static str,
     /// The entry of `docs/differences.md`.
     pub entry: &'static str,
 }
 
-/// Compares the answers of both servers to every request. `build` puts the same files into both places.
+/// Compares the answers of both servers to every request, and what they log about it: Apache's with ours under each module,
+/// since waiting for a client is what the modules do differently. `build` puts the same files into all places.
 pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[Case], allowed: &[Allowed]) {
+    assert!(!cases.is_empty(), "nothing to compare");
     check_entries(allowed.iter().map(|one| one.entry));
     if !is_there(test) {
         return;
     }
-    let (our_site, their_site) = (Site::new(), Site::new());
-    for site in [&our_site, &their_site] {
-        build(site);
+    let configuration = format!("{configuration}\n{}", same_lines::logged());
+    let place = || {
+        let site = Site::new();
+        build(&site);
         freeze(&site.root);
-    }
-    let ours = Server::start(Mpm::Percore, &our_site, configuration);
-    // What is logged is compared elsewhere.
-    ours.allow("");
-    let theirs = Apache::start(&their_site, configuration);
+        site
+    };
+    let theirs = {
+        let site = place();
+        let _apache = Apache::start(&site, &configuration);
+        Answer::to_all(&site, cases)
+    };
     let mut differences = Vec::new();
-    for Case { name, bytes } in cases {
-        let [our_answer, their_answer] = [ours.site, theirs.site].map(|site| Answer::of(site, bytes));
-        let found = our_answer.against(&their_answer);
-        let is_allowed = |what: &str| {
-            allowed.iter().any(|one| {
-                (one.case == "*" || one.case == name) && (one.what == "*" || one.what.eq_ignore_ascii_case(what))
-            })
-        };
-        for (what, text) in found.into_iter().filter(|(what, _)| !is_allowed(what)) {
-            differences.push(format!("{name}: {what}: {text}"));
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, &configuration);
+        // What is logged about requests is compared, and the rest elsewhere.
+        server.allow("");
+        let ours = Answer::to_all(&site, cases);
+        for ((Case { name, .. }, ours), theirs) in cases.iter().zip(&ours).zip(&theirs) {
+            let is_allowed = |what: &str| {
+                allowed.iter().any(|one| {
+                    (one.case == "*" || one.case == name) && (one.what == "*" || one.what.eq_ignore_ascii_case(what))
+                })
+            };
+            for (what, text) in ours.against(theirs).into_iter().filter(|(what, _)| !is_allowed(what)) {
+                differences.push(format!("{mpm}: {name}: {what}: {text}"));
+            }
         }
     }
     assert!(differences.is_empty(), "{} differences from Apache:\n{}", differences.len(), differences.join("\n"));
@@ -161,15 +170,17 @@ pub fn rows(test: &str, build: impl Fn(&Site), rows: &[(&str, &[&str])], allowed
     }
 }
 
-/// Checks the same of both servers: what is expected of ours is what Apache does.
+/// Checks the same of both servers, ours under each module: what is expected of ours is what Apache does.
 pub fn both(test: &str, build: impl Fn(&Site), configuration: &str, check: impl Fn(&Site)) {
-    let site = Site::new();
-    build(&site);
-    let ours = Server::start(Mpm::Percore, &site, configuration);
-    // What is logged is the subject of other tests.
-    ours.allow("");
-    check(&site);
-    drop(ours);
+    for mpm in Mpm::ALL {
+        println!("{test}: ours under {mpm}");
+        let site = Site::new();
+        build(&site);
+        let ours = Server::start(mpm, &site, configuration);
+        // What is logged is the subject of other tests.
+        ours.allow("");
+        check(&site);
+    }
     if is_there(test) {
         println!("{test}: ours is as expected, now Apache");
         let site = Site::new();
@@ -212,22 +223,54 @@ struct Answer {
     /// What is no response.
     rest: String,
     end: End,
+    /// The lengths of the bodies as they came.
+    lengths: Vec<String>,
+    /// What was logged.
+    lines: Lines,
 }
 
 impl Answer {
+    /// The answers to all cases, each over a connection of its own, which is known by its port.
+    fn to_all(site: &Site, cases: &[Case]) -> Vec<Answer> {
+        let (mut ports, mut clients, mut answers) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for case in cases {
+            // The system gives a port a second time.
+            let connect = || Client::connect(site.address());
+            let fresh = std::iter::repeat_with(connect).find(|client| ports.insert(client.address().port()));
+            let client = fresh.expect("a port");
+            let address = client.address();
+            let answer = Answer::of(site, client, &case.bytes);
+            clients.push((address, answer.responses.len()));
+            answers.push(answer);
+        }
+        for (answer, mut lines) in answers.iter_mut().zip(same_lines::about(site, &clients)) {
+            // A body that names its place has another length in another one.
+            for (fields, length) in lines.access.iter_mut().zip(&answer.lengths) {
+                fields
+                    .iter_mut()
+                    .zip(FORMATS)
+                    .filter(|(value, format)| *format == "%b" && *value == length)
+                    .for_each(|(value, _)| *value = "the body's length".into());
+            }
+            answer.lines = lines;
+        }
+        answers
+    }
+
     /// Sends the bytes, ends our direction, and takes what comes.
-    fn of(site: &Site, bytes: &[u8]) -> Answer {
-        let mut client = Client::connect(site.address());
+    fn of(site: &Site, mut client: Client, bytes: &[u8]) -> Answer {
         client.send(bytes);
         client.half_close();
         let method = if bytes.starts_with(b"HEAD ") { "HEAD" } else { "GET" };
-        let mut responses = Vec::new();
+        let (mut responses, mut lengths) = (Vec::new(), Vec::new());
         while let Ok(mut response) = client.try_response_to(method) {
+            lengths.push(response.body.len().to_string());
             neutral(&mut response, site);
             responses.push(response);
         }
         let (rest, end) = client.rest();
-        Answer { responses, rest: String::from_utf8_lossy(&rest).into_owned(), end }
+        let rest = String::from_utf8_lossy(&rest).into_owned();
+        Answer { responses, rest, end, lengths, lines: Lines::default() }
     }
 
     /// The differences: what differs, and how.
@@ -236,6 +279,25 @@ impl Answer {
         let mut differ = |what: &str, ours: &dyn std::fmt::Debug, theirs: &dyn std::fmt::Debug| {
             found.push((what.to_string(), format!("\n    ours   {ours:?}\n    Apache {theirs:?}")));
         };
+        let is_same = |(our, their): (&Response, &Response)| our.status == their.status;
+        if self.responses.len() == theirs.responses.len() && self.responses.iter().zip(&theirs.responses).all(is_same) {
+            let (our, their) = (&self.lines.access, &theirs.lines.access);
+            if our.len() != their.len() {
+                differ("access log", our, their);
+            }
+            for (column, format) in FORMATS.iter().enumerate() {
+                let column = |lines: &[Vec<String>]| -> Vec<Option<String>> {
+                    lines.iter().map(|line| line.get(column).cloned()).collect()
+                };
+                let comparable = self.responses.iter().all(|one| same_lines::is_comparable(format, one.status));
+                if comparable && our.len() == their.len() && column(our) != column(their) {
+                    differ(format, &column(our), &column(their));
+                }
+            }
+            if self.lines.error != theirs.lines.error {
+                differ("error log", &self.lines.error, &theirs.lines.error);
+            }
+        }
         let statuses = |answer: &Answer| answer.responses.iter().map(|one| one.status).collect::<Vec<_>>();
         if self.responses.len() != theirs.responses.len() {
             differ("count", &statuses(self), &statuses(theirs));

@@ -380,6 +380,13 @@ pub fn children(pid: Pid) -> BTreeSet<i32> {
     lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>()).collect()
 }
 
+/// How often a process has gone to sleep.
+pub fn rests(pid: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("field");
+    line.trim().parse().expect("number")
+}
+
 /// How many threads a process has.
 pub fn threads(process: i32) -> usize {
     std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten().count()

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs;
 use crate::oracle::{self, Apache};
 use crate::server::Server;
 use crate::site::{PORT, Site};
@@ -51,8 +52,7 @@ fn plugins(site: &Site) -> BTreeMap<String, String> {
 
 #[test]
 fn munin_reads_it() {
-    if !Path::new(PLUGINS).join("apache_accesses").exists() {
-        println!("munin_reads_it: not tried: munin-plugins-core is not installed");
+    if !needs::MUNIN.is_there("munin_reads_it") {
         return;
     }
     let build = || {

@@ -79,7 +79,7 @@ fn every_module_has_its_two_names() {
 fn every_default_parses() {
     let site = Site::new();
     let mut wrong = Vec::new();
-    for mpm in [Mpm::Percore, Mpm::Prefork, Mpm::Worker, Mpm::Event] {
+    for mpm in Mpm::ALL {
         let own = format!("mpm_{mpm}_module");
         let loaded =
             |info: &&&ModuleInfo| !info.id.starts_with("mpm_") || info.id == own || info.id == "mpm_core_module";

@@ -94,10 +94,12 @@ fn idle_connections_cost_no_worker() {
 
     let child = *server.children().first().expect("a child");
     let open = || descriptors::of(Pid::new(child).expect("pid")).len();
+    let (mut last, mut looks) = (sleeps(child), 0);
     let settled = until("workers that sleep", || {
-        let before = sleeps(child);
-        std::thread::park_timeout(Duration::from_millis(20));
-        (sleeps(child) == before).then_some(before)
+        let now = sleeps(child);
+        looks = if now == last { looks + 1 } else { 0 };
+        last = now;
+        (looks == 10).then(|| last.clone())
     });
     assert!(settled.len() == 4 && open() > count);
     drop(clients);

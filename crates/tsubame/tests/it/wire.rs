@@ -132,6 +132,14 @@ impl Client {
         self.buffer.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// Waits, and is told nothing meanwhile. A connection that ends is the business of whoever asks for an answer.
+    pub fn hears_nothing_for(&mut self, time: Duration) {
+        self.patience(time);
+        let heard = self.stream.peek(&mut [0]);
+        self.patience(DEADLINE);
+        assert!(!matches!(heard, Ok(1..)), "the server speaks without having been asked");
+    }
+
     /// Sends a request and takes its answer.
     pub fn request(&mut self, text: impl AsRef<[u8]>) -> Response {
         let text = text.as_ref();

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, UNIX_EPOCH};
 
 use server::{Previous, Request};
@@ -99,7 +100,7 @@ impl Field {
             What::VirtualHost => text::<E>(out, Some(&request.vhost.name)),
             What::Connection => letters(
                 out,
-                match (sent.aborted, sent.keepalive) {
+                match (sent.aborted, sent.keepalive && !is_last_but_one(request)) {
                     (true, _) => "X",
                     (false, true) => "+",
                     (false, false) => "-",
@@ -184,11 +185,18 @@ fn port(out: &mut Vec<u8>, address: SocketAddr) -> Kind {
     number(out, address.port().into())
 }
 
-/// Requests on this connection before this one. Apache counts answers after which the connection stays open, so the last
-/// request has the number of the one before it.
+/// Requests on this connection before this one. Apache counts answers after which the connection stays open, and the one that
+/// `MaxKeepAliveRequests` makes the last: where something else ends the connection, its last request has the number of the one
+/// before it.
 fn requests(request: &Request) -> u32 {
-    let before = request.client.keepalives.load(std::sync::atomic::Ordering::Relaxed);
-    if request.sent.keepalive { before } else { before.saturating_sub(1) }
+    let (before, max) = (request.client.keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
+    if request.sent.keepalive || max > 0 && before >= max { before } else { before.saturating_sub(1) }
+}
+
+/// Whether the next request is the last that `MaxKeepAliveRequests` allows. Apache's log calls this connection closed then.
+fn is_last_but_one(request: &Request) -> bool {
+    let max = request.vhost.max_keep_alive_requests();
+    max > 0 && request.client.keepalives.load(Relaxed) + 1 >= max
 }
 
 fn since_1970(request: &Request) -> Duration {

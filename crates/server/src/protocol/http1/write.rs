@@ -75,6 +75,8 @@ impl HttpConnection {
         if shared && !body.is_done() && !discard(body).await {
             (sending.keep, sending.linger) = (false, true);
         }
+        // What goes out with an empty body, its last chunk, is none of it.
+        let head_len = if sending.exchange.request.sent.body == 0 { sending.outgoing.sent } else { head_len };
         self.finish(sending, ended.is_ok(), head_len)
     }
 

@@ -1,0 +1,124 @@
+//! What tests need of the machine beside Rust: programs of Debian, the rights of root, a kernel that lets us.
+//!
+//! Where something is missing a test leaves out what needs it, which is said once for all tests. With `CI=true` nothing
+//! may be left out: there the test fails, and says what to install.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Something that may be missing.
+pub struct Need {
+    what: &'static str,
+    /// What to do about it.
+    remedy: &'static str,
+    is_there: fn() -> bool,
+    /// The machine has it or not, and nobody can install it: no reason to fail.
+    is_fate: bool,
+}
+
+/// Apache, whose answers ours are compared with.
+pub const APACHE: Need = Need {
+    what: "/usr/sbin/apache2",
+    remedy: "apt-get install apache2",
+    is_there: || Path::new(crate::oracle::APACHE).exists(),
+    is_fate: false,
+};
+
+/// Apache's configuration as Debian ships it.
+pub const DEBIAN: Need = Need {
+    what: "/etc/apache2/apache2.conf",
+    remedy: "apt-get install apache2",
+    is_there: || Path::new("/etc/apache2/apache2.conf").exists(),
+    is_fate: false,
+};
+
+/// A browser for the live page.
+pub const CHROMIUM: Need = Need {
+    what: "/usr/bin/chromium",
+    remedy: "apt-get install chromium",
+    is_there: || Path::new(crate::browser::CHROMIUM).exists(),
+    is_fate: false,
+};
+
+/// A reader of the status page, and the library it reads with.
+pub const MUNIN: Need = Need {
+    what: "/usr/share/munin/plugins",
+    remedy: "apt-get install munin-plugins-core libwww-perl",
+    is_there: || {
+        ["/usr/share/munin/plugins/apache_accesses", "/usr/share/perl5/LWP.pm"]
+            .iter()
+            .all(|file| Path::new(file).exists())
+    },
+    is_fate: false,
+};
+
+/// Processes of other users, files of other users.
+pub const ROOT: Need =
+    Need { what: "the rights of root", remedy: "run the tests as root", is_there: sys::cred::is_root, is_fate: false };
+
+/// A clock that says what a test wants.
+pub const TIME_NAMESPACES: Need = Need {
+    what: "time namespaces",
+    remedy: "run the tests as root, where unshare(1) --time is permitted",
+    is_there: || Command::new("unshare").args(["--time", "true"]).output().is_ok_and(|output| output.status.success()),
+    is_fate: true,
+};
+
+/// More than one bucket of listeners.
+pub const PROCESSORS: Need = Need {
+    what: "a second processor",
+    remedy: "run the tests where there are two",
+    is_there: || sys::affinity::cpus() >= 2,
+    is_fate: true,
+};
+
+impl Need {
+    /// Whether it is there. Where it is not and must be, the test fails.
+    pub fn is_there(&self, test: &str) -> bool {
+        if (self.is_there)() {
+            return true;
+        }
+        let Need { what, remedy, .. } = self;
+        assert!(self.is_fate || !must_be_there(), "{test} needs {what}, which is missing: {remedy}");
+        static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+        if SAID.lock().is_ok_and(|mut said| said.insert(what)) {
+            // Past what catches the output of tests that pass.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{what}: missing; {test}, and every other test that needs it, passes without having looked: {remedy}"
+            );
+        }
+        false
+    }
+}
+
+/// Whether everything is to be tested.
+fn must_be_there() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+/// In a process of its own: with `CI` what is missing is a failure that says what to do, without it is said once.
+#[test]
+fn nothing_is_left_out_quietly() {
+    const NAME: &str = "needs::nothing_is_left_out_quietly";
+    const MISSING: Need = Need { what: "nonsense", remedy: "get some", is_there: || false, is_fate: false };
+    const INSIDE: &str = "TSUBAME_WITHOUT";
+    if std::env::var_os(INSIDE).is_some() {
+        assert!(!MISSING.is_there("one") && !MISSING.is_there("two"));
+        return;
+    }
+    let run = |ci: &str| {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let output = command.args(["--exact", NAME]).env(INSIDE, "1").env("CI", ci).output().expect("run");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).matches("nonsense").count(), text)
+    };
+    let (passed, said, text) = run("");
+    assert!(passed && said == 1, "{}", String::from_utf8_lossy(&text));
+    let (passed, _, text) = run("true");
+    let text = String::from_utf8_lossy(&text);
+    assert!(!passed && text.contains("one needs nonsense, which is missing: get some"), "{text}");
+}

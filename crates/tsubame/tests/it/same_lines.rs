@@ -1,0 +1,93 @@
+//! What both servers log about the same requests: each connection's lines of the access log and of the error log.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::site::Site;
+use crate::wait::{DEADLINE, within};
+
+/// What is logged about a request and depends neither on the place nor on the time. How many bytes were received is not among
+/// it: what is read ahead counts here for the request that it belongs to, in Apache for the one that was being read.
+pub const FORMATS: [&str; 18] = [
+    "%a",
+    "%l",
+    "%u",
+    "%m",
+    "%r",
+    "%U",
+    "%q",
+    "%s",
+    "%>s",
+    "%b",
+    "%H",
+    "%k",
+    "%X",
+    "%f",
+    "%v",
+    "%R",
+    "%{Content-Type}o",
+    "%{Location}o",
+];
+
+/// What is said of a request that was refused for its first lines: docs/differences.md.
+const OF_NO_REQUEST: [&str; 6] = ["%m", "%r", "%U", "%q", "%H", "%f"];
+
+/// Whether both servers log this of a request with this answer.
+pub fn is_comparable(format: &str, status: u16) -> bool {
+    !OF_NO_REQUEST.contains(&format) || !matches!(status, 400 | 414 | 417 | 431 | 501 | 505)
+}
+
+/// Lines behind a configuration: [`FORMATS`] with the client's port in front.
+pub fn logged() -> String {
+    format!("LogFormat \"%{{remote}}p\\t{}\" compared\nCustomLog logs/compared_log compared\n", FORMATS.join("\\t"))
+}
+
+/// The lines about one connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// A line as its fields.
+    pub access: Vec<Vec<String>>,
+    pub error: Vec<String>,
+}
+
+/// The lines about connections, by the ports of the clients, once there is one in the access log for each of so many answers.
+pub fn about(site: &Site, answers: &[(SocketAddr, usize)]) -> Vec<Lines> {
+    let all = || -> Vec<Lines> {
+        let (access, error) = (by_port(site, "logs/compared_log", accessed), by_port(site, "logs/error_log", failed));
+        let lines = |(client, _): &(SocketAddr, usize)| Lines {
+            access: access.get(&client.port()).into_iter().flatten().map(|line| fields(line)).collect(),
+            error: error.get(&client.port()).cloned().unwrap_or_default(),
+        };
+        answers.iter().map(lines).collect()
+    };
+    let complete =
+        |lines: &Vec<Lines>| lines.iter().zip(answers).all(|(lines, (_, count))| lines.access.len() >= *count);
+    within(DEADLINE, || Some(all()).filter(complete)).unwrap_or_else(all)
+}
+
+fn by_port(site: &Site, file: &str, parse: fn(&str) -> Option<(u16, String)>) -> BTreeMap<u16, Vec<String>> {
+    let mut found: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+    for (port, line) in site.read(file).lines().filter_map(parse) {
+        found.entry(port).or_default().push(line.replace(site.path(), "ROOT").replace(&site.ip.to_string(), "ADDR"));
+    }
+    found
+}
+
+fn accessed(line: &str) -> Option<(u16, String)> {
+    let (port, rest) = line.split_once('\t')?;
+    Some((port.parse().ok()?, rest.into()))
+}
+
+/// Nothing and an empty value look the same to a reader.
+fn fields(line: &str) -> Vec<String> {
+    line.split('\t').map(|field| if field.is_empty() { "-" } else { field }.to_string()).collect()
+}
+
+/// `[time] [module:level] [pid 1:tid 2] text [client 127.0.0.1:PORT] text`, without time and process.
+fn failed(line: &str) -> Option<(u16, String)> {
+    let (head, text) = line.split_once("[client ")?;
+    let (client, text) = text.split_once("] ")?;
+    let level = head.split("] [").nth(1)?;
+    let before = head.rsplit_once("] ").map_or("", |(_, before)| before);
+    Some((client.rsplit_once(':')?.1.parse().ok()?, format!("[{level}] {before}{text}")))
+}
