@@ -33,6 +33,26 @@ const GOOD: &str = "YW5uOnNlY3JldA==";
 /// `ann:wrong`
 const BAD: &str = "YW5uOndyb25n";
 
+/// A redirect inside the server is judged by where it leads, whoever sends it there.
+#[test]
+fn redirects_do_not_lead_around() {
+    let build = |site: &Site| {
+        site.script("lead", "#!/bin/sh\nprintf 'Location: /secret/x.txt\\n\\n'\n");
+        site.page("secret/x.txt", "secret\n");
+        site.page("open/a.txt", "open\n");
+        site.page("fall/a.txt", "fall\n");
+    };
+    let configuration = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\nErrorDocument 410 /secret/x.txt\nRedirect gone /gone\n\
+        <Directory ${DOCS}/open>\nDirectoryIndex /secret/x.txt\n</Directory>\n\
+        <Directory ${DOCS}/secret>\nRequire all denied\n</Directory>";
+    oracle::both("redirects_do_not_lead_around", build, configuration, |site| {
+        for (path, status) in [("/secret/x.txt", 403), ("/cgi/lead", 403), ("/open/", 403), ("/gone", 410)] {
+            let answer = Client::connect(site.address()).get(path);
+            assert!(answer.status == status && !answer.text().contains("secret\n"), "{path}: {answer:?}");
+        }
+    });
+}
+
 #[test]
 fn decisions_are_those_of_apache() {
     let denied = "Require all denied";

@@ -37,6 +37,23 @@ under_every_mpm! {
         assert_eq!((load.end(), slow.end()), (Vec::<String>::new(), Vec::new()));
     }
 
+    /// An answer that comes when the child is to leave says that the connection ends with it.
+    fn the_last_answer_says_so(mpm: Mpm) {
+        let site = site();
+        site.script("late", "#!/bin/sh\nwhile [ ! -e ../enough ]; do sleep 0.05; done; printf '\\nlate'\n");
+        let mut server = Server::start(mpm, &site, "ScriptAlias /cgi/ ${ROOT}/cgi-bin/");
+        let mut client = server.client();
+        client.send(crate::wire::get("/cgi/late"));
+        until("the script", || server.children().into_iter().find(|child| !Pid::new(*child).map(crate::server::children).unwrap_or_default().is_empty()));
+        server.signal(Signal::WINCH);
+        until("closed doors", || TcpStream::connect(server.address()).is_err().then_some(()));
+        site.file("enough", "");
+        let answer = client.response();
+        assert_eq!((answer.text().as_str(), answer.closes()), ("late", true));
+        drop(client);
+        assert_eq!(server.ends().code(), Some(0));
+    }
+
     /// All children at once, again and again: the server comes back.
     fn killing_everybody_does_not_end_the_server(mpm: Mpm) {
         let site = site();

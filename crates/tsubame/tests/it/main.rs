@@ -55,6 +55,7 @@ mod explain;
 mod explained_answers;
 mod explained_lines;
 mod files;
+mod hostile;
 mod hosts_same_as_apache;
 mod htaccess;
 mod http_basics;

@@ -1,0 +1,217 @@
+//! Clients that mean harm: requests hidden in others, and heads that never end.
+
+use std::time::{Duration, Instant};
+
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::{Client, get};
+
+/// What is hidden behind each request; whoever is served it was let in by a mistake.
+const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+const CONFIGURATION: &str = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\nCustomLog logs/access \"%U\"\nLogLevel crit";
+
+fn site() -> Site {
+    let site = Site::with([("index.html", "hello\n"), ("a.txt", "0123456789"), ("hidden", "hidden\n")]);
+    site.script("echo", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat\n");
+    site
+}
+
+/// Fields, and what comes behind the head of a `POST`, that another server could read differently: refused with this status
+/// before anybody is asked.
+const BAD_FRAMING: &[(&str, &str, u16)] = &[
+    ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n", 400),
+    ("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
+    ("Content-Length: 3\r\nContent-Length: 3\r\n", "abc", 400),
+    ("Content-Length: 3\r\nContent-Length: 45\r\n", "abc", 400),
+    ("Content-Length: 3, 3\r\n", "abc", 400),
+    ("Content-Length: +3\r\n", "abc", 400),
+    ("Content-Length: -0\r\n", "", 400),
+    ("Content-Length: 0x3\r\n", "abc", 400),
+    ("Content-Length: 3 0\r\n", "abc", 400),
+    ("Content-Length: 3;0\r\n", "abc", 400),
+    ("Content-Length: \r\n", "", 400),
+    ("Content-Length: 18446744073709551619\r\n", "abc", 400),
+    ("Content-Length: 9223372036854775808\r\n", "abc", 400),
+    ("Content-Length : 3\r\n", "abc", 400),
+    ("Content-Length\t: 3\r\n", "abc", 400),
+    ("Content-Length\0: 3\r\n", "abc", 400),
+    ("Content-Length: 3\0\r\n", "abc", 400),
+    ("Content-Length: 3\rTransfer-Encoding: chunked\r\n", "abc", 400),
+    ("Content-Length: 3\nTransfer-Encoding: chunked\r\n", "abc", 400),
+    ("X: y\n\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
+    (" Content-Length: 3\r\n", "abc", 400),
+    ("Transfer-Encoding : chunked\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding\0: chunked\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: chunked\0\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: \x0bchunked\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: \"chunked\"\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: chunked;a=b\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: identity\r\n", "", 400),
+    ("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: identity, chunked\r\n", "0\r\n\r\n", 501),
+    ("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n", 400),
+    ("Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 501),
+    ("Transfer-Encoding:\r\n", "", 400),
+    ("Host: localhost\r\n", "", 400),
+    ("Host: else\r\n", "", 400),
+];
+
+/// Bodies in chunks that another server could read differently, or that are none: the connection does not outlive them.
+const BAD_CHUNKS: &[&str] = &[
+    "3\nabc\r\n0\r\n\r\n",
+    "3\r\nabc\n0\r\n\r\n",
+    "3\r\nabc0\r\n\r\n",
+    "3\r\nabcd\r\n0\r\n\r\n",
+    "3\r\nabcx\n0\r\n\r\n",
+    "3\r\nabc\r\n0\n\n",
+    "+3\r\nabc\r\n0\r\n\r\n",
+    "-3\r\nabc\r\n0\r\n\r\n",
+    "0x3\r\nabc\r\n0\r\n\r\n",
+    " 3\r\nabc\r\n0\r\n\r\n",
+    "3\0\r\nabc\r\n0\r\n\r\n",
+    "3;a\nb\r\nabc\r\n0\r\n\r\n",
+    "3;a\0b\r\nabc\r\n0\r\n\r\n",
+    "3;a\rb\r\nabc\r\n0\r\n\r\n",
+    "\r\n3\r\nabc\r\n0\r\n\r\n",
+    "10000000000000003\r\nabc\r\n0\r\n\r\n",
+    "8000000000000000\r\nabc\r\n0\r\n\r\n",
+    "3\r\nabc\r\n0\r\nX : y\r\n\r\n",
+    "3\r\nabc\r\n0\r\nX: y\r\n z\r\n\r\n",
+    "3\r\nabc\r\n0\r\nX\r\n\r\n",
+    "3\r\nabc\r\n0\r\nX: \0\r\n\r\n",
+];
+
+/// Heads of other kinds that are refused, and with which status.
+const BAD_HEADS: &[(&str, u16)] = &[
+    ("GET / HTTP/1.1\nHost: localhost\n\n", 400),
+    ("GET / HTTP/1.1\r\nHost: localhost\r\n\n", 400),
+    ("GET / HTTP/1.1\rHost: localhost\r\n\r\n", 400),
+    ("GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\n X: y\r\nHost: localhost\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: localhost, else\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: me@localhost\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: local\0host\r\n\r\n", 400),
+    ("GET http://else:x/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("GET http://me@localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("GET ftp://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("GET / HTTP/1.1 \r\nHost: localhost\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: localhost\r\nX\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: localhost\r\n: y\r\n\r\n", 400),
+    ("GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x01\r\n\r\n", 400),
+    ("GET / HTTP/9.1\r\nHost: localhost\r\n\r\n", 505),
+];
+
+/// The statuses of all answers to these bytes until the connection ends.
+fn statuses(server: &Server<'_>, bytes: &str, whole: bool) -> Vec<u16> {
+    let mut client = server.client();
+    if whole {
+        client.send(bytes);
+    } else {
+        client.send_in_pieces(bytes.as_bytes(), 7);
+    }
+    client.half_close();
+    let mut statuses = Vec::new();
+    while let Ok((response, end)) = client.beginning_to("GET") {
+        assert!(!response.text().contains("hidden"), "{bytes:?}: {response:?}");
+        statuses.push(response.status);
+        if end.is_err() {
+            break;
+        }
+    }
+    statuses
+}
+
+/// Nobody was served what was hidden.
+fn nothing_was_hidden(server: &Server<'_>) {
+    assert_eq!(server.get("/a.txt").status, 200);
+    let log = until("the line of the last request", || {
+        Some(server.site.read("logs/access")).filter(|log| log.ends_with("/a.txt\n"))
+    });
+    assert!(!log.contains("/hidden"), "{log}");
+}
+
+under_every_mpm! {
+    /// Requests whose end two servers could see in different places are refused, with the connection, whole or in pieces.
+    fn no_request_hides_in_another(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        for (fields, body, status) in BAD_FRAMING {
+            let bytes = format!("POST /a.txt HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n{body}{HIDDEN}");
+            for whole in [true, false] {
+                assert_eq!(statuses(&server, &bytes, whole), [*status], "{mpm}: {fields:?}");
+            }
+        }
+        let old = format!("POST /a.txt HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{HIDDEN}");
+        assert_eq!(statuses(&server, &old, true), [400]);
+        for (head, status) in BAD_HEADS {
+            for whole in [true, false] {
+                assert_eq!(statuses(&server, &format!("{head}{HIDDEN}"), whole), [*status], "{mpm}: {head:?}");
+            }
+        }
+        nothing_was_hidden(&server);
+    }
+
+    /// The same of chunks, where a script reads them and where nobody does.
+    fn no_request_hides_behind_chunks(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        // Trailers have the limits of a head: the length of a field, and how many there are.
+        let long = format!("0\r\nX: {}\r\n\r\n", "y".repeat(9000));
+        let many = format!("0\r\n{}\r\n", "X: y\r\n".repeat(101));
+        for body in BAD_CHUNKS.iter().copied().chain([&*long, &*many]) {
+            for path in ["/cgi/echo", "/a.txt"] {
+                let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+                let found = statuses(&server, &format!("{head}{body}{HIDDEN}"), true);
+                assert_eq!(found.len(), 1, "{mpm}: {path}: {body:?}: {found:?}");
+            }
+        }
+        nothing_was_hidden(&server);
+    }
+
+    /// What is allowed is understood, or the tests above would see nothing: the request behind it is served.
+    fn what_is_not_hidden_is_served(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        for (fields, body) in [
+            ("Content-Length: 3\r\n", "abc"),
+            ("Content-Length: 000000003\r\n", "abc"),
+            ("content-length:3 \t\r\n", "abc"),
+            ("X: y\r\n Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", "abc"),
+            ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+            ("Transfer-Encoding: Chunked\r\n", "3 \r\nabc\r\n0\r\nX: y\r\n\r\n"),
+            ("Transfer-Encoding: chunked\r\n", "0003;a=\"b\"\r\nabc\r\n000\r\n\r\n"),
+        ] {
+            let mut client = server.client();
+            client.send(format!("POST /cgi/echo HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n{body}{HIDDEN}"));
+            assert_eq!(client.response().text(), "abc", "{mpm}: {fields:?}");
+            assert_eq!(client.response().text(), "hidden\n", "{mpm}: {fields:?}");
+        }
+    }
+}
+
+/// Hundreds of heads that come a byte at a time hold nobody up, and are given up in time.
+#[test]
+fn slow_heads_hold_nobody_up() {
+    for mpm in [Mpm::Percore, Mpm::Event] {
+        let site = site();
+        let server = Server::start(mpm, &site, "RequestReadTimeout header=2\nAsyncRequestWorkerFactor 500");
+        let mut slow: Vec<Client> = (0..300).map(|_| server.client()).collect();
+        for byte in "GET / HTTP/1.1\r\nHost: l".as_bytes().chunks(1) {
+            slow.iter_mut().for_each(|client| client.send(byte));
+        }
+        let began = Instant::now();
+        assert_eq!(server.get("/").text(), "hello\n");
+        assert!(began.elapsed() < Duration::from_secs(1), "{mpm}: {:?}", began.elapsed());
+        for client in &mut slow {
+            assert_eq!(client.response().status, 408, "{mpm}");
+        }
+        assert_eq!(server.client().request(get("/")).text(), "hello\n");
+    }
+}
