@@ -303,6 +303,7 @@ fn versions_and_hosts() {
         Allowed { case: "the preface of HTTP/2", what: "status", entry: "A major version that is not spoken" },
         Allowed { case: "no version", what: "count", entry: "HTTP/0.9 is not spoken" },
         Allowed { case: "no version", what: "rest", entry: "HTTP/0.9 is not spoken" },
+        Allowed { case: "an unknown expectation", what: "%X", entry: "417 says that the connection closes" },
         Allowed { case: "an unknown expectation", what: "connection", entry: "417 says that the connection closes" },
         Allowed { case: "an expectation without a body", what: "connection", entry: "An expectation without a body" },
         Allowed { case: "an expectation without a body", what: "%X", entry: "An expectation without a body" },
