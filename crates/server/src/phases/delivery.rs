@@ -84,7 +84,8 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
     }
     let head = head_in_effect(request);
     let (head, buf) = head.parts();
-    let Some(range) = head.field(buf, Known::Range) else { return Ok(body) };
+    // Two fields are one that says `bytes=` twice: no list of ranges.
+    let Some(range) = head.combined(buf, Known::Range) else { return Ok(body) };
     let length = body.length().filter(|length| *length > 0 && !matches!(body, Body::Stream(_)));
     let Some(length) = length else { return Ok(body) };
     let (etag, modified) = validators(request);
@@ -99,7 +100,7 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
         overlaps: count(dir.max_range_overlaps.or(Some(20))),
         reversals: count(dir.max_range_reversals.or(Some(20))),
     };
-    match resolve(range, length, &limits) {
+    match resolve(&range, length, &limits) {
         Resolved::Whole => Ok(body),
         Resolved::Unsatisfiable => {
             request.err_headers_out.set("Content-Range", format!("bytes */{length}"));

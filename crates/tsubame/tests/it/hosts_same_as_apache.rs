@@ -138,6 +138,8 @@ fn many_ranges() {
     for set in ["0-499,600-999,0-99", "0-499,600-999,0-100", "0-,5-", "-600,0-300", "0-600,700-800,0-500"] {
         cases.push(Case::of(&format!("GET /big.txt|Range: bytes={set}")));
     }
+    cases.push(Case::of("GET /a.txt|Range: bytes=0-1|Range: bytes=3-4"));
+    cases.push(Case::of("GET /a.txt|Range: bytes=20-|Range: bytes=3-4"));
     for configuration in ["", "MaxRanges none", "MaxRanges 3", "MaxRanges unlimited"] {
         let length = |what| Allowed { case: "*", what, entry: "The length of many ranges" };
         let allowed = [length("content-length"), length("transfer-encoding")];
