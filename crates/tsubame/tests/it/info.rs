@@ -216,7 +216,7 @@ fn providers_and_phases() {
         }
     }
     for part in ["Translate Name: 30 core.c", "Check Access: 20 mod_authz_core.c", "Fixups: 20 mod_dir.c"] {
-        assert!(seen.iter().any(|one| one == part), "no {part:?} in {seen:?}");
+        assert_eq!(seen.iter().filter(|one| *one == part).count(), 1, "{part:?} in {seen:?}");
     }
 }
 

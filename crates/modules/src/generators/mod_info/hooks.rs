@@ -67,6 +67,8 @@ pub(super) fn write(out: &mut String, modules: &[&'static Module]) {
                 })
                 .collect();
             takers.sort_by_key(|(order, _)| *order);
+            // Several hooks of one module are one part.
+            takers.dedup();
             for (order, source) in takers {
                 let _ = write!(out, "&nbsp;&nbsp; {} <a href=\"?{source}\">{source}</a> <br/>", number(order));
             }
