@@ -184,6 +184,8 @@ enum Bad {
     Option(String),
     /// An option without its value.
     Missing(char),
+    /// `--port` without a number.
+    Port,
     /// Anything else.
     Usage,
 }
@@ -200,6 +202,10 @@ fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
         }
         (_, Bad::Option(shown)) => output::complain(&format!("{program}: illegal option -- {shown}")),
         (_, Bad::Missing(option)) => output::complain(&format!("{program}: option requires an argument -- {option}")),
+        (_, Bad::Port) => {
+            output::complain(&format!("{program}: --port takes a number up to 65535: {program} --port 8000 DIR"));
+            return Parsed::Done(ExitCode::FAILURE);
+        }
         (_, Bad::Usage) => {}
     }
     output::complain(usage(program).trim_end_matches('\n'));
@@ -210,7 +216,6 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
     // The parser's own errors are values that are missing or not needed.
     let value = |parser: &mut lexopt::Parser| parser.value().map(|v| v.to_string_lossy().into_owned());
     while let Some(arg) = parser.next().map_err(|_| Bad::Usage)? {
-        let usage = |_| Bad::Usage;
         match arg {
             Short(option @ ('d' | 'f' | 'C' | 'c' | 'D')) => {
                 configuration_option(options, option, &mut parser).map_err(|_| Bad::Missing(option))?;
@@ -262,8 +267,8 @@ fn read(options: &mut Options, demo: &mut Demo, mut parser: lexopt::Parser) -> R
             }
             Long("version") => options.action = Action::Version,
             Long("port") => {
-                let port = value(&mut parser).map_err(usage)?;
-                demo.port = Some(port.parse().map_err(|_| Bad::Usage)?);
+                let port = value(&mut parser).map_err(|_| Bad::Port)?;
+                demo.port = Some(port.parse().map_err(|_| Bad::Port)?);
             }
             Value(root) if demo.root.is_none() => demo.root = Some(root),
             Short(other) => return Err(Bad::Option(other.to_string())),

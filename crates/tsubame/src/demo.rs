@@ -44,7 +44,14 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let root = match root.canonicalize() {
         Ok(root) => root,
         Err(error) => {
-            output::complain(&format!("{}: cannot serve {}: {error}", options.program, root.display()));
+            output::complain(&format!(
+                "{}: {}: cannot serve {}",
+                options.program,
+                sys::describe(&error),
+                root.display()
+            ));
+            // What cannot be removed lies in a directory for temporary files.
+            let _ = std::fs::remove_dir_all(&home);
             return ExitCode::FAILURE;
         }
     };

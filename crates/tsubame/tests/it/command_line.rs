@@ -89,6 +89,12 @@ fn commands_stand_before_options() {
         assert!(errors.contains("Usage: apache2 [-D name]") && !errors.contains("stand before"), "{errors}");
         assert_eq!(code, Some(1));
     }
+    for arguments in [&["--port"][..], &["--port", "x"], &["--port", "65536", "."]] {
+        let want = "tsubame: --port takes a number up to 65535: tsubame --port 8000 DIR\n";
+        assert_eq!(said("tsubame", arguments), (want.into(), Some(1)), "{arguments:?}");
+    }
+    let (errors, code) = said("tsubame", &["none"]);
+    assert_eq!((errors.as_str(), code), ("tsubame: (2)No such file or directory: cannot serve none\n", Some(1)));
     // What is no command is none.
     let (errors, _) = said("tsubame", &["-f", "conf/httpd.conf", "elsewhere"]);
     assert!(errors.starts_with("Usage: tsubame [-D name]"), "{errors}");
