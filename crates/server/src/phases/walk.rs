@@ -386,13 +386,11 @@ fn look(request: &Request, path: &str) -> Result<Found, Flow> {
                 request.log_os("core", Level::Error, &error, text);
                 Err(Flow::Status(403))
             }
-            // A name that is too long names nothing.
-            io::ErrorKind::InvalidFilename => {
-                request.log_os("core", Level::Error, &error, "AH00036: access to a path with a name that is too long");
-                Err(Flow::Status(403))
-            }
+            // A link that leads back to itself.
+            _ if sys::file::lstat(&os).is_ok_and(|link| link.is_symlink()) => Err(link_refused(request, path)),
             _ => {
-                request.log_os("core", Level::Error, &error, format!("AH00036: access to {path} failed"));
+                let text = format!("AH00036: access to {} failed (filesystem path '{path}')", request.uri);
+                request.log_os("core", Level::Error, &error, text);
                 Err(Flow::Status(403))
             }
         },

@@ -262,6 +262,24 @@ fn limit_makes_methods_known_as_in_apache() {
     compare("limit_makes_methods_known_as_in_apache", pages, configuration, &cases, &[]);
 }
 
+/// Links that lead nowhere or back to themselves are refused alike, with Apache's own lines.
+#[test]
+fn links_that_lead_nowhere_are_refused() {
+    let site = Site::with([("htdocs/a.txt", "a")]);
+    for (link, target) in [("loop", "loop"), ("dead", "none")] {
+        std::os::unix::fs::symlink(target, site.root.join("htdocs").join(link)).expect("link");
+    }
+    let server = Server::start(Mpm::Percore, &site, "");
+    for link in ["loop", "dead"] {
+        assert_eq!(server.get(&format!("/{link}")).status, 403, "{link}");
+        let path = site.root.join("htdocs").join(link);
+        server.logged(&format!("AH00037: Symbolic link not allowed or link target not accessible: {}", path.display()));
+    }
+    let long = "x".repeat(300);
+    assert_eq!(server.get(&format!("/{long}")).status, 403);
+    server.logged(&format!("AH00036: access to /{long} failed (filesystem path '"));
+}
+
 /// `Digest` leaves the other parts out, and needs no time to become strong.
 #[test]
 fn tags_of_files_are_those_of_apache() {
