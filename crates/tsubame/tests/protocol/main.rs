@@ -22,7 +22,10 @@ use multiplexed::{DIRECTORY, MPM};
 /// Everything that must happen does so within this time.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-const TESTS: [(&str, fn(&Site)); 3] = [
+/// Its name, and what it does.
+type Test = (&'static str, fn(&Site));
+
+const TESTS: [Test; 3] = [
     ("answers_come_as_they_are_made", answers_come_as_they_are_made),
     ("phases_know_no_wire", phases_know_no_wire),
     ("each_exchange_is_accounted_for", each_exchange_is_accounted_for),
