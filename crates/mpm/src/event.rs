@@ -199,6 +199,9 @@ impl Work for Requests {
                 Poll::Pending if tools.sleeper.is_roused() => tools.sleeper.wait(),
                 Poll::Pending => self.pool.waits(|| {
                     self.service.before_wait();
+                    if self.pool.idle() == 0 {
+                        self.workers.all_taken();
+                    }
                     tools.sleeper.wait();
                 }),
             }

@@ -70,7 +70,7 @@ impl Policy {
         Policy { tells_near, ..self }
     }
 
-    /// One round, once a second.
+    /// One round: once a second, and as soon as nobody is idle.
     pub fn decide(&mut self, spare: Spare, wanted: usize, counts: Counts) -> (Decision, Option<Remark>) {
         match spare {
             Spare::Fixed => (fixed(wanted, counts.children), None),

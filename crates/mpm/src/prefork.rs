@@ -181,7 +181,9 @@ fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<
     let Child { service, workers, signals, listeners, .. } = child;
     let serving = async {
         let orders = watch(signals.descriptor(), Interest::READABLE)?;
-        let mut life = pin!(stages::run(stages::connect(*service, workers, socket, peer), stages::Anywhere));
+        let connection = stages::connect(*service, workers, socket, peer);
+        workers.all_taken();
+        let mut life = pin!(stages::run(connection, stages::Anywhere));
         let mut told = Told::Nothing;
         poll_fn(|cx| {
             if life.as_mut().poll(cx).is_ready() {

@@ -26,7 +26,7 @@ use sys::process::Pid;
 use sys::signal::{Signal, SignalFd};
 use sys::time::monotonic;
 
-use crate::limits::{Plan, When};
+use crate::limits::{Plan, Spare, When};
 use crate::policy::{Counts, Decision, Policy, Remark};
 use crate::settings::MpmSettings;
 use crate::{About, Generation, Listeners, ParentCallbacks, Restart};
@@ -219,6 +219,7 @@ impl Supervisor<'_> {
                 self.maintain();
                 self.callbacks.tick();
             }
+            self.hurry();
             self.recycle();
         }
     }
@@ -318,6 +319,24 @@ impl Supervisor<'_> {
         if self.owed > 0 || monotonic() < self.backoff.until() {
             return;
         }
+        self.decide(counts);
+    }
+
+    /// Between two looks, as soon as a child says that nobody is idle: the next client would have to wait. What is started
+    /// counts as idle, so the next round comes only when that is taken too.
+    fn hurry(&mut self) {
+        let may =
+            matches!(self.plan.spare, Spare::Between(..)) && self.owed == 0 && monotonic() >= self.backoff.until();
+        if may && self.room() > 0 {
+            let counts = self.counts();
+            if counts.idle == 0 {
+                self.decide(counts);
+            }
+        }
+        self.board.set_growing(may && self.room() > 0);
+    }
+
+    fn decide(&mut self, counts: Counts) {
         let (decision, remark) = self.policy.decide(self.plan.spare, self.plan.children, counts);
         self.say(remark, decision, counts);
         match decision {

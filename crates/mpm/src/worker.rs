@@ -105,7 +105,13 @@ impl Work for Threads {
     }
 
     fn run(&self, row: &mut Arc<Workers>, (socket, peer): Self::Job) {
-        let life = async { stages::run(stages::connect(self.service, row, socket, peer), stages::Anywhere).await };
+        let life = async {
+            let connection = stages::connect(self.service, row, socket, peer);
+            if self.pool.idle() == 0 {
+                self.workers.all_taken();
+            }
+            stages::run(connection, stages::Anywhere).await;
+        };
         if let Err(error) = block_on::block_on(life, || self.service.before_wait()) {
             let text = sys::describe(&error);
             seam::log!("mpm_worker", Error, "{text}: a worker cannot wait for its client: the connection is closed");

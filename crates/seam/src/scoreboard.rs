@@ -372,6 +372,12 @@ impl Board {
         free.saturating_add(gauge(Field::Released)).saturating_sub(gauge(Field::Unlisted)).min(workers)
     }
 
+    /// Says whether the parent would start another child at once if nobody were idle ([`Workers::all_taken`]). For the
+    /// parent.
+    pub fn set_growing(&self, growing: bool) {
+        self.header().store(Header::Growing, u64::from(growing));
+    }
+
     /// Gives a slot back after its child was reaped, whatever it was doing: open connections are gone, half-written
     /// texts are dropped, totals stay. For the parent.
     pub fn retire(&self, slot: usize, reaped: Option<&Reaped>) {

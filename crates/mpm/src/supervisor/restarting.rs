@@ -54,8 +54,7 @@ impl Supervisor<'_> {
 
     fn begin(&mut self, how: Restart, next: Next) {
         let Next { generation: next, plan, notices, listeners, helpers } = next;
-        let busy =
-            self.family.staying(self.number).filter(|m| self.board.idle_workers(m.slot) < self.plan.workers).count();
+        let before = self.family.current(self.number);
         if how == Restart::Hard {
             self.end_children();
         }
@@ -76,8 +75,9 @@ impl Supervisor<'_> {
         self.accompany();
         let tells_near = self.generation.mpm.0.words.limit_near.is_some();
         if how == Restart::Graceful {
-            // As many as were busy, so that the new generation is not overrun by the clients of the old one.
-            self.owed = plan.start.max(busy).min(plan.children);
+            // As many as there were, so that the new generation is not overrun by the clients of the old one: those that turn
+            // out to be too many leave one by one.
+            self.owed = plan.start.max(before).min(plan.children);
             self.policy = Policy::after_graceful().telling_near(tells_near);
             self.spawn_owed();
             for (slot, pid) in self.family.all_leave(self.number) {

@@ -11,7 +11,9 @@ cases! {
         a_graceful_restart_finishes_requests, a_restart_ends_all_children, a_graceful_stop_finishes_requests,
         a_graceful_stop_has_an_end, restarts_in_a_row, a_killed_parent_leaves_nothing,
         children_that_die_young_are_held_back, children_are_recycled, one_process, a_stale_pid_file_is_told;
-    ["prefork"]: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once;
+    ["prefork"]: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once,
+        a_generation_is_replaced_as_large_as_it_was;
+    ["prefork", "worker"]: nobody_waits_for_the_next_look;
     ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_told;
 }
 
@@ -259,6 +261,34 @@ fn the_number_of_children_follows_the_idle_threads(mpm: &str) {
     until("five idle threads beside six busy ones", || (server.children().len() >= 6).then_some(()));
     drop(clients);
     server.has_children(4);
+}
+
+fn a_generation_is_replaced_as_large_as_it_was(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=1 max=30 workers=60");
+    let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| {
+        client.served_by();
+    });
+    let old = server.children();
+    assert!(old.len() >= 16);
+    // Idle children count as well: those that come at once find as many as before.
+    drop(clients);
+    server.signal(Signal::USR1);
+    server.said("resuming normal operations");
+    // One may have been let go as too many since.
+    let new = server.children().difference(&old).count();
+    assert!(new + 2 >= old.len(), "{new} instead of {}", old.len());
+}
+
+fn nobody_waits_for_the_next_look(mpm: &str) {
+    // One child and one more each second, then two, four, eight: that would take four seconds.
+    let server = Server::start(mpm, "start=1 min=1 max=60 workers=60");
+    let begun = std::time::Instant::now();
+    let mut clients: Vec<_> = (0..28).map(|_| server.connect()).collect();
+    let mut another = server.connect();
+    clients.iter_mut().for_each(|client| client.send("wait"));
+    another.served_by();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
 fn the_limit_of_threads_is_told(mpm: &str) {

@@ -156,6 +156,7 @@ async fn hyper_client(address: SocketAddr) -> io::Result<()> {
         let _ = connection.await;
     });
     for path in ["/one", "/two"] {
+        sender.ready().await.map_err(failed)?;
         let request =
             hyper::Request::get(path).header("Host", "backend").body(Empty::<Bytes>::new()).map_err(failed)?;
         let response = sender.send_request(request).await.map_err(failed)?;

@@ -33,6 +33,8 @@ pub(super) enum Header {
     Held,
     /// How many workers there are, where a request that is served needs one.
     Limit,
+    /// Whether the parent would start another child at once if nobody were idle.
+    Growing,
     /// Odd while what an ended child has used passes from its row to the header.
     Sequence,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sys::process::Pid;
 use sys::time::{Who, cpu};
 
-use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
+use super::row::{self, CLASSES, CLIENT, DURATIONS, Field, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField};
 use super::{BOUNDS, Board, ChildState, Gauge, State, micros, now};
 
 /// What a connection has done so far: the connection keeps it, its rows change from request to request.
@@ -190,6 +190,25 @@ impl Workers {
     pub fn accepted(&self) -> bool {
         let row = self.board.process(self.process);
         self.reaches(row.add(Field::Accepted, 1), row.load(Field::QuotaConnections))
+    }
+
+    /// No worker of this child is idle any more. If that is so of all children, and there may be more of them, the parent
+    /// hears of it: the next client would have to wait. For the MPM.
+    pub fn all_taken(&self) {
+        let board = self.board;
+        if board.header().load(Header::Growing) == 0 {
+            return;
+        }
+        let generation = board.process(self.process).load(Field::Generation);
+        let is_idle = |slot: usize| {
+            slot != self.process
+                && matches!(board.life(slot), ChildState::Starting | ChildState::Running)
+                && board.process(slot).load(Field::Generation) == generation
+                && board.idle_workers(slot) > 0
+        };
+        if !(0..board.used()).any(is_idle) {
+            board.attention.raise();
+        }
     }
 
     fn reaches(&self, count: u64, quota: u64) -> bool {
