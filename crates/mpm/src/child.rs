@@ -169,7 +169,7 @@ impl Birth {
                 usize::try_from(most).ok().filter(|most| *most > 0).map(|kib| kib.saturating_mul(1024)),
             );
         }
-        self.service.child_started();
+        self.service.child_started(self.plan.children);
         seam::log::begun();
         // A child ends with what it serves, so it never gives this back. Counting who uses it would write to memory that is
         // otherwise shared with all other children.

@@ -91,8 +91,8 @@ pub trait Service: Send + Sync {
     /// Makes a connection of a socket. Cheap; waits for nothing. It starts with [`Stage::Serve`]. A child serves with one
     /// service to its end, so what a connection needs of it is borrowed, not counted.
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection>;
-    /// Called once in a new child, after it dropped its privileges and before it accepts.
-    fn child_started(&self);
+    /// Called once in a new child, after it dropped its privileges and before it accepts. `children`: how many there may be.
+    fn child_started(&self, children: usize);
     /// Opens what a configuration has beside children, for which `children` is who they become, if that is somebody else.
     /// Called once, in the parent, when nothing else can fail any more. An error is a message for the log.
     fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String>;

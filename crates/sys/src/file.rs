@@ -1,6 +1,6 @@
 //! Files: opening without surprises, and what is known about them.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -79,6 +79,11 @@ pub fn stat(path: &CStr) -> io::Result<Meta> {
 /// What a path names itself, a link not followed.
 pub fn lstat(path: &CStr) -> io::Result<Meta> {
     Ok(Meta::of(&fs::lstat(path)?))
+}
+
+/// Where a symbolic link leads.
+pub fn read_link(path: &CStr) -> io::Result<CString> {
+    Ok(fs::readlink(path, Vec::new())?)
 }
 
 /// What an open file is.

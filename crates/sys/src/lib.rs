@@ -12,6 +12,7 @@ pub mod cred;
 pub mod crypt;
 pub mod event_fd;
 pub mod file;
+pub mod inotify;
 pub mod local;
 pub mod memory;
 pub mod notify;

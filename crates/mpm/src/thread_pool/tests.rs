@@ -27,7 +27,7 @@ impl Service for Nothing {
     fn connect(&'static self, _: seam::Accepted) -> Box<dyn seam::Connection> {
         unreachable!("nobody connects")
     }
-    fn child_started(&self) {}
+    fn child_started(&self, _: usize) {}
     fn helpers(&self, _: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
         Ok(Vec::new())
     }

@@ -144,7 +144,7 @@ impl Service for Lines {
         let socket = watch(Arc::new(accepted.socket), Interest::READABLE).expect("watch");
         Box::new(Client { socket, workers: accepted.workers, traffic: Traffic::default(), first: None })
     }
-    fn child_started(&self) {
+    fn child_started(&self, _: usize) {
         if number("stillborn").is_some() {
             std::process::exit(1);
         }

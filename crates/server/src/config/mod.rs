@@ -180,6 +180,7 @@ fn resolve(
         software: software(tokens),
         merger: Merger::default(),
         htaccess: Default::default(),
+        watched: Default::default(),
         files: Default::default(),
         system: context.system.clone(),
     })

@@ -12,6 +12,7 @@ use crate::config::merge::Merger;
 use crate::config::vhost::{Hosts, VirtualHost};
 use crate::files::file_cache::FileCache;
 use crate::files::htaccess::HtaccessCache;
+use crate::files::watched::WatchedDirectories;
 use crate::log;
 
 /// Opens what a module logs to.
@@ -55,6 +56,7 @@ pub struct Server {
     pub(crate) by_name: Hosts,
     pub(crate) merger: Merger,
     pub(crate) htaccess: HtaccessCache,
+    pub(crate) watched: WatchedDirectories,
     pub(crate) files: FileCache,
     /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know whose requests are served. In Apache it is off
     /// where mod_status is not loaded.
@@ -101,8 +103,9 @@ impl Server {
         Ok(all?.into_iter().flatten().collect())
     }
 
-    /// Tells the modules that this process is a new child.
-    pub fn child_started(&self) {
+    /// Tells the modules that this process is a new child, one of so many.
+    pub fn child_started(&self, children: usize) {
+        self.watched.child_started(children);
         self.life.child_init.iter().for_each(|start| start(self));
     }
 

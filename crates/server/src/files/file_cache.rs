@@ -1,9 +1,7 @@
 //! What is remembered of files: the small ones whole, the larger ones open.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +13,7 @@ use sys::file::Meta;
 
 use crate::config::core::etag::{self, DIGEST, INODE, MTIME, SIZE};
 use crate::files::paths::c_path;
-use crate::transport::tick;
+use crate::transport::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.
 const SMALL: u64 = 16 * 1024;
@@ -41,10 +39,8 @@ struct Files {
 pub(crate) struct Kept {
     /// Its identity when it was opened.
     pub(crate) meta: Meta,
-    /// The turn in which the system last said that it still has this identity.
-    seen: AtomicU64,
-    /// When that was, in nanoseconds of [`tick::nanoseconds`].
-    seen_at: AtomicU64,
+    /// When the system last said that it still has this identity.
+    pub(crate) look: Look,
     pub(crate) parts: etag::Bits,
     pub(crate) etag: Option<Arc<str>>,
     pub(crate) modified: Arc<str>,
@@ -79,8 +75,7 @@ pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
         _ => Some(format!("\"{}\"", STANDARD.encode(digest(&content)?))),
     };
     Ok(Kept {
-        seen: AtomicU64::new(0),
-        seen_at: AtomicU64::new(0),
+        look: Look::default(),
         etag: etag.map(Into::into),
         modified: String::from_utf8_lossy(&http1::date::http_date(seconds)).into(),
         meta,
@@ -155,19 +150,5 @@ impl FileCache {
         }
         files.bytes += bytes;
         files.by_name.insert(name.to_string(), kept.clone());
-    }
-}
-
-impl Kept {
-    /// Whether the system said in this turn that the file is still this one, and not long before `now`.
-    pub(crate) fn was_seen(&self, now: Instant) -> bool {
-        let age = tick::nanoseconds(now).saturating_sub(self.seen_at.load(Ordering::Relaxed));
-        self.seen.load(Ordering::Relaxed) == tick::present() && u128::from(age) <= tick::HOLDS.as_nanos()
-    }
-
-    /// The system says so now.
-    pub(crate) fn see(&self, now: Instant) {
-        self.seen_at.store(tick::nanoseconds(now), Ordering::Relaxed);
-        self.seen.store(tick::present(), Ordering::Relaxed);
     }
 }

@@ -13,6 +13,7 @@ use crate::config::core::{CoreDir, Override};
 use crate::config::merge::Layer;
 use crate::explain::trace::{AccessLine, Met, Step};
 use crate::files::paths::{c_path, join};
+use crate::files::watched::Way;
 use crate::request::Request;
 use crate::request::flow::Flow;
 
@@ -46,9 +47,9 @@ struct Said {
 }
 
 /// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends. For
-/// settings that [want](is_wanted) one.
-pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<Option<Layer>, Flow> {
-    let Some((path, meta)) = find(request, dir)? else {
+/// settings that [want](is_wanted) one. `way`: what else is found on the way to the file.
+pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir, way: &mut Way) -> Result<Option<Layer>, Flow> {
+    let Some((path, meta)) = find(request, dir, way)? else {
         request.trace.iter_mut().for_each(|trace| trace.note(Step::MissingAccessFile(dir.to_string())));
         return Ok(None);
     };
@@ -62,7 +63,10 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<O
         None => {
             let bytes = match fetch(&path) {
                 Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    way.passing = true;
+                    return Ok(None);
+                }
                 Err(error) => return Err(unreadable(request, &path, dir, &error)),
             };
             note(request, &path, dir, &bytes, &rules);
@@ -70,6 +74,7 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<O
             let settled = !is_fresh(meta.mtime.max(meta.ctime)) && !depends_on_files(&bytes);
             let (outcome, warnings) = parse(request, &path, dir, bytes, &rules);
             let known = Known { identity, rules, outcome, warnings };
+            way.passing |= !settled;
             if settled && request.trace.is_none() {
                 let mut files = cache.files.write().unwrap_or_else(PoisonError::into_inner);
                 if files.len() >= REMEMBERED_MAX {
@@ -80,6 +85,8 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<O
             known
         }
     };
+    // What is wrong with a file is said for each request.
+    way.passing |= !known.warnings.is_empty();
     for warning in &known.warnings {
         request.log_apart("core", Level::Warn, warning);
     }
@@ -93,13 +100,17 @@ pub(crate) fn read(request: &mut Request, dir: &str, core: &CoreDir) -> Result<O
 }
 
 /// The first access file in a directory.
-fn find(request: &Request, dir: &str) -> Result<Option<(String, Meta)>, Flow> {
+fn find(request: &Request, dir: &str, way: &mut Way) -> Result<Option<(String, Meta)>, Flow> {
     for name in &request.vhost.access_file_names {
         let path = join(dir, name);
         let Some(os) = c_path(&path) else { continue };
         let meta = match sys::file::stat(&os) {
             Ok(meta) => meta,
-            Err(error) if matches!(error.raw_os_error(), Some(2 | 20)) => continue,
+            Err(error) if matches!(error.raw_os_error(), Some(2 | 20)) => {
+                // What a link leads to may appear where nobody watches.
+                way.passing |= way.is_watched() && sys::file::lstat(&os).is_ok();
+                continue;
+            }
             Err(error) => return Err(unreadable(request, &path, dir, &error)),
         };
         if !meta.is_file() {
@@ -112,6 +123,7 @@ fn find(request: &Request, dir: &str) -> Result<Option<(String, Meta)>, Flow> {
             request.log("core", Level::Alert, text);
             return Err(Flow::Status(500));
         }
+        way.found(os, meta);
         return Ok(Some((path, meta)));
     }
     Ok(None)

@@ -6,3 +6,4 @@ pub(crate) mod htaccess;
 pub mod machine;
 pub mod paths;
 pub mod static_file;
+pub(crate) mod watched;

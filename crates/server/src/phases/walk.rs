@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use conf::expr::{EvalError, Expr};
 use conf::pattern::MatchError;
@@ -22,6 +22,7 @@ use crate::config::section::{Matcher, Section};
 use crate::explain::trace::{Met, Step};
 use crate::files::htaccess;
 use crate::files::paths::{base_name, c_path, dir_name};
+use crate::files::watched::{Watch, Way};
 use crate::request::Request;
 use crate::request::flow::Flow;
 
@@ -32,24 +33,25 @@ const MISSING_MAX: u32 = 8;
 
 /// What the sections say of directories, by path (with a slash at the end).
 #[derive(Debug, Default)]
-pub(crate) struct DirectoryCache(HashMap<String, Walked>);
+pub(crate) struct DirectoryCache(HashMap<String, Arc<Walked>>);
 
 /// What the sections say of a directory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Walked {
     merged: Merged,
-    /// `.htaccess` files are to be looked for somewhere on the way.
-    htaccess: bool,
-    /// Links are to be checked somewhere on the way.
-    links: bool,
+    /// What was found on the way there, where `.htaccess` files are to be looked for, or links to be checked.
+    way: Option<Way>,
     /// The depth of a name in it, if a `<Directory>` section might mean one.
     files_at: Option<usize>,
 }
 
 impl Walked {
-    /// Whether the next request for the directory needs no look at the way.
-    fn holds(&self) -> bool {
-        !self.htaccess && !self.links
+    fn holds(&self, request: &Request) -> bool {
+        self.way.as_ref().is_none_or(|way| way.holds(&request.server.watched, request.tick, request.start))
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        self.way.as_ref().map(|way| way.watch)
     }
 }
 
@@ -140,14 +142,14 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
         Cow::Borrowed(dir_name(&request.filename))
     };
     let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
-    let walked = match known {
-        Some(walked) if request.trace.is_none() => walked,
-        _ => {
+    let walked = match known.filter(|_| request.trace.is_none()) {
+        Some(walked) if walked.holds(request) => walked,
+        known => {
             let dir = dir.into_owned();
-            walk(request, &dir)?
+            walk(request, &dir, known.and_then(|known| known.watch()))?
         }
     };
-    request.dir = walked.merged;
+    request.dir = walked.merged.clone();
     let vhost = request.vhost;
     if !is_dir {
         // A section may also name a file, where there is one and nothing is asked for below it.
@@ -200,44 +202,57 @@ fn merge(request: &mut Request, section: &Section) {
     request.dir = request.server.merger.merge(&request.dir, &section.layer);
 }
 
-/// Goes down from the root to `dir`, directory by directory.
-fn walk(request: &mut Request, dir: &str) -> Result<Walked, Flow> {
+/// Goes down from the root to `dir`, directory by directory. `before`: somebody did so before, and saw that not the
+/// configuration alone says what comes of it. What is asked for a second time is worth being watched.
+fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<Walked>, Flow> {
     let vhost = request.vhost;
     let server = request.server;
     let files_at = crate::config::section::components(dir) + 1;
     let files_at = vhost.directories.iter().any(|section| section.depth() == files_at).then_some(files_at);
-    let mut walked = Walked { merged: vhost.base.clone(), htaccess: false, links: false, files_at };
+    if matches!(before, Some(Watch::Since(_))) {
+        // What is found now may be for this request alone.
+        vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner).0.remove(dir);
+    }
+    let watch = before.map(|before| server.watched.watch(dir, &vhost.access_file_names, before));
+    let mut way = Way::new(watch.unwrap_or_default());
+    let mut merged = vhost.base.clone();
+    let mut looked = false;
     let mut sections = vhost.directories.iter().peekable();
     for (depth, end) in dir.match_indices('/').map(|(at, _)| at).enumerate() {
         let path = &dir[..end];
         if depth > 0 {
-            walked.links |= check_link(request, path, &walked.merged)?;
+            looked |= check_link(request, path, &merged)?;
         }
         while let Some(section) = sections.next_if(|section| section.depth() <= depth) {
             if section.depth() == depth && section.is_directory(path) {
                 request.note_met(|| Met::Section(section.origin.clone()));
-                walked.merged = server.merger.merge(&walked.merged, &section.layer);
+                merged = server.merger.merge(&merged, &section.layer);
             }
         }
-        let slots = walked.merged.slots.clone();
+        let slots = merged.slots.clone();
         if !htaccess::is_wanted(slots.get()) {
             if let Some(trace) = &mut request.trace {
                 let why = slots.get::<CoreDir>().allow_override.origin().cloned();
                 trace.note(Step::NoAccessFile(dir[..=end].to_string(), why));
             }
         } else {
-            walked.htaccess = true;
-            match htaccess::read(request, &dir[..=end], slots.get()) {
-                Ok(Some(layer)) => walked.merged = server.merger.merge(&walked.merged, &layer),
+            looked = true;
+            match htaccess::read(request, &dir[..=end], slots.get(), &mut way) {
+                Ok(Some(layer)) => merged = server.merger.merge(&merged, &layer),
                 Ok(None) => {}
                 Err(flow) => {
-                    request.trace.iter_mut().for_each(|trace| trace.cut_off = Some(walked.merged.clone()));
+                    request.trace.iter_mut().for_each(|trace| trace.cut_off = Some(merged.clone()));
                     return Err(flow);
                 }
             }
         }
     }
-    if walked.holds() {
+    way.looked(request.start);
+    let way = Some(way).filter(|_| looked);
+    let is_of_use = |way: &Way| way.is_watched() || request.tick.is_some() || before != Some(way.watch);
+    let is_kept = way.as_ref().is_none_or(|way| !way.passing && is_of_use(way));
+    let walked = Arc::new(Walked { merged, way, files_at });
+    if is_kept {
         let mut cache = vhost.directory_cache.write().unwrap_or_else(PoisonError::into_inner);
         if cache.0.len() >= REMEMBERED_MAX {
             cache.0.clear();
@@ -285,9 +300,9 @@ fn link_refused(request: &Request, path: &str) -> Flow {
 /// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
 fn find_file(request: &mut Request) -> Result<(), Flow> {
     if let Some(kept) = request.server.files.find(&request.filename) {
-        if !(request.shares_tick && kept.was_seen(request.start)) {
+        if !kept.look.holds(request.tick, request.start) {
             match look(request, &request.filename)? {
-                Found::File(meta) if meta == kept.meta => kept.see(request.start),
+                Found::File(meta) if meta == kept.meta => kept.look.renew(request.start),
                 _ => return find_part(request),
             }
         }

@@ -144,7 +144,7 @@ impl Request {
         asking.hostname.clone_from(&self.hostname);
         asking.headers_in.clone_from(&self.headers_in);
         asking.trace = self.trace.as_ref().map(|_| Box::default());
-        asking.shares_tick = self.shares_tick;
+        asking.tick = self.tick;
         asking.env = self.env.clone();
         asking.user.clone_from(&self.user);
         asking.auth_type.clone_from(&self.auth_type);

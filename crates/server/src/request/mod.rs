@@ -19,6 +19,7 @@ mod url;
 mod wire;
 
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
@@ -121,8 +122,8 @@ pub struct Request {
     pub stat: Option<Meta>,
     /// What is remembered of that file.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// May rely on what another request of this turn was told about a file.
-    pub(crate) shares_tick: bool,
+    /// The tick that announced it: what the system told another request in it holds for this one too.
+    pub(crate) tick: Option<NonZeroU64>,
     /// How many bytes of its answer go out in a second at most.
     pub pace: Option<u32>,
     /// The URL prefix and directory of the `Alias` that mapped it.
@@ -215,7 +216,7 @@ impl Request {
             path_info: String::new(),
             stat: None,
             kept: None,
-            shares_tick: false,
+            tick: None,
             pace: None,
             context: None,
             dir: vhost.base.clone(),

@@ -82,3 +82,4 @@ mod values;
 mod vhosts;
 mod waiting;
 mod watchdog;
+mod watched;

@@ -112,8 +112,8 @@ impl Service for Multiplexed {
         })
     }
 
-    fn child_started(&self) {
-        self.0.server.child_started();
+    fn child_started(&self, children: usize) {
+        self.0.server.child_started(children);
     }
 
     fn helpers(&self, _: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {

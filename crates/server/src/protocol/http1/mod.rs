@@ -76,10 +76,10 @@ impl Service for HttpService {
         })
     }
 
-    fn child_started(&self) {
+    fn child_started(&self, children: usize) {
         // What one client made large must not stay large for good.
         sys::memory::large_blocks_apart();
-        self.server.child_started();
+        self.server.child_started(children);
     }
 
     fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String> {
@@ -195,7 +195,7 @@ impl HttpConnection {
             Ok(request) => request,
             Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
         };
-        request.shares_tick = self.announced.take().inspect(|tick| tick::resume(tick.get())).is_some();
+        request.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
         self.wish = wish;
         self.received = request.head.len();
         if framing.has_body() {

@@ -1,7 +1,6 @@
 //! The stages that only wait for the client: the next request, and the end.
 
 use std::future::Future;
-use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -68,7 +67,7 @@ impl Future for Idle<'_> {
             }
         };
         let waited = self.waited;
-        self.connection.announced = NonZeroU64::new(tick::present()).filter(|_| waited);
+        self.connection.announced = tick::present().filter(|_| waited);
         Poll::Ready(if read.is_ok_and(|read| read > 0) { Stage::Serve } else { Stage::Closed })
     }
 }
