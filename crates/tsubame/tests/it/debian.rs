@@ -56,8 +56,7 @@ fn said(program: &str, site: &Site, arguments: &[&str]) -> Said {
 
 /// Every dump, byte for byte, with mod_info for the one that needs it.
 fn compare_dumps(site: &Site) {
-    let lists: [&[&str]; 11] = [
-        &["-t"],
+    let lists: [&[&str]; 10] = [
         &["-S"],
         &["-M"],
         &["-V"],
@@ -77,8 +76,13 @@ fn compare_dumps(site: &Site) {
             "-DDUMP_CERTS",
         ],
     ];
+    compare_said(site, &lists);
+}
+
+/// What both say, called with these arguments.
+fn compare_said(site: &Site, lists: &[&[&str]]) {
     let info = format!("LoadModule info_module {}/mod_info.so", oracle::MODULES);
-    compare(&lists, |arguments| {
+    compare(lists, |arguments| {
         let mut arguments = arguments.to_vec();
         if arguments.contains(&"-DDUMP_CONFIG") {
             arguments.extend(["-C", &info]);
@@ -94,6 +98,7 @@ fn it_is_read_as_by_apache() {
         let site = Site::new();
         copy(&site);
         compare_dumps(&site);
+        compare_said(&site, &[&["-t"]]);
     }
 }
 
@@ -117,6 +122,11 @@ fn it_is_read_as_by_apache_with_ssl() {
         .fold(text, |text, path| text.replace(path, &certificate.to_string_lossy()));
     site.file("etc/sites-available/default-ssl.conf", text);
     compare_dumps(&site);
+    // It can be read, but not be served.
+    let (out, errors, status) = said(env!("CARGO_BIN_EXE_tsubame"), &site, &["-t"]);
+    let text = format!("{out}{errors}");
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("SSLEngine on at ROOT/etc/sites-enabled/default-ssl.conf:"), "{text}");
 }
 
 under_every_mpm! {
