@@ -37,8 +37,8 @@ pub trait Subject {
     fn file_contents(&self, path: &str) -> Result<String, FileError>;
     /// The size of a regular file, 0 if there is none.
     fn file_size(&self, path: &str) -> u64;
-    /// Whether a subrequest would be allowed.
-    fn access(&self, access: Access, target: &str) -> bool;
+    /// Whether a subrequest would be allowed; `None`: to find out one would have to wait.
+    fn access(&self, access: Access, target: &str) -> Option<bool>;
     /// The address of the client.
     fn client_address(&self) -> Option<IpAddr>;
     /// A request header that decided a condition and belongs into `Vary`.
@@ -76,6 +76,15 @@ pub enum EvalError {
     File(FileError, String),
     /// A regular expression needs too many steps for its subject.
     Regex(MatchError),
+    /// A subrequest for that path would have to wait, for a password or a name, and an expression cannot.
+    Waits(String),
+}
+
+impl EvalError {
+    /// Whether nobody knows what the expression comes to, so that what it decides has to be refused.
+    pub fn is_undecided(&self) -> bool {
+        matches!(self, EvalError::Regex(_) | EvalError::Waits(_))
+    }
 }
 
 impl fmt::Display for EvalError {
@@ -86,6 +95,7 @@ impl fmt::Display for EvalError {
             Self::File(FileError::TooLarge, path) => write!(f, "File {path} too large"),
             Self::File(FileError::Read, path) => write!(f, "Cannot read from file {path}"),
             Self::Regex(why) => why.fmt(f),
+            Self::Waits(path) => write!(f, "a subrequest for {path} has to wait, which an expression cannot"),
         }
     }
 }
@@ -203,7 +213,7 @@ impl<'a> Walk<'a, '_> {
             Condition::In(word, list) => self.is_in(word, list)?,
             Condition::Unary(operator, word) => {
                 let word = self.word(word)?;
-                self.unary(*operator, &word)
+                self.unary(*operator, &word)?
             }
             Condition::ClientIn(subnet) => {
                 self.subject.client_address().is_some_and(|address| subnet.contains(address))
@@ -244,8 +254,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn unary(&self, operator: UnaryOp, word: &str) -> bool {
-        match operator {
+    fn unary(&self, operator: UnaryOp, word: &str) -> Result<bool, EvalError> {
+        Ok(match operator {
             UnaryOp::Empty => word.is_empty(),
             UnaryOp::NotEmpty => !word.is_empty(),
             UnaryOp::Truth => {
@@ -253,8 +263,11 @@ impl<'a> Walk<'a, '_> {
                 !false_words.iter().any(|w| w.eq_ignore_ascii_case(word))
             }
             UnaryOp::File(test) => self.subject.file_test(test, word),
-            UnaryOp::Access(access) => self.subject.access(access, word),
-        }
+            UnaryOp::Access(access) => {
+                let allowed = self.subject.access(access, word);
+                return allowed.ok_or_else(|| EvalError::Waits(word.to_string()));
+            }
+        })
     }
 
     fn word(&mut self, word: &'a Word) -> Result<Cow<'a, str>, EvalError> {

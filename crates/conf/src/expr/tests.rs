@@ -87,8 +87,8 @@ impl Subject for Request {
         if path == "/etc/motd" { 5 } else { 0 }
     }
 
-    fn access(&self, _access: Access, target: &str) -> bool {
-        target != "/nonexistent"
+    fn access(&self, _access: Access, target: &str) -> Option<bool> {
+        Some(target != "/nonexistent")
     }
 
     fn client_address(&self) -> Option<IpAddr> {

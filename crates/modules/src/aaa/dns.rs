@@ -117,8 +117,11 @@ fn ask(question: Question, deadline: Instant) -> Answer {
         return Answer::Unknown;
     }
     told.recv_timeout(left).unwrap_or_else(|_| {
-        remember(question, Answer::Unknown);
-        Answer::Unknown
+        // What became known in this moment counts.
+        remembered(&question).unwrap_or_else(|| {
+            remember(question, Answer::Unknown);
+            Answer::Unknown
+        })
     })
 }
 

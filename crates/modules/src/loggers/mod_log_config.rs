@@ -283,7 +283,7 @@ impl Condition {
                         format!("AH00646: Error evaluating log condition: {error}"),
                     );
                     // No client may keep out of the log by what is too costly to look at.
-                    matches!(error, conf::expr::EvalError::Regex(_))
+                    error.is_undecided()
                 }
             },
         }

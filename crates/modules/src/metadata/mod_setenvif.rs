@@ -227,7 +227,8 @@ fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
                     _ => attribute.fetch(request, &mut value),
                 };
                 last = Some(attribute);
-                fetched.and_then(|()| matches(request, rule, regex, *plain, &value, &mut captures))
+                let matched = fetched.and_then(|()| matches(request, rule, regex, *plain, &value, &mut captures));
+                matched.map_err(EvalError::Regex)
             }
             When::Holds(expr) => holds(request, rule, expr, origin),
         };
@@ -256,7 +257,7 @@ fn matches(
     Ok(())
 }
 
-fn holds(request: &mut Request, rule: &Rule, expr: &Expr, origin: &Origin) -> Result<(), MatchError> {
+fn holds(request: &mut Request, rule: &Rule, expr: &Expr, origin: &Origin) -> Result<(), EvalError> {
     let mut eval = Eval::new();
     match server::evaluate_keeping(request, expr, &mut eval) {
         Ok(true) => {
@@ -264,7 +265,7 @@ fn holds(request: &mut Request, rule: &Rule, expr: &Expr, origin: &Origin) -> Re
             act(request, rule, |template| filled(template, subject, captures));
         }
         Ok(false) => {}
-        Err(EvalError::Regex(why)) => return Err(why),
+        Err(why) if why.is_undecided() => return Err(why),
         Err(why) => {
             request.not_evaluated("setenvif", &why, origin);
             request.log("setenvif", Level::Error, format!("Evaluation of SetEnvIfExpr expression failed: {why}"));

@@ -18,6 +18,7 @@ use crate::request::Request;
 use crate::request::fields::Value;
 use crate::request::hooks::Handler;
 use crate::request::response::{Answer, Body, FilePart};
+use crate::transport::tick::Slices;
 
 /// Where the request has a body, it is read first, as in Apache: no file needs it, but one that is too long or broken is an
 /// error. After an error the connection closes, and nothing is read; nor is a client asked to send what it still holds back.
@@ -32,7 +33,9 @@ pub(crate) const AFTER_BODY: Handler = Handler::Later {
 };
 
 async fn after_body(request: &mut Request) -> Answer {
+    let mut slices = Slices::new();
     loop {
+        slices.step().await;
         match request.body.read().await {
             Ok(Some(_)) => {}
             Ok(None) => break,

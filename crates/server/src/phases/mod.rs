@@ -96,7 +96,11 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
 async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
     redirect(request, uri, status, keep);
     // Variables of the request's own are made again for the new path.
-    let _ = all(request, &phase::POST_READ).await;
+    let read = all(request, &phase::POST_READ).await;
+    // An error document is sent all the same: it is what tells of errors.
+    if let (Err(flow), 0..400) = (read, status) {
+        return Answer::Status(flow.status());
+    }
     // The path may have come from a client, through the configuration or a script: it is no better than that of a request.
     let raw = http1::text::to_bytes(&request.uri).into_owned();
     let mapped = match decode(request, &raw, Some(uri)) {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use conf::expr::{EvalError, Expr};
+use conf::expr::Expr;
 use conf::pattern::MatchError;
 use conf::{Level, Origin};
 use foldhash::HashMap;
@@ -119,7 +119,7 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
 fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Flow> {
     match crate::request::subject::evaluate(request, expr) {
         Ok(holds) => Ok(holds),
-        Err(EvalError::Regex(why)) => Err(request.undecided("core", &why, origin)),
+        Err(why) if why.is_undecided() => Err(request.undecided("core", &why, origin)),
         Err(why) => {
             request.not_evaluated("core", &why, origin);
             request.log("core", Level::Error, format!("AH00039: Failed to evaluate <If > condition: {why}"));

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::UNIX_EPOCH;
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
-use conf::pattern::MatchError;
 use conf::{Level, Origin};
 
 use crate::files::paths::{c_path, os_path};
@@ -39,9 +39,9 @@ impl Request {
         self.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
     }
 
-    /// Refuses what the line at `origin` was to decide: a regular expression in it ran out of its budget, so nobody knows
-    /// whether it matches, and the line might be the one that denies.
-    pub fn undecided(&self, module: &str, why: &MatchError, origin: &Origin) -> Flow {
+    /// Refuses what the line at `origin` was to decide: a regular expression in it ran out of its budget, or it asks for what
+    /// would have to wait. So nobody knows what it comes to, and the line might be the one that denies.
+    pub fn undecided(&self, module: &str, why: &dyn fmt::Display, origin: &Origin) -> Flow {
         self.log(
             module,
             Level::Error,
@@ -128,16 +128,18 @@ impl Subject for Asked<'_> {
         meta.filter(|meta| meta.is_file()).map_or(0, |meta| meta.size)
     }
 
-    fn access(&self, access: Access, target: &str) -> bool {
+    fn access(&self, access: Access, target: &str) -> Option<bool> {
         if self.request.is_lookup() {
-            return false;
+            return Some(false);
         }
         let found = match access {
-            Access::Url => at_once(self.request.lookup_uri(target)),
-            Access::File => at_once(self.request.lookup_named(target)).flatten(),
+            Access::Url => Some(at_once(self.request.lookup_uri(target))?),
+            Access::File => at_once(self.request.lookup_named(target))?,
         };
-        let Some(found) = found else { return false };
-        found.status < 400 && (access == Access::Url || found.stat.is_some_and(|meta| meta.is_file()))
+        let is_allowed = |found: &Request| {
+            found.status < 400 && (access == Access::Url || found.stat.is_some_and(|meta| meta.is_file()))
+        };
+        Some(found.is_some_and(|found| is_allowed(&found)))
     }
 
     fn client_address(&self) -> Option<IpAddr> {

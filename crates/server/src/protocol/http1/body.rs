@@ -32,7 +32,8 @@ struct Inner {
     /// `Expect: 100-continue` was not answered yet.
     expects: bool,
     received: u64,
-    started: Instant,
+    /// When it was first asked for: what waited before did not wait for the client.
+    started: Option<Instant>,
     /// Since when the client owes us the next piece.
     waiting: Option<Instant>,
     /// What a section of trailers holds.
@@ -71,7 +72,7 @@ pub(super) fn incoming(
         raw,
         used: 0,
         received: 0,
-        started: Instant::now(),
+        started: None,
         waiting: None,
         unfinished: Unfinished::default(),
     }));
@@ -152,7 +153,7 @@ impl Inner {
             }
             let mut deadline = *self.waiting.get_or_insert_with(Instant::now) + self.rules.timeout;
             if let Some(limit) = self.rules.read_timeout {
-                deadline = deadline.min(limit.deadline(self.started, self.received));
+                deadline = deadline.min(limit.deadline(*self.started.get_or_insert_with(Instant::now), self.received));
             }
             if self.used == self.raw.len() {
                 self.raw.clear();
@@ -195,27 +196,32 @@ impl Inner {
                 if chunked.is_end() || raw.is_empty() {
                     return Ok(None);
                 }
-                match chunked.decode(raw).map_err(|error| match error.status() {
-                    413 => BodyError::TooLarge,
-                    _ => BodyError::Malformed,
-                })? {
-                    Step::More => {
-                        self.used = self.raw.len();
-                        if !self.unfinished.hold(chunked.held()) {
-                            return Err(BodyError::TooLarge);
+                // However small the chunks are, what was received at once is one piece.
+                let mut data = Vec::new();
+                loop {
+                    let step = chunked.decode(&self.raw[self.used..]).map_err(|error| match error.status() {
+                        413 => BodyError::TooLarge,
+                        _ => BodyError::Malformed,
+                    })?;
+                    match step {
+                        Step::Data(range) => {
+                            data.extend_from_slice(&self.raw[self.used..][range.clone()]);
+                            self.used += range.end;
+                            if self.used < self.raw.len() {
+                                continue;
+                            }
                         }
-                        Ok(None)
+                        Step::More => {
+                            self.used = self.raw.len();
+                            if !self.unfinished.hold(chunked.held()) {
+                                return Err(BodyError::TooLarge);
+                            }
+                        }
+                        Step::End(used) => self.used += used,
                     }
-                    Step::End(used) => {
-                        self.used += used;
-                        Ok(None)
-                    }
-                    Step::Data(range) => {
-                        let piece = Bytes::copy_from_slice(&raw[range.clone()]);
-                        self.used += range.end;
-                        Ok(Some(piece))
-                    }
+                    break;
                 }
+                Ok((!data.is_empty()).then(|| data.into()))
             }
         }
     }

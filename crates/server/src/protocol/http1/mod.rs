@@ -121,7 +121,6 @@ impl HttpConnection {
             self.behind = 0;
             tick::pass().await;
         }
-        self.unfinished.hold(0);
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
             // What is not there yet, or never will be, is found out by the stage that can wait for it.
@@ -159,7 +158,7 @@ impl HttpConnection {
             if let Some(limit) = plan.head_timeout {
                 deadline = deadline.min(limit.deadline(start, self.buffer.len() as u64));
             }
-            if !self.unfinished.hold(self.buffer.capacity()) {
+            if !self.unfinished.hold(self.buffer.len()) {
                 self.cut_off = Some(CutOff::NoRoom);
                 return Stage::Serve;
             }
@@ -191,6 +190,7 @@ impl HttpConnection {
             Err(error) => return self.refuse(Refusal::of(Why::Head(error), head), row).await,
         };
         let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
+        self.cut_off = None;
         let mut request = match exchange::request(self.running, &self.client, head, AskedHost::Checked) {
             Ok(request) => request,
             Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
@@ -217,5 +217,7 @@ impl HttpConnection {
 }
 
 fn expects_continue(head: &RequestHead) -> bool {
-    head.field(http1::Known::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
+    // HTTP/1.0 knows no interim answers (RFC 9110 section 10.1.1).
+    head.version() >= http1::Version::Http11
+        && head.field(http1::Known::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
 }

@@ -234,13 +234,16 @@ impl HttpConnection {
         let Sending { mut exchange, mut outgoing, keep, linger } = sending;
         buffers::give(outgoing.take_front());
         let incoming = self.incoming.take();
+        let rest = incoming.as_ref().map(Incoming::take_rest);
+        self.unfinished.hold(0);
         let transfer = Transfer {
             sent: outgoing.sent,
             body: match exchange.request.sent.body {
                 0 => outgoing.sent.saturating_sub(head_len),
                 counted => counted,
             },
-            received: self.received + incoming.as_ref().map_or(0, Incoming::received),
+            received: self.received + incoming.as_ref().map_or(0, Incoming::received)
+                - rest.as_ref().map_or(0, |rest| rest.len() as u64),
             complete,
             trailers: exchange.request.body.trailers(),
         };
@@ -251,8 +254,8 @@ impl HttpConnection {
         self.idle_until = Instant::now() + request.vhost.plan.keep_alive_timeout;
         // Whatever became of the body: what was not read of it is no request.
         let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
-        if let Some(incoming) = incoming {
-            self.buffer = incoming.take_rest();
+        if let Some(rest) = rest {
+            self.buffer = rest;
         }
         if let Ok(head) = Arc::try_unwrap(request.head) {
             head.recycle();
