@@ -220,6 +220,8 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
     if !location.starts_with('/') {
         return Answer::Status(302);
     }
+    // That was for this server, whatever comes of it.
+    request.headers_out.remove("Location");
     // The body was for this script; the answer is made without it, as in Apache.
     loop {
         match request.body.read().await {

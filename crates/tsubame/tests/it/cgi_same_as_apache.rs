@@ -346,6 +346,7 @@ fn lengths_and_ranges_of_answers_that_are_whole() {
 #[test]
 fn a_redirect_goes_on_without_the_body() {
     let build = |site: &Site| {
+        site.script("loop", "#!/bin/sh\nprintf 'Location: /cgi/loop\\n\\n'\n");
         site.script("away", "#!/bin/sh\nprintf 'Location: /cgi/count?%s\\n\\n' \"$QUERY_STRING\"\n");
         site.script("count", "#!/bin/sh\nprintf '\\n%s %s %s.' \"$REQUEST_METHOD\" \"$CONTENT_LENGTH\" \"$(wc -c)\"\n");
     };
@@ -363,6 +364,9 @@ fn a_redirect_goes_on_without_the_body() {
             client.send("GET /cgi/count HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
             assert_eq!(client.response().text(), "GET  0.", "after {framing}");
         }
+        let mut client = Client::connect(site.address());
+        let endless = client.get("/cgi/loop");
+        assert_eq!((endless.status, endless.field("Location")), (500, None));
     };
     both("a_redirect_goes_on_without_the_body", build, SECTIONS, check);
 }
