@@ -11,7 +11,7 @@ use crate::config::core::Methods;
 use crate::config::merge::Merger;
 use crate::config::vhost::{Hosts, VirtualHost};
 use crate::files::file_cache::FileCache;
-use crate::files::htaccess::HtaccessCache;
+use crate::files::htaccess_cache::HtaccessCache;
 use crate::files::watched::WatchedDirectories;
 use crate::log;
 

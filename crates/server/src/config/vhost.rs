@@ -12,8 +12,8 @@ use crate::config::core::{CoreServer, HostAddress};
 use crate::config::merge::Merged;
 use crate::config::plan::Plan;
 use crate::config::section::Section;
+use crate::files::directory_cache::DirectoryCache;
 use crate::log::{ErrorLog, Levels};
-use crate::phases::walk::DirectoryCache;
 
 /// A virtual host, or the main server.
 pub struct VirtualHost {

@@ -1,17 +1,17 @@
 //! `.htaccess` files: read through the same tables, remembered by file identity (Apache manual,
 //! ".htaccess files").
 
-use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::PoisonError;
 
 use conf::error::Phase;
 use conf::{Allowed, Context, Error, Level, Node, Origin, Place, Reader, SettingsMap};
 use sys::file::Meta;
 
-use crate::config::core::{CoreDir, Override};
+use crate::config::core::CoreDir;
 use crate::config::merge::Layer;
 use crate::explain::trace::{AccessLine, Met, Step};
+use crate::files::htaccess_cache::{HtaccessCache, Known, Rules, Said};
 use crate::files::paths::{c_path, join};
 use crate::files::watched::Way;
 use crate::request::Request;
@@ -21,30 +21,6 @@ use crate::request::flow::Flow;
 const SIZE_MAX: u64 = 1024 * 1024;
 /// More remembered files than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
-
-/// What a file said when it was read: for this identity, under these rules.
-#[derive(Clone)]
-struct Known {
-    identity: (u64, u64, u64, i128, i128),
-    rules: Rules,
-    outcome: Result<Layer, String>,
-    warnings: Vec<String>,
-}
-
-/// `.htaccess` files read so far, by path.
-#[derive(Default)]
-pub(crate) struct HtaccessCache {
-    files: RwLock<HashMap<String, Known>>,
-    said: RwLock<HashMap<String, Said>>,
-}
-
-/// What a file came to when it was read last. A file that is read anew and says the same is the same layer: within one request
-/// an internal redirect or a look-up then meets the same settings, and is not asked for access again.
-struct Said {
-    rules: Rules,
-    tree: Vec<Node>,
-    layer: Layer,
-}
 
 /// The settings of the first access file in `dir` (which ends with a slash), if there is one; `Err`: the request ends. For
 /// settings that [want](is_wanted) one. `way`: what else is found on the way to the file.
@@ -156,37 +132,6 @@ fn unreadable(request: &Request, path: &str, dir: &str, error: &io::Error) -> Fl
     );
     request.log_os("core", Level::Crit, error, text);
     Flow::Status(403)
-}
-
-/// What an access file may say here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Rules {
-    over: Override,
-    list: Option<Arc<HashSet<String>>>,
-}
-
-impl Rules {
-    fn of(core: &CoreDir) -> Rules {
-        Rules {
-            over: core.allow_override.get().copied().unwrap_or_default(),
-            list: core.allow_override_list.get().cloned(),
-        }
-    }
-
-    /// The place of the lines of a file in `dir`.
-    fn place(&self, dir: &str) -> Place {
-        let Override { classes, options, skip_forbidden, skip_unknown } = self.over;
-        Place {
-            htaccess: true,
-            allowed: classes,
-            options,
-            skip_forbidden,
-            skip_unknown,
-            list: self.list.clone(),
-            path: Some(dir.into()),
-            ..Place::server_level()
-        }
-    }
 }
 
 fn parse(

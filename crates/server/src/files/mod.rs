@@ -1,8 +1,10 @@
 //! Files of this machine: those that are served, and those that say how.
 
 pub(crate) mod absent;
+pub(crate) mod directory_cache;
 pub(crate) mod file_cache;
 pub(crate) mod htaccess;
+pub(crate) mod htaccess_cache;
 pub mod machine;
 pub mod paths;
 pub mod static_file;

@@ -12,7 +12,6 @@ use std::sync::{Arc, PoisonError};
 use conf::expr::Expr;
 use conf::pattern::MatchError;
 use conf::{Level, Origin};
-use foldhash::HashMap;
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
@@ -20,6 +19,7 @@ use crate::config::core::options::{SYM_LINKS, SYM_OWNER};
 use crate::config::merge::Merged;
 use crate::config::section::{Matcher, Section};
 use crate::explain::trace::{Met, Step};
+use crate::files::directory_cache::Walked;
 use crate::files::htaccess;
 use crate::files::paths::{base_name, c_path, dir_name};
 use crate::files::watched::{Watch, Way};
@@ -31,28 +31,9 @@ const REMEMBERED_MAX: usize = 4096;
 /// After so many missing parts at the end of a name, what there is of it is looked for from the root on.
 const MISSING_MAX: u32 = 8;
 
-/// What the sections say of directories, by path (with a slash at the end).
-#[derive(Debug, Default)]
-pub(crate) struct DirectoryCache(HashMap<String, Arc<Walked>>);
-
-/// What the sections say of a directory.
-#[derive(Debug)]
-struct Walked {
-    merged: Merged,
-    /// What was found on the way there, where `.htaccess` files are to be looked for, or links to be checked.
-    way: Option<Way>,
-    /// The depth of a name in it, if a `<Directory>` section might mean one.
-    files_at: Option<usize>,
-}
-
-impl Walked {
-    fn holds(&self, request: &Request) -> bool {
-        self.way.as_ref().is_none_or(|way| way.holds(&request.server.watched, request.tick, request.start))
-    }
-
-    fn watch(&self) -> Option<Watch> {
-        self.way.as_ref().map(|way| way.watch)
-    }
+/// Whether what is remembered of a directory still holds for a request.
+fn still_holds(walked: &Walked, request: &Request) -> bool {
+    walked.way.as_ref().is_none_or(|way| way.holds(&request.server.watched, request.tick, request.start))
 }
 
 /// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
@@ -143,10 +124,10 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     };
     let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
     let walked = match known.filter(|_| request.trace.is_none()) {
-        Some(walked) if walked.holds(request) => walked,
+        Some(walked) if still_holds(&walked, request) => walked,
         known => {
             let dir = dir.into_owned();
-            walk(request, &dir, known.and_then(|known| known.watch()))?
+            walk(request, &dir, known.and_then(|known| known.way.as_ref().map(|way| way.watch)))?
         }
     };
     request.dir = walked.merged.clone();

@@ -1,0 +1,64 @@
+//! What is remembered of `.htaccess` files.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, RwLock};
+
+use conf::{Node, Place};
+
+use crate::config::core::{CoreDir, Override};
+use crate::config::merge::Layer;
+
+/// What a file said when it was read: for this identity, under these rules.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) identity: (u64, u64, u64, i128, i128),
+    pub(super) rules: Rules,
+    pub(super) outcome: Result<Layer, String>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What a file came to when it was read last. A file that is read anew and says the same is the same layer: within one request
+/// an internal redirect or a look-up then meets the same settings, and is not asked for access again.
+pub(super) struct Said {
+    pub(super) rules: Rules,
+    pub(super) tree: Vec<Node>,
+    pub(super) layer: Layer,
+}
+
+/// `.htaccess` files read so far, by path.
+#[derive(Default)]
+pub(crate) struct HtaccessCache {
+    pub(super) files: RwLock<HashMap<String, Known>>,
+    pub(super) said: RwLock<HashMap<String, Said>>,
+}
+
+/// What an access file may say here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    over: Override,
+    list: Option<Arc<HashSet<String>>>,
+}
+
+impl Rules {
+    pub(super) fn of(core: &CoreDir) -> Rules {
+        Rules {
+            over: core.allow_override.get().copied().unwrap_or_default(),
+            list: core.allow_override_list.get().cloned(),
+        }
+    }
+
+    /// The place of the lines of a file in `dir`.
+    pub(super) fn place(&self, dir: &str) -> Place {
+        let Override { classes, options, skip_forbidden, skip_unknown } = self.over;
+        Place {
+            htaccess: true,
+            allowed: classes,
+            options,
+            skip_forbidden,
+            skip_unknown,
+            list: self.list.clone(),
+            path: Some(dir.into()),
+            ..Place::server_level()
+        }
+    }
+}
