@@ -1,8 +1,8 @@
 //! event: threads serve requests; connections that only wait for their clients are parked with the listener.
 //!
-//! A request whose head is there is a worker's until its answer is written. Everything that depends on the client alone costs
-//! none: the rest of a head, the rest of an answer, the next request, the end of the connection. Nor does a request that
-//! waits until its script may run.
+//! A request that waits or computes is a worker's until its answer is written; one that is answered at once the listener
+//! serves itself. Everything that depends on the client alone costs no worker: the rest of a head, the rest of an answer, the
+//! next request, the end of the connection. Nor does a request that waits until its script may run.
 
 use std::future::poll_fn;
 use std::io;
@@ -69,6 +69,7 @@ fn serve(child: Child) -> io::Result<()> {
         workers: child.workers.clone(),
         // A request is mostly computed, not waited for.
         pool: ThreadPool::new(child.plan.workers, sys::affinity::cpus()),
+        processors: sys::affinity::cpus(),
         connections: Arc::new(Connections::of(child.workers.clone())),
         handle: runtime.handle().clone(),
         threads: child.plan.workers,
@@ -93,6 +94,7 @@ struct Requests {
     connections: Arc<Connections>,
     /// The listener's event loop.
     handle: Handle,
+    processors: usize,
     threads: usize,
     async_factor: usize,
 }
@@ -121,7 +123,8 @@ impl Requests {
                     let _ = timeout(PATIENCE, ready).await;
                 }
             }
-            let serving = self.connections.poll_all();
+            let push = |tasks: Vec<Arc<Task>>| self.pool.push(tasks.into_iter());
+            let serving = self.connections.poll_all(self.processors, push);
             if !serving.is_empty() {
                 self.pool.push(serving.into_iter());
             }

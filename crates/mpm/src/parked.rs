@@ -2,9 +2,12 @@
 //!
 //! A connection is a future that two kinds of threads poll in turn. In the stages that only wait it is *parked*: it is
 //! registered with the listener's event loop, and a wake-up puts it into the list of those that the listener polls next.
-//! When its next stage is [`Stage::Serve`] it says so, and is passed to a worker; when the worker has served it polls the
+//! When its next stage is [`Stage::Serve`] it says so. The listener tries to serve it there and then; if that is not over at
+//! once, the connection is passed to a worker, which goes on with it. When the worker has served it polls the
 //! waiting stage once, which tells the event loop to watch, and leaves it. So nothing has to be sent back to the listener,
 //! and the end of an idle connection is the listener's affair alone.
+
+mod signal;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -19,6 +22,16 @@ use seam::scoreboard::{Gauge, Workers};
 use seam::{Connection, Stage};
 
 use crate::stages::{self, Open};
+use signal::Signal;
+
+/// What [`signal`] is made of; a test puts the model checker's in its place.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU8, Ordering};
+}
+
+/// How many requests of one look for events the listener serves itself, however many processors there are: to wake another
+/// thread for fewer costs more than it gains.
+const OWN_SHARE: usize = 8;
 
 /// Where a connection stands.
 #[repr(u8)]
@@ -70,24 +83,12 @@ impl stages::PollSite for Arc<Standing> {
     }
 }
 
-/// How far a wake-up has come.
-mod signal {
-    /// Nobody has the connection; a wake-up makes it `READY`.
-    pub(super) const ASLEEP: u8 = 0;
-    /// It is in the list of those that the listener polls next.
-    pub(super) const READY: u8 = 1;
-    /// Somebody polls it, or a worker has it.
-    pub(super) const HELD: u8 = 2;
-    /// The same, and it was woken meanwhile.
-    pub(super) const WOKEN: u8 = 3;
-}
-
 /// A connection, parked or served.
 pub(crate) struct Task {
     /// Only who holds the connection locks it; nobody ever waits here. `None` when it is over.
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     standing: Arc<Standing>,
-    signal: AtomicU8,
+    signal: Signal,
     /// It is being served, and no worker waits with it.
     released: AtomicBool,
     number: u64,
@@ -123,13 +124,12 @@ impl Task {
             return Poll::Ready(Became::Closed);
         }
         if self.standing.is(Where::Serving) && seam::is_worker_released() {
-            self.signal.store(signal::HELD, Ordering::Release);
+            self.signal.hold();
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(Became::Closed);
             }
             if self.standing.is(Where::Serving) {
-                self.released.store(true, Ordering::Release);
-                self.connections.count_released(true);
+                self.release();
                 // What it waits for now may be something else; then a worker looks what that is.
                 match seam::is_worker_released() {
                     true => self.rest(),
@@ -142,8 +142,42 @@ impl Task {
             return Poll::Pending;
         }
         // What woke it before does not count: it is polled now.
-        self.signal.store(signal::HELD, Ordering::Release);
+        self.signal.hold();
         Poll::Ready(self.park())
+    }
+
+    /// Polls it for the listener, if it waits for its client.
+    fn waits(self: &Arc<Self>) -> Became {
+        self.signal.hold();
+        if self.standing.is(Where::Serving) { Became::Serving } else { self.park() }
+    }
+
+    /// Serves it as the listener: to the end of [`Stage::Serve`], as long as nothing has to be waited for. What waits without
+    /// a worker stays where it is, everything else is a worker's.
+    fn serves_briefly(self: &Arc<Self>) -> Became {
+        if self.released.load(Ordering::Acquire) {
+            return Became::Serving;
+        }
+        seam::is_worker_released();
+        if seam::briefly(|| self.poll(&Waker::from(self.clone()))) {
+            return Became::Closed;
+        }
+        if !self.standing.is(Where::Serving) {
+            self.signal.hold();
+            return self.park();
+        }
+        if !seam::is_worker_released() {
+            return Became::Serving;
+        }
+        self.release();
+        self.rest();
+        Became::Parked
+    }
+
+    /// Notes that it is served, and that no worker waits with it.
+    fn release(&self) {
+        self.released.store(true, Ordering::Release);
+        self.connections.count_released(true);
     }
 
     /// Polls it where it waits.
@@ -160,15 +194,14 @@ impl Task {
 
     /// Leaves it until it is woken, if it was not already.
     fn rest(self: &Arc<Self>) {
-        let asleep = (signal::HELD, signal::ASLEEP);
-        if self.signal.compare_exchange(asleep.0, asleep.1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if !self.signal.rest() {
             self.call();
         }
     }
 
     /// Lets the listener see to it.
     fn call(self: &Arc<Self>) {
-        self.signal.store(signal::READY, Ordering::Release);
+        self.signal.call();
         self.connections.push(self.clone());
     }
 
@@ -201,12 +234,7 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let woken = self.signal.fetch_update(Ordering::AcqRel, Ordering::Acquire, |signal| match signal {
-            signal::ASLEEP => Some(signal::READY),
-            signal::HELD => Some(signal::WOKEN),
-            _ => None,
-        });
-        if woken == Ok(signal::ASLEEP) {
+        if self.signal.wake() {
             self.connections.push(self.clone());
         }
     }
@@ -251,7 +279,7 @@ impl Connections {
             let mut all = self.all();
             let number = all.next;
             all.next += 1;
-            let signal = AtomicU8::new(signal::READY);
+            let signal = Signal::ready();
             let task = Arc::new(Task {
                 life,
                 standing,
@@ -301,14 +329,19 @@ impl Connections {
         Poll::Pending
     }
 
-    /// Polls all that are ready now; returns those that need a worker.
-    pub(crate) fn poll_all(&self) -> Vec<Arc<Task>> {
-        let tasks = std::mem::take(&mut self.ready().tasks);
-        let needs_worker = |task: &Arc<Task>| {
-            task.signal.store(signal::HELD, Ordering::Release);
-            task.released.load(Ordering::Acquire) || task.park() == Became::Serving
-        };
-        tasks.into_iter().filter(needs_worker).collect()
+    /// Polls all that are ready now, and serves a share of them to the end; returns those that need a worker. `hand_over`
+    /// gets those first that others than this thread are to serve.
+    pub(crate) fn poll_all(&self, processors: usize, hand_over: impl FnOnce(Vec<Arc<Task>>)) -> Vec<Arc<Task>> {
+        let mut tasks = std::mem::take(&mut self.ready().tasks);
+        let own = (tasks.len() / processors).max(OWN_SHARE).min(tasks.len());
+        let others: Vec<_> = tasks.split_off(own).into_iter().filter(|task| task.waits() == Became::Serving).collect();
+        if !others.is_empty() {
+            hand_over(others);
+        }
+        tasks
+            .into_iter()
+            .filter(|task| task.waits() == Became::Serving && task.serves_briefly() == Became::Serving)
+            .collect()
     }
 
     /// Closes some connections that wait for a request: those that did so when they were last looked at, the oldest first.
@@ -326,5 +359,7 @@ impl Connections {
     }
 }
 
+#[cfg(test)]
+mod modelled;
 #[cfg(test)]
 mod tests;

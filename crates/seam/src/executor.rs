@@ -15,6 +15,7 @@
 //!   the request that uses it.
 //! - **Wake-ups.** A waker may be called by any thread at any time, and the task is polled again.
 //! - **Work that blocks.** [`offload`](crate::offload).
+//! - **A worker for what computes.** [`needs_worker`](crate::needs_worker), before a handler or a filter begins.
 //! - **Other tasks first.** [`yield_now`].
 //! - **A wait that needs no worker.** [`release_worker`](crate::release_worker).
 //!

@@ -19,4 +19,7 @@ pub use accept::AcceptFilters;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use offload::{Load, offload};
-pub use stage::{Accepted, Connection, Service, Stage, Stepping, drain, draining, is_worker_released, release_worker};
+pub use stage::{
+    Accepted, Connection, Service, Stage, Stepping, briefly, drain, draining, is_worker_released, needs_worker,
+    release_worker,
+};

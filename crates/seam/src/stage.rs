@@ -123,6 +123,31 @@ pub fn is_worker_released() -> bool {
     RELEASED.take()
 }
 
+thread_local! {
+    static BRIEFLY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Polls a stage in a thread that others wait for: what [needs a worker](needs_worker) is not begun. For the MPM.
+pub fn briefly<T>(poll: impl FnOnce() -> T) -> T {
+    /// Also where it panics.
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            BRIEFLY.set(false);
+        }
+    }
+    BRIEFLY.set(true);
+    let _over = Over;
+    poll()
+}
+
+/// What follows computes for long, or may block for a moment, as a handler or a filter does. Under event the listener
+/// serves requests itself for which nobody has to wait; here it leaves the request to a worker, which polls it next.
+/// Anywhere else this is over at once.
+pub async fn needs_worker() {
+    poll_fn(|_| if BRIEFLY.get() { Poll::Pending } else { Poll::Ready(()) }).await;
+}
+
 static DRAINING: AtomicBool = AtomicBool::new(false);
 
 /// Tells every connection of this process that it serves its last request: the child is being replaced or stopped.

@@ -8,10 +8,12 @@ use crate::stages::PollSite;
 /// A task of the tests, and how often it was polled.
 fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, Arc<Task>) {
     let connections = Arc::new(Connections::default());
+    let signal = Signal::ready();
+    signal.hold();
     let task = Arc::new(Task {
         life: Mutex::new(Some(Box::pin(life))),
         standing: Arc::default(),
-        signal: AtomicU8::new(signal::HELD),
+        signal,
         released: AtomicBool::new(false),
         number: 0,
         connections: connections.clone(),
@@ -32,7 +34,7 @@ fn a_wake_up_makes_a_parked_one_ready_once() {
     task.wake_by_ref();
     task.wake_by_ref();
     assert_eq!(ready(&connections), 1);
-    assert!(connections.poll_all().is_empty());
+    assert!(connections.poll_all(1, drop).is_empty());
     assert_eq!(ready(&connections), 0);
     task.wake_by_ref();
     assert_eq!(ready(&connections), 1);
@@ -52,7 +54,7 @@ fn a_wake_up_while_it_is_polled_is_not_lost() {
     assert!(task.standing.change(Where::Serving, Where::Parked));
     assert_eq!(task.park(), Became::Parked);
     assert_eq!(ready(&connections), 1, "it is polled again");
-    connections.poll_all();
+    connections.poll_all(1, drop);
     assert_eq!((ready(&connections), polls.load(Ordering::SeqCst)), (0, 2));
 }
 

@@ -14,6 +14,7 @@ use crate::server::GATE;
 cases! {
     ["prefork", "worker", "event", "percore"]:
         a_panic_ends_one_connection, a_blocked_child_holds_nobody_up, a_child_without_descriptors_holds_nobody_up;
+    ["worker", "event"]: a_blocked_worker_holds_nobody_up;
     ["worker", "event", "percore"]: no_descriptors_are_left;
     ["percore"]: an_exit_status_orders_nothing;
 }
@@ -100,6 +101,22 @@ fn a_blocked_child_holds_nobody_up(mpm: &str) {
     }
     drop((blocked, idle));
     server.connect_to(child);
+}
+
+fn a_blocked_worker_holds_nobody_up(mpm: &str) {
+    let server = Server::start(mpm, "start=1 min=1 max=3 workers=2 threads=2");
+    let path = server.directory.join(GATE);
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    let gate = File::options().read(true).write(true).open(&path).expect("gate");
+    let mut blocked = server.connect();
+    blocked.send("block");
+    server.said("blocked");
+    // The only child has one more worker, and its listener.
+    for _ in 0..40 {
+        server.connect().served_by();
+    }
+    drop(gate);
+    assert!(blocked.answer().is_some());
 }
 
 fn a_child_without_descriptors_holds_nobody_up(mpm: &str) {

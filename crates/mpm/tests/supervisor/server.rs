@@ -206,7 +206,10 @@ impl Client {
         match line.as_str() {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),
-            "block" => block()?,
+            "block" => {
+                seam::needs_worker().await;
+                block()?;
+            }
             _ => {}
         }
         if let Some(job) = line.strip_prefix("do ") {

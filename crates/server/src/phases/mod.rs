@@ -270,10 +270,13 @@ async fn handle(request: &mut Request) -> Answer {
             (Some(answer), _) => answer,
             // Nobody sent it: what a handler would have to wait for is not started.
             (None, _) if request.is_question() => std::future::pending().await,
-            (None, Handler::Later { answer, .. }) => match answer(request).await {
-                Answer::Declined => Answer::Status(500),
-                answer => answer,
-            },
+            (None, Handler::Later { answer, .. }) => {
+                seam::needs_worker().await;
+                match answer(request).await {
+                    Answer::Declined => Answer::Status(500),
+                    answer => answer,
+                }
+            }
             (None, Handler::Now(_)) => Answer::Status(500),
         };
     }
@@ -318,6 +321,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
         None => {
             let chain = filters::of(request);
             if !chain.is_empty() {
+                seam::needs_worker().await;
                 body = chain.run(request, body).await;
             }
         }
