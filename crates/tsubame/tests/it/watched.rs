@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sys::inotify::Inotify;
 
@@ -262,6 +263,28 @@ under_every_mpm! {
             }
             fs::remove_dir_all(&docs).expect("remove");
             fs::create_dir(&docs).expect("directory");
+        }
+    }
+
+    /// A file is remembered once it is older than its times are exact; it is looked at all the same, as it may be written to
+    /// under a name that nobody watches.
+    fn a_file_that_is_remembered_is_looked_at(mpm: Mpm) {
+        let site = Site::with([("d/e/f.txt", "x"), ("d/.htaccess", GRANTED)]);
+        let server = Server::start(mpm, &site, ALL);
+        server.allow("AH01630");
+        let (file, other) = (site.root.join("htdocs/d/.htaccess"), site.root.join("other"));
+        fs::hard_link(&file, &other).expect("link");
+        for (text, status) in [(GRANTED, 200), (DENIED, 403), (GRANTED, 200), (DENIED, 403)] {
+            fs::write(&other, text).expect("write");
+            assert_eq!(server.get("/d/e/f.txt").status, status);
+            until("a file that is remembered", || {
+                let changed = fs::metadata(&file).and_then(|meta| meta.modified()).expect("times");
+                (changed.elapsed().ok()? > Duration::from_millis(100)).then_some(())
+            });
+            let mut client = server.client();
+            for _ in 0..3 {
+                assert_eq!(client.get("/d/e/f.txt").status, status);
+            }
         }
     }
 
