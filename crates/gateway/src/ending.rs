@@ -5,14 +5,17 @@
 //! which would be a matter of the whole process, and no reactor: a request that is given up may leave nobody who would poll
 //! anything for it.
 
+use std::io;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use seam::executor::timeout_at;
 use sys::process::{Pid, Reaped};
 use sys::signal::Signal;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
+use crate::command::Failure;
 use crate::leader::{Run, State};
 use crate::reaper::{LEAVE, Left, OBEY, Patience, keep, leave};
 
@@ -25,15 +28,49 @@ pub struct Process {
 }
 
 impl Process {
-    /// Takes a script that was started just now.
+    /// Takes a script that was started just now, or that a daemon may start from now on.
     pub fn new(run: Run) -> Process {
-        run.permit.started(run.leader.pid());
+        if let Some(pid) = run.leader.pid() {
+            run.permit.started(pid);
+        }
         Process { run: Some(run), end: None }
+    }
+
+    /// Waits until its daemon has started it.
+    pub(crate) async fn begins(&mut self, deadline: Instant) -> Result<(), Failure> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let begun = async {
+            let told = watch(run.leader.end()?, Interest::READABLE)?;
+            loop {
+                match run.leader.state() {
+                    State::Runs => told.readable().await?.clear_ready(),
+                    state => return Ok(state),
+                }
+            }
+        };
+        match timeout_at(deadline, begun)
+            .await
+            .map_err(io::Error::from)
+            .and_then(|state| state)
+            .map_err(Failure::Daemon)?
+        {
+            State::Begun(pid) => {
+                run.permit.started(pid);
+                Ok(())
+            }
+            State::NotStarted(failure) => {
+                if let Some(run) = self.run.take() {
+                    run.permit.not_started();
+                }
+                Err(failure)
+            }
+            State::Runs | State::Lost | State::Ended(_) => Err(Failure::Daemon(io::ErrorKind::InvalidData.into())),
+        }
     }
 
     /// Its number, as long as it was not reaped.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        self.run.as_ref().map(|run| run.leader.pid())
+        self.run.as_ref()?.leader.pid()
     }
 
     /// Lets the kernel end it sooner than the server, where memory runs out.
@@ -135,7 +172,7 @@ mod tests {
             limits: &[],
         };
         let pid = spawn.start().expect("start");
-        let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
+        let cost = Arc::new(ScriptUse::new(Duration::ZERO));
         (Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost }), pid, reader)
     }
 

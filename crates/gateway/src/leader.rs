@@ -7,7 +7,7 @@ use server::ScriptUse;
 use sys::process::{Pid, Reaped, end_of, own_max_rss, reap};
 use sys::signal::Signal;
 
-use crate::command::expose;
+use crate::command::{Failure, expose};
 use crate::daemon::Remote;
 use crate::gate::Permit;
 
@@ -21,9 +21,10 @@ pub enum Leader {
 }
 
 impl Leader {
-    pub(crate) fn pid(&self) -> Pid {
+    /// Its number; `None` as long as its daemon has not started it.
+    pub(crate) fn pid(&self) -> Option<Pid> {
         match self {
-            Leader::Own(pid) => *pid,
+            Leader::Own(pid) => Some(*pid),
             Leader::Remote(remote) => remote.pid(),
         }
     }
@@ -37,13 +38,7 @@ impl Leader {
                 _ if pid.exists() => State::Runs,
                 _ => State::Ended(None),
             },
-            Leader::Remote(remote) => match remote.ended() {
-                Ok(Some(reaped)) => State::Ended(Some(reaped)),
-                Ok(None) => State::Runs,
-                // Its daemon is gone.
-                Err(_) if remote.is_there() => State::Lost,
-                Err(_) => State::Ended(None),
-            },
+            Leader::Remote(remote) => remote.state(),
         }
     }
 
@@ -96,6 +91,11 @@ impl Leader {
 
 /// How far a script's process is.
 pub(crate) enum State {
+    /// Its daemon has started it, as this process: said once.
+    Begun(Pid),
+    /// Its daemon has not started it, and will not.
+    NotStarted(Failure),
+    /// It runs, or is about to be started.
     Runs,
     /// It runs, but nobody will tell when it ends.
     Lost,

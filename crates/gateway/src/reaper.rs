@@ -65,13 +65,26 @@ impl Left {
         if self.ended {
             return true;
         }
-        let reaped = match self.leader.state() {
-            State::Runs => return false,
-            State::Lost => {
-                self.lost = true;
-                return false;
+        let reaped = loop {
+            match self.leader.state() {
+                State::Begun(pid) => {
+                    if let Some((permit, _)) = &self.account {
+                        permit.started(pid);
+                    }
+                }
+                State::Runs => return false,
+                State::Lost => {
+                    self.lost = true;
+                    return false;
+                }
+                State::NotStarted(_) => {
+                    if let Some((permit, _)) = self.account.take() {
+                        permit.not_started();
+                    }
+                    break None;
+                }
+                State::Ended(reaped) => break reaped,
             }
-            State::Ended(reaped) => reaped,
         };
         self.ended = true;
         if let Some((permit, cost)) = self.account.take()

@@ -62,7 +62,10 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
         true => (None, None),
         false => match Input::new(request.body.clone(), kept) {
             Ok((stdin, input)) => (Some(stdin), Some(input)),
-            Err(error) => return Err(not_started(request, permit, caller, command::Failure::System(error))),
+            Err(error) => {
+                permit.not_started();
+                return Err(not_started(request, caller, command::Failure::System(error)));
+            }
         },
     };
     if let Some(feeding) = &mut input
@@ -70,14 +73,13 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
     {
         return Err(fail(request, caller.module, Event::Body(error)));
     }
-    match spawn::start(request, stdin.as_ref().map(AsFd::as_fd), &permit, caller).await {
-        Ok(started) => Ok(Script::new(started, permit, input, caller)),
-        Err(failure) => Err(not_started(request, permit, caller, failure)),
+    match spawn::start(request, stdin.as_ref().map(AsFd::as_fd), permit, caller).await {
+        Ok(started) => Ok(Script::new(started, input, caller)),
+        Err(failure) => Err(not_started(request, caller, failure)),
     }
 }
 
-fn not_started(request: &mut Request, permit: Permit, caller: &Caller, failure: command::Failure) -> u16 {
-    permit.not_started();
+fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure) -> u16 {
     let path = request.filename.clone();
     let said = match failure {
         command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),

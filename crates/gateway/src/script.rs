@@ -14,9 +14,7 @@ use server::{BodyError, BodyStream, Piece, Request};
 
 use crate::caller::Caller;
 use crate::ending::Process;
-use crate::gate::Permit;
 use crate::input::{Input, Stopped};
-use crate::leader::Run;
 use crate::pipe::Reader;
 use crate::reaper;
 use crate::script_log::{ScriptLog, complain};
@@ -81,11 +79,11 @@ struct Errors {
 }
 
 impl Script {
-    pub(crate) fn new(started: Started, permit: Permit, input: Option<Input>, caller: &Caller) -> Script {
-        let Started { leader, cost, stdout, stderr } = started;
+    pub(crate) fn new(started: Started, input: Option<Input>, caller: &Caller) -> Script {
+        let Started { process, stdout, stderr } = started;
         let now = Instant::now();
         Script {
-            process: Some(Process::new(Run { leader, permit, cost })),
+            process: Some(process),
             input,
             stdout: Some(stdout),
             stderr: Some(Errors { pipe: stderr, line: Vec::new() }),

@@ -1,7 +1,7 @@
 //! Starting a script: its three pipes, and the process at their other ends.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -11,15 +11,14 @@ use server::{Request, ScriptUse};
 use crate::caller::{Caller, Starter};
 use crate::command::{Command, Failure};
 use crate::daemon;
+use crate::ending::Process;
 use crate::gate::Permit;
-use crate::leader::Leader;
+use crate::leader::{Leader, Run};
 use crate::pipe::Reader;
 
 /// A script that has just been started, with our ends of its pipes.
 pub(crate) struct Started {
-    pub(crate) leader: Leader,
-    /// For the access log.
-    pub(crate) cost: Arc<ScriptUse>,
+    pub(crate) process: Process,
     pub(crate) stdout: Reader,
     pub(crate) stderr: Reader,
 }
@@ -29,33 +28,70 @@ pub(crate) struct Started {
 pub(crate) async fn start(
     request: &mut Request,
     stdin: Option<BorrowedFd<'_>>,
-    permit: &Permit,
+    permit: Permit,
     caller: &Caller,
 ) -> Result<Started, Failure> {
     let began = Instant::now();
-    let owner = caller.starter.owner();
-    let command = Command::of(request, owner).ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
-    let (stdout, its_stdout) = io::pipe().map_err(Failure::System)?;
-    let (stderr, its_stderr) = io::pipe().map_err(Failure::System)?;
-    let its_stdin = match stdin {
-        Some(stdin) => stdin,
-        None => nothing().map_err(Failure::System)?,
-    };
-    let stdio = [its_stdin, its_stdout.as_fd(), its_stderr.as_fd()];
-    // Nothing may fail behind the start: nobody would end the script.
-    let (mut stdout, stderr) =
-        (Reader::new(stdout).map_err(Failure::System)?, Reader::new(stderr).map_err(Failure::System)?);
-    // It has written nothing yet.
-    stdout.watch().map_err(Failure::System)?;
-    let leader = match &caller.starter {
-        Starter::Own => Leader::Own(command.start(stdio, permit.process()).map_err(Failure::of_start)?),
-        Starter::Daemon { address, .. } => {
-            Leader::Remote(daemon::start(address, &command, stdio, caller.timeout).await?)
+    let (command, pipes) = match prepare(request, caller) {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            permit.not_started();
+            return Err(failure);
         }
     };
-    let cost = Arc::new(ScriptUse::new(permit.queued, began.elapsed()));
-    request.script = Some(cost.clone());
-    Ok(Started { leader, cost, stdout, stderr })
+    let Pipes { nothing, stdout, stderr, its_stdout, its_stderr } = pipes;
+    let stdio = [stdin.unwrap_or(nothing), its_stdout.as_fd(), its_stderr.as_fd()];
+    let cost = Arc::new(ScriptUse::new(permit.queued));
+    let process = match &caller.starter {
+        Starter::Own => match command.start(stdio, permit.process()) {
+            Ok(pid) => Process::new(Run { leader: Leader::Own(pid), permit, cost: cost.clone() }),
+            Err(error) => {
+                permit.not_started();
+                return Err(Failure::of_start(error));
+            }
+        },
+        Starter::Daemon { address, .. } => {
+            let deadline = began + caller.timeout;
+            let remote = match daemon::ask(address, &command, stdio, deadline).await {
+                Ok(remote) => remote,
+                Err(error) => {
+                    permit.not_started();
+                    return Err(Failure::Daemon(error));
+                }
+            };
+            // From here on the daemon may start it at any moment, whether or not anybody waits for that.
+            let mut process = Process::new(Run { leader: Leader::Remote(remote), permit, cost: cost.clone() });
+            process.begins(deadline).await?;
+            process
+        }
+    };
+    cost.set_started(began.elapsed());
+    request.script = Some(cost);
+    Ok(Started { process, stdout, stderr })
+}
+
+/// The pipes of a script, and what it reads from where it has no input.
+struct Pipes {
+    nothing: BorrowedFd<'static>,
+    stdout: Reader,
+    stderr: Reader,
+    its_stdout: PipeWriter,
+    its_stderr: PipeWriter,
+}
+
+/// All that can fail before a start: behind it nothing may, as nobody would end the script.
+fn prepare(request: &Request, caller: &Caller) -> Result<(Command, Pipes), Failure> {
+    let command = Command::of(request, caller.starter.owner());
+    let command = command.ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
+    let pipes = || {
+        let (stdout, its_stdout) = io::pipe()?;
+        let (stderr, its_stderr) = io::pipe()?;
+        let (mut stdout, stderr) = (Reader::new(stdout)?, Reader::new(stderr)?);
+        // It has written nothing yet.
+        stdout.watch()?;
+        Ok(Pipes { nothing: nothing()?, stdout, stderr, its_stdout, its_stderr })
+    };
+    Ok((command, pipes().map_err(Failure::System)?))
 }
 
 /// The input of scripts that have none.

@@ -14,6 +14,6 @@ mod wire;
 
 pub use owner::{Owners, Refused};
 pub use remote::Remote;
-pub(crate) use remote::start;
+pub(crate) use remote::ask;
 pub use serve::{Users, serve};
 pub use socket::{Socket, address, set_address};

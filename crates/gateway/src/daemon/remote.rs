@@ -1,20 +1,21 @@
 //! A script that a daemon has started, as a child sees it.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use seam::executor::Timer;
-use sys::process::{Pid, Reaped};
+use seam::executor::{sleep, timeout_at};
+use sys::process::Pid;
 use sys::signal::Signal;
 use sys::watch::watch;
 use tokio::io::Interest;
 
 use super::wire::{self, REPORT, Report};
 use crate::command::{Command, Failure};
+use crate::leader::State;
 
 /// How often somebody tries to connect where too many wait already.
 const RETRY: Duration = Duration::from_millis(5);
@@ -22,54 +23,35 @@ const RETRY: Duration = Duration::from_millis(5);
 /// A script, over the connection to its daemon. Dropped, the daemon ends it, if it has not ended.
 #[derive(Debug)]
 pub struct Remote {
-    pid: Pid,
-    /// By when that was started, in clock ticks.
-    started_by: u64,
+    /// Its process, and by when that was started, in clock ticks, once the daemon has said so.
+    started: OnceLock<(Pid, u64)>,
     connection: Arc<OwnedFd>,
 }
 
-/// Lets a daemon start a script; `timeout` is how long that may take.
-pub(crate) async fn start(
+/// Asks a daemon to start a script. Once it has the whole command it may start it at any moment; before, it never does.
+pub(crate) async fn ask(
     address: &Path,
     command: &Command,
     stdio: [BorrowedFd<'_>; 3],
-    timeout: Duration,
-) -> Result<Remote, Failure> {
-    let mut timer = Timer::default();
-    let started = timer.until(Instant::now() + timeout, ask(address, command, stdio)).await;
-    let late = || io::Error::from(io::ErrorKind::TimedOut);
-    let (connection, report) = started.unwrap_or_else(|| Err(late())).map_err(Failure::Daemon)?;
-    match report {
-        Report::Started(pid) => Ok(Remote { pid, started_by: sys::process::ticks(), connection }),
-        Report::Failed(number) => Err(Failure::of_start(io::Error::from_raw_os_error(number))),
-        Report::Refused(why) => Err(Failure::Refused(why)),
-        Report::Ended(_) => Err(Failure::Daemon(io::ErrorKind::InvalidData.into())),
-    }
-}
-
-/// Sends a command and waits for what becomes of it.
-async fn ask(address: &Path, command: &Command, stdio: [BorrowedFd<'_>; 3]) -> io::Result<(Arc<OwnedFd>, Report)> {
-    let connection = Arc::new(connect(address).await?);
-    let bytes = wire::encode(command);
-    let (mut sent, mut descriptors) = (0, &stdio[..]);
-    while sent < bytes.len() {
-        match sys::local::send(&connection, &bytes[sent..], descriptors) {
-            Ok(more) => {
-                sent += more;
-                descriptors = &[];
+    deadline: Instant,
+) -> io::Result<Remote> {
+    timeout_at(deadline, async {
+        let connection = Arc::new(connect(address).await?);
+        let bytes = wire::encode(command);
+        let (mut sent, mut descriptors) = (0, &stdio[..]);
+        while sent < bytes.len() {
+            match sys::local::send(&connection, &bytes[sent..], descriptors) {
+                Ok(more) => {
+                    sent += more;
+                    descriptors = &[];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(&connection).await?,
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(&connection).await?,
-            Err(error) => return Err(error),
         }
-    }
-    // Not for writing too: each time that the daemon reads would wake us.
-    let watched = watch(connection.clone(), Interest::READABLE)?;
-    loop {
-        match receive(&connection)? {
-            Some(report) => return Ok((connection, report)),
-            None => watched.readable().await?.clear_ready(),
-        }
-    }
+        Ok(Remote { started: OnceLock::new(), connection })
+    })
+    .await?
 }
 
 async fn connect(address: &Path) -> io::Result<OwnedFd> {
@@ -77,7 +59,7 @@ async fn connect(address: &Path) -> io::Result<OwnedFd> {
         match sys::local::connect(address) {
             // All who wait there are served one after the other.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Timer::default().until(Instant::now() + RETRY, pending::<()>()).await;
+                sleep(RETRY).await;
             }
             result => return result,
         }
@@ -103,27 +85,37 @@ fn receive(connection: &OwnedFd) -> io::Result<Option<Report>> {
 }
 
 impl Remote {
-    /// Its process.
-    pub(crate) fn pid(&self) -> Pid {
-        self.pid
+    /// Its process; `None` as long as the daemon has not started it.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.started.get().map(|(pid, _)| *pid)
     }
 
-    /// Whether its process is there, where its daemon is not.
-    pub(crate) fn is_there(&self) -> bool {
-        sys::process::is_there_since(self.pid, self.started_by)
-    }
-
-    /// What can be read once it has ended.
+    /// What becomes readable when there is something new to say of its [`state`](Remote::state), not for writing too: each
+    /// time that the daemon reads would wake us.
     pub(crate) fn connection(&self) -> Arc<OwnedFd> {
         self.connection.clone()
     }
 
-    /// How it ended, once it has. An error: its daemon is gone, and nobody will tell.
-    pub(crate) fn ended(&self) -> io::Result<Option<Reaped>> {
-        match receive(&self.connection)? {
-            Some(Report::Ended(reaped)) => Ok(Some(reaped)),
-            Some(_) => Err(io::ErrorKind::InvalidData.into()),
-            None => Ok(None),
+    /// How far it is.
+    pub(crate) fn state(&self) -> State {
+        match receive(&self.connection) {
+            Ok(None) => State::Runs,
+            Ok(Some(Report::Started(pid))) => {
+                // It is said once.
+                let _ = self.started.set((pid, sys::process::ticks()));
+                State::Begun(pid)
+            }
+            Ok(Some(Report::Failed(number))) => {
+                State::NotStarted(Failure::of_start(io::Error::from_raw_os_error(number)))
+            }
+            Ok(Some(Report::Refused(why))) => State::NotStarted(Failure::Refused(why)),
+            Ok(Some(Report::Ended(reaped))) => State::Ended(Some(reaped)),
+            // Its daemon is gone.
+            Err(error) => match self.started.get() {
+                None => State::NotStarted(Failure::Daemon(error)),
+                Some((pid, by)) if sys::process::is_there_since(*pid, *by) => State::Lost,
+                Some(_) => State::Ended(None),
+            },
         }
     }
 

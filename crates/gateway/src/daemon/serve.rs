@@ -95,7 +95,7 @@ async fn outcome(starting: Starting) -> io::Result<Process> {
 
 /// A script of this daemon.
 fn process(pid: Pid) -> Process {
-    let cost = Arc::new(ScriptUse::new(Duration::ZERO, Duration::ZERO));
+    let cost = Arc::new(ScriptUse::new(Duration::ZERO));
     Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost })
 }
 
@@ -172,6 +172,10 @@ async fn attend(connection: OwnedFd, users: Rc<Users>) {
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
     let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
+    // A signal, or the end: the client went while others were served.
+    if sys::socket::peek(connection.get_ref(), &mut [0]).is_ok() {
+        return;
+    }
     let process = match users.start(command, stdio).await {
         Ok(process) => process,
         Err(report) => return report.send(&connection),

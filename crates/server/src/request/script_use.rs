@@ -10,15 +10,25 @@ use sys::process::Reaped;
 pub struct ScriptUse {
     /// How long the request waited until the script was let in.
     pub queued: Duration,
-    /// How long it took to start the script.
-    pub spawned: Duration,
+    spawned: OnceLock<Duration>,
     ended: OnceLock<Reaped>,
 }
 
 impl ScriptUse {
-    /// Of a script that was started just now.
-    pub fn new(queued: Duration, spawned: Duration) -> ScriptUse {
-        ScriptUse { queued, spawned, ended: OnceLock::new() }
+    /// Of a script that was let in just now.
+    pub fn new(queued: Duration) -> ScriptUse {
+        ScriptUse { queued, spawned: OnceLock::new(), ended: OnceLock::new() }
+    }
+
+    /// It was started, which took so long.
+    pub fn set_started(&self, spawned: Duration) {
+        // A process begins once.
+        let _ = self.spawned.set(spawned);
+    }
+
+    /// How long it took to start the script.
+    pub fn spawned(&self) -> Duration {
+        self.spawned.get().copied().unwrap_or_default()
     }
 
     /// It has ended.

@@ -71,7 +71,8 @@ fn running(site: &Site) -> usize {
     std::fs::read_dir(site.root.join("running")).expect("directory").count()
 }
 
-fn told(server: &Server<'_>, field: &str) -> u64 {
+/// A number that the status page tells.
+pub fn told(server: &Server<'_>, field: &str) -> u64 {
     let page = server.get("/status?auto").text();
     let value = page.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(": "));
     value.and_then(|value| value.parse().ok()).unwrap_or(0)

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use sys::process::Pid;
 use sys::signal::Signal;
 
+use crate::admission::told;
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::needs;
 use crate::server::{Server, Start, children, is_gone};
@@ -182,6 +183,32 @@ under_every_mpm! {
         until("the script", || (scripts(&server) == 1).then_some(()));
         drop(client);
         until("the end of the script", || (scripts(&server) == 0).then_some(()));
+    }
+
+    /// A start that is under way has its place at the gate to its end, also where its client does not wait for that.
+    fn a_start_keeps_its_place(mpm: Mpm) {
+        let site = site();
+        let server = start(mpm, &site, "ScriptSockDaemons 1\nCGIDScriptTimeout 60\nCustomLog logs/access \"%U %X\"\n\
+            <Location /status>\nSetHandler server-status\n</Location>\n<Files ok>\nAdmissionLimit 1\n</Files>\n");
+        let daemon = daemons(&server).pop_first().and_then(Pid::new).expect("a daemon");
+        daemon.kill(Signal::STOP).expect("stop");
+        let ask = || {
+            let mut client = server.client();
+            client.send("GET /cgi/ok HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            client
+        };
+        let first = ask();
+        until("a start", || (told(&server, "ScriptsRunning") == 1).then_some(()));
+        first.reset();
+        let noticed = || std::fs::read_to_string(site.root.join("logs/access")).unwrap_or_default().contains("/cgi/ok X");
+        until("the end of the request", || noticed().then_some(()));
+        let mut second = ask();
+        until("one that waits for its place", || (told(&server, "ScriptsWaiting") == 1).then_some(()));
+        assert_eq!(told(&server, "ScriptsRunning"), 1);
+        daemon.kill(Signal::CONT).expect("continue");
+        assert_eq!(second.response().text(), "ok");
+        until("the end of both", || (told(&server, "ScriptsRunning") == 0).then_some(()));
+        assert_eq!((told(&server, "ScriptRuns"), told(&server, "ScriptFailures")), (2, 1), "one was never started");
     }
 
     /// Each configuration has daemons of its own; those of the one before stay until its last request has its answer.

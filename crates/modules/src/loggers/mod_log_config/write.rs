@@ -120,7 +120,7 @@ fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
     let Some(run) = &request.script else { return nothing(out) };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     match (cost, run.ended()) {
-        (Cost::Spawn, _) => number(out, micros(run.spawned)),
+        (Cost::Spawn, _) => number(out, micros(run.spawned())),
         (Cost::Queue, _) => number(out, micros(run.queued)),
         (_, None) => nothing(out),
         (Cost::Cpu, Some(ended)) => number(out, micros(ended.user + ended.system)),
