@@ -8,6 +8,10 @@ use server::{BodyError, RequestBody};
 
 use crate::pipe::Writer;
 
+/// How many pieces are received or written before others have their turn: a client that sends without end and a script that
+/// reads without end never make each other wait.
+const STEPS: usize = 16;
+
 /// A body, and the pipe it goes into.
 pub(crate) struct Input {
     pipe: Writer,
@@ -38,12 +42,12 @@ impl Input {
         Ok((reads, Input { pipe, body, piece: Bytes::new(), kept: Vec::new(), kept_max, moved: false }))
     }
 
-    /// Moves the body on as far as possible. Ready when all of it is written.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
-        loop {
+    /// Moves the body on, until all of it is written (`true`), or so much that other connections should have their turn.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Stopped>> {
+        for _ in 0..STEPS {
             if self.piece.is_empty() {
                 let Some(piece) = ready!(self.body.poll_read(cx)).map_err(Stopped::Body)? else {
-                    return Poll::Ready(Ok(()));
+                    return Poll::Ready(Ok(true));
                 };
                 let room = self.kept_max.saturating_sub(self.kept.len());
                 self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
@@ -54,6 +58,7 @@ impl Input {
                 self.moved = true;
             }
         }
+        Poll::Ready(Ok(false))
     }
 
     /// Whether the client owes the next piece.
@@ -69,5 +74,45 @@ impl Input {
     /// What was remembered.
     pub(crate) fn into_kept(self) -> Vec<u8> {
         self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use server::{BodySource, Fields};
+
+    use super::*;
+
+    /// A client that sends a byte at a time, without end.
+    struct Endless;
+
+    impl BodySource for Endless {
+        fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+            Poll::Ready(Ok(Some(Bytes::from_static(b"x"))))
+        }
+
+        fn length(&self) -> Option<u64> {
+            None
+        }
+
+        fn is_done(&self) -> bool {
+            false
+        }
+
+        fn trailers(&self) -> Fields {
+            Fields::default()
+        }
+    }
+
+    #[test]
+    fn a_body_without_end_leaves_others_their_turn() {
+        let (mut reads, mut input) = Input::new(RequestBody::new(Box::new(Endless)), 0).expect("a pipe");
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(matches!(input.poll(&mut cx), Poll::Ready(Ok(false))));
+        let mut written = [0; STEPS];
+        let count = io::Read::read(&mut reads, &mut written).expect("what was written");
+        assert!((1..STEPS).contains(&count), "{count}");
     }
 }

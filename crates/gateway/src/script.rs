@@ -10,7 +10,7 @@ use bytes::Bytes;
 use conf::Level;
 use http1::text::from_bytes;
 use seam::executor::Timer;
-use server::{BodyError, BodyStream, Piece, Request};
+use server::{BodyError, BodyStream, Piece, Request, Slices};
 
 use crate::caller::Caller;
 use crate::ending::Process;
@@ -41,7 +41,7 @@ pub(crate) enum Event {
     TimedOut,
     /// The body of the request cannot be read on.
     Body(BodyError),
-    /// It writes more to its standard error than is read at once.
+    /// More goes into it, or to its standard error, than is moved at once.
     Busy,
 }
 
@@ -106,9 +106,10 @@ impl Script {
         if let Some(event) = self.deferred.take() {
             return event;
         }
+        let mut slices = None;
         loop {
             match poll_fn(|cx| self.poll_next(cx, request)).await {
-                Event::Busy => server::pass().await,
+                Event::Busy => slices.get_or_insert_with(Slices::new).step().await,
                 event => return event,
             }
         }
@@ -135,10 +136,11 @@ impl Script {
 
     /// Reads to the end what nobody wants: the script may do its work. Returns how much that was, or what went wrong.
     pub(crate) async fn drain(&mut self, request: &Request) -> Result<u64, Event> {
-        let mut drained = 0;
+        let (mut drained, mut slices) = (0, Slices::new());
         loop {
             drained += self.output.len() as u64;
             self.output.clear();
+            slices.step().await;
             match self.next(request).await {
                 Event::Output => {}
                 Event::Ended => return Ok(drained),
@@ -166,9 +168,10 @@ impl Script {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request) -> Poll<Event> {
-        if let Err(error) = self.feed(cx, request) {
-            return Poll::Ready(Event::Body(error));
-        }
+        let feeds_on = match self.feed(cx, request) {
+            Ok(feeds_on) => feeds_on,
+            Err(error) => return Poll::Ready(Event::Body(error)),
+        };
         let mut busy = self.poll_errors(cx, request);
         if let Some(stdout) = &self.stdout {
             if self.output.capacity() - self.output.len() < FIRST_PIECE / 2 {
@@ -198,7 +201,10 @@ impl Script {
             self.end(request);
             return Poll::Ready(Event::Ended);
         }
-        if busy {
+        if busy || feeds_on {
+            if self.brief_until.is_some_and(|until| self.active >= until) {
+                self.settle();
+            }
             return Poll::Ready(Event::Busy);
         }
         let starving = self.input.as_ref().is_some_and(Input::is_starving);
@@ -226,20 +232,21 @@ impl Script {
         })
     }
 
-    /// Moves the body on.
-    fn feed(&mut self, cx: &mut Context<'_>, request: &Request) -> Result<(), BodyError> {
-        let Some(input) = &mut self.input else { return Ok(()) };
+    /// Moves the body on; `true`: there may be more of it, but others wait for their turn.
+    fn feed(&mut self, cx: &mut Context<'_>, request: &Request) -> Result<bool, BodyError> {
+        let Some(input) = &mut self.input else { return Ok(false) };
         let fed = input.poll(cx);
         if input.has_moved() || fed.is_ready() {
             self.active = Instant::now();
         }
         match fed {
             Poll::Pending => {}
-            Poll::Ready(Ok(())) => self.close_input(),
+            Poll::Ready(Ok(true)) => self.close_input(),
+            Poll::Ready(Ok(false)) => return Ok(true),
             Poll::Ready(Err(Stopped::Script(error))) => self.refuse_input(request, &error),
             Poll::Ready(Err(Stopped::Body(error))) => return Err(error),
         }
-        Ok(())
+        Ok(false)
     }
 
     fn close_input(&mut self) {
