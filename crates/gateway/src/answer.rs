@@ -20,20 +20,22 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
         status(request, text.trim_end(), module, name);
     }
     if let Some(text) = &reply.content_type {
-        request.set_script_type(media_type(text));
-        // As good as none.
-        request.content_type = request.content_type.take().filter(|text| !text.is_empty());
+        match media_type(text) {
+            // As good as none.
+            empty if empty.is_empty() => request.answer.clear_content_type(),
+            named => request.answer.set_script_type(named),
+        }
     }
     let known = [("Location", reply.location), ("ETag", reply.etag), ("Content-Range", reply.content_range)];
     for (name, value) in known {
         if let Some(value) = value {
-            request.headers_out.set(name, value);
+            request.answer.headers_out.set(name, value);
         }
     }
     if let Some(modified) = reply.last_modified.and_then(|text| parse_http_date(text.as_bytes())) {
         // The future is no time at which anything has been changed.
         let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
-        request.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
+        request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
     let (cookies, others): (Vec<_>, Vec<_>) =
         reply.fields.into_iter().partition(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie"));
@@ -46,11 +48,11 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
                 }
             }
             () if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) => {}
-            () => request.err_headers_out.merge(name, &value),
+            () => request.answer.err_headers_out.merge(name, &value),
         }
     }
     for (name, value) in cookies {
-        request.err_headers_out.add(name, value);
+        request.answer.err_headers_out.add(name, value);
     }
     Ok(())
 }
@@ -102,19 +104,18 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
         request.log(module, Level::Error, format!("Invalid status line from script '{name}': {}", shown(text)));
     }
     // A script that names a status has decided: conditions of the request change nothing any more.
-    request.no_local_copy = true;
-    request.status_line = None;
+    request.answer.no_local_copy = true;
     let digits = text.as_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
-    request.status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
+    let status = match (u16::try_from(number), text[digits..].strip_prefix(' ')) {
         (Ok(status @ 100..=999), Some(reason)) if digits == 3 && !reason.is_empty() && !has_control(reason) => {
-            request.status_line = Some(text.to_string());
-            status
+            return request.answer.set_status_line(status, text.to_string());
         }
         (Ok(status @ 100..=999), _) if digits == text.len() => status,
         // No status line (control characters are not for clients), but a number that has a reason of its own.
         (Ok(status), _) if !http1::status::reason(status).is_empty() => status,
         _ => 500,
     };
+    request.answer.set_status(status);
 }
 
 /// A media type in lower case, but for its parameters.

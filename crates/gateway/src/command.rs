@@ -44,9 +44,9 @@ impl Command {
     /// directory. `None`: no file has such a name.
     pub(crate) fn of(request: &Request, owner: Option<Owner>) -> Option<Command> {
         Some(Command {
-            program: c_path(&request.filename)?,
-            directory: c_path(dir_name(&request.filename)).filter(|directory| !directory.is_empty()),
-            arguments: arguments(request.args.as_deref().unwrap_or_default()),
+            program: c_path(&request.mapped.filename)?,
+            directory: c_path(dir_name(&request.mapped.filename)).filter(|directory| !directory.is_empty()),
+            arguments: arguments(request.asked.args.as_deref().unwrap_or_default()),
             environment: env::environment(&request.env),
             limits: limits(request),
             owner,

@@ -81,7 +81,7 @@ fn common(request: &Request) -> Variables {
     let host = &request.vhost;
     let name = request.server_name();
     let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
-    let (prefix, root) = request.context.clone().unwrap_or_else(|| (String::new(), host.document_root.clone()));
+    let (prefix, root) = request.mapped.context.clone().unwrap_or_else(|| (String::new(), host.document_root.clone()));
     let signature = request.signature();
     add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).to_string());
     add("SERVER_SOFTWARE", request.server.software.clone());
@@ -94,14 +94,14 @@ fn common(request: &Request) -> Variables {
     add("CONTEXT_PREFIX", prefix);
     add("CONTEXT_DOCUMENT_ROOT", root);
     add("SERVER_ADMIN", host.admin.clone().unwrap_or_else(|| http1::NO_ADMIN.into()));
-    add("SCRIPT_FILENAME", request.filename.clone());
+    add("SCRIPT_FILENAME", request.mapped.filename.clone());
     add("REMOTE_PORT", request.client.peer.port().to_string());
-    match (&request.user, request.previous().and_then(|previous| previous.user.as_ref())) {
+    match (&request.login.user, request.previous().and_then(|previous| previous.user.as_ref())) {
         (Some(user), _) => add("REMOTE_USER", user.clone()),
         (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.clone()),
         (None, None) => {}
     }
-    if let Some(kind) = &request.auth_type {
+    if let Some(kind) = &request.login.auth_type {
         add("AUTH_TYPE", kind.clone());
     }
     if let Some(previous) = request.previous() {
@@ -126,19 +126,19 @@ async fn of_cgi(request: &Request, all: &mut Variables) {
     let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
     add("GATEWAY_INTERFACE", "CGI/1.1".into());
     add("SERVER_PROTOCOL", request.protocol().into());
-    add("REQUEST_METHOD", request.method.to_string());
-    add("QUERY_STRING", request.args.clone().unwrap_or_default());
+    add("REQUEST_METHOD", request.asked.method.to_string());
+    add("QUERY_STRING", request.asked.args.clone().unwrap_or_default());
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
-    add("REQUEST_URI", if current { request.uri.clone() } else { request.unparsed_uri.clone() });
-    if request.path_info.is_empty() {
-        add("SCRIPT_NAME", request.uri.clone());
+    add("REQUEST_URI", if current { request.asked.uri.clone() } else { request.asked.unparsed_uri.clone() });
+    if request.mapped.path_info.is_empty() {
+        add("SCRIPT_NAME", request.asked.uri.clone());
         return;
     }
-    add("SCRIPT_NAME", script_name(&request.uri, &request.path_info).to_string());
-    add("PATH_INFO", request.path_info.clone());
-    let found = request.lookup_path(&request.path_info, None).await;
-    if !found.filename.is_empty() {
-        all.push((Cow::Borrowed("PATH_TRANSLATED"), format!("{}{}", found.filename, found.path_info)));
+    add("SCRIPT_NAME", script_name(&request.asked.uri, &request.mapped.path_info).to_string());
+    add("PATH_INFO", request.mapped.path_info.clone());
+    let found = request.lookup_path(&request.mapped.path_info, None).await;
+    if !found.mapped.filename.is_empty() {
+        all.push((Cow::Borrowed("PATH_TRANSLATED"), format!("{}{}", found.mapped.filename, found.mapped.path_info)));
     }
 }
 

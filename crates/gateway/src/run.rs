@@ -30,7 +30,9 @@ const LOGGED_MAX: usize = 64 * 1024;
 pub async fn run(request: &mut Request, caller: Caller) -> Answer {
     env::add(request).await;
     let permit =
-        match gate::enter(&request.filename, &request.vhost.name, &caller.rules, || request.client.has_ended()).await {
+        match gate::enter(&request.mapped.filename, &request.vhost.name, &caller.rules, || request.client.has_ended())
+            .await
+        {
             Ok(permit) => permit,
             Err(refusal) => return turn_away(request, &caller, &refusal),
         };
@@ -49,8 +51,8 @@ pub async fn run(request: &mut Request, caller: Caller) -> Answer {
 
 /// There is no memory for the script: the client may come again.
 fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
-    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.filename, refusal.reason));
-    request.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
+    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, refusal.reason));
+    request.answer.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
     Answer::Status(503)
 }
 
@@ -80,7 +82,7 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller) -> Result
 }
 
 fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure) -> u16 {
-    let path = request.filename.clone();
+    let path = request.mapped.filename.clone();
     let said = match failure {
         command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
         command::Failure::Refused(why) => format!("suexec policy violation: {why}: ({path})"),
@@ -117,7 +119,7 @@ async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> R
             Ok(None) => {}
             Err(fault) => return Err(bad_header(request, script, &parser, fault, caller).await),
         }
-        let name = base_name(&request.filename).to_string();
+        let name = base_name(&request.mapped.filename).to_string();
         let (status, text) = match script.next(request).await {
             Event::Output => continue,
             Event::Ended => (500, too_early(&parser, &name)),
@@ -141,7 +143,7 @@ fn too_early(parser: &Parser, name: &str) -> String {
 
 /// A header that cannot be used. The script may still say to the end what it wants to say.
 async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, fault: Fault, caller: &Caller) -> u16 {
-    let name = base_name(&request.filename).to_string();
+    let name = base_name(&request.mapped.filename).to_string();
     let (text, line) = match fault {
         Fault::Malformed(line) => {
             (format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line)), line)
@@ -179,15 +181,15 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 
 /// From a header to an answer.
 async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
-    let name = base_name(&request.filename).to_string();
+    let name = base_name(&request.mapped.filename).to_string();
     let decided = reply.status.is_some();
     let length = reply.content_length.clone().filter(|_| request.env.contains("ap_trust_cgilike_cl"));
     if let Err(status) = answer::apply(request, reply, caller.module, &name) {
         drop(script);
         return Answer::Status(status);
     }
-    if request.status == 200
-        && let Some(location) = request.headers_out.get("Location").map(str::to_string)
+    if request.answer.status() == 200
+        && let Some(location) = request.answer.headers_out.get("Location").map(str::to_string)
     {
         return redirect(request, script, location, caller).await;
     }
@@ -196,13 +198,13 @@ async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller
         if status != 304 {
             return Answer::Status(status);
         }
-        request.status = status;
+        request.answer.set_status(status);
         return Answer::Body(Body::Empty);
     }
     let promised = length.and_then(|text| text.trim().parse().ok());
     // An answer that is all there has a length, and ranges. One to HEAD without a byte says nothing of the length for GET.
     let whole = promised.is_none() && script.complete(request, MOMENT).await;
-    if whole && !(request.header_only && script.output.is_empty()) {
+    if whole && !(request.asked.header_only && script.output.is_empty()) {
         return Answer::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
     }
     Answer::Body(stream(request, script, promised))
@@ -223,7 +225,7 @@ async fn redirect(request: &mut Request, mut script: Script, location: String, c
         return Answer::Status(302);
     }
     // That was for this server, whatever comes of it.
-    request.headers_out.remove("Location");
+    request.answer.headers_out.remove("Location");
     // The body was for this script; the answer is made without it, as in Apache.
     loop {
         match request.body.read().await {

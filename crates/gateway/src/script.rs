@@ -258,7 +258,7 @@ impl Script {
     /// The script reads no further; that is its right.
     fn refuse_input(&mut self, request: &Request, error: &io::Error) {
         self.close_input();
-        let text = format!("AH02651: Error writing request body to script {}", request.filename);
+        let text = format!("AH02651: Error writing request body to script {}", request.mapped.filename);
         request.log_os(self.module, Level::Error, error, text);
     }
 
@@ -296,7 +296,7 @@ impl Script {
 
     fn complain(&self, request: &Request, line: &[u8]) {
         let text = from_bytes(line);
-        complain(request, self.module, "AH01215", self.log.as_ref(), request.status, &text);
+        complain(request, self.module, "AH01215", self.log.as_ref(), request.answer.status(), &text);
     }
 
     /// Its outputs are closed. Where the access log is to say what it has cost, its end is waited for, for a moment.
@@ -398,7 +398,7 @@ impl BodyStream for Output {
 pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16 {
     match event {
         Event::TimedOut => {
-            let text = format!("AH01220: Timeout waiting for output from CGI script {}", request.filename);
+            let text = format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename);
             request.log(module, Level::Warn, text);
             504
         }

@@ -46,13 +46,13 @@ impl ScriptLog {
         let mut asked = Fields::default();
         request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
         fields(&mut entry, &asked);
-        if matches!(&*request.method, "POST" | "PUT") && !failure.body.is_empty() {
+        if matches!(&*request.asked.method, "POST" | "PUT") && !failure.body.is_empty() {
             entry.push(b'\n');
             entry.extend_from_slice(failure.body);
             entry.push(b'\n');
         }
         entry.extend_from_slice(b"%response\n");
-        fields(&mut entry, &request.err_headers_out);
+        fields(&mut entry, &request.answer.err_headers_out);
         if !failure.line.is_empty() {
             entry.extend_from_slice(&to_bytes(failure.line));
             entry.push(b'\n');
@@ -79,14 +79,14 @@ impl ScriptLog {
 
 fn heading(request: &Request, status: u16) -> Vec<u8> {
     let now = sys::time::realtime().as_secs() as i64;
-    let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
     let text = format!(
         "%% [{}] {} {}{args} {}\n%% {status} {}\n",
         clock(now + i64::from(sys::time::local_offset(now))),
-        request.method,
-        request.uri,
+        request.asked.method,
+        request.asked.uri,
         request.protocol(),
-        request.filename
+        request.mapped.filename
     );
     to_bytes(&text).into_owned()
 }
@@ -114,7 +114,7 @@ pub fn complain(
     status: u16,
     text: &str,
 ) {
-    request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.filename));
+    request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.mapped.filename));
     if let Some(log) = log.filter(|_| !request.is_question()) {
         log.error(request, status, text);
     }

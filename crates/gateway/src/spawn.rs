@@ -66,7 +66,7 @@ pub(crate) async fn start(
         }
     };
     cost.set_started(began.elapsed());
-    request.script = Some(cost);
+    request.account.script = Some(cost);
     Ok(Started { process, stdout, stderr })
 }
 

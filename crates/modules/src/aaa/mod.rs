@@ -53,5 +53,9 @@ fn in_require_line(why: String) -> String {
 
 /// What a message about a denied request calls it: its file, or its URL path where it has none.
 pub(crate) fn denied_thing(request: &Request) -> String {
-    if request.filename.is_empty() { format!("uri {}", request.uri) } else { request.filename.clone() }
+    if request.mapped.filename.is_empty() {
+        format!("uri {}", request.asked.uri)
+    } else {
+        request.mapped.filename.clone()
+    }
 }

@@ -198,7 +198,7 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
 
 /// Whether the lines let a request in; `None`: that depends on the client's name.
 fn lets_in(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
-    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.method));
+    let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.asked.method));
     let (allowed, denied) = (|| means(request, &rules.allow, name), || means(request, &rules.deny, name));
     Some(match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
         Turn::AllowDeny | Turn::MutualFailure => allowed()? && !denied()?,
@@ -213,7 +213,7 @@ fn covers(methods: &Methods, method: &str) -> bool {
 /// Whether any of the lines means this request; `None`: that depends on the client's name.
 fn means(request: &Request, lines: &[(Methods, Who)], name: Name<'_>) -> Option<bool> {
     let client = request.client.peer.ip().to_canonical();
-    for (_, who) in lines.iter().filter(|(methods, _)| covers(methods, &request.method)) {
+    for (_, who) in lines.iter().filter(|(methods, _)| covers(methods, &request.asked.method)) {
         let is_meant = match who {
             Who::All => true,
             Who::Env(variable) => request.env.contains(variable),

@@ -77,16 +77,16 @@ async fn check_user(request: &mut Request) -> Flow {
         _ => return Flow::Declined,
     };
     let Some(realm) = auth_name(request) else {
-        request.log("auth_basic", Level::Error, format!("AH01615: need AuthName: {}", request.uri));
+        request.log("auth_basic", Level::Error, format!("AH01615: need AuthName: {}", request.asked.uri));
         return Flow::Status(500);
     };
-    request.auth_type = Some(name);
+    request.login.auth_type = Some(name);
     let Some((user, password)) = credentials(request) else {
         challenge(request, &realm);
         return Flow::Status(401);
     };
     // Known from now on, so that the logs say who was refused.
-    request.user = Some(user.clone());
+    request.login.user = Some(user.clone());
     let slots = request.dir.slots.clone();
     let conf = slots.get::<BasicDir>();
     let answer = ask(request, conf, &user, &password, &realm).await;
@@ -96,9 +96,9 @@ async fn check_user(request: &mut Request) -> Flow {
     let text = match answer {
         Authn::Granted => return Flow::Ok,
         Authn::Denied => {
-            format!("AH01617: user {user}: authentication failure for \"{}\": Password Mismatch", request.uri)
+            format!("AH01617: user {user}: authentication failure for \"{}\": Password Mismatch", request.asked.uri)
         }
-        Authn::UserNotFound => format!("AH01618: user {user} not found: {}", request.uri),
+        Authn::UserNotFound => format!("AH01618: user {user} not found: {}", request.asked.uri),
         // The source has said what is wrong.
         Authn::Error => return Flow::Status(500),
         Authn::Busy => return Flow::Status(503),
@@ -156,7 +156,7 @@ fn credentials(request: &Request) -> Option<(String, String)> {
     let header = request.header("Authorization")?;
     let (scheme, encoded) = header.split_once(' ').unwrap_or((&header, ""));
     if !scheme.eq_ignore_ascii_case("Basic") {
-        let text = format!("AH01614: client used wrong authentication scheme: {}", request.uri);
+        let text = format!("AH01614: client used wrong authentication scheme: {}", request.asked.uri);
         request.log("auth_basic", Level::Error, text);
         return None;
     }
@@ -189,7 +189,7 @@ fn note_failure(request: &mut Request, auth_type: &str) {
 }
 
 fn challenge(request: &mut Request, realm: &str) {
-    request.err_headers_out.set("WWW-Authenticate", format!("Basic realm=\"{realm}\""));
+    request.answer.err_headers_out.set("WWW-Authenticate", format!("Basic realm=\"{realm}\""));
 }
 
 /// `AuthBasicFake`: gives whatever is behind this server a name and a password, whoever the client is.
@@ -201,7 +201,7 @@ fn fake(request: &mut Request) -> Flow {
         [(user, "username", ["AH02455", "AH02458"]), (password, "password", ["AH02456", "AH02459"])]
     {
         let kind = if what == "username" { "user" } else { what };
-        let uri = request.uri.clone();
+        let uri = request.asked.uri.clone();
         let message = format!("{}: AuthBasicFake: could not evaluate {kind} expression for URI '{uri}'", numbers[0]);
         let Some(value) = text.value(request, "auth_basic", &message) else { return Flow::Status(500) };
         if value.is_empty() {

@@ -276,18 +276,18 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
         Verdict::Granted => Flow::Ok,
         Verdict::DeniedNoUser if !has_logged_in => Flow::Declined,
         Verdict::DeniedNoUser => {
-            let text = format!("AH01629: authorization failure (no authenticated user): {}", request.uri);
+            let text = format!("AH01629: authorization failure (no authenticated user): {}", request.asked.uri);
             request.log("authz_core", Level::Error, text);
             try_again(request)
         }
-        Verdict::Denied | Verdict::Neutral if !has_logged_in || request.auth_type.is_none() => {
+        Verdict::Denied | Verdict::Neutral if !has_logged_in || request.login.auth_type.is_none() => {
             let text = format!("AH01630: client denied by server configuration: {}", denied_thing(request));
             request.log("authz_core", Level::Error, text);
             Flow::Status(403)
         }
         Verdict::Denied | Verdict::Neutral => {
-            let user = request.user.as_deref().unwrap_or_default();
-            let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.uri);
+            let user = request.login.user.as_deref().unwrap_or_default();
+            let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.asked.uri);
             request.log("authz_core", Level::Error, text);
             if conf.forbidden.or(false) { Flow::Status(403) } else { try_again(request) }
         }

@@ -54,7 +54,7 @@ static GROUPS: Files = Files::new(|line, see| {
 
 async fn is_member(request: &Request, names: &Parsed) -> Verdict {
     let log = |level, text: String| request.log("authz_groupfile", level, text);
-    let Some(user) = &request.user else { return Verdict::DeniedNoUser };
+    let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
     let Some(names) = names.downcast_ref::<Text>() else { return Verdict::Error };
     let Some(path) = request.dir::<GroupDir>().path.get() else {
         log(Level::Error, "AH01664: No group file was specified in the configuration".into());
@@ -68,7 +68,7 @@ async fn is_member(request: &Request, names: &Parsed) -> Verdict {
             return Verdict::Denied;
         }
     };
-    let failed = format!("Authorization of user {user} to access {} failed, reason: user", request.uri);
+    let failed = format!("Authorization of user {user} to access {} failed, reason: user", request.asked.uri);
     let Some(own) = groups else {
         log(Level::Debug, format!("AH01666: {failed} doesn't appear in group file ({path})."));
         return Verdict::Denied;

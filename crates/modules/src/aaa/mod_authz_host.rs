@@ -68,7 +68,7 @@ async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
     let Some(host) = dns::name_of(request.client.peer.ip()).await else {
         let text = format!(
             "AH01753: access check of '{}' to {} failed, reason: unable to get the remote host name",
-            names.line, request.uri
+            names.line, request.asked.uri
         );
         request.log("authz_host", Level::Error, text);
         return Verdict::Denied;

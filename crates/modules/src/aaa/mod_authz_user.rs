@@ -27,11 +27,11 @@ static USER: AuthzProvider = AuthzProvider {
 static VALID_USER: AuthzProvider = AuthzProvider {
     name: "valid-user",
     parse: |_, _| Ok(Arc::new(())),
-    check: Now(|request, _| if request.user.is_some() { Verdict::Granted } else { Verdict::DeniedNoUser }),
+    check: Now(|request, _| if request.login.user.is_some() { Verdict::Granted } else { Verdict::DeniedNoUser }),
 };
 
 fn is_named(request: &mut Request, names: &Parsed) -> Verdict {
-    let Some(user) = &request.user else { return Verdict::DeniedNoUser };
+    let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
     let Some(names) = names.downcast_ref::<Text>() else { return Verdict::Error };
     let what = "AH02594: authz_user authorize: require user: Can't evaluate require expression";
     let Some(names) = names.value(request, "authz_user", what) else { return Verdict::Denied };
@@ -40,7 +40,7 @@ fn is_named(request: &mut Request, names: &Parsed) -> Verdict {
     }
     let text = format!(
         "AH01663: access to {} failed, reason: user '{user}' does not meet 'require'ments for user to be allowed access",
-        request.uri
+        request.asked.uri
     );
     request.log("authz_user", Level::Debug, text);
     Verdict::Denied

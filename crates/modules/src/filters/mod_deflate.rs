@@ -171,12 +171,12 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
         return body;
     }
     // Said even where nothing is compressed: another client might get something else.
-    for before in request.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
+    for before in request.answer.err_headers_out.joined("Vary").unwrap_or_default().split(',') {
         if !before.trim().is_empty() {
-            add_vary(&mut request.headers_out, before.trim());
+            add_vary(&mut request.answer.headers_out, before.trim());
         }
     }
-    add_vary(&mut request.headers_out, "Accept-Encoding");
+    add_vary(&mut request.answer.headers_out, "Accept-Encoding");
     let forced = request.env.contains("force-gzip");
     if !forced && !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts_gzip(&accept)) {
         request.log("deflate", Level::Trace1, "Not compressing (no Accept-Encoding: gzip or q=0)");
@@ -186,12 +186,12 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     let conf = server.settings.get::<DeflateServer>();
     let window = conf.window.or(WINDOW);
     if window < WINDOW_MIN {
-        let text = format!("AH01383: unable to init Zlib: deflateInit2 returned -2: URL {}", request.uri);
+        let text = format!("AH01383: unable to init Zlib: deflateInit2 returned -2: URL {}", request.asked.uri);
         request.log("deflate", Level::Error, text);
         return body;
     }
-    request.content_encoding = None;
-    request.headers_out.set("Content-Encoding", "gzip");
+    request.answer.content_encoding = None;
+    request.answer.headers_out.set("Content-Encoding", "gzip");
     if changed(request, conf, "gzip") {
         return Body::Empty;
     }
@@ -202,7 +202,11 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
 /// The filter `INFLATE`.
 async fn inflate(request: &mut Request, body: Body) -> Body {
     let first = matches!(request.kind, Kind::Main);
-    if !first || request.status == 204 || request.headers_out.contains("Content-Range") || !take_gzip(request) {
+    if !first
+        || request.answer.status() == 204
+        || request.answer.headers_out.contains("Content-Range")
+        || !take_gzip(request)
+    {
         return body;
     }
     let server = request.vhost;
@@ -225,21 +229,22 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
 
 /// Why an answer is not to be compressed, whoever asks.
 fn unfit(request: &Request) -> Option<&'static str> {
-    if request.status == 204 {
+    if request.answer.status() == 204 {
         return Some("no content");
     }
     if request.env.contains("no-gzip") {
         return Some("no-gzip");
     }
-    if request.headers_out.contains("Content-Range") {
+    if request.answer.headers_out.contains("Content-Range") {
         return Some("content-range");
     }
-    let html = request.content_type.as_ref().is_some_and(|text| text.starts_with("text/html"));
+    let html = request.answer.content_type().is_some_and(|text| text.starts_with("text/html"));
     if !html && request.env.get("gzip-only-text/html") == Some("1") {
         return Some("gzip-only-text/html");
     }
-    let fields = [&request.headers_out, &request.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
-    let mut encodings = fields.into_iter().flatten().chain(request.content_encoding.clone());
+    let fields =
+        [&request.answer.headers_out, &request.answer.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
+    let mut encodings = fields.into_iter().flatten().chain(request.answer.content_encoding.clone());
     let is_coded = |list: String| {
         list.split(',').map(str::trim).any(|one| !matches!(one, "" | "identity" | "7bit" | "8bit" | "binary"))
     };
@@ -254,7 +259,7 @@ fn accepts_gzip(accept: &str) -> bool {
 
 /// Takes `gzip` away where it is the last encoding; `false` if it is not.
 fn take_gzip(request: &mut Request) -> bool {
-    let fields = [&mut request.headers_out, &mut request.err_headers_out];
+    let fields = [&mut request.answer.headers_out, &mut request.answer.err_headers_out];
     for fields in fields {
         let Some(list) = fields.joined("Content-Encoding") else { continue };
         let Some(rest) = without_gzip(&list) else { return false };
@@ -264,8 +269,8 @@ fn take_gzip(request: &mut Request) -> bool {
         }
         return true;
     }
-    let Some(rest) = request.content_encoding.as_deref().and_then(without_gzip) else { return false };
-    request.content_encoding = (!rest.is_empty()).then(|| rest.to_string());
+    let Some(rest) = request.answer.content_encoding.as_deref().and_then(without_gzip) else { return false };
+    request.answer.content_encoding = (!rest.is_empty()).then(|| rest.to_string());
     true
 }
 
@@ -278,28 +283,30 @@ fn without_gzip(list: &str) -> Option<&str> {
 /// is 304.
 fn changed(request: &mut Request, conf: &DeflateServer, suffix: &str) -> bool {
     for name in ["Content-Length", "Content-MD5"] {
-        request.headers_out.remove(name);
-        request.err_headers_out.remove(name);
+        request.answer.headers_out.remove(name);
+        request.answer.err_headers_out.remove(name);
     }
-    let Some(tag) = request.headers_out.get("ETag") else { return false };
+    let Some(tag) = request.answer.headers_out.get("ETag") else { return false };
     match conf.etag.or(AlterEtag::AddSuffix) {
         AlterEtag::NoChange => return false,
         AlterEtag::Remove => {
-            request.headers_out.remove("ETag");
+            request.answer.headers_out.remove("ETag");
             return false;
         }
         AlterEtag::AddSuffix => {}
     }
     let Some(open) = tag.strip_suffix('"').filter(|open| !open.is_empty()) else { return false };
     let tag = format!("{open}-{suffix}\"");
-    request.headers_out.set("ETag", &*tag);
-    let asks = request.status == 200 && !request.no_local_copy && matches!(&*request.method, "GET" | "HEAD");
+    request.answer.headers_out.set("ETag", &*tag);
+    let asks = request.answer.status() == 200
+        && !request.answer.no_local_copy
+        && matches!(&*request.asked.method, "GET" | "HEAD");
     let known = asks
         .then(|| request.header_joined("If-None-Match"))
         .flatten()
         .is_some_and(|list| list.split(',').any(|have| weak_match(have.trim().as_bytes(), tag.as_bytes())));
     if known {
-        request.status = 304;
+        request.answer.set_status(304);
     }
     known
 }

@@ -39,10 +39,10 @@ fn set_standard(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// Files only: scripts and pages that are made have their own time.
 fn slow_down(request: &mut Request, _: &mut Chain) {
-    if matches!(request.handler.as_deref(), None | Some("default-handler"))
+    if matches!(request.mapped.handler.as_deref(), None | Some("default-handler"))
         && let Some(rate) = request.dir::<DialupConf>().bytes_per_second.get()
     {
-        request.pace = Some(*rate);
+        request.answer.pace = Some(*rate);
     }
 }
 

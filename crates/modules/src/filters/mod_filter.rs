@@ -260,7 +260,7 @@ fn insert(request: &mut Request, links: &mut Chain) {
 
 /// A smart filter at work: the first provider that fits does it.
 async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option<String>) -> Body {
-    if request.status != 200 {
+    if request.answer.status() != 200 {
         return body;
     }
     if smart.trace && request.logs("filter", Level::Debug) {
@@ -294,7 +294,7 @@ fn kind(body: &Body) -> &'static str {
 fn fits(request: &mut Request, when: &When) -> bool {
     match when {
         When::Types(types) => {
-            let Some(have) = &request.content_type else { return false };
+            let Some(have) = request.answer.content_type() else { return false };
             let have = have.split([';', ' ', '\t']).next().unwrap_or_default();
             types.iter().any(|one| one == have)
         }
@@ -316,7 +316,7 @@ fn fits(request: &mut Request, when: &When) -> bool {
 fn is_barred(request: &Request, protocol: Protocol) -> bool {
     let proxied = request.handler_name().is_some_and(|handler| handler.starts_with("proxy-server"));
     let no_transform = || {
-        let control = request.headers_out.get("Cache-Control").unwrap_or_default();
+        let control = request.answer.headers_out.get("Cache-Control").unwrap_or_default();
         control.to_ascii_lowercase().contains("no-transform")
     };
     proxied && (protocol.no_proxy || protocol.transforms && no_transform())
@@ -324,7 +324,7 @@ fn is_barred(request: &Request, protocol: Protocol) -> bool {
 
 /// Changes the fields as `FilterProtocol` says.
 fn prepare(request: &mut Request, protocol: Protocol, range: Option<String>) {
-    let out = &mut request.headers_out;
+    let out = &mut request.answer.headers_out;
     if protocol.changes {
         out.remove("Content-MD5");
         out.remove("ETag");

@@ -143,8 +143,8 @@ fn set_order(cmd: &mut Cmd<'_>, direction: &str, key: &str) -> Outcome {
 
 fn is_directory(request: &Request) -> bool {
     matches!(request.handler_name(), None | Some(crate::metadata::mod_mime::DIRECTORY))
-        && request.stat.is_some_and(|meta| meta.is_dir())
-        && matches!(&*request.method, "GET" | "HEAD")
+        && request.mapped.stat.is_some_and(|meta| meta.is_dir())
+        && matches!(&*request.asked.method, "GET" | "HEAD")
 }
 
 fn refusal(request: &mut Request) -> Option<Answer> {
@@ -155,20 +155,20 @@ fn refusal(request: &mut Request) -> Option<Answer> {
     let text = format!(
         "AH01276: Cannot serve directory {}: No matching DirectoryIndex ({names}) found, and server-generated \
          directory index forbidden by Options directive",
-        request.filename
+        request.mapped.filename
     );
     request.log("autoindex", Level::Error, text);
     Some(Answer::Status(403))
 }
 
 async fn handler(request: &mut Request) -> Answer {
-    if !request.filename.ends_with('/') {
-        request.filename.push('/');
+    if !request.mapped.filename.ends_with('/') {
+        request.mapped.filename.push('/');
     }
     match list(request).await {
         Ok(body) => Answer::Body(body),
         Err(error) => {
-            let text = format!("AH01275: Can't open directory for index: {}", request.filename);
+            let text = format!("AH01275: Can't open directory for index: {}", request.mapped.filename);
             request.log_os("autoindex", Level::Error, &error, text);
             Answer::Status(403)
         }
@@ -178,16 +178,16 @@ async fn handler(request: &mut Request) -> Answer {
 async fn list(request: &mut Request) -> io::Result<Body> {
     let slots = request.dir.slots.clone();
     let conf = slots.get::<IndexDir>();
-    let directory = std::fs::read_dir(server::paths::os_path(&request.filename))?;
+    let directory = std::fs::read_dir(server::paths::os_path(&request.mapped.filename))?;
     let media_type = conf.media_type.get().map_or("text/html", String::as_str);
     let charset = conf.charset.get().map_or("ISO-8859-1", String::as_str);
     let parameter = if charset.is_empty() { String::new() } else { format!(";charset={charset}") };
-    request.set_content_type(format!("{media_type}{parameter}"));
+    request.answer.set_content_type(format!("{media_type}{parameter}"));
     let query = Query::of(request, conf);
     if query.options & TRACK_MODIFIED != 0 {
         track_modified(request);
     }
-    if request.method == "HEAD" || request.is_question() {
+    if request.asked.method == "HEAD" || request.is_question() {
         // What is not sent is not made.
         return Ok(page::nothing());
     }
@@ -197,14 +197,14 @@ async fn list(request: &mut Request) -> io::Result<Body> {
 
 /// A listing is as new as its directory, for those who know that only its entries count.
 fn track_modified(request: &mut Request) {
-    let Some(meta) = request.stat else { return };
+    let Some(meta) = request.mapped.stat else { return };
     let date = http1::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
-    request.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
+    request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
     let modified = (meta.mtime / 1000) as i64;
     let tag = http1::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
-    let now = request.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros());
     if let Some(etag) = tag.etag(http1::conditional::is_young(modified, now as i64)) {
-        request.headers_out.set("ETag", etag);
+        request.answer.headers_out.set("ETag", etag);
     }
 }
 

@@ -43,11 +43,11 @@ fn add(cmd: &mut Cmd<'_>, module: &str, text: &str) -> Outcome {
 }
 
 fn handler(request: &mut Request) -> Answer {
-    if request.handler_name() != Some("server-info") || !matches!(&*request.method, "GET" | "HEAD") {
+    if request.handler_name() != Some("server-info") || !matches!(&*request.asked.method, "GET" | "HEAD") {
         return Answer::Declined;
     }
     let text = page::html(request);
-    request.set_content_type("text/html; charset=ISO-8859-1");
+    request.answer.set_content_type("text/html; charset=ISO-8859-1");
     Answer::Body(Body::Bytes(http1::text::to_bytes(&text).into_owned().into()))
 }
 

@@ -20,12 +20,12 @@ pub static MODULE: Module = Module {
 };
 
 fn handler(request: &mut Request) -> Answer {
-    if request.handler_name() != Some("metrics") || !matches!(&*request.method, "GET" | "HEAD") {
+    if request.handler_name() != Some("metrics") || !matches!(&*request.asked.method, "GET" | "HEAD") {
         return Answer::Declined;
     }
     let format = format_for(request.header("Accept").as_deref().unwrap_or_default());
-    request.set_content_type(format.media_type());
-    request.headers_out.set("Vary", "Accept");
+    request.answer.set_content_type(format.media_type());
+    request.answer.headers_out.set("Vary", "Accept");
     let mpm = super::mod_status::mpm_of(request);
     let families = families::of(&scoreboard::snapshot(Described::Nobody), gateway::gate::report().as_ref(), mpm);
     Answer::Body(Body::text(text::write(&families, format)))

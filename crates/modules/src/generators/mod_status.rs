@@ -25,13 +25,13 @@ fn handler(request: &mut Request) -> Answer {
     if !matches!(request.handler_name(), Some("server-status" | "application/x-httpd-status")) {
         return Answer::Declined;
     }
-    if !matches!(&*request.method, "GET" | "HEAD") {
+    if !matches!(&*request.asked.method, "GET" | "HEAD") {
         return Answer::Declined;
     }
-    let query = request.args.as_deref().unwrap_or_default();
+    let query = request.asked.args.as_deref().unwrap_or_default();
     if let Some((media_type, text)) = live::file(query) {
-        request.set_content_type(media_type);
-        request.headers_out.set("Cache-Control", "no-cache");
+        request.answer.set_content_type(media_type);
+        request.answer.headers_out.set("Cache-Control", "no-cache");
         return Answer::Body(Body::text(text));
     }
     if query == "live" {
@@ -39,9 +39,9 @@ fn handler(request: &mut Request) -> Answer {
     }
     let wish = Wish::of(query);
     if let Some(seconds) = wish.refresh {
-        request.headers_out.set("Refresh", seconds.to_string());
+        request.answer.headers_out.set("Refresh", seconds.to_string());
     }
-    request.set_content_type(match wish.short {
+    request.answer.set_content_type(match wish.short {
         true => "text/plain; charset=ISO-8859-1",
         false => "text/html; charset=ISO-8859-1",
     });
@@ -56,14 +56,14 @@ fn handler(request: &mut Request) -> Answer {
 
 /// What the live page asks for each second. Where a connection that is kept holds a worker it is not kept.
 fn event(request: &mut Request) -> Answer {
-    request.watches = true;
+    request.account.watches = true;
     let text = live::latest(|| {
         let mut board = scoreboard::snapshot(Described::Busy);
-        live::leave_out(&mut board, &format!("{} {} ", request.method, request.unparsed_uri));
+        live::leave_out(&mut board, &format!("{} {} ", request.asked.method, request.asked.unparsed_uri));
         live::event(&Facts::of(request, &board), &board)
     });
-    request.set_content_type("text/event-stream");
-    request.headers_out.set("Cache-Control", "no-store");
+    request.answer.set_content_type("text/event-stream");
+    request.answer.headers_out.set("Cache-Control", "no-store");
     if !is_async(&mpm_of(request)) {
         request.env.set("nokeepalive", "1");
     }

@@ -79,7 +79,7 @@ pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting
     Box::pin(async move {
         let Some(starter) = starter(request, way) else {
             let text = "a script that runs as its owner needs a daemon, and there is none with -X";
-            request.log(way.module, Level::Error, format!("{text}: {}", request.filename));
+            request.log(way.module, Level::Error, format!("{text}: {}", request.mapped.filename));
             return Answer::Status(500);
         };
         let caller = caller(request, way, starter);
@@ -101,7 +101,7 @@ fn starter(request: &Request, way: &Way) -> Option<Starter> {
 fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
     let own = (way.timeout)(request).filter(|own| !own.is_zero());
     let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout.or(Duration::from_secs(60)));
-    let nph = base_name(&request.filename).starts_with("nph-");
+    let nph = base_name(&request.mapped.filename).starts_with("nph-");
     Caller {
         module: way.module,
         timeout,
@@ -127,18 +127,19 @@ pub(super) fn refusal(request: &mut Request, way: &'static Way) -> Option<Answer
     // A directory of scripts that `ScriptAlias` names needs no further permission.
     let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("cgi-script"));
     let [forbidden, missing, directory, no_path_info] = way.refusals;
-    let (status, number, text) = match request.stat {
+    let (status, number, text) = match request.mapped.stat {
         _ if request.options() & EXEC_CGI == 0 && !aliased => {
             (403, forbidden, "Options ExecCGI is off in this directory")
         }
         None => (404, missing, "script not found or unable to stat"),
         Some(meta) if meta.is_dir() => (403, directory, "attempt to invoke directory as script"),
-        Some(_) if request.accept_path_info == Some(false) && !request.path_info.is_empty() => {
+        Some(_) if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
             (404, no_path_info, "AcceptPathInfo off disallows user's path")
         }
         // Whoever starts it finds that out anyway: only who asks what would happen is told before.
         Some(meta) if request.is_question() && !meta.is_executable() => {
-            let text = |request: &Request| format!("nobody may execute {}, so it cannot be started", request.filename);
+            let text =
+                |request: &Request| format!("nobody may execute {}, so it cannot be started", request.mapped.filename);
             request.note_step(way.module, None, text);
             return Some(Answer::Status(500));
         }

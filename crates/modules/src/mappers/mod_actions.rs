@@ -67,9 +67,9 @@ fn numbered(method: &str) -> &str {
 fn handler(request: &mut Request) -> Answer {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<ActionsDir>();
-    let method = numbered(&request.method);
+    let method = numbered(&request.asked.method);
     // A `GET` without a query is for the file.
-    let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.args.is_some());
+    let by_method = conf.scripts.get(method).filter(|_| method != "GET" || request.asked.args.is_some());
     // The script may be no script, but a file with this very method.
     if by_method.is_some() && request.previous().is_some_and(|previous| previous.before.is_some()) {
         return Answer::Declined;
@@ -77,8 +77,8 @@ fn handler(request: &mut Request) -> Answer {
     let kind = request.handler_name().map(str::to_string);
     let action = kind.and_then(|kind| conf.actions.get(&kind.to_ascii_lowercase()).map(|action| (kind, action)));
     let script = match action {
-        Some((_, action)) if !action.is_virtual && request.stat.is_none() => {
-            request.log("actions", Level::Info, format!("AH00652: File does not exist: {}", request.filename));
+        Some((_, action)) if !action.is_virtual && request.mapped.stat.is_none() => {
+            request.log("actions", Level::Info, format!("AH00652: File does not exist: {}", request.mapped.filename));
             return Answer::Status(404);
         }
         Some((kind, action)) => {
@@ -91,8 +91,8 @@ fn handler(request: &mut Request) -> Answer {
             None => return Answer::Declined,
         },
     };
-    let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-    let uri = format!("{script}{}{args}", escape_path(&request.uri));
+    let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let uri = format!("{script}{}{args}", escape_path(&request.asked.uri));
     request.note_step("actions", None, |_| format!("Action or Script: {script}"));
     Answer::Redirect { uri, keep: Keep { method: true, media_type: true } }
 }

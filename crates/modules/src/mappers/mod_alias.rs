@@ -236,7 +236,7 @@ fn add_section_redirect(cmd: &mut Cmd<'_>, status: u16, target: Option<&str>) ->
 
 /// Server level: all redirects go before all aliases, and what a section says before the lists.
 fn translate(request: &mut Request) -> Flow {
-    if !request.uri.starts_with('/') {
+    if !request.asked.uri.starts_with('/') {
         return Flow::Declined;
     }
     let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
@@ -291,8 +291,8 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
     for (redirect, origin) in list.entries() {
         let target = redirect.target.as_deref().unwrap_or_default();
         let target = match &redirect.matcher {
-            Matcher::Prefix(fake) => match matched(&request.uri, fake) {
-                Some(length) => format!("{target}{}", escape_path(&request.uri[length..])),
+            Matcher::Prefix(fake) => match matched(&request.asked.uri, fake) {
+                Some(length) => format!("{target}{}", escape_path(&request.asked.uri[length..])),
                 None => continue,
             },
             Matcher::Pattern(regex) => {
@@ -300,7 +300,7 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
                     continue;
                 }
                 let mut out = String::new();
-                substitute(&mut out, target, &request.uri, &captures);
+                substitute(&mut out, target, &request.asked.uri, &captures);
                 escape_target(&out)
             }
         };
@@ -310,7 +310,7 @@ fn redirect(request: &Request, dir: &AliasDir, list: &Stacked<Arc<Redirect>>) ->
 }
 
 fn search(request: &Request, regex: &Regex, origin: &Origin, captures: &mut Captures) -> Result<bool, Flow> {
-    regex.captures(&request.uri, captures).map_err(|why| request.undecided("alias", &why, origin))
+    regex.captures(&request.asked.uri, captures).map_err(|why| request.undecided("alias", &why, origin))
 }
 
 /// Answers with a redirect. `debug` and `error` are the numbers of the messages.
@@ -326,7 +326,7 @@ fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &st
         if request.logs("alias", Level::Debug) {
             let text = format!(
                 "{debug}: incomplete redirection target of '{target}' for URI '{}' modified to '{url}'",
-                request.uri
+                request.asked.uri
             );
             request.log("alias", Level::Debug, text);
         }
@@ -336,15 +336,15 @@ fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &st
     if !usable {
         let text = format!(
             "{error}: cannot redirect '{}' to '{target}'; target is not a valid absoluteURI or abs_path",
-            request.uri
+            request.asked.uri
         );
         request.log("alias", Level::Error, text);
         return Flow::Status(500);
     }
-    if let Some(args) = request.args.as_ref().filter(|_| !target.contains('?')) {
+    if let Some(args) = request.asked.args.as_ref().filter(|_| !target.contains('?')) {
         target = format!("{target}?{args}");
     }
-    request.headers_out.set("Location", target);
+    request.answer.headers_out.set("Location", target);
     Flow::Status(status)
 }
 
@@ -358,10 +358,10 @@ fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
             return Err(Flow::Status(500));
         }
     };
-    let kept = if dir.preserve.or(false) { matched(&request.uri, &alias.prefix) } else { None };
+    let kept = if dir.preserve.or(false) { matched(&request.asked.uri, &alias.prefix) } else { None };
     if let Some(length) = kept {
-        request.context = Some((alias.prefix.clone(), path.clone()));
-        path.push_str(&request.uri[length..]);
+        request.mapped.context = Some((alias.prefix.clone(), path.clone()));
+        path.push_str(&request.asked.uri[length..]);
     }
     map(request, &path, alias.script, dir.alias.origin());
     Ok(true)
@@ -372,9 +372,9 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
     for (alias, origin) in list.entries() {
         let path = match &alias.matcher {
             Matcher::Prefix(fake) => {
-                let Some(length) = matched(&request.uri, fake) else { continue };
-                request.context = Some((fake.clone(), alias.real.clone()));
-                format!("{}{}", alias.real, &request.uri[length..])
+                let Some(length) = matched(&request.asked.uri, fake) else { continue };
+                request.mapped.context = Some((fake.clone(), alias.real.clone()));
+                format!("{}{}", alias.real, &request.asked.uri[length..])
             }
             Matcher::Pattern(regex) => {
                 match search(request, regex, origin, &mut captures) {
@@ -383,7 +383,7 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
                     Ok(true) => {}
                 }
                 let mut path = String::new();
-                substitute(&mut path, &alias.real, &request.uri, &captures);
+                substitute(&mut path, &alias.real, &request.asked.uri, &captures);
                 path
             }
         };
@@ -395,12 +395,12 @@ fn listed_alias(request: &mut Request, list: &Stacked<Arc<Alias>>) -> Flow {
 
 fn map(request: &mut Request, path: &str, script: bool, origin: Option<&Origin>) {
     if script {
-        request.handler = Some(SCRIPT.into());
+        request.mapped.handler = Some(SCRIPT.into());
         request.notes.set(FORCED_TYPE, SCRIPT);
     }
-    request.filename = file_path(&request.server.language.server_root, path);
+    request.mapped.filename = file_path(&request.server.language.server_root, path);
     request.note_step("alias", origin, |request| {
-        format!("{}: {}", if script { "ScriptAlias, handler cgi-script" } else { "Alias" }, request.filename)
+        format!("{}: {}", if script { "ScriptAlias, handler cgi-script" } else { "Alias" }, request.mapped.filename)
     });
 }
 

@@ -73,11 +73,11 @@ fn set_redirect(cmd: &mut Cmd<'_>, value: &str, _: Option<&str>) -> Outcome {
 
 /// A directory, or nothing at all where nothing else makes an answer.
 fn has_no_file(request: &Request) -> bool {
-    request.stat.map_or(request.handler.is_none(), |meta| meta.is_dir())
+    request.mapped.stat.map_or(request.mapped.handler.is_none(), |meta| meta.is_dir())
 }
 
 async fn fixup(request: &mut Request) -> Flow {
-    match request.stat {
+    match request.mapped.stat {
         Some(_) => directory(request).await,
         None => fallback(request).await,
     }
@@ -87,22 +87,24 @@ async fn directory(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<DirConf>();
     // Whatever type it is given: what handles directories goes by the name.
-    request.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
-    if !request.uri.ends_with('/') {
+    request.mapped.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
+    if !request.asked.uri.ends_with('/') {
         if !conf.slash.or(true) {
             return Flow::Declined;
         }
-        let path = http1::uri::escape_path(&request.uri).into_owned();
-        let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-        request.headers_out.set("Location", request.url(&format!("{path}/{args}")));
+        let path = http1::uri::escape_path(&request.asked.uri).into_owned();
+        let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+        request.answer.headers_out.set("Location", request.url(&format!("{path}/{args}")));
         request.note_step("dir", conf.slash.origin(), |_| {
             "DirectorySlash: the path of a directory ends with a slash".into()
         });
         return Flow::Status(301);
     }
-    if conf.check_handler.or(false) && request.handler.as_deref() != Some(DIRECTORY) {
+    if conf.check_handler.or(false) && request.mapped.handler.as_deref() != Some(DIRECTORY) {
         // The module that has taken the directory over says what it is.
-        request.content_type.take_if(|name| **name == *DIRECTORY);
+        if request.answer.content_type() == Some(DIRECTORY) {
+            request.answer.clear_content_type();
+        }
         return Flow::Declined;
     }
     let default = vec!["index.html".to_string()];
@@ -112,24 +114,24 @@ async fn directory(request: &mut Request) -> Flow {
         let mut found = request.lookup_uri(&with_args(request, name)).await;
         if is_served(&found) {
             if let Some(status) = conf.redirect.or(None) {
-                let path = http1::uri::escape_path(&found.uri).into_owned();
-                request.headers_out.set("Location", request.url(&path));
+                let path = http1::uri::escape_path(&found.asked.uri).into_owned();
+                request.answer.headers_out.set("Location", request.url(&path));
                 return Flow::Status(status);
             }
-            let uri = found.uri.clone();
+            let uri = found.asked.uri.clone();
             request.note_step("dir", conf.index.origin(), |_| format!("DirectoryIndex: {uri}"));
             request.become_found(found);
             return Flow::Ok;
         }
         request.note_unused("dir", conf.index.origin(), &mut found, |found| {
-            let why = match (found.status, found.stat) {
+            let why = match (found.answer.status(), found.mapped.stat) {
                 (200, Some(_)) => "is no file".to_string(),
                 (200 | 404, None) => "is not there".to_string(),
                 (status, _) => format!("would be answered with {status}"),
             };
-            format!("DirectoryIndex: {} {why}", found.uri)
+            format!("DirectoryIndex: {} {why}", found.asked.uri)
         });
-        match found.status {
+        match found.answer.status() {
             // The last index asks who the client is, or lists its variants: so does the directory.
             status @ (401 | 406) if at + 1 == names.len() => {
                 take_answer(request, &found);
@@ -158,7 +160,7 @@ async fn fallback(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let Some(path) = dir.get::<DirConf>().fallback.get().cloned().flatten() else { return Flow::Declined };
     let found = request.lookup_uri(&with_args(request, &path)).await;
-    match found.status {
+    match found.answer.status() {
         _ if is_served(&found) => {
             let origin = dir.get::<DirConf>().fallback.origin();
             request.note_step("dir", origin, |_| format!("FallbackResource: {path}"));
@@ -178,14 +180,14 @@ async fn fallback(request: &mut Request) -> Flow {
 
 /// A target with the query of the request behind it, as in Apache also behind a query of its own.
 fn with_args(request: &Request, target: &str) -> String {
-    match &request.args {
+    match &request.asked.args {
         Some(args) => format!("{target}?{args}"),
         None => target.to_string(),
     }
 }
 
 fn is_served(found: &Request) -> bool {
-    found.status == 200 && found.stat.is_some_and(|meta| meta.is_file())
+    found.answer.status() == 200 && found.mapped.stat.is_some_and(|meta| meta.is_file())
 }
 
 /// The answer to the request is that to what was looked up.
@@ -193,6 +195,6 @@ fn take_answer(request: &mut Request, found: &Request) {
     for (name, value) in found.notes.iter() {
         request.notes.set(name.to_string(), value);
     }
-    request.headers_out.extend(&found.headers_out);
-    request.err_headers_out.extend(&found.err_headers_out);
+    request.answer.headers_out.extend(&found.answer.headers_out);
+    request.answer.err_headers_out.extend(&found.answer.err_headers_out);
 }

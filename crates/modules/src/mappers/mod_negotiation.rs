@@ -121,8 +121,8 @@ impl Offer {
     /// Chooses a variant, and says so in the fields of the answer. `Err`: the answer is this status.
     async fn decide(&self, request: &mut Request, scripts: bool) -> Result<usize, u16> {
         let neighbours = |v: &Variant| !v.name.contains('/') && v.body.is_none();
-        let transparent = matches!(&*request.method, "GET" | "HEAD")
-            && request.path_info.is_empty()
+        let transparent = matches!(&*request.asked.method, "GET" | "HEAD")
+            && request.mapped.path_info.is_empty()
             && self.variants.iter().all(neighbours);
         let terms = if transparent { Terms::of(request) } else { Terms::USUAL };
         let mut wishes = Wishes::of(request);
@@ -156,7 +156,7 @@ impl Offer {
                 if transparent {
                     self.check_choice(request, best).await?;
                     let name = report::escape_segment(&self.variants[best].name);
-                    request.err_headers_out.set("Content-Location", name);
+                    request.answer.err_headers_out.set("Content-Location", name);
                 }
                 report::set_fields(request, self, terms.alternates, transparent.then_some("choice"));
                 Ok(best)
@@ -167,7 +167,7 @@ impl Offer {
                 if transparent && terms.transparent_client {
                     return Err(300);
                 }
-                let text = format!("AH00690: no acceptable variant: {}", request.filename);
+                let text = format!("AH00690: no acceptable variant: {}", request.mapped.filename);
                 request.log("negotiation", Level::Error, text);
                 Err(406)
             }
@@ -180,16 +180,16 @@ impl Offer {
             return Ok(());
         }
         let found = named_by_map(request, &self.variants[best].name).await?;
-        let negotiated = found.err_headers_out.contains("TCN");
-        if found.status != 200 && !negotiated {
-            return Err(found.status);
+        let negotiated = found.answer.err_headers_out.contains("TCN");
+        if found.answer.status() != 200 && !negotiated {
+            return Err(found.answer.status());
         }
         if negotiated || is_map(&found) {
             return Err(506);
         }
-        if let Some(vary) = found.err_headers_out.get("Vary") {
-            request.err_headers_out.set("Variant-Vary", vary);
-            request.err_headers_out.set("Vary", vary);
+        if let Some(vary) = found.answer.err_headers_out.get("Vary") {
+            request.answer.err_headers_out.set("Variant-Vary", vary);
+            request.answer.err_headers_out.set("Vary", vary);
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ async fn named_by_map(request: &Request, name: &str) -> Result<Box<Request>, u16
 }
 
 fn is_map(request: &Request) -> bool {
-    request.handler.as_deref() == Some("type-map") || request.content_type.as_deref() == Some(MAP_TYPE)
+    request.mapped.handler.as_deref() == Some("type-map") || request.answer.content_type() == Some(MAP_TYPE)
 }
 
 /// Reads the map at `path`. `Err`: the answer is this status.
@@ -223,13 +223,13 @@ fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> 
     if map.broken {
         return Err(500);
     }
-    request.vlist_validator = report::validator(path, Some(request));
+    request.answer.vlist_validator = report::validator(path, Some(request));
     Ok(Offer { variants: map.variants.clone(), dir: dir.to_string(), multiviews: false })
 }
 
 /// Answers for a type map: by a text that stands in it, or by going on with the file it names.
 async fn type_map(request: &mut Request) -> Answer {
-    let (path, dir) = (request.filename.clone(), dir_name(&request.filename).to_string());
+    let (path, dir) = (request.mapped.filename.clone(), dir_name(&request.mapped.filename).to_string());
     let offer = match from_map(request, &path, &dir) {
         Ok(offer) => offer,
         Err(status) => return Answer::Status(status),
@@ -239,10 +239,10 @@ async fn type_map(request: &mut Request) -> Answer {
         Err(status) => return Answer::Status(status),
     };
     // Caches that speak HTTP/1.0 know nothing of Vary.
-    if request.version == Version::Http10 && !request.host::<NegotiationServer>().cache.or(false) {
-        let now = request.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache.or(false) {
+        let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let date = String::from_utf8_lossy(&http1::date::http_date(now as i64)).into_owned();
-        request.err_headers_out.set("Expires", date);
+        request.answer.err_headers_out.set("Expires", date);
     }
     let variant = &offer.variants[best];
     match &variant.body {
@@ -252,21 +252,21 @@ async fn type_map(request: &mut Request) -> Answer {
 }
 
 fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer {
-    if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
+    if !matches!(&*request.asked.method, "GET" | "HEAD" | "POST") {
         return Answer::Status(405);
     }
-    request.headers_out.set("Accept-Ranges", request.accept_ranges());
+    request.answer.headers_out.set("Accept-Ranges", request.accept_ranges());
     let media = &variant.media;
     if !media.name.is_empty() {
         let charset = &media.charset;
         let parameter = if charset.is_empty() { String::new() } else { format!("; charset={charset}") };
-        request.set_content_type(format!("{}{parameter}", media.name));
+        request.answer.set_content_type(format!("{}{parameter}", media.name));
     }
     if !variant.languages.is_empty() {
-        request.content_languages.clone_from(&variant.languages);
+        request.answer.content_languages.clone_from(&variant.languages);
     }
     if variant.encoding.is_some() {
-        request.content_encoding.clone_from(&variant.encoding);
+        request.answer.content_encoding.clone_from(&variant.encoding);
     }
     Answer::Body(Body::Bytes(body))
 }
@@ -274,15 +274,15 @@ fn send(request: &mut Request, variant: &Variant, body: bytes::Bytes) -> Answer 
 /// Goes on with another path of the same directory; what stood behind the map's name goes with it. As in Apache a name that
 /// begins with a slash stands below the directory, too.
 fn go_on(request: &Request, name: &str) -> Answer {
-    let uri = request.uri.strip_suffix(request.path_info.as_str()).unwrap_or(&request.uri);
-    let args = request.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
-    let (dir, info) = (http1::uri::escape_path(dir_name(uri)), http1::uri::escape_path(&request.path_info));
+    let uri = request.asked.uri.strip_suffix(request.mapped.path_info.as_str()).unwrap_or(&request.asked.uri);
+    let args = request.asked.args.as_ref().map_or_else(String::new, |args| format!("?{args}"));
+    let (dir, info) = (http1::uri::escape_path(dir_name(uri)), http1::uri::escape_path(&request.mapped.path_info));
     Answer::Redirect { uri: format!("{dir}{name}{info}{args}"), keep: Keep { method: true, media_type: false } }
 }
 
 /// Names an encoding as the client does: with `x-` or without.
 fn fix_encoding(request: &mut Request) -> Flow {
-    let Some(coding) = request.content_encoding.as_deref().filter(|coding| !coding.is_empty()) else {
+    let Some(coding) = request.answer.content_encoding.as_deref().filter(|coding| !coding.is_empty()) else {
         return Flow::Declined;
     };
     let bare = coding.strip_prefix("x-").unwrap_or(coding);
@@ -293,7 +293,7 @@ fn fix_encoding(request: &mut Request) -> Flow {
     let fixed = if has(bare) { Some(bare.to_string()) } else { Some(marked).filter(|marked| has(marked)) };
     if let Some(fixed) = fixed {
         drop(field);
-        request.content_encoding = Some(fixed);
+        request.answer.content_encoding = Some(fixed);
     }
     Flow::Declined
 }

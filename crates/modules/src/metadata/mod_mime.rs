@@ -219,8 +219,8 @@ impl<'a> Findings<'a> {
 }
 
 fn find_type(request: &mut Request) -> Flow {
-    if request.stat.is_some_and(|meta| meta.is_dir()) {
-        request.set_content_type(DIRECTORY);
+    if request.mapped.stat.is_some_and(|meta| meta.is_dir()) {
+        request.answer.set_content_type(DIRECTORY);
         return Flow::Ok;
     }
     let (dir, server) = (request.dir.slots.clone(), request.server);
@@ -234,25 +234,25 @@ fn find_type(request: &mut Request) -> Flow {
     }
     match (found.name, found.charset) {
         (None, _) => {}
-        (Some(name), None) if !name.contains(';') => request.set_content_type(name.to_string()),
-        (Some(name), charset) => request.set_content_type(with_charset(name, charset)),
+        (Some(name), None) if !name.contains(';') => request.answer.set_content_type(name.to_string()),
+        (Some(name), charset) => request.answer.set_content_type(with_charset(name, charset)),
     }
     if let Some(handler) = found.handler {
-        request.handler = Some(handler.to_string().into());
+        request.mapped.handler = Some(handler.to_string().into());
         request.note_step("mime", found.handler_origin, |_| format!("AddHandler: {handler}"));
     }
     for encoding in found.encodings {
-        match &mut request.content_encoding {
+        match &mut request.answer.content_encoding {
             Some(inner) => inner.extend([", ", encoding]),
             none => *none = Some(encoding.to_string()),
         }
     }
-    request.content_languages.extend(found.languages.into_iter().map(str::to_string));
-    if request.content_languages.is_empty() {
-        request.content_languages.extend(conf.default_language.get().cloned());
+    request.answer.content_languages.extend(found.languages.into_iter().map(str::to_string));
+    if request.answer.content_languages.is_empty() {
+        request.answer.content_languages.extend(conf.default_language.get().cloned());
     }
-    request.output_filters.extend(found.filters.into_iter().map(str::to_string));
-    if request.content_type.is_some() { Flow::Ok } else { Flow::Declined }
+    request.answer.output_filters.extend(found.filters.into_iter().map(str::to_string));
+    if request.answer.content_type().is_some() { Flow::Ok } else { Flow::Declined }
 }
 
 /// The parts of a file's name that say nothing of it, its first part foremost: what a name must have been asked for with,
@@ -288,9 +288,9 @@ fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<
 /// The name that is looked at.
 fn examined<'a>(request: &'a Request, conf: &MimeDir) -> Cow<'a, str> {
     let base = server::paths::base_name;
-    match conf.use_path_info.or(false) && !request.path_info.is_empty() {
-        true => Cow::Owned(base(&format!("{}{}", request.filename, request.path_info)).to_string()),
-        false => Cow::Borrowed(base(&request.filename)),
+    match conf.use_path_info.or(false) && !request.mapped.path_info.is_empty() {
+        true => Cow::Owned(base(&format!("{}{}", request.mapped.filename, request.mapped.path_info)).to_string()),
+        false => Cow::Borrowed(base(&request.mapped.filename)),
     }
 }
 

@@ -165,8 +165,8 @@ impl Attribute {
         match self {
             Attribute::RemoteAddress => value.push_str(&request.client.ip()),
             Attribute::ServerAddress => value.push_str(&request.client.local().ip().to_canonical().to_string()),
-            Attribute::Uri => value.push_str(&request.uri),
-            Attribute::Method => value.push_str(&request.method),
+            Attribute::Uri => value.push_str(&request.asked.uri),
+            Attribute::Method => value.push_str(&request.asked.method),
             Attribute::Protocol => value.push_str(request.protocol()),
             Attribute::Named(name) => match request.header_joined(name) {
                 Some(field) => value.push_str(&field),

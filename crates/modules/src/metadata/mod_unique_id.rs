@@ -38,7 +38,7 @@ fn id(request: &Request) -> String {
 }
 
 fn new(request: &Request) -> String {
-    let since_1970 = request.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = request.account.time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut bytes = [0; 20];
     // The seconds wrap in 2106.
     bytes[..4].copy_from_slice(&(since_1970.as_secs() as u32).to_be_bytes());

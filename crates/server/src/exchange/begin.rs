@@ -9,7 +9,7 @@ use http1::Known;
 use crate::config::server::Server;
 use crate::config::vhost::{self, VirtualHost};
 use crate::request::hooks::Hooks;
-use crate::request::{Client, Kind, Request, RequestHead, Source};
+use crate::request::{Account, Asked, Client, Kind, Request, RequestHead, Source};
 
 /// What a child serves with.
 #[derive(Clone, Copy)]
@@ -65,10 +65,10 @@ pub(crate) fn request(
     Running { server, hooks }: Running,
     client: &Arc<Client>,
     head: RequestHead,
-    asked: AskedHost,
+    believed: AskedHost,
 ) -> Result<Box<Request>, Box<TurnedAway>> {
     let text = |bytes: &[u8]| http1::text::from_bytes(bytes).into_owned();
-    let authority = head.authority().filter(|_| asked != AskedHost::Nothing);
+    let authority = head.authority().filter(|_| believed != AskedHost::Nothing);
     let hostname = authority.map(|authority| {
         // The head was refused unless this is a host with or without a port.
         let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
@@ -78,7 +78,7 @@ pub(crate) fn request(
         host
     });
     let (vhost, known) = virtual_host(server, client, hostname.as_deref());
-    let check = asked == AskedHost::Checked;
+    let check = believed == AskedHost::Checked;
     let is_own = |name: &String| known || *name == vhost.name;
     if check && vhost::is_strict(vhost) && !hostname.as_ref().is_none_or(is_own) {
         return Err(Box::new(TurnedAway { why: Unserved::UnknownHost, head }));
@@ -93,15 +93,17 @@ pub(crate) fn request(
         return Err(Box::new(TurnedAway { why: Unserved::Method, head }));
     }
     let (unparsed_uri, args, version) = (text(head.target()), head.query().map(text), head.version());
-    let source = Source { server, hooks, vhost, client: client.clone(), head: Arc::new(head) };
+    let source = Source { server, hooks, vhost, client: client.clone() };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
-    let mut request = Request::new(source, Kind::Main, time, Instant::now());
-    request.header_only = method == "HEAD";
-    request.method = method;
-    request.version = version;
-    request.unparsed_uri = unparsed_uri;
-    request.args = args;
-    request.hostname = hostname;
+    let asked = Asked::new(Arc::new(head));
+    let mut request = Request::new(source, Kind::Main, asked, Account::new(time, Instant::now()));
+    let asked = &mut request.asked;
+    asked.header_only = method == "HEAD";
+    asked.method = method;
+    asked.version = version;
+    asked.unparsed_uri = unparsed_uri;
+    asked.args = args;
+    asked.hostname = hostname;
     reset_host(&mut request);
     Ok(request)
 }
@@ -119,14 +121,14 @@ pub(crate) fn virtual_host(
 
 /// The host of the target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.
 fn reset_host(request: &mut Request) {
-    let Some(authority) = request.head.authority() else { return };
-    if request.head.field(Known::Host) == Some(authority)
-        || request.version < http1::Version::Http2 && !request.head.has(Known::Host)
+    let Some(authority) = request.asked.head.authority() else { return };
+    if request.asked.head.field(Known::Host) == Some(authority)
+        || request.asked.version < http1::Version::Http2 && !request.asked.head.has(Known::Host)
     {
         return;
     }
     let port = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
     let port = http1::text::from_bytes(&authority[port.unwrap_or(authority.len())..]).into_owned();
-    let host = request.hostname.clone().unwrap_or_default();
+    let host = request.asked.hostname.clone().unwrap_or_default();
     request.headers_mut().set("Host", format!("{host}{port}"));
 }

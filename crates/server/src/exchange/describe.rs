@@ -15,7 +15,7 @@ pub(super) fn describe(request: &Request, row: &Row) {
             Some(label) => label.as_bytes(),
             None => label_of(&request.vhost.name, request.client.local().port(), &mut label),
         },
-        request: http1::text::from_bytes(request.head.line()).as_bytes(),
+        request: http1::text::from_bytes(request.asked.head.line()).as_bytes(),
         protocol: request.protocol().as_bytes(),
     });
 }

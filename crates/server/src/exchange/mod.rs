@@ -79,9 +79,9 @@ impl Exchange {
     /// Accounts for the exchange and logs it.
     pub fn end(&mut self, transfer: Transfer) {
         let Exchange { request, row } = self;
-        let sent = &mut request.sent;
+        let sent = &mut request.account.sent;
         let now = Instant::now();
-        sent.duration = now - request.start;
+        sent.duration = now - request.account.start;
         sent.first_byte.get_or_insert(sent.duration);
         sent.bytes = transfer.sent;
         sent.body = transfer.body;
@@ -92,11 +92,11 @@ impl Exchange {
             hook(request);
         }
         row.finish(Answered {
-            status: request.status,
-            sent: request.sent.bytes,
-            received: request.sent.received,
-            took: request.sent.duration,
-            watches: request.watches && request.status == 200,
+            status: request.answer.status(),
+            sent: request.account.sent.bytes,
+            received: request.account.sent.received,
+            took: request.account.sent.duration,
+            watches: request.account.watches && request.answer.status() == 200,
         });
         request.client.keepalives.fetch_add(1, Ordering::Relaxed);
     }

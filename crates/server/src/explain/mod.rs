@@ -121,20 +121,20 @@ pub enum Fate {
 pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
     let mut request = begin(server, question)?;
     let mut trace = Trace::default();
-    trace.note(Step::Path(request.unparsed_uri.clone(), "the request"));
+    trace.note(Step::Path(request.asked.unparsed_uri.clone(), "the request"));
     request.trace = Some(Box::new(trace));
     let waits = at_once(phases::answer(&mut request)).is_none();
     let mut trace = request.trace.take().unwrap_or_default();
     trace.hear();
     let last = Mapped {
-        path: request.uri.clone(),
+        path: request.asked.uri.clone(),
         layers: std::mem::take(&mut trace.layers),
         settings: trace.cut_off.take().unwrap_or_else(|| request.dir.clone()),
     };
     let paths = trace.before.iter().chain([&last]).map(|mapped| settings(server, request.vhost, mapped)).collect();
     Ok(Explanation {
         candidates: server.by_name.candidates(question.local),
-        named: server.by_name.choose(question.local, request.hostname.as_deref()).1,
+        named: server.by_name.choose(question.local, request.asked.hostname.as_deref()).1,
         handler: trace.handler(),
         steps: trace.steps,
         paths,

@@ -25,7 +25,7 @@ use crate::transport::tick::Slices;
 pub(crate) const AFTER_BODY: Handler = Handler::Later {
     claims: |request| {
         !request.body.is_done()
-            && !http1::status::closes_connection(request.status)
+            && !http1::status::closes_connection(request.answer.status())
             && !request.header("Expect").is_some_and(|expect| expect.eq_ignore_ascii_case("100-continue"))
     },
     check: |_| None,
@@ -58,51 +58,51 @@ fn at_once(request: &mut Request) -> Option<Answer> {
         Err(answer) => return Some(answer),
     };
     let parts = request.dir::<CoreDir>().etag.effective();
-    match request.kept.take().filter(|kept| kept.meta == meta && kept.parts == parts) {
+    match request.mapped.kept.take().filter(|kept| kept.meta == meta && kept.parts == parts) {
         Some(kept) => Some(serve(request, &kept)),
         None if parts & DIGEST != 0 => None,
-        None => Some(serve_opened(request, open(&request.filename, parts))),
+        None => Some(serve_opened(request, open(&request.mapped.filename, parts))),
     }
 }
 
 async fn after_digest(request: &mut Request) -> Answer {
-    let (name, parts) = (request.filename.clone(), request.dir::<CoreDir>().etag.effective());
+    let (name, parts) = (request.mapped.filename.clone(), request.dir::<CoreDir>().etag.effective());
     let opened = offload(Load::Compute, move || open(&name, parts)).await;
     serve_opened(request, opened)
 }
 
 /// The file that is asked for; `Err`: the answer is another one.
 fn checked(request: &mut Request) -> Result<Meta, Answer> {
-    if request.method == "OPTIONS" {
+    if request.asked.method == "OPTIONS" {
         let allow = request.allowed_methods();
-        request.headers_out.set("Allow", allow);
+        request.answer.headers_out.set("Allow", allow);
         return Err(Answer::Body(Body::Empty));
     }
     if let Some((name, module)) = request.handler_name().and_then(|name| Some((name, absent::module_of(name)?))) {
-        let text = format!("nothing handles {name}, which needs {module}: {} is not sent", request.filename);
+        let text = format!("nothing handles {name}, which needs {module}: {} is not sent", request.mapped.filename);
         request.log("core", Level::Error, text);
         return Err(Answer::Status(500));
     }
-    if !matches!(&*request.method, "GET" | "HEAD" | "POST") {
-        if !request.server.knows_method(&request.method) {
+    if !matches!(&*request.asked.method, "GET" | "HEAD" | "POST") {
+        if !request.server.knows_method(&request.asked.method) {
             let text = format!("AH00135: Invalid method in request {}", request.request_line());
             request.log("core", Level::Error, text);
             return Err(Answer::Status(501));
         }
         return Err(Answer::Status(405));
     }
-    let Some(meta) = request.stat else {
-        let path = format!("{}{}", request.filename, request.path_info);
+    let Some(meta) = request.mapped.stat else {
+        let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
         request.log("core", Level::Info, format!("AH00128: File does not exist: {path}"));
         return Err(Answer::Status(404));
     };
     if meta.is_dir() {
-        let text = format!("AH00129: Attempt to serve directory: {}", request.filename);
+        let text = format!("AH00129: Attempt to serve directory: {}", request.mapped.filename);
         request.log("core", Level::Info, text);
         return Err(Answer::Status(404));
     }
-    if !request.path_info.is_empty() && !request.accept_path_info.unwrap_or(false) {
-        let path = format!("{}{}", request.filename, request.path_info);
+    if !request.mapped.path_info.is_empty() && !request.mapped.accept_path_info.unwrap_or(false) {
+        let path = format!("{}{}", request.mapped.filename, request.mapped.path_info);
         request.log("core", Level::Info, format!("AH00130: File does not exist: {path}"));
         return Err(Answer::Status(404));
     }
@@ -118,11 +118,11 @@ fn serve_opened(request: &mut Request, opened: io::Result<Kept>) -> Answer {
     match opened {
         Ok(kept) => {
             let kept = Arc::new(kept);
-            request.server.files.keep(&request.filename, &kept);
+            request.server.files.keep(&request.mapped.filename, &kept);
             serve(request, &kept)
         }
         Err(error) => {
-            let text = format!("AH00132: file permissions deny server access: {}", request.filename);
+            let text = format!("AH00132: file permissions deny server access: {}", request.mapped.filename);
             request.log_os("core", Level::Error, &error, text);
             Answer::Status(match error.kind() {
                 io::ErrorKind::NotFound => 404,
@@ -134,19 +134,19 @@ fn serve_opened(request: &mut Request, opened: io::Result<Kept>) -> Answer {
 }
 
 fn serve(request: &mut Request, kept: &Kept) -> Answer {
-    request.stat = Some(kept.meta);
-    request.headers_out.set("Last-Modified", kept.modified.clone());
+    request.mapped.stat = Some(kept.meta);
+    request.answer.headers_out.set("Last-Modified", kept.modified.clone());
     if let Some(etag) = &kept.etag {
-        match &request.vlist_validator {
-            None => request.headers_out.set("ETag", etag.clone()),
+        match &request.answer.vlist_validator {
+            None => request.answer.headers_out.set("ETag", etag.clone()),
             // The same file is another answer when the choice was another one.
             Some(list) => {
                 let etag = format!("{};{list}\"", etag.strip_suffix('"').unwrap_or(etag));
-                request.headers_out.set("ETag", etag);
+                request.answer.headers_out.set("ETag", etag);
             }
         }
     }
-    request.headers_out.set("Accept-Ranges", Value::Static(request.accept_ranges()));
+    request.answer.headers_out.set("Accept-Ranges", Value::Static(request.accept_ranges()));
     Answer::Body(match &kept.content {
         _ if kept.meta.size == 0 => Body::Empty,
         Content::Small(bytes) => Body::Bytes(bytes.clone()),

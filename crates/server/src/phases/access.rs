@@ -14,7 +14,7 @@ pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     let by_host = all(request, &phase::ACCESS_CHECKER).await;
-    match request.dir::<Satisfy>().any(&request.method) {
+    match request.dir::<Satisfy>().any(&request.asked.method) {
         false => {
             by_host?;
             by_user(request, "AH00027").await
@@ -31,10 +31,10 @@ fn is_known(request: &mut Request) -> bool {
         Kind::Main => false,
         Kind::Lookup { dir, .. } => dir.id == request.dir.id,
         Kind::Redirected(previous) => {
-            let judged = previous.status >= 400 || previous.method == request.method;
+            let judged = previous.status >= 400 || previous.method == request.asked.method;
             let same = judged && previous.dir.id == request.dir.id;
             if same {
-                request.user.clone_from(&previous.user);
+                request.login.user.clone_from(&previous.user);
             }
             same
         }
@@ -58,11 +58,11 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => return Err(nobody(request, "check user")),
     }
-    if request.user.is_none() {
+    if request.login.user.is_none() {
         let text = format!(
             "{number}: No authentication done but request not allowed without authentication for {}. Authentication \
              not configured?",
-            request.uri
+            request.asked.uri
         );
         request.log("core", Level::Error, text);
         return Err(Flow::Status(500));
@@ -76,7 +76,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
 
 /// No module is set up for a question that must not stay open.
 fn nobody(request: &Request, what: &str) -> Flow {
-    let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.uri);
+    let text = format!("AH00025: configuration error:  couldn't {what}: {}", request.asked.uri);
     request.log("core", Level::Crit, text);
     Flow::Status(500)
 }

@@ -19,7 +19,7 @@ const CONDITIONS: [Known; 4] = [Known::IfMatch, Known::IfNoneMatch, Known::IfMod
 /// in Apache they speak of the handler's answer; filters that change it come later.
 pub(crate) fn preconditions(request: &mut Request) -> Option<Body> {
     // As in Apache: the status says it all, and the fields tell which version there is.
-    request.status = request.unmet_condition()?;
+    request.answer.set_status(request.unmet_condition()?);
     Some(Body::Empty)
 }
 
@@ -28,16 +28,16 @@ impl Request {
     /// whom it matters whether their body is wanted.
     pub fn unmet_condition(&self) -> Option<u16> {
         // To a file `POST` is what `GET` is, its conditions included; what a script does with it is the script's affair.
-        let applies = match &*self.method {
+        let applies = match &*self.asked.method {
             "GET" | "HEAD" => true,
-            "POST" => self.headers_out.contains("Accept-Ranges"),
+            "POST" => self.answer.headers_out.contains("Accept-Ranges"),
             _ => false,
         };
-        if self.status != 200 || self.no_local_copy || !applies {
+        if self.answer.status() != 200 || self.answer.no_local_copy || !applies {
             return None;
         }
-        let asks = |name: Known| self.head.has(name);
-        if self.headers_in.is_none() && !CONDITIONS.into_iter().any(asks) {
+        let asks = |name: Known| self.asked.head.has(name);
+        if self.asked.changed_fields().is_none() && !CONDITIONS.into_iter().any(asks) {
             return None;
         }
         let head = head_in_effect(self);
@@ -57,29 +57,29 @@ fn now() -> i64 {
 }
 
 fn validators(request: &Request) -> (Option<String>, Option<i64>) {
-    let modified = request.headers_out.get("Last-Modified");
+    let modified = request.answer.headers_out.get("Last-Modified");
     let modified = modified.and_then(|text| http1::date::parse_http_date(text.as_bytes()));
-    (request.headers_out.get("ETag").map(str::to_string), modified)
+    (request.answer.headers_out.get("ETag").map(str::to_string), modified)
 }
 
 /// The head of the request; where a module changed its fields, one made of those.
 fn head_in_effect(request: &Request) -> Arc<RequestHead> {
-    let Some(fields) = &request.headers_in else { return request.head.clone() };
+    let Some(fields) = request.asked.changed_fields() else { return request.asked.head.clone() };
     let bytes = |text| http1::text::to_bytes(text);
     let fields: Vec<_> = fields.iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
-    let method = bytes(&request.method);
-    let parts = Parts { method: &method, target: b"/", authority: None, version: request.version };
+    let method = bytes(&request.asked.method);
+    let parts = Parts { method: &method, target: b"/", authority: None, version: request.asked.version };
     Arc::new(RequestHead::assembled(&parts, fields.iter().map(|(name, value)| (&**name, &**value))))
 }
 
 /// Applies `Range` to an answer that succeeded (RFC 9110 section 14), as the filters have left it.
 /// `Err`: there is no such range (416).
 pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
-    if request.status != 200 || !matches!(&*request.method, "GET" | "HEAD") {
+    if request.answer.status() != 200 || !matches!(&*request.asked.method, "GET" | "HEAD") {
         return Ok(body);
     }
     // What is a range already is not cut again.
-    if request.headers_out.contains("Content-Range") {
+    if request.answer.headers_out.contains("Content-Range") {
         return Ok(body);
     }
     let head = head_in_effect(request);
@@ -103,20 +103,18 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
     match resolve(&range, length, &limits) {
         Resolved::Whole => Ok(body),
         Resolved::Unsatisfiable => {
-            request.err_headers_out.set("Content-Range", format!("bytes */{length}"));
+            request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
             Err(416)
         }
         Resolved::Parts(ranges) => {
-            request.status = 206;
-            // A reason that was given for 200 does not fit any more.
-            request.status_line = None;
+            request.answer.set_status(206);
             if let [range] = ranges[..] {
-                request.headers_out.set("Content-Range", range.content_range(length));
+                request.answer.headers_out.set("Content-Range", range.content_range(length));
                 return Ok(slice(&body, range.first, range.count()));
             }
-            let part_type = request.content_type.as_deref().map(str::to_string);
+            let part_type = request.answer.content_type().map(str::to_string);
             let multipart = Multipart::new(Unique::draw().number(), part_type.as_deref(), length);
-            request.set_content_type(multipart.content_type());
+            request.answer.set_content_type(multipart.content_type());
             let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
             for range in ranges {
                 parts.push(Body::text(multipart.part_header(range)));
@@ -142,10 +140,10 @@ fn slice(body: &Body, first: u64, count: u64) -> Body {
 /// `AddDefaultCharset`: texts that say nothing of their charset, whoever made them.
 pub(crate) fn default_charset(request: &mut Request) {
     let Some(Some(charset)) = request.dir::<CoreDir>().default_charset.get() else { return };
-    let Some(text) = request.content_type.as_deref() else { return };
+    let Some(text) = request.answer.content_type() else { return };
     let lower = text.to_ascii_lowercase();
     if !lower.contains("charset=") && ["text/plain", "text/html"].iter().any(|plain| lower.contains(plain)) {
         let text = format!("{text}; charset={charset}");
-        request.set_content_type(text);
+        request.answer.set_content_type(text);
     }
 }

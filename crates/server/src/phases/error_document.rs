@@ -25,13 +25,11 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     if let Some(original) = failed_document {
         // The error document itself failed: the first error counts, and as in Apache the page names no other. What the
         // document said of itself is not for the page.
-        request.status = original;
-        request.headers_out.clear();
+        request.answer.set_status(original);
+        request.answer.headers_out.clear();
         return Page::Body(page(request, original, Some(original)));
     }
-    request.status = status;
-    // What a script called its own answer.
-    request.status_line = None;
+    request.answer.set_status(status);
     if status >= 300 && status != 304 {
         let dir = request.dir.slots.clone();
         let force = request.vhost.base.slots.clone();
@@ -52,8 +50,8 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
             }
             Some(ErrorDocument::Url(expr)) => {
                 if let Some(url) = value(request, expr) {
-                    request.status = 302;
-                    request.headers_out.set("Location", url);
+                    request.answer.set_status(302);
+                    request.answer.headers_out.set("Location", url);
                     return Page::Body(page(request, 302, None));
                 }
             }
@@ -64,17 +62,16 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
 
 /// The server's own page for a status, whatever is configured.
 pub(crate) fn canned(request: &mut Request, status: u16) -> Body {
-    request.status = status;
+    request.answer.set_status(status);
     page(request, status, None)
 }
 
 /// The page for an answer that turned out not to be sendable: it names the status that the answer would have had.
 pub(crate) fn unsendable(request: &mut Request) -> Body {
-    let meant = Some(request.status).filter(|status| *status != 200);
-    request.status = 500;
-    request.status_line = None;
-    request.headers_out.clear();
-    request.err_headers_out.clear();
+    let meant = Some(request.answer.status()).filter(|status| *status != 200);
+    request.answer.set_status(500);
+    request.answer.headers_out.clear();
+    request.answer.err_headers_out.clear();
     page(request, 500, meant)
 }
 
@@ -83,10 +80,10 @@ fn begin_page(request: &mut Request, status: u16) {
     clear_entity(request);
     // Some old clients choke on a charset (Apache manual, special purpose environment variables).
     let bare = request.env.contains("suppress-error-charset");
-    request.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
+    request.answer.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
     if status == 405 || status == 501 {
         let allow = request.allowed_methods();
-        request.err_headers_out.set("Allow", allow);
+        request.answer.err_headers_out.set("Allow", allow);
     }
 }
 
@@ -102,14 +99,15 @@ fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String>
 
 /// Takes away what described the body that is not sent.
 fn clear_entity(request: &mut Request) {
-    let location = request.headers_out.get("Location").filter(|location| !location.is_empty()).map(str::to_string);
-    request.headers_out.clear();
+    let location =
+        request.answer.headers_out.get("Location").filter(|location| !location.is_empty()).map(str::to_string);
+    request.answer.headers_out.clear();
     if let Some(location) = location {
-        request.headers_out.set("Location", location);
+        request.answer.headers_out.set("Location", location);
     }
-    request.content_encoding = None;
-    request.content_languages.clear();
-    request.content_type = None;
+    request.answer.content_encoding = None;
+    request.answer.content_languages.clear();
+    request.answer.clear_content_type();
 }
 
 fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Body {
@@ -117,14 +115,14 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
         return Body::Empty;
     }
     begin_page(request, status);
-    let location = request.headers_out.get("Location").unwrap_or_default().to_string();
+    let location = request.answer.headers_out.get("Location").unwrap_or_default().to_string();
     let expect = request.header_joined("Expect").map(std::borrow::Cow::into_owned);
     let admin = request.vhost.admin.clone().unwrap_or_default();
     let signature = signature(request);
     let text = error_page(
         status,
         &ErrorPage {
-            method: &request.method,
+            method: &request.asked.method,
             location: &location,
             expect: expect.as_deref(),
             note: request.notes.get("error-notes").unwrap_or_default(),

@@ -13,7 +13,7 @@ use crate::request::hooks::Chain;
 pub(crate) fn of(request: &mut Request) -> Chain {
     let dir = request.dir::<CoreDir>();
     let configured = dir.output_filters.is_set() || dir.input_filters.is_set();
-    if request.output_filters.is_empty() && !configured && request.hooks.insert_filters.is_empty() {
+    if request.answer.output_filters.is_empty() && !configured && request.hooks.insert_filters.is_empty() {
         return Chain::default();
     }
     chain(request)
@@ -22,7 +22,7 @@ pub(crate) fn of(request: &mut Request) -> Chain {
 fn chain(request: &mut Request) -> Chain {
     let hooks = request.hooks;
     let mut chain = Chain::default();
-    let by_extension = std::mem::take(&mut request.output_filters);
+    let by_extension = std::mem::take(&mut request.answer.output_filters);
     let dir = request.dir.slots.clone();
     let configured = dir.get::<CoreDir>().output_filters.get();
     for name in by_extension.iter().chain(configured.into_iter().flatten()) {

@@ -87,7 +87,7 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
     if expect.is_empty() || expect.eq_ignore_ascii_case("100-continue") {
         return None;
     }
-    request.uri = path_as_sent(request);
+    request.asked.uri = path_as_sent(request);
     request.note_step("core", None, |_| "an expectation that no server can meet (Expect)".into());
     Some(417)
 }
@@ -102,7 +102,7 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
         return Answer::Status(flow.status());
     }
     // The path may have come from a client, through the configuration or a script: it is no better than that of a request.
-    let raw = http1::text::to_bytes(&request.uri).into_owned();
+    let raw = http1::text::to_bytes(&request.asked.uri).into_owned();
     let mapped = match decode(request, &raw, Some(uri)) {
         Ok(()) => map(request).await,
         Err(flow) => Err(flow),
@@ -134,42 +134,42 @@ fn too_many(request: &mut Request) -> Body {
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
     if !request.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
-        request.uri = path_as_sent(request);
+        request.asked.uri = path_as_sent(request);
     }
     all(request, &phase::POST_READ).await?;
     if request.env.contains("downgrade-1.0") {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
-        request.version = http1::Version::Http10;
+        request.asked.version = http1::Version::Http10;
     }
-    if request.method == "CONNECT" {
+    if request.asked.method == "CONNECT" {
         return Err(Flow::Status(405));
     }
-    let head = request.head.clone();
+    let head = request.asked.head.clone();
     decode(request, head.path(), None)?;
     map(request).await?;
     late(request).await
 }
 
 fn path_as_sent(request: &Request) -> String {
-    http1::text::from_bytes(request.head.path()).into_owned()
+    http1::text::from_bytes(request.asked.head.path()).into_owned()
 }
 
 /// The path of a target, decoded and cleaned, becomes the request's. `target`: where it is not the client's own.
 fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
     let plan = request.vhost.plan;
-    if path == b"*" && request.method == "OPTIONS" {
-        request.uri = "*".into();
+    if path == b"*" && request.asked.method == "OPTIONS" {
+        request.asked.uri = "*".into();
         return Ok(());
     }
-    request.uri = match http1::decode_path(path, &plan.path) {
+    request.asked.uri = match http1::decode_path(path, &plan.path) {
         Ok(path) => path,
         Err(error) => {
             let status = error.status();
             if status == 400 {
-                let target = target.unwrap_or(&request.unparsed_uri);
+                let target = target.unwrap_or(&request.asked.unparsed_uri);
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
-            request.uri = http1::text::from_bytes(path).into_owned();
+            request.asked.uri = http1::text::from_bytes(path).into_owned();
             return Err(Flow::Status(status));
         }
     };
@@ -180,7 +180,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
 pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.clone();
     request.trace.iter_mut().for_each(|trace| trace.begin());
-    if request.uri == "*" {
+    if request.asked.uri == "*" {
         return Ok(());
     }
     walk::locations(request)?;
@@ -210,7 +210,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     }
     all(request, &phase::HEADER_PARSER).await?;
     // `OPTIONS *` names nothing that could be refused.
-    if request.uri != "*" {
+    if request.asked.uri != "*" {
         check(request).await?;
     }
     if let Flow::Status(status) = first(request, &phase::TYPE_CHECKER).await {
@@ -231,7 +231,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
 /// `TRACE` shows the client only what it sent, so nothing is looked for, and nobody is asked, once it is known that no module
 /// sends it elsewhere.
 fn is_trace(request: &Request) -> bool {
-    request.method == "TRACE" && matches!(request.kind, Kind::Main)
+    request.asked.method == "TRACE" && matches!(request.kind, Kind::Main)
 }
 
 fn trace_allowed(request: &Request) -> Result<(), Flow> {
@@ -247,11 +247,11 @@ fn trace_allowed(request: &Request) -> Result<(), Flow> {
 
 /// Asks the handlers, one after the other.
 async fn handle(request: &mut Request) -> Answer {
-    if request.method == "TRACE" {
+    if request.asked.method == "TRACE" {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", Flow::Ok));
         return trace(request).await;
     }
-    if request.method == "OPTIONS" && request.uri == "*" {
+    if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
         return Answer::Body(Body::Empty);
     }
     for Of { module, hook } in &request.hooks.handler {
@@ -306,7 +306,7 @@ async fn trace(request: &mut Request) -> Answer {
         Ok(body) => bytes.extend_from_slice(&body),
         Err(error) => return Answer::Status(error.status()),
     }
-    request.set_content_type("message/http");
+    request.answer.set_content_type("message/http");
     Answer::Body(Body::Bytes(bytes.into()))
 }
 
@@ -348,18 +348,18 @@ fn filter(request: &mut Request, mut body: Body) -> Body {
 fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     let before = request.previous().cloned();
     // What goes on from an error document is still the answer to the error.
-    let reached = if status == 200 { request.status } else { status };
+    let reached = if status == 200 { request.answer.status() } else { status };
     let previous = Previous {
         status: reached,
-        handler: request.handler.clone(),
-        uri: request.uri.clone(),
-        filename: std::mem::take(&mut request.filename),
-        args: request.args.clone(),
+        handler: request.mapped.handler.clone(),
+        uri: request.asked.uri.clone(),
+        filename: std::mem::take(&mut request.mapped.filename),
+        args: request.asked.args.clone(),
         env: std::mem::take(&mut request.env),
-        user: request.user.take(),
+        user: request.login.user.take(),
         notes: std::mem::take(&mut request.notes),
         dir: request.dir.clone(),
-        method: request.method.to_string(),
+        method: request.asked.method.to_string(),
         before,
     };
     let mut env = Fields::default();
@@ -375,31 +375,32 @@ fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
     }
     request.env = env;
     // Who asks is found out anew.
-    request.auth_type = None;
+    request.login.auth_type = None;
     request.kind = Kind::Redirected(Arc::new(previous));
     if !keep.method {
-        request.method = "GET".into();
+        request.asked.method = "GET".into();
     }
     if !keep.media_type {
-        request.content_type = None;
+        request.answer.clear_content_type();
     }
     let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
     let (path, args) = match uri.split_once('?') {
         Some((path, args)) => (path, Some(args.to_string())),
         None => (uri, None),
     };
-    request.uri = path.to_string();
-    request.args = args;
-    request.no_local_copy |= status >= 400;
+    request.asked.uri = path.to_string();
+    request.asked.args = args;
+    request.answer.no_local_copy |= status >= 400;
     if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
         let why = if status >= 400 { "the error document" } else { "an internal redirect" };
-        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.uri.clone(), why);
+        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.asked.uri.clone(), why);
         request.trace = Some(trace);
     }
     // A redirect with a page of its own still leads somewhere.
-    let location = request.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
+    let location =
+        request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
     request.reset_mapping(reached);
     if let Some(location) = location {
-        request.headers_out.set("Location", location);
+        request.answer.headers_out.set("Location", location);
     }
 }

@@ -8,14 +8,14 @@ use crate::request::flow::Flow;
 
 /// What no module mapped lies below `DocumentRoot`.
 pub(crate) fn document_root(request: &mut Request) -> Flow {
-    if !request.uri.starts_with('/') && request.uri != "*" {
-        let uri = request.uri.clone();
+    if !request.asked.uri.starts_with('/') && request.asked.uri != "*" {
+        let uri = request.asked.uri.clone();
         request.log("core", Level::Error, format!("AH00126: Invalid URI in request '{uri}'"));
         return Flow::Status(400);
     }
-    request.filename = [&*request.vhost.document_root, &*request.uri].concat();
+    request.mapped.filename = [&*request.vhost.document_root, &*request.asked.uri].concat();
     let origin = request.vhost.settings.get::<CoreServer>().document_root.origin();
-    request.note_step("core", origin, |request| format!("below DocumentRoot: {}", request.filename));
+    request.note_step("core", origin, |request| format!("below DocumentRoot: {}", request.mapped.filename));
     Flow::Ok
 }
 
@@ -24,23 +24,25 @@ pub(crate) fn overrides(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let core = dir.get::<CoreDir>();
     if let Some(Some(name)) = core.force_type.get() {
-        request.set_content_type(name.clone());
+        request.answer.set_content_type(name.clone());
     }
     match core.handler.get() {
         // `none` takes back an outer `SetHandler`, not an `AddHandler`.
         None | Some(HandlerName::Name(None)) => {}
-        Some(HandlerName::Name(Some(name))) => request.handler = Some(name.clone().into()),
+        Some(HandlerName::Name(Some(name))) => request.mapped.handler = Some(name.clone().into()),
         Some(HandlerName::Expr(expr)) => match crate::request::subject::evaluate_string(request, expr) {
-            Ok(name) => request.handler = Some(name.into()).filter(|name: &std::borrow::Cow<'_, str>| !name.is_empty()),
+            Ok(name) => {
+                request.mapped.handler = Some(name.into()).filter(|name: &std::borrow::Cow<'_, str>| !name.is_empty())
+            }
             Err(error) => {
                 request.log("core", Level::Error, format!("AH03154: Can't evaluate handler expression: {error}"));
                 return Flow::Status(500);
             }
         },
     }
-    if let (true, Some(name)) = (core.handler.is_set(), request.handler.clone()) {
+    if let (true, Some(name)) = (core.handler.is_set(), request.mapped.handler.clone()) {
         request.note_step("core", core.handler.origin(), |_| format!("SetHandler: {name}"));
     }
-    request.accept_path_info = core.accept_path_info.or(None);
+    request.mapped.accept_path_info = core.accept_path_info.or(None);
     Flow::Declined
 }

@@ -33,7 +33,10 @@ const MISSING_MAX: u32 = 8;
 
 /// Whether what is remembered of a directory still holds for a request.
 fn still_holds(walked: &Walked, request: &Request) -> bool {
-    walked.way.as_ref().is_none_or(|way| way.holds(&request.server.watched, request.tick, request.start))
+    walked
+        .way
+        .as_ref()
+        .is_none_or(|way| way.holds(&request.server.watched, request.account.tick, request.account.start))
 }
 
 /// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
@@ -43,9 +46,9 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
     }
     let vhost = request.vhost;
     // With `MergeSlashes Off` a path may hold several slashes in a row; only regular expressions see them (as in Apache).
-    let merged = merge_slashes(request, &request.uri);
+    let merged = merge_slashes(request, &request.asked.uri);
     for section in &vhost.locations {
-        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.uri);
+        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.asked.uri);
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_location(uri, &mut env);
         request.env = env;
@@ -112,15 +115,15 @@ fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Fl
 /// Maps the request's file name to a file: finds it, splits off `PATH_INFO`, merges the sections of all directories on
 /// the way and of the file.
 pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
-    if let Some(merged) = merge_slashes(request, &request.filename) {
-        request.filename = merged;
+    if let Some(merged) = merge_slashes(request, &request.mapped.filename) {
+        request.mapped.filename = merged;
     }
     find_file(request)?;
-    let is_dir = request.stat.is_some_and(|meta| meta.is_dir());
-    let dir: Cow<'_, str> = if is_dir && !request.filename.ends_with('/') {
-        Cow::Owned(format!("{}/", request.filename))
+    let is_dir = request.mapped.stat.is_some_and(|meta| meta.is_dir());
+    let dir: Cow<'_, str> = if is_dir && !request.mapped.filename.ends_with('/') {
+        Cow::Owned(format!("{}/", request.mapped.filename))
     } else {
-        Cow::Borrowed(dir_name(&request.filename))
+        Cow::Borrowed(dir_name(&request.mapped.filename))
     };
     let known = request.vhost.directory_cache.read().unwrap_or_else(PoisonError::into_inner).0.get(&*dir).cloned();
     let walked = match known.filter(|_| request.trace.is_none()) {
@@ -134,10 +137,10 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     let vhost = request.vhost;
     if !is_dir {
         // A section may also name a file, where there is one and nothing is asked for below it.
-        let there = request.stat.is_some() && request.path_info.is_empty();
+        let there = request.mapped.stat.is_some() && request.mapped.path_info.is_empty();
         if let Some(depth) = walked.files_at.filter(|_| there) {
             for section in vhost.directories.iter().filter(|s| s.depth() == depth) {
-                if section.is_directory(&request.filename) {
+                if section.is_directory(&request.mapped.filename) {
                     merge(request, section);
                 }
             }
@@ -147,7 +150,7 @@ pub(crate) fn directories(request: &mut Request) -> Result<(), Flow> {
     for section in &vhost.directory_matches {
         // As in Apache, a directory ends with a slash where it was asked for with one.
         let mut env = std::mem::take(&mut request.env);
-        let met = section.is_directory_match(&request.filename, &mut env);
+        let met = section.is_directory_match(&request.mapped.filename, &mut env);
         request.env = env;
         if decided(request, section, met)? {
             merge(request, section);
@@ -162,7 +165,7 @@ fn files(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     let slots = request.dir.slots.clone();
-    let name = base_name(&request.filename).to_string();
+    let name = base_name(&request.mapped.filename).to_string();
     for section in slots.get::<CoreDir>().files.iter() {
         let mut env = std::mem::take(&mut request.env);
         let met = section.is_file(&name, &mut env);
@@ -228,9 +231,9 @@ fn walk(request: &mut Request, dir: &str, before: Option<Watch>) -> Result<Arc<W
             }
         }
     }
-    way.looked(request.start);
+    way.looked(request.account.start);
     let way = Some(way).filter(|_| looked);
-    let is_of_use = |way: &Way| way.is_watched() || request.tick.is_some() || before != Some(way.watch);
+    let is_of_use = |way: &Way| way.is_watched() || request.account.tick.is_some() || before != Some(way.watch);
     let is_kept = way.as_ref().is_none_or(|way| !way.passing && is_of_use(way));
     let walked = Arc::new(Walked { merged, way, files_at });
     if is_kept {
@@ -262,12 +265,13 @@ fn check_link(request: &Request, path: &str, merged: &Merged) -> Result<bool, Fl
 }
 
 fn check_last_link(request: &Request) -> Result<(), Flow> {
-    if request.stat.is_some() {
-        check_link(request, &request.filename, &request.dir)?;
-    } else if c_path(&request.filename).is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink()))
+    if request.mapped.stat.is_some() {
+        check_link(request, &request.mapped.filename, &request.dir)?;
+    } else if c_path(&request.mapped.filename)
+        .is_some_and(|path| sys::file::lstat(&path).is_ok_and(|link| link.is_symlink()))
     {
         // As in Apache a link that leads nowhere is not the same as nothing.
-        return Err(link_refused(request, &request.filename));
+        return Err(link_refused(request, &request.mapped.filename));
     }
     Ok(())
 }
@@ -280,16 +284,16 @@ fn link_refused(request: &Request, path: &str) -> Flow {
 
 /// Looks for the file; what stands behind the first part that is no directory becomes `PATH_INFO`.
 fn find_file(request: &mut Request) -> Result<(), Flow> {
-    if let Some(kept) = request.server.files.find(&request.filename) {
-        if !kept.look.holds(request.tick, request.start) {
-            match look(request, &request.filename)? {
-                Found::File(meta) if meta == kept.meta => kept.look.renew(request.start),
+    if let Some(kept) = request.server.files.find(&request.mapped.filename) {
+        if !kept.look.holds(request.account.tick, request.account.start) {
+            match look(request, &request.mapped.filename)? {
+                Found::File(meta) if meta == kept.meta => kept.look.renew(request.account.start),
                 _ => return find_part(request),
             }
         }
-        request.path_info.clear();
-        request.stat = Some(kept.meta);
-        request.kept = Some(kept);
+        request.mapped.path_info.clear();
+        request.mapped.stat = Some(kept.meta);
+        request.mapped.kept = Some(kept);
         return Ok(());
     }
     find_part(request)
@@ -298,7 +302,7 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
 /// Looks for the whole name, then for what is left of it without its last part, and so on. What is missing is mostly the
 /// last part; a client that asks for thousands of parts must not have each of them looked for.
 fn find_part(request: &mut Request) -> Result<(), Flow> {
-    let mut name = request.filename.clone();
+    let mut name = request.mapped.filename.clone();
     let mut missing = 0;
     loop {
         match look(request, name.trim_end_matches('/'))? {
@@ -306,30 +310,30 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
                 let split = name.len();
                 if meta.is_dir() {
                     // A directory keeps the slash that was asked for, and no more.
-                    let whole = request.filename.clone();
-                    request.path_info = whole[split..].to_string();
+                    let whole = request.mapped.filename.clone();
+                    request.mapped.path_info = whole[split..].to_string();
                     if split < whole.len() {
                         // Something below it was asked for that is not there.
-                        request.stat = None;
+                        request.mapped.stat = None;
                         let rest = whole[split..].trim_start_matches('/');
                         let (first, info) =
                             rest.split_once('/').map_or((rest, ""), |(first, _)| (first, &rest[first.len()..]));
-                        request.filename = format!("{}/{first}", name.trim_end_matches('/'));
-                        request.path_info = info.to_string();
+                        request.mapped.filename = format!("{}/{first}", name.trim_end_matches('/'));
+                        request.mapped.path_info = info.to_string();
                         return Ok(());
                     }
-                    request.path_info = String::new();
+                    request.mapped.path_info = String::new();
                 } else {
                     let bare = name.trim_end_matches('/').len();
-                    request.path_info = request.filename[bare..].to_string();
+                    request.mapped.path_info = request.mapped.filename[bare..].to_string();
                     name.truncate(bare);
                 }
-                request.filename = name;
-                request.stat = Some(meta);
+                request.mapped.filename = name;
+                request.mapped.stat = Some(meta);
                 return Ok(());
             }
             Found::Nothing => {
-                request.stat = None;
+                request.mapped.stat = None;
                 missing += 1;
                 if missing == MISSING_MAX {
                     match existing(request, &name)? {
@@ -377,7 +381,7 @@ fn look(request: &Request, path: &str) -> Result<Found, Flow> {
                 let text = format!(
                     "AH00035: access to {} denied (filesystem path '{path}') because search permissions are missing on \
                      a component of the path",
-                    request.uri
+                    request.asked.uri
                 );
                 request.log_os("core", Level::Error, &error, text);
                 Err(Flow::Status(403))
@@ -385,7 +389,7 @@ fn look(request: &Request, path: &str) -> Result<Found, Flow> {
             // A link that leads back to itself.
             _ if sys::file::lstat(&os).is_ok_and(|link| link.is_symlink()) => Err(link_refused(request, path)),
             _ => {
-                let text = format!("AH00036: access to {} failed (filesystem path '{path}')", request.uri);
+                let text = format!("AH00036: access to {} failed (filesystem path '{path}')", request.asked.uri);
                 request.log_os("core", Level::Error, &error, text);
                 Err(Flow::Status(403))
             }

@@ -36,34 +36,34 @@ impl Unsendable {
 impl Request {
     /// Gives the fields of the answer in Apache's order. `Err`: one that cannot be sent.
     pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
-        let not_modified = self.status == 304;
+        let not_modified = self.answer.status() == 304;
         let is_kept = |name: &str| !not_modified || !OF_BODY.iter().any(|one| one.eq_ignore_ascii_case(name));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
         with_date(|date| put("Date", date))?;
         if !self.server.software.is_empty() {
             put("Server", self.server.software.as_bytes())?;
         }
-        for (name, value) in self.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
-            if is_kept(name) && !self.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
+        for (name, value) in self.answer.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
+            if is_kept(name) && !self.answer.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
                 put(name, &http1::text::to_bytes(value))?;
             }
         }
-        for (name, value) in self.headers_out.iter().filter(|(name, _)| !is_vary(name) && is_kept(name)) {
+        for (name, value) in self.answer.headers_out.iter().filter(|(name, _)| !is_vary(name) && is_kept(name)) {
             put(name, &http1::text::to_bytes(value))?;
         }
         if let Some(vary) = vary(self) {
             put("Vary", &http1::text::to_bytes(&vary))?;
         }
         if !not_modified {
-            if let Some(encoding) = &self.content_encoding {
+            if let Some(encoding) = &self.answer.content_encoding {
                 put("Content-Encoding", encoding.as_bytes())?;
             }
-            if !self.content_languages.is_empty() {
-                put("Content-Language", self.content_languages.join(",").as_bytes())?;
+            if !self.answer.content_languages.is_empty() {
+                put("Content-Language", self.answer.content_languages.join(",").as_bytes())?;
             }
         }
         sink.own_fields().map_err(|_| Unsendable::new("Connection", b""))?;
-        if let Some(text) = self.content_type.as_ref().filter(|_| !not_modified) {
+        if let Some(text) = self.answer.content_type().filter(|_| !not_modified) {
             let value = http1::text::to_bytes(text);
             sink.field("Content-Type", &value).map_err(|_| Unsendable::new("Content-Type", &value))?;
         }
@@ -77,7 +77,9 @@ fn is_vary(name: &str) -> bool {
 
 /// Everything that the answer depends on, whoever said so, each name once: one field, as in Apache.
 fn vary(request: &Request) -> Option<String> {
-    let fields = || request.err_headers_out.iter().chain(request.headers_out.iter()).filter(|(name, _)| is_vary(name));
+    let fields = || {
+        request.answer.err_headers_out.iter().chain(request.answer.headers_out.iter()).filter(|(name, _)| is_vary(name))
+    };
     let mut names: Vec<&str> = Vec::new();
     for name in fields().flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty()) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {

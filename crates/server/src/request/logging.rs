@@ -99,13 +99,13 @@ impl Request {
     /// The id that stands in the access log and in the error log for the same request (`%L`): there is none until the
     /// error log has written something about it.
     pub fn log_id(&self) -> Option<&str> {
-        self.log_id.get().map(String::as_str)
+        self.account.log_id()
     }
 
     /// Gives the request and its connection the ids by which the error log is about to speak of them.
     pub(crate) fn name_for_logs(&self) {
         self.client.make_log_id();
-        self.log_id.get_or_init(|| match self.hooks.log_id {
+        self.account.name(|| match self.hooks.log_id {
             Some(name) => name(self),
             None => unique::letters(&Unique::draw().number().to_be_bytes()),
         });

@@ -34,13 +34,14 @@ impl Request {
     /// The same for a path that is decoded, so that a `?` in it is a part of it.
     pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
         let mut found = self.asking();
-        let path = if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.uri)) };
-        found.args = args;
-        found.uri = conf::paths::join("/", &path);
-        if path.ends_with('/') && !found.uri.ends_with('/') {
-            found.uri.push('/');
+        let path =
+            if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.asked.uri)) };
+        found.asked.args = args;
+        found.asked.uri = conf::paths::join("/", &path);
+        if path.ends_with('/') && !found.asked.uri.ends_with('/') {
+            found.asked.uri.push('/');
         }
-        found.unparsed_uri.clone_from(&found.uri);
+        found.asked.unparsed_uri.clone_from(&found.asked.uri);
         found.run(self, From::Path).await
     }
 
@@ -53,10 +54,10 @@ impl Request {
     pub async fn lookup_entry(&self, name: &str, is_dir: bool) -> Found {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
-        found.uri = format!("{}{name}{slash}", dir_name(&self.uri));
-        found.unparsed_uri.clone_from(&found.uri);
-        found.filename = format!("{}{name}{slash}", self.directory());
-        found.context.clone_from(&self.context);
+        found.asked.uri = format!("{}{name}{slash}", dir_name(&self.asked.uri));
+        found.asked.unparsed_uri.clone_from(&found.asked.uri);
+        found.mapped.filename = format!("{}{name}{slash}", self.directory());
+        found.mapped.context.clone_from(&self.mapped.context);
         found.run(self, From::File).await
     }
 
@@ -71,16 +72,16 @@ impl Request {
             _ => {}
         }
         let mut found = self.asking();
-        found.filename = full;
+        found.mapped.filename = full;
         Some(found.run(self, From::File).await)
     }
 
     /// The directory of this request's file, with a slash at its end.
     fn directory(&self) -> Cow<'_, str> {
-        if self.stat.is_some_and(|meta| meta.is_dir()) && !self.filename.ends_with('/') {
-            format!("{}/", self.filename).into()
+        if self.mapped.stat.is_some_and(|meta| meta.is_dir()) && !self.mapped.filename.ends_with('/') {
+            format!("{}/", self.mapped.filename).into()
         } else {
-            dir_name(&self.filename).into()
+            dir_name(&self.mapped.filename).into()
         }
     }
 
@@ -89,21 +90,21 @@ impl Request {
     pub fn speaker(&self) -> Box<Request> {
         let mut speaker = self.asking();
         speaker.kind = self.kind.clone();
-        speaker.method = self.method.clone();
-        speaker.uri.clone_from(&self.uri);
-        speaker.unparsed_uri.clone_from(&self.unparsed_uri);
-        speaker.args.clone_from(&self.args);
-        speaker.filename.clone_from(&self.filename);
+        speaker.asked.method = self.asked.method.clone();
+        speaker.asked.uri.clone_from(&self.asked.uri);
+        speaker.asked.unparsed_uri.clone_from(&self.asked.unparsed_uri);
+        speaker.asked.args.clone_from(&self.asked.args);
+        speaker.mapped.filename.clone_from(&self.mapped.filename);
         speaker.dir = self.dir.clone();
-        speaker.status = self.status;
+        speaker.answer.set_status(self.answer.status());
         speaker
     }
 
     async fn run(mut self: Box<Self>, asker: &Request, from: From) -> Found {
-        let path = Step::Path(self.uri.clone(), "a look-up");
+        let path = Step::Path(self.asked.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
         let Kind::Lookup { depth, .. } = self.kind else { return self };
-        self.status = if depth > self.vhost.plan.lookups_max {
+        let status = if depth > self.vhost.plan.lookups_max {
             let limit = self.vhost.plan.lookups_max;
             self.log(
                 "core",
@@ -119,9 +120,10 @@ impl Request {
                 Err(flow) => flow.status(),
             }
         };
-        if let Some(id) = self.log_id.get() {
+        self.answer.set_status(status);
+        if let Some(id) = self.account.log_id() {
             // What was logged on behalf of a request was logged of it.
-            let _ = asker.log_id.set(id.clone());
+            asker.account.name(|| id.to_string());
         }
         self
     }
@@ -132,23 +134,12 @@ impl Request {
             Kind::Lookup { depth, .. } => depth + 1,
             _ => 1,
         };
-        let origin = Source {
-            server: self.server,
-            hooks: self.hooks,
-            vhost: self.vhost,
-            client: self.client.clone(),
-            head: self.head.clone(),
-        };
-        let mut asking = Request::new(origin, Kind::Lookup { dir: self.dir.clone(), depth }, self.time, self.start);
-        asking.version = self.version;
-        asking.hostname.clone_from(&self.hostname);
-        asking.headers_in.clone_from(&self.headers_in);
+        let source = Source { server: self.server, hooks: self.hooks, vhost: self.vhost, client: self.client.clone() };
+        let kind = Kind::Lookup { dir: self.dir.clone(), depth };
+        let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
         asking.trace = self.trace.as_ref().map(|_| Box::default());
-        asking.tick = self.tick;
         asking.env = self.env.clone();
-        asking.user.clone_from(&self.user);
-        asking.auth_type.clone_from(&self.auth_type);
-        asking.log_id = self.log_id.clone();
+        asking.login = self.login.clone();
         asking
     }
 
@@ -158,29 +149,15 @@ impl Request {
         if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
             own.adopt(*theirs);
         }
-        self.uri = found.uri;
-        self.args = found.args.or_else(|| self.args.take());
-        self.filename = found.filename;
-        self.path_info = found.path_info;
-        self.stat = found.stat;
-        self.kept = found.kept;
-        self.context = found.context;
+        self.asked.uri = found.asked.uri;
+        self.asked.args = found.asked.args.or_else(|| self.asked.args.take());
+        self.mapped = found.mapped;
         self.dir = found.dir;
-        self.handler = found.handler;
-        self.content_type = found.content_type;
-        self.type_by_script = found.type_by_script;
-        self.content_encoding = found.content_encoding;
-        self.content_languages = found.content_languages;
-        self.accept_path_info = found.accept_path_info;
-        self.output_filters = found.output_filters;
-        self.headers_out.extend(&found.headers_out);
-        self.err_headers_out.extend(&found.err_headers_out);
+        self.answer.adopt(found.answer);
         self.env = found.env;
-        self.user = found.user;
-        self.auth_type = found.auth_type;
+        self.login = found.login;
         for (name, value) in found.notes.iter() {
             self.notes.set(name.to_string(), value);
         }
-        self.no_local_copy |= found.no_local_copy;
     }
 }

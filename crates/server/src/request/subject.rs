@@ -23,12 +23,12 @@ pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
 /// As [`evaluate`]; `eval` keeps the groups of the last match.
 pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> Result<bool, EvalError> {
     let (result, vary) = {
-        let asked = Asked { request, vary: RefCell::default() };
+        let asked = OfRequest { request, vary: RefCell::default() };
         let result = expr.eval(&asked, eval);
         (result, asked.vary.into_inner())
     };
     for name in vary {
-        add_vary(&mut request.headers_out, &name);
+        add_vary(&mut request.answer.headers_out, &name);
     }
     result
 }
@@ -61,16 +61,16 @@ pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut 
     if let Some(text) = expr.constant() {
         return Ok(text.to_string());
     }
-    let asked = Asked { request, vary: RefCell::default() };
+    let asked = OfRequest { request, vary: RefCell::default() };
     expr.eval(&asked, eval).map(Cow::into_owned)
 }
 
-struct Asked<'a> {
+struct OfRequest<'a> {
     request: &'a Request,
     vary: RefCell<Vec<String>>,
 }
 
-impl Subject for Asked<'_> {
+impl Subject for OfRequest<'_> {
     fn variable(&self, variable: Variable) -> Cow<'_, str> {
         value(self.request, variable)
     }
@@ -82,9 +82,9 @@ impl Subject for Asked<'_> {
     fn header_out(&self, name: &str) -> Option<Cow<'_, str>> {
         let request = self.request;
         if name.eq_ignore_ascii_case("Content-Type") {
-            return request.content_type.as_deref().map(Cow::Borrowed);
+            return request.answer.content_type().map(Cow::Borrowed);
         }
-        request.headers_out.get(name).or_else(|| request.err_headers_out.get(name)).map(Cow::Borrowed)
+        request.answer.headers_out.get(name).or_else(|| request.answer.err_headers_out.get(name)).map(Cow::Borrowed)
     }
 
     fn note(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -137,7 +137,8 @@ impl Subject for Asked<'_> {
             Access::File => at_once(self.request.lookup_named(target))?,
         };
         let is_allowed = |found: &Request| {
-            found.status < 400 && (access == Access::Url || found.stat.is_some_and(|meta| meta.is_file()))
+            found.answer.status() < 400
+                && (access == Access::Url || found.mapped.stat.is_some_and(|meta| meta.is_file()))
         };
         Some(found.is_some_and(|found| is_allowed(&found)))
     }
@@ -152,7 +153,7 @@ impl Subject for Asked<'_> {
 }
 
 fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
-    let seconds = || request.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let seconds = || request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
     let local = || {
         let now = seconds();
         // `21/Nov/2026:20:38:24 +0000`
@@ -181,42 +182,42 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         }
         Variable::ServerSoftware => Cow::Borrowed(&request.server.software),
         Variable::ApiVersion => "20120211:142".into(),
-        Variable::RequestMethod => Cow::Borrowed(&request.method),
+        Variable::RequestMethod => Cow::Borrowed(&request.asked.method),
         Variable::RequestScheme => request.vhost.scheme.into(),
-        Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.uri),
-        Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.filename),
+        Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.asked.uri),
+        Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.mapped.filename),
         Variable::RemoteHost | Variable::RemoteAddr | Variable::ConnRemoteAddr => request.client.ip().into(),
         Variable::RemoteIdent => "".into(),
-        Variable::RemoteUser => text(request.user.as_deref()),
+        Variable::RemoteUser => text(request.login.user.as_deref()),
         Variable::RemotePort => request.client.peer.port().to_string().into(),
         Variable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN).into(),
         Variable::ServerName => request.server_name(),
         Variable::ServerPort => request.server_port().to_string().into(),
         Variable::ServerProtocol => request.protocol().into(),
-        Variable::PathInfo => Cow::Borrowed(&request.path_info),
-        Variable::QueryString => text(request.args.as_deref()),
+        Variable::PathInfo => Cow::Borrowed(&request.mapped.path_info),
+        Variable::QueryString => text(request.asked.args.as_deref()),
         Variable::IsSubreq => if request.is_lookup() { "true" } else { "false" }.into(),
         Variable::DocumentRoot => Cow::Borrowed(&request.vhost.document_root),
-        Variable::AuthType => text(request.auth_type.as_deref()),
+        Variable::AuthType => text(request.login.auth_type.as_deref()),
         Variable::TheRequest => request.request_line().into(),
-        Variable::ContentType => text(request.content_type.as_deref()),
+        Variable::ContentType => text(request.answer.content_type()),
         Variable::Handler => text(request.handler_name()),
         Variable::RequestLogId => text(request.log_id()),
-        Variable::ScriptUser => request.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
-        Variable::ScriptGroup => request.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
-        Variable::LastModified => match request.stat {
+        Variable::ScriptUser => request.mapped.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
+        Variable::ScriptGroup => request.mapped.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
+        Variable::LastModified => match request.mapped.stat {
             Some(meta) => {
                 let date = http1::date::http_date((meta.mtime / 1_000_000_000) as i64);
                 String::from_utf8_lossy(&date).into_owned().into()
             }
             None => "".into(),
         },
-        Variable::ContextPrefix => text(request.context.as_ref().map(|(prefix, _)| prefix.as_str())),
-        Variable::ContextDocumentRoot => match &request.context {
+        Variable::ContextPrefix => text(request.mapped.context.as_ref().map(|(prefix, _)| prefix.as_str())),
+        Variable::ContextDocumentRoot => match &request.mapped.context {
             Some((_, root)) => Cow::Borrowed(root),
             None => Cow::Borrowed(&request.vhost.document_root),
         },
-        Variable::RequestStatus => request.status.to_string().into(),
+        Variable::RequestStatus => request.answer.status().to_string().into(),
         Variable::Https | Variable::Http2 => "off".into(),
         Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
         Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),

@@ -19,7 +19,7 @@ impl Request {
 
     /// The name of this server as it is to appear in URLs that it makes itself (`UseCanonicalName`).
     pub fn server_name(&self) -> Cow<'_, str> {
-        match (&self.hostname, canonical_name(self)) {
+        match (&self.asked.hostname, canonical_name(self)) {
             (Some(host), false) => Cow::Borrowed(host),
             _ => Cow::Borrowed(&self.vhost.name),
         }
@@ -43,7 +43,7 @@ impl Request {
 
     /// The port that the client named in `Host` or in its target.
     fn asked_port(&self) -> Option<u16> {
-        let host = self.head.authority()?;
+        let host = self.asked.head.authority()?;
         http1::Authority::parse(host, false)?.port
     }
 }

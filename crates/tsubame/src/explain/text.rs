@@ -135,25 +135,27 @@ fn answer(out: &mut Page, explanation: &Explanation, style: Style) {
     let request = &explanation.request;
     writeln!(out);
     writeln!(out, "{}", style.bold("The answer"));
-    let file = match request.stat {
-        _ if request.filename.is_empty() => "none".into(),
-        Some(meta) if meta.is_dir() => format!("{} (a directory)", request.filename),
-        Some(_) => request.filename.clone(),
-        None => format!("{} (not there)", request.filename),
+    let file = match request.mapped.stat {
+        _ if request.mapped.filename.is_empty() => "none".into(),
+        Some(meta) if meta.is_dir() => format!("{} (a directory)", request.mapped.filename),
+        Some(_) => request.mapped.filename.clone(),
+        None => format!("{} (not there)", request.mapped.filename),
     };
     writeln!(out, "  file      {file}");
-    if !request.path_info.is_empty() {
-        writeln!(out, "  path info {}", request.path_info);
+    if !request.mapped.path_info.is_empty() {
+        writeln!(out, "  path info {}", request.mapped.path_info);
     }
-    writeln!(out, "  type      {}", request.content_type.as_deref().unwrap_or("unknown"));
-    writeln!(out, "  handler   {}", request.handler.as_deref().unwrap_or("none is named"));
+    writeln!(out, "  type      {}", request.answer.content_type().unwrap_or("unknown"));
+    writeln!(out, "  handler   {}", request.mapped.handler.as_deref().unwrap_or("none is named"));
     writeln!(out, "  made by   {}", explanation.handler.unwrap_or("nobody"));
     match explanation.waits {
         true => writeln!(out, "  status    {}", style.good("it would be made now")),
-        false if request.status < 400 => writeln!(out, "  status    {}", style.good(request.status)),
-        false => writeln!(out, "  status    {}", style.bad(request.status)),
+        false if request.answer.status() < 400 => writeln!(out, "  status    {}", style.good(request.answer.status())),
+        false => writeln!(out, "  status    {}", style.bad(request.answer.status())),
     }
-    if let Some(location) = request.headers_out.get("Location").filter(|_| (300..400).contains(&request.status)) {
+    if let Some(location) =
+        request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&request.answer.status()))
+    {
         writeln!(out, "  location  {location}");
     }
 }

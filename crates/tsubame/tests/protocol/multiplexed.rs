@@ -248,7 +248,7 @@ async fn answer(number: String, mut exchange: Exchange) -> Vec<u8> {
     }
     let mut fields = Fields(Vec::new());
     exchange.request.fields_out(&mut fields).expect("fields");
-    let mut frame = format!("{number} {} {}\n", exchange.request.status, body.len()).into_bytes();
+    let mut frame = format!("{number} {} {}\n", exchange.request.answer.status(), body.len()).into_bytes();
     frame.extend_from_slice(&fields.0);
     frame.push(b'\n');
     let transfer = Transfer { body: body.len() as u64, complete: true, ..Transfer::default() };

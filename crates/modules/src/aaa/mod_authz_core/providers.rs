@@ -50,7 +50,7 @@ fn parse_methods(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
 /// `GET` and `HEAD` are one.
 fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
     let one = |name: &str| if name == "HEAD" { "GET".to_string() } else { name.to_string() };
-    let own = one(&request.method);
+    let own = one(&request.asked.method);
     granted_if(methods, |methods: &Vec<String>| methods.iter().any(|name| one(name) == own))
 }
 

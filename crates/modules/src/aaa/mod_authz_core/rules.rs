@@ -200,7 +200,7 @@ async fn ask(group: &Group, request: &mut Request) -> Verdict {
 
 /// What a part that is about other methods says, among parts of which all are wanted, or any.
 fn passed_over(node: &Node, request: &Request, among_all: bool) -> Option<Verdict> {
-    if node.covers(&request.method) {
+    if node.covers(&request.asked.method) {
         return None;
     }
     let verdict = if among_all { Verdict::Granted } else { Verdict::Neutral };

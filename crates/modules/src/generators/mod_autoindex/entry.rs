@@ -63,8 +63,8 @@ impl Item {
             return wildcard(&self.to, path);
         }
         let Some(file) = file else { return false };
-        match (self.kind, &file.content_encoding) {
-            (Kind::Type, None) => file.content_type.as_deref().is_some_and(|text| {
+        match (self.kind, &file.answer.content_encoding) {
+            (Kind::Type, None) => file.answer.content_type().is_some_and(|text| {
                 wildcard_ignoring_case(&self.to, text.split(';').next().unwrap_or_default().trim())
             }),
             (Kind::Encoding, Some(coding)) => wildcard_ignoring_case(&self.to, coding),
@@ -171,7 +171,8 @@ pub(super) async fn collect(request: &Request, conf: &IndexDir, query: &Query, d
             slices.step().await;
             let Some(entry) = entry(request, conf, query, &name, is_dir).await else { continue };
             if entries.len() == ENTRIES_MAX {
-                let text = format!("{} has more than {ENTRIES_MAX} entries: the rest is not listed", request.filename);
+                let text =
+                    format!("{} has more than {ENTRIES_MAX} entries: the rest is not listed", request.mapped.filename);
                 request.log("autoindex", Level::Warn, text);
                 unread = None;
                 break;
@@ -200,9 +201,9 @@ fn named(found: &DirEntry) -> Option<(String, bool)> {
 }
 
 fn parent(request: &Request, conf: &IndexDir, query: &Query) -> Option<Entry> {
-    let uri = request.uri.trim_end_matches('/');
+    let uri = request.asked.uri.trim_end_matches('/');
     let up = &uri[..=uri.rfind('/')?];
-    let path = format!("{}..", request.filename);
+    let path = format!("{}..", request.mapped.filename);
     if conf.ignored.covers(&path) {
         return None;
     }
@@ -226,15 +227,15 @@ async fn entry(request: &Request, conf: &IndexDir, query: &Query, name: &str, is
     {
         return None;
     }
-    let path = format!("{}{name}", request.filename);
+    let path = format!("{}{name}", request.mapped.filename);
     if conf.ignored.covers(&path) {
         return None;
     }
     let found = request.lookup_entry(name, is_dir).await;
-    let meta = found.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
+    let meta = found.mapped.stat.filter(|meta| meta.is_dir() || meta.is_file())?;
     // Nobody can be shown what is in a directory that the server may not enter.
     let enters = |path| c_path(path).is_some_and(|path| sys::file::may_access(&path, true).is_ok());
-    let status = if is_dir && !enters(&path) { 403 } else { found.status };
+    let status = if is_dir && !enters(&path) { 403 } else { found.answer.status() };
     let shown = query.options & SHOW_FORBIDDEN != 0 && matches!(status, 401 | 403);
     if !shown && !(200..400).contains(&status) {
         return None;
@@ -276,12 +277,12 @@ const TITLE_WITHIN: u64 = 8191;
 /// The title of an HTML page.
 fn title(found: &Request) -> Option<Arc<str>> {
     use std::io::Read;
-    let with_includes = found.content_type.as_deref() == Some("text/x-server-parsed-html");
-    if found.status != 200 || found.content_encoding.is_some() || !(is_html(found) || with_includes) {
+    let with_includes = found.answer.content_type() == Some("text/x-server-parsed-html");
+    if found.answer.status() != 200 || found.answer.content_encoding.is_some() || !(is_html(found) || with_includes) {
         return None;
     }
     let mut start = Vec::new();
-    std::fs::File::open(os_path(&found.filename)).ok()?.take(TITLE_WITHIN).read_to_end(&mut start).ok()?;
+    std::fs::File::open(os_path(&found.mapped.filename)).ok()?.take(TITLE_WITHIN).read_to_end(&mut start).ok()?;
     let tag = b"<title>";
     let at = start.windows(tag.len()).position(|part| part.eq_ignore_ascii_case(tag))? + tag.len();
     let text = &start[at..];
@@ -294,7 +295,7 @@ fn title(found: &Request) -> Option<Arc<str>> {
 
 /// Whether a file is HTML.
 pub(super) fn is_html(found: &Request) -> bool {
-    let name = found.content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+    let name = found.answer.content_type().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
     ["text/html", "application/xhtml+xml"].iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 

@@ -147,22 +147,22 @@ enum Insert {
 }
 
 fn insert(found: Box<Request>) -> Option<Insert> {
-    if found.status != 200 || !found.stat.is_some_and(|meta| meta.is_file()) {
+    if found.answer.status() != 200 || !found.mapped.stat.is_some_and(|meta| meta.is_file()) {
         return None;
     }
     if is_html(&found) {
         return Some(Insert::Html(found));
     }
-    let is_text = found.content_type.as_deref().is_some_and(|text| text.to_ascii_lowercase().starts_with("text/"));
+    let is_text = found.answer.content_type().is_some_and(|text| text.to_ascii_lowercase().starts_with("text/"));
     if !is_text {
         return None;
     }
-    File::open(os_path(&found.filename)).ok().map(Insert::Plain)
+    File::open(os_path(&found.mapped.filename)).ok().map(Insert::Plain)
 }
 
 /// From the preamble to the heading, or what stands in its place.
 async fn head(request: &mut Request, conf: &IndexDir, query: &Query, parts: &mut VecDeque<Part>) {
-    let title = request.uri.trim_end_matches('/');
+    let title = request.asked.uri.trim_end_matches('/');
     let title = escape_html(if title.is_empty() { "/" } else { title }).into_owned();
     let preamble = preamble(conf, query, &title);
     let id = if conf.style_sheet.is_set() { "  <h1 id=\"indextitle\">" } else { "<h1>" };
@@ -195,7 +195,7 @@ async fn look_up_text(request: &mut Request, name: &str) -> Box<Request> {
     let fields = request.headers_mut();
     fields.set("Accept", "text/html, text/plain");
     fields.remove("Accept-Encoding");
-    let target = match &request.args {
+    let target = match &request.asked.args {
         Some(args) => format!("{name}?{args}"),
         None => name.to_string(),
     };

@@ -29,7 +29,7 @@ impl Format {
 
 impl Field {
     fn is_wanted(&self, request: &Request) -> bool {
-        self.statuses.is_empty() || self.statuses.contains(&request.status) != self.negated
+        self.statuses.is_empty() || self.statuses.contains(&request.answer.status()) != self.negated
     }
 
     fn write<E: Escape>(&self, request: &Request, out: &mut Vec<u8>) -> Kind {
@@ -37,7 +37,7 @@ impl Field {
             return nothing(out);
         }
         let original = if self.original { request.original() } else { None };
-        let sent = &request.sent;
+        let sent = &request.account.sent;
         match &self.what {
             What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http1::text::to_bytes(text))),
             What::Nothing => nothing(out),
@@ -66,7 +66,7 @@ impl Field {
             What::Env(name) => text::<E>(out, original.map_or(&request.env, |original| &original.env).get(name)),
             What::Note(name) => text::<E>(out, original.map_or(&request.notes, |original| &original.notes).get(name)),
             What::File => {
-                let name = original.map_or(&request.filename, |original| &original.filename);
+                let name = original.map_or(&request.mapped.filename, |original| &original.filename);
                 text::<E>(out, Some(name.as_str()).filter(|name| !name.is_empty()))
             }
             What::Protocol => letters(out, request.protocol()),
@@ -80,22 +80,22 @@ impl Field {
             What::Requests => number(out, requests(request).into()),
             What::LogId => text::<E>(out, request.log_id()),
             What::ConnectionLogId => text::<E>(out, request.client.log_id().as_deref()),
-            What::Method => text::<E>(out, Some(original.map_or(&*request.method, |original| &original.method))),
+            What::Method => text::<E>(out, Some(original.map_or(&*request.asked.method, |original| &original.method))),
             What::Process => number(out, std::process::id().into()),
             What::Thread => number(out, sys::thread::id()),
             What::ThreadHex => plain(out, format_args!("{:x}", sys::thread::id())),
-            What::Query => query::<E>(out, original.map_or(&request.args, |original| &original.args)),
+            What::Query => query::<E>(out, original.map_or(&request.asked.args, |original| &original.args)),
             What::Line => line::<E>(out, request.line_bytes()),
             What::Handler => handler::<E>(out, request, original),
-            What::Status => number(out, original.map_or(request.status, |original| original.status).into()),
+            What::Status => number(out, original.map_or(request.answer.status(), |original| original.status).into()),
             What::Time(item) if item.is_number() => {
                 item.write(out, since_1970(request), sent.duration);
                 Kind::Number
             }
             What::Time(item) => own::<E>(out, |out| item.write(out, since_1970(request), sent.duration)),
             What::Duration(unit) => duration(out, sent.duration, *unit),
-            What::User => user::<E>(out, original.map_or(&request.user, |original| &original.user)),
-            What::Uri => text::<E>(out, Some(original.map_or(&*request.uri, |original| &original.uri))),
+            What::User => user::<E>(out, original.map_or(&request.login.user, |original| &original.user)),
+            What::Uri => text::<E>(out, Some(original.map_or(&*request.asked.uri, |original| &original.uri))),
             What::ServerName => text::<E>(out, Some(&request.server_name())),
             What::VirtualHost => text::<E>(out, Some(&request.vhost.name)),
             What::Connection => letters(
@@ -117,7 +117,7 @@ impl Field {
 
 /// Nothing where no script ran, or where it has not ended yet.
 fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
-    let Some(run) = &request.script else { return nothing(out) };
+    let Some(run) = &request.account.script else { return nothing(out) };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     match (cost, run.ended()) {
         (Cost::Spawn, _) => number(out, micros(run.spawned())),
@@ -190,7 +190,7 @@ fn port(out: &mut Vec<u8>, address: SocketAddr) -> Kind {
 /// before it.
 fn requests(request: &Request) -> u32 {
     let (before, max) = (request.client.keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
-    if request.sent.keepalive || max > 0 && before >= max { before } else { before.saturating_sub(1) }
+    if request.account.sent.keepalive || max > 0 && before >= max { before } else { before.saturating_sub(1) }
 }
 
 /// Whether the next request is the last that `MaxKeepAliveRequests` allows. Apache's log calls this connection closed then.
@@ -200,7 +200,7 @@ fn is_last_but_one(request: &Request) -> bool {
 }
 
 fn since_1970(request: &Request) -> Duration {
-    request.time.duration_since(UNIX_EPOCH).unwrap_or_default()
+    request.account.time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> Kind {
@@ -234,7 +234,7 @@ fn query<E: Escape>(out: &mut Vec<u8>, args: &Option<String>) -> Kind {
 }
 
 fn handler<E: Escape>(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) -> Kind {
-    let handler = original.map_or(request.handler.as_ref(), |original| original.handler.as_ref());
+    let handler = original.map_or(request.mapped.handler.as_ref(), |original| original.handler.as_ref());
     text::<E>(out, handler.map(AsRef::as_ref))
 }
 

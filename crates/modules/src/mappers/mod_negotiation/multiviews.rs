@@ -14,18 +14,18 @@ use crate::metadata::mod_mime::unclaimed;
 
 /// A name without a file, where `MultiViews` allows to look for one that begins like it.
 pub(super) fn are_wanted(request: &Request) -> bool {
-    request.stat.is_none() && request.options() & MULTI != 0 && request.filename.starts_with('/')
+    request.mapped.stat.is_none() && request.options() & MULTI != 0 && request.mapped.filename.starts_with('/')
 }
 
 /// Finds the file that suits the client best.
 pub(super) async fn multiviews(request: &mut Request) -> Flow {
     // While the variants are looked at, what stands behind the name is out of the way.
-    let uri = request.uri.clone();
-    let bare = uri.len() - if uri.ends_with(&request.path_info) { request.path_info.len() } else { 0 };
-    request.uri.truncate(bare);
+    let uri = request.asked.uri.clone();
+    let bare = uri.len() - if uri.ends_with(&request.mapped.path_info) { request.mapped.path_info.len() } else { 0 };
+    request.asked.uri.truncate(bare);
     let flow = choose_file(request).await;
     if flow != Flow::Ok {
-        request.uri = uri;
+        request.asked.uri = uri;
     }
     flow
 }
@@ -36,8 +36,9 @@ async fn choose_file(request: &mut Request) -> Flow {
         Ok(None) => return Flow::Declined,
         Err(status) => return Flow::Status(status),
     };
-    let scripts =
-        !matches!(&*request.method, "GET" | "HEAD") || request.args.is_some() || !request.path_info.is_empty();
+    let scripts = !matches!(&*request.asked.method, "GET" | "HEAD")
+        || request.asked.args.is_some()
+        || !request.mapped.path_info.is_empty();
     let best = match offer.decide(request, scripts).await {
         Ok(best) => best,
         Err(status) => return Flow::Status(status),
@@ -49,13 +50,13 @@ async fn choose_file(request: &mut Request) -> Flow {
             Err(status) => return Flow::Status(status),
         },
     };
-    if found.status != 200 {
-        return Flow::Status(found.status);
+    if found.answer.status() != 200 {
+        return Flow::Status(found.answer.status());
     }
-    let path_info = std::mem::take(&mut request.path_info);
+    let path_info = std::mem::take(&mut request.mapped.path_info);
     request.become_found(found);
-    request.uri.push_str(&path_info);
-    request.path_info = path_info;
+    request.asked.uri.push_str(&path_info);
+    request.mapped.path_info = path_info;
     Flow::Ok
 }
 
@@ -63,8 +64,8 @@ type Around = (Offer, Vec<Box<Request>>);
 
 /// The files that begin like the name asked for. `Ok(None)`: there are none.
 async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
-    let dir = dir_name(&request.filename).to_string();
-    let wanted = base_name(&request.filename).to_string();
+    let dir = dir_name(&request.mapped.filename).to_string();
+    let wanted = base_name(&request.mapped.filename).to_string();
     let question = (dir.clone(), wanted.clone());
     let names = seam::offload(seam::Load::Wait, move || names_like(&question.0, &question.1)).await;
     let names = names.map_err(|error| {
@@ -79,11 +80,14 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     for name in names {
         slices.step().await;
         let found = request.lookup_file(&name).await;
-        if !found.stat.is_some_and(|meta| meta.is_file()) || !fits(&found, &wanted) || found.status != 200 {
+        if !found.mapped.stat.is_some_and(|meta| meta.is_file())
+            || !fits(&found, &wanted)
+            || found.answer.status() != 200
+        {
             continue;
         }
         if is_map(&found) {
-            let offer = from_map(request, &found.filename.clone(), &dir)?;
+            let offer = from_map(request, &found.mapped.filename.clone(), &dir)?;
             return Ok(Some((offer, Vec::new())));
         }
         let Some(variant) = variant(&found, name) else { continue };
@@ -93,13 +97,13 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     if variants.is_empty() {
         let text = format!(
             "AH00687: Negotiation: discovered file(s) matching request: {} (None could be negotiated).",
-            request.filename
+            request.mapped.filename
         );
         request.log("negotiation", Level::Error, text);
         return Err(404);
     }
     // The list of variants is that of the directory: it changes when the directory does.
-    request.vlist_validator = report::validator(&dir, None);
+    request.answer.vlist_validator = report::validator(&dir, None);
     Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
 }
 
@@ -128,7 +132,7 @@ fn fits(found: &Request, wanted: &str) -> bool {
 }
 
 fn variant(found: &Request, name: String) -> Option<Variant> {
-    let media = match (&found.content_type, &found.handler) {
+    let media = match (found.answer.content_type(), &found.mapped.handler) {
         (Some(text), _) => Media::parse(text),
         // What has a handler is likely to be a script.
         (None, Some(_)) => Media::plain(SCRIPT, 1.0),
@@ -137,9 +141,9 @@ fn variant(found: &Request, name: String) -> Option<Variant> {
     Some(Variant {
         name,
         media,
-        languages: found.content_languages.clone(),
-        encoding: found.content_encoding.clone(),
-        length: found.stat.map(|meta| meta.size).filter(|_| found.handler.is_none()),
+        languages: found.answer.content_languages.clone(),
+        encoding: found.answer.content_encoding.clone(),
+        length: found.mapped.stat.map(|meta| meta.size).filter(|_| found.mapped.handler.is_none()),
         ..Variant::default()
     })
 }

@@ -31,18 +31,18 @@ pub(super) fn write_head(
 }
 
 fn try_head(request: &Request, delimiter: Delimiter, persist: Persist, out: &mut Vec<u8>) -> Result<(), Unsendable> {
-    let head = match &request.status_line {
+    let head = match request.answer.status_line() {
         Some(line) => {
             let phrase = line.split_once(' ').map_or("", |(_, phrase)| phrase);
-            ResponseHead::start_with_phrase(out, request.status, &http1::text::to_bytes(phrase))
+            ResponseHead::start_with_phrase(out, request.answer.status(), &http1::text::to_bytes(phrase))
                 .map_err(|_| Unsendable::new("Status", phrase.as_bytes()))?
         }
-        None => ResponseHead::start(out, request.status),
+        None => ResponseHead::start(out, request.answer.status()),
     };
-    let mut sink = Sink { head, status: request.status, delimiter, persist };
+    let mut sink = Sink { head, status: request.answer.status(), delimiter, persist };
     request.fields_out(&mut sink)?;
     sink.head.end();
-    if request.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
+    if request.asked.version == http1::Version::Http10 && request.env.contains("force-response-1.0") {
         // `HTTP/1.1` of the status line: some old clients take no other version than their own.
         out["HTTP/1.".len()] = b'0';
     }

@@ -195,9 +195,9 @@ impl HttpConnection {
             Ok(request) => request,
             Err(away) => return self.refuse(Refusal::of(Why::Unserved(away.why), away.head), row).await,
         };
-        request.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
+        request.account.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
         self.wish = wish;
-        self.received = request.head.len();
+        self.received = request.asked.head.len();
         if framing.has_body() {
             self.received += rest.len() as u64;
             let body = body::incoming(&self.transport, framing, rest, expects, request.vhost.plan.body);

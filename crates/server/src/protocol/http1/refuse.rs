@@ -61,8 +61,8 @@ impl HttpConnection {
             Why::Unserved(_) => AskedHost::Given,
         };
         let Ok(mut request) = exchange::request(self.running, &self.client, head, asked) else { return Stage::Closed };
-        request.sent.received = request.head.len();
-        request.salvage_line();
+        request.account.sent.received = request.asked.head.len();
+        request.asked.salvage_line();
         self.buffer.clear();
         request.log(module, level, reason);
         if silent {

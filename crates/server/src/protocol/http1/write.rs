@@ -76,7 +76,7 @@ impl HttpConnection {
             (sending.keep, sending.linger) = (false, true);
         }
         // What goes out with an empty body, its last chunk, is none of it.
-        let head_len = if sending.exchange.request.sent.body == 0 { sending.outgoing.sent } else { head_len };
+        let head_len = if sending.exchange.request.account.sent.body == 0 { sending.outgoing.sent } else { head_len };
         self.finish(sending, ended.is_ok(), head_len)
     }
 
@@ -93,8 +93,8 @@ impl HttpConnection {
         let request = &mut exchange.request;
         let Response { mut body, raw } = response;
         let length = body.length();
-        let chunked = length.is_none() && request.version == http1::Version::Http11;
-        let bodyless = request.header_only || http1::status::is_bodyless(request.status);
+        let chunked = length.is_none() && request.asked.version == http1::Version::Http11;
+        let bodyless = request.asked.header_only || http1::status::is_bodyless(request.answer.status());
         let mut delimiter = match length {
             _ if raw => Delimiter::Close,
             Some(length) => Delimiter::Length(length),
@@ -109,18 +109,18 @@ impl HttpConnection {
             // The head that was written instead says so.
             delimiter = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
             persist = Persist { keep: false, announce: None };
-            body = if request.header_only { Body::Empty } else { page };
+            body = if request.asked.header_only { Body::Empty } else { page };
         } else if bodyless && !raw {
             body = match body {
                 Body::Stream(source) => Body::Stream(Box::new(Unsent(source))),
                 _ => Body::Empty,
             };
         }
-        request.sent.keepalive = persist.keep;
-        request.sent.head = (!raw).then_some((delimiter, persist));
+        request.account.sent.keepalive = persist.keep;
+        request.account.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
-        let mut outgoing = Outgoing::new(front, request.pace);
-        let linger = unread || !self.wish.connection_close && request.version != http1::Version::Http10;
+        let mut outgoing = Outgoing::new(front, request.answer.pace);
+        let linger = unread || !self.wish.connection_close && request.asked.version != http1::Version::Http10;
         let mut stream = None;
         match body {
             Body::Stream(source) => stream = Some(source),
@@ -139,7 +139,7 @@ impl HttpConnection {
             Poll::Ready(Err(_)) => self.finish(sending, false, head_len),
             Poll::Ready(Ok(false)) | Poll::Pending => {
                 sending.exchange.row.park();
-                sending.exchange.request.sent.bytes = head_len;
+                sending.exchange.request.account.sent.bytes = head_len;
                 self.sending = Some(Box::new(sending));
                 Stage::WriteCompletion
             }
@@ -150,7 +150,7 @@ impl HttpConnection {
     pub(super) async fn write_completion(&mut self) -> Stage {
         let Some(mut sending) = self.sending.take() else { return Stage::Closed };
         let timeout = sending.exchange.request.vhost.plan.timeout;
-        let head_len = sending.exchange.request.sent.bytes;
+        let head_len = sending.exchange.request.account.sent.bytes;
         let written = self.write_all(&mut sending.outgoing, timeout).await;
         self.finish(*sending, written.is_ok(), head_len)
     }
@@ -193,7 +193,7 @@ impl HttpConnection {
                 Some(Err(error)) => return Err(error),
                 Some(Ok(bytes)) if bytes.is_empty() => {}
                 Some(Ok(bytes)) => {
-                    sending.exchange.request.sent.body += bytes.len() as u64;
+                    sending.exchange.request.account.sent.body += bytes.len() as u64;
                     if chunked {
                         let mut size = Vec::with_capacity(20);
                         http1::chunked::write_chunk_header(&mut size, bytes.len() as u64);
@@ -238,7 +238,7 @@ impl HttpConnection {
         self.unfinished.hold(0);
         let transfer = Transfer {
             sent: outgoing.sent,
-            body: match exchange.request.sent.body {
+            body: match exchange.request.account.sent.body {
                 0 => outgoing.sent.saturating_sub(head_len),
                 counted => counted,
             },
@@ -257,7 +257,7 @@ impl HttpConnection {
         if let Some(rest) = rest {
             self.buffer = rest;
         }
-        if let Ok(head) = Arc::try_unwrap(request.head) {
+        if let Ok(head) = Arc::try_unwrap(request.asked.head) {
             head.recycle();
         }
         if !complete {
@@ -292,10 +292,10 @@ impl HttpConnection {
             && plan.keep_alive
             && !plan.keep_alive_timeout.is_zero()
             && left != Some(0)
-            && self.wish.allows(request.version)
-            && !http1::status::closes_connection(request.status)
+            && self.wish.allows(request.asked.version)
+            && !http1::status::closes_connection(request.answer.status())
             // A client takes what a script calls 1xx for an interim answer, and the next one for that to this request.
-            && request.status >= 200
+            && request.answer.status() >= 200
             && !request.env.contains("nokeepalive")
             && self.refused.is_none()
             && !seam::draining();

@@ -1,0 +1,123 @@
+//! What is said of an answer before its body, and how that is to be sent.
+
+use std::borrow::Cow;
+
+use crate::request::Fields;
+
+/// What an answer says of itself. Hooks add to it until it is sent.
+pub struct AnswerHead {
+    status: u16,
+    status_line: Option<String>,
+    content_type: Option<Cow<'static, str>>,
+    /// The type is a script's own word, not the configuration's: it names no handler.
+    type_by_script: bool,
+    /// The encodings, innermost first.
+    pub content_encoding: Option<String>,
+    /// The languages.
+    pub content_languages: Vec<String>,
+    /// Fields of answers that succeed.
+    pub headers_out: Fields,
+    /// Fields of all answers, those of errors too.
+    pub err_headers_out: Fields,
+    /// The answer depends on the moment: no validators, no `304`.
+    pub no_local_copy: bool,
+    /// What tells one list of variants from another, once the answer is chosen from one: a part of its `ETag`.
+    pub vlist_validator: Option<String>,
+    /// Output filters that the file's name asks for (`AddOutputFilter`), before those of the configuration.
+    pub output_filters: Vec<String>,
+    /// How many bytes of it go out in a second at most.
+    pub pace: Option<u32>,
+}
+
+impl Default for AnswerHead {
+    fn default() -> AnswerHead {
+        AnswerHead {
+            status: 200,
+            status_line: None,
+            content_type: None,
+            type_by_script: false,
+            content_encoding: None,
+            content_languages: Vec::new(),
+            headers_out: Fields::default(),
+            err_headers_out: Fields::default(),
+            no_local_copy: false,
+            vlist_validator: None,
+            output_filters: Vec::new(),
+            pace: None,
+        }
+    }
+}
+
+impl AnswerHead {
+    /// The status.
+    #[inline]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// A status line of the script's own (`418 Teapot`).
+    pub(crate) fn status_line(&self) -> Option<&str> {
+        self.status_line.as_deref()
+    }
+
+    /// Sets the status. A reason that was given for another one does not fit any more.
+    pub fn set_status(&mut self, status: u16) {
+        self.status = status;
+        self.status_line = None;
+    }
+
+    /// Sets the status together with a line of its own, which begins with it.
+    pub fn set_status_line(&mut self, status: u16, line: String) {
+        self.status = status;
+        self.status_line = Some(line);
+    }
+
+    /// The media type.
+    pub fn content_type(&self) -> Option<&str> {
+        self.content_type.as_deref()
+    }
+
+    /// The media type as far as the configuration knows it, not by a script's word.
+    pub(crate) fn configured_type(&self) -> Option<&str> {
+        self.content_type().filter(|_| !self.type_by_script)
+    }
+
+    /// Sets the type, as handlers and type checkers do.
+    pub fn set_content_type(&mut self, text: impl Into<Cow<'static, str>>) {
+        self.content_type = Some(text.into());
+        self.type_by_script = false;
+    }
+
+    /// Sets the type that a script gave its answer.
+    pub fn set_script_type(&mut self, text: impl Into<Cow<'static, str>>) {
+        self.content_type = Some(text.into());
+        self.type_by_script = true;
+    }
+
+    /// Takes the type away.
+    pub fn clear_content_type(&mut self) {
+        self.content_type = None;
+    }
+
+    /// Forgets what was said for one path, before another one is looked at. The type may stay, and so do the fields of
+    /// all answers.
+    pub(super) fn begin_again(&mut self, status: u16) {
+        self.set_status(status);
+        self.content_encoding = None;
+        self.content_languages.clear();
+        self.headers_out.clear();
+        self.output_filters.clear();
+    }
+
+    /// Goes on as the answer to what a look-up found, with the status that this one has.
+    pub(super) fn adopt(&mut self, found: AnswerHead) {
+        self.content_type = found.content_type;
+        self.type_by_script = found.type_by_script;
+        self.content_encoding = found.content_encoding;
+        self.content_languages = found.content_languages;
+        self.output_filters = found.output_filters;
+        self.headers_out.extend(&found.headers_out);
+        self.err_headers_out.extend(&found.err_headers_out);
+        self.no_local_copy |= found.no_local_copy;
+    }
+}

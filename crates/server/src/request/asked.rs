@@ -1,0 +1,153 @@
+//! What was asked: the head of the request, and what has become of it since.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http1::{Name, Version};
+
+use crate::request::{Fields, Request, RequestHead};
+
+/// What was asked. An internal redirect or a module may change it; the head stays as it came in.
+pub struct Asked {
+    pub(crate) head: Arc<RequestHead>,
+    /// The method, as sent; after an internal redirect perhaps `GET`.
+    pub method: Cow<'static, str>,
+    /// Only the head of the answer is wanted.
+    pub header_only: bool,
+    /// The protocol version of the request line.
+    pub version: Version,
+    /// The target as sent.
+    pub unparsed_uri: String,
+    /// The path, decoded and cleaned.
+    pub uri: String,
+    /// The query, as sent.
+    pub args: Option<String>,
+    /// The host asked for, in lower case, without port.
+    pub hostname: Option<String>,
+    /// Fields that replace those of the head, once a module changed any.
+    headers_in: Option<Fields>,
+}
+
+impl Asked {
+    /// A `GET` with the fields of this head, for nothing yet.
+    #[inline]
+    pub(crate) fn new(head: Arc<RequestHead>) -> Asked {
+        Asked {
+            head,
+            method: Cow::Borrowed("GET"),
+            header_only: false,
+            version: Version::Http11,
+            unparsed_uri: String::new(),
+            uri: String::new(),
+            args: None,
+            hostname: None,
+            headers_in: None,
+        }
+    }
+
+    /// Another `GET` of the same client, with the same fields, for nothing yet.
+    pub(super) fn again(&self) -> Asked {
+        Asked {
+            version: self.version,
+            hostname: self.hostname.clone(),
+            headers_in: self.headers_in.clone(),
+            ..Asked::new(self.head.clone())
+        }
+    }
+
+    /// The fields of the request where a module changed any; they count instead of the head's.
+    pub(crate) fn changed_fields(&self) -> Option<&Fields> {
+        self.headers_in.as_ref()
+    }
+
+    /// Makes out of a head that could not be read what the access log shows of it: method, path and query.
+    pub(crate) fn salvage_line(&mut self) {
+        let line = http1::text::from_bytes(self.head.line()).into_owned();
+        let mut words = line.split(' ');
+        if self.method.is_empty() {
+            self.method = words.next().unwrap_or_default().to_string().into();
+        } else {
+            words.next();
+        }
+        let target = words.next().unwrap_or("/");
+        let path = match target.split_once("://") {
+            Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
+            _ => target,
+        };
+        let (path, args) = path.split_once('?').map_or((path, None), |(path, args)| (path, Some(args.to_string())));
+        (self.uri, self.args) = (path.to_string(), args);
+    }
+}
+
+impl Request {
+    /// The first value of a field of the request.
+    pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        match &self.asked.headers_in {
+            Some(fields) => fields.get(name).map(Cow::Borrowed),
+            None => self.asked.head.field(name).map(http1::text::from_bytes),
+        }
+    }
+
+    /// All values of a field of the request, joined by `", "`.
+    pub fn header_joined(&self, name: &str) -> Option<Cow<'_, str>> {
+        match &self.asked.headers_in {
+            Some(fields) => fields.joined(name).map(Cow::Owned),
+            None => match self.asked.head.combined(name)? {
+                Cow::Borrowed(bytes) => Some(http1::text::from_bytes(bytes)),
+                Cow::Owned(bytes) => Some(Cow::Owned(http1::text::from_bytes(&bytes).into_owned())),
+            },
+        }
+    }
+
+    /// The same as bytes, as they went over the wire.
+    pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
+        match &self.asked.headers_in {
+            None => self.asked.head.combined(name),
+            Some(fields) => {
+                let name = match name {
+                    Name::Known(known) => known.name(),
+                    Name::Other(name) => name,
+                };
+                fields.joined(name).map(|value| Cow::Owned(http1::text::to_bytes(&value).into_owned()))
+            }
+        }
+    }
+
+    /// The fields of the request in order.
+    pub fn headers(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        match &self.asked.headers_in {
+            Some(fields) => fields.iter().map(|(n, v)| (Cow::Borrowed(n), Cow::Borrowed(v))).collect(),
+            None => {
+                let text = http1::text::from_bytes;
+                self.asked.head.fields().map(|(n, v)| (text(n), text(v))).collect()
+            }
+        }
+    }
+
+    /// The fields of the request, to be changed: from now on they count instead of the head's.
+    pub fn headers_mut(&mut self) -> &mut Fields {
+        if self.asked.headers_in.is_none() {
+            let mut own = Fields::default();
+            for (name, value) in self.headers() {
+                own.add(name.into_owned(), value.into_owned());
+            }
+            self.asked.headers_in = Some(own);
+        }
+        self.asked.headers_in.get_or_insert_default()
+    }
+
+    /// The request line as it was sent.
+    pub fn request_line(&self) -> String {
+        http1::text::from_bytes(self.asked.head.line()).into_owned()
+    }
+
+    /// The same as bytes.
+    pub fn line_bytes(&self) -> &[u8] {
+        self.asked.head.line()
+    }
+
+    /// The protocol of the request line (`HTTP/1.1`).
+    pub fn protocol(&self) -> &'static str {
+        self.asked.version.as_str()
+    }
+}

@@ -1,0 +1,53 @@
+//! What the path of a request stands for.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use sys::file::Meta;
+
+use crate::files::file_cache::Kept;
+use crate::request::Request;
+
+/// What the path of a request was mapped to.
+#[derive(Default)]
+pub struct Mapped {
+    /// The file.
+    pub filename: String,
+    /// What stands behind the file's part of the path.
+    pub path_info: String,
+    /// `path_info` is for the handler to judge (`AcceptPathInfo`); `None` leaves it to the handler's default.
+    pub accept_path_info: Option<bool>,
+    /// The file, if it is there.
+    pub stat: Option<Meta>,
+    /// What is remembered of that file.
+    pub(crate) kept: Option<Arc<Kept>>,
+    /// The URL prefix and directory of the `Alias` that mapped it.
+    pub context: Option<(String, String)>,
+    /// Who makes the answer.
+    pub handler: Option<Cow<'static, str>>,
+}
+
+impl Mapped {
+    /// Forgets all of it, before another path is looked at.
+    pub(super) fn clear(&mut self) {
+        self.filename.clear();
+        self.path_info.clear();
+        self.accept_path_info = None;
+        self.stat = None;
+        self.kept = None;
+        self.context = None;
+        self.handler = None;
+    }
+}
+
+impl Request {
+    /// Who is to make the answer: the handler that configuration or a module named, or else the media type. It may be a
+    /// handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
+    pub fn handler_name(&self) -> Option<&str> {
+        let media_type = |text: &'_ str| memchr::memchr(b';', text.as_bytes()).unwrap_or(text.len());
+        match &self.mapped.handler {
+            Some(handler) => Some(handler),
+            None => self.answer.configured_type().map(|text| &text[..media_type(text)]),
+        }
+    }
+}
