@@ -61,6 +61,17 @@ impl<T: Copy> Setting<T> {
     }
 }
 
+/// A field that has one value, and so may have a default: `settings!` makes a method of the field's name that gives the
+/// value or the default.
+pub trait Single {
+    /// What is set.
+    type Value;
+}
+
+impl<T> Single for Setting<T> {
+    type Value = T;
+}
+
 impl<T: Clone> Merge for Setting<T> {
     fn merge(base: &Self, add: &Self) -> Self {
         if add.is_set() { add.clone() } else { base.clone() }
@@ -318,11 +329,21 @@ impl SlotId {
 /// Declares the settings of a module: a struct of [`Setting`], [`Listed`] or other [`Merge`] fields.
 #[macro_export]
 macro_rules! settings {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $fvis:vis $field:ident : $ty:ty),* $(,)? }) => {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $fvis:vis $field:ident : $ty:ty $(= $default:expr)?),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default)]
         #[allow(missing_docs, reason = "the table of directives says what a field is")]
         $vis struct $name { $($(#[$fmeta])* $fvis $field: $ty),* }
+
+        #[allow(missing_docs, reason = "the table of directives says what a field is")]
+        impl $name {
+            $($(
+                #[inline]
+                $fvis fn $field(&self) -> <$ty as $crate::settings::Single>::Value {
+                    self.$field.or($default)
+                }
+            )?)*
+        }
 
         impl $crate::settings::Settings for $name {
             fn merged(base: &Self, add: &Self) -> Self {

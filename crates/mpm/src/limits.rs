@@ -135,6 +135,8 @@ impl Check {
 
 /// What holds where nothing is said, by the directives of prefork and of the modules with threads (Apache manual).
 pub(crate) mod defaults {
+    use std::time::Duration;
+
     pub(crate) const SERVER_LIMIT: i64 = 16;
     pub(crate) const THREAD_LIMIT: i64 = 64;
     pub(crate) const THREADS_PER_CHILD: i64 = 25;
@@ -142,6 +144,12 @@ pub(crate) mod defaults {
     pub(crate) const START_SERVERS: i64 = 3;
     pub(crate) const MIN_SPARE_THREADS: i64 = 75;
     pub(crate) const MAX_SPARE_THREADS: i64 = 250;
+    pub(crate) const ASYNC_FACTOR: u32 = 2;
+    pub(crate) const BACKLOG: i64 = 511;
+    pub(crate) const DEFER_ACCEPT: i64 = 30;
+    pub(crate) const GRACEFUL_SHUTDOWN_TIMEOUT: i64 = 0;
+    /// After so long without any progress something is wrong.
+    pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
     pub(crate) mod prefork {
         pub(crate) const SERVER_LIMIT: i64 = 256;
@@ -367,7 +375,7 @@ fn to_size(value: i64) -> usize {
 fn async_factor(s: &MpmSettings) -> usize {
     /// More connections for each worker than a process has descriptors.
     const MOST: f64 = 1_048_576.0;
-    (s.async_factor.or(2.0).clamp(1.0, MOST) * 16.0) as usize
+    (s.async_factor().clamp(1.0, MOST) * 16.0) as usize
 }
 
 /// 0 is the system's.

@@ -183,8 +183,8 @@ pub(crate) fn buckets(s: &MpmSettings) -> usize {
 fn options(s: &MpmSettings, waits_for_data: bool) -> ListenOptions {
     let size = |value: i64| u32::try_from(value).ok().filter(|value| *value > 0);
     ListenOptions {
-        backlog: i32::try_from(s.backlog.or(511)).unwrap_or(i32::MAX),
-        defer_accept: size(s.defer_accept.or(30)).filter(|_| waits_for_data),
+        backlog: i32::try_from(s.backlog()).unwrap_or(i32::MAX),
+        defer_accept: size(s.defer_accept()).filter(|_| waits_for_data),
         send_buffer: size(s.send_buffer.or(0)),
         receive_buffer: size(s.receive_buffer.or(0)),
         ..ListenOptions::default()

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use conf::{Listed, Setting};
 
+use crate::limits::defaults;
+
 conf::settings! {
     /// Directives of the multi-processing modules. Numbers are as written; [`limits`](crate::limits) makes them fit.
     pub struct MpmSettings {
         /// `Listen`, in order.
         pub listen: Listed<Listen>,
         /// `ListenBacklog`, connections.
-        pub backlog: Setting<i64>,
+        pub backlog: Setting<i64> = defaults::BACKLOG,
         /// `ListenCoresBucketsRatio`, processors per listening socket.
         pub buckets_ratio: Setting<i64>,
         /// `SendBufferSize`, bytes; 0 is the system's.
@@ -20,7 +22,7 @@ conf::settings! {
         /// `ReceiveBufferSize`, bytes; 0 is the system's.
         pub receive_buffer: Setting<i64>,
         /// `ListenTCPDeferAccept`, seconds.
-        pub defer_accept: Setting<i64>,
+        pub defer_accept: Setting<i64> = defaults::DEFER_ACCEPT,
         /// `StartServers`, children.
         pub start_servers: Setting<i64>,
         /// `MinSpareServers`, children.
@@ -40,9 +42,9 @@ conf::settings! {
         /// `ThreadsPerChild`, workers of a child.
         pub threads_per_child: Setting<i64>,
         /// `AsyncRequestWorkerFactor`, connections per idle worker.
-        pub async_factor: Setting<f64>,
+        pub async_factor: Setting<f64> = defaults::ASYNC_FACTOR.into(),
         /// `GracefulShutdownTimeout`, seconds; 0 and less is for ever.
-        pub graceful_shutdown_timeout: Setting<i64>,
+        pub graceful_shutdown_timeout: Setting<i64> = defaults::GRACEFUL_SHUTDOWN_TIMEOUT,
         /// `MaxConnectionsPerChild`, connections; 0 and less is without end.
         pub max_connections_per_child: Setting<i64>,
         /// `MaxRequestsServedPerChild`, requests; 0 is without end.
@@ -54,7 +56,7 @@ conf::settings! {
         /// `ControlSocket`, absolute; `None` for none.
         pub control_socket: Setting<Option<String>>,
         /// `StallTimeout`; 0: nobody looks.
-        pub stall_timeout: Setting<Duration>,
+        pub stall_timeout: Setting<Duration> = defaults::STALL_TIMEOUT,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.
         pub scoreboard_file: Setting<String>,
         /// `CoreDumpDirectory`, absolute.

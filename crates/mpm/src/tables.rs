@@ -5,8 +5,9 @@ mod listen;
 use std::time::Duration;
 
 use conf::values::{atoi, duration, number, size, strtol};
-use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting};
+use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, shown};
 
+use crate::limits::defaults;
 use crate::settings::MpmSettings;
 use crate::thread_pool::STACK;
 
@@ -36,8 +37,11 @@ static PREFORK_ROWS: [Directive; 13] = [
     MIN_SPARE_SERVERS,
     MAX_SPARE_SERVERS,
     max_clients(),
-    max_request_workers("256", "Maximum number of children alive at the same time"),
-    server_limit("256", "Maximum value of MaxRequestWorkers for this run of Apache"),
+    max_request_workers(
+        shown!(defaults::prefork::MAX_REQUEST_WORKERS),
+        "Maximum number of children alive at the same time",
+    ),
+    server_limit(shown!(defaults::prefork::SERVER_LIMIT), "Maximum value of MaxRequestWorkers for this run of Apache"),
     GRACEFUL,
 ];
 
@@ -51,10 +55,10 @@ static WORKER_ROWS: [Directive; 15] = [
     START_SERVERS,
     MIN_SPARE_THREADS,
     MAX_SPARE_THREADS,
-    max_request_workers("400", MAX_THREADS),
+    max_request_workers(shown!(defaults::MAX_REQUEST_WORKERS), MAX_THREADS),
     max_clients(),
     THREADS_PER_CHILD,
-    server_limit("16", MAX_CHILDREN),
+    server_limit(shown!(defaults::SERVER_LIMIT), MAX_CHILDREN),
     THREAD_LIMIT,
     GRACEFUL,
 ];
@@ -67,11 +71,11 @@ static EVENT_ROWS: [Directive; 16] = [
     RECEIVE_BUFFER,
     DEFER_ACCEPT,
     START_SERVERS,
-    server_limit("16", MAX_CHILDREN),
+    server_limit(shown!(defaults::SERVER_LIMIT), MAX_CHILDREN),
     MIN_SPARE_THREADS,
     MAX_SPARE_THREADS,
     max_clients(),
-    max_request_workers("400", MAX_THREADS),
+    max_request_workers(shown!(defaults::MAX_REQUEST_WORKERS), MAX_THREADS),
     THREADS_PER_CHILD,
     THREAD_LIMIT,
     ASYNC_FACTOR,
@@ -157,7 +161,7 @@ fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, w
 const BACKLOG: Directive = row(
     "ListenBacklog",
     Args::Take1(|cmd, word| positive(cmd, |s| &mut s.backlog, word)),
-    "511",
+    shown!(defaults::BACKLOG),
     "Maximum length of the queue of pending connections, as used by listen(2)",
 );
 
@@ -195,7 +199,7 @@ const RECEIVE_BUFFER: Directive = row(
 const DEFER_ACCEPT: Directive = row(
     "ListenTCPDeferAccept",
     Args::Take1(|cmd, word| positive(cmd, |s| &mut s.defer_accept, word)),
-    "30",
+    shown!(defaults::DEFER_ACCEPT),
     "Value set for the socket option TCP_DEFER_ACCEPT if it is set",
 );
 
@@ -209,28 +213,28 @@ const START_SERVERS: Directive = row(
 const MIN_SPARE_SERVERS: Directive = row(
     "MinSpareServers",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.min_spare_servers, word)),
-    "5",
+    shown!(defaults::prefork::MIN_SPARE_SERVERS),
     "Minimum number of idle children, to handle request spikes",
 );
 
 const MAX_SPARE_SERVERS: Directive = row(
     "MaxSpareServers",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_spare_servers, word)),
-    "10",
+    shown!(defaults::prefork::MAX_SPARE_SERVERS),
     "Maximum number of idle children",
 );
 
 const MIN_SPARE_THREADS: Directive = row(
     "MinSpareThreads",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.min_spare_threads, word)),
-    "75",
+    shown!(defaults::MIN_SPARE_THREADS),
     "Minimum number of idle threads, to handle request spikes",
 );
 
 const MAX_SPARE_THREADS: Directive = row(
     "MaxSpareThreads",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_spare_threads, word)),
-    "250",
+    shown!(defaults::MAX_SPARE_THREADS),
     "Maximum number of idle threads",
 );
 
@@ -250,7 +254,7 @@ const fn server_limit(default: &'static str, help: &'static str) -> Directive {
 const THREAD_LIMIT: Directive = row(
     "ThreadLimit",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.thread_limit, word)),
-    "64",
+    shown!(defaults::THREAD_LIMIT),
     "Maximum number of worker threads per child process for this run of Apache - Upper limit for ThreadsPerChild",
 )
 .differs(NUMBERED);
@@ -258,21 +262,21 @@ const THREAD_LIMIT: Directive = row(
 const THREADS_PER_CHILD: Directive = row(
     "ThreadsPerChild",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.threads_per_child, word)),
-    "25",
+    shown!(defaults::THREADS_PER_CHILD),
     "Number of threads each child creates",
 );
 
 const ASYNC_FACTOR: Directive = row(
     "AsyncRequestWorkerFactor",
     Args::Take1(async_factor),
-    "2",
+    shown!(defaults::ASYNC_FACTOR),
     "How many additional connects will be accepted per idle worker thread",
 );
 
 const GRACEFUL: Directive = row(
     "GracefulShutdownTimeout",
     Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.graceful_shutdown_timeout, word)),
-    "0",
+    shown!(defaults::GRACEFUL_SHUTDOWN_TIMEOUT),
     "Maximum time in seconds to wait for child processes to complete transactions during shutdown",
 );
 
@@ -317,7 +321,7 @@ const STALL_TIMEOUT: Directive = row(
         Some(time) => cmd.server_set(|s: &mut MpmSettings| &mut s.stall_timeout, time),
         None => Err(format!("StallTimeout: '{word}' is no time, such as 30 or 5min; 0 is for never")),
     }),
-    "30",
+    shown!(defaults::STALL_TIMEOUT.as_secs()),
     "Time without progress of any worker of a child after which the error log says what each waits for; 0 for never",
 )
 .syntax("time[ms|s|min]");

@@ -6,7 +6,7 @@ mod coding;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown};
 use http1::conditional::weak_match;
 use server::fields::add_vary;
 use server::filters::{Filtering, OutputFilter, Rank};
@@ -37,14 +37,14 @@ const OF_ANSWERS: &str = "It holds for answers; the bodies of requests are not i
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("DeflateFilterNote", SERVER, Take12(set_note), "", "Set a note to report on compression ratio"),
-    row("DeflateWindowSize", SERVER, Take1(set_window), "15", "Set the Deflate window size (1-15)"),
-    row("DeflateBufferSize", SERVER, Take1(set_buffer), "8096", "Set the Deflate Buffer Size"),
+    row("DeflateWindowSize", SERVER, Take1(set_window), shown!(WINDOW), "Set the Deflate window size (1-15)"),
+    row("DeflateBufferSize", SERVER, Take1(set_buffer), shown!(BUFFER), "Set the Deflate Buffer Size"),
     row("DeflateMemLevel", SERVER, Take1(set_memory), "9", "Set the Deflate Memory Level (1-9)").without_effect("The library that compresses has nothing to choose here."),
-    row("DeflateCompressionLevel", SERVER, Take1(set_level), "6", "Set the Deflate Compression Level (1-9)").differs("Another library compresses; the bytes are others."),
+    row("DeflateCompressionLevel", SERVER, Take1(set_level), shown!(LEVEL), "Set the Deflate Compression Level (1-9)").differs("Another library compresses; the bytes are others."),
     row("DeflateAlterEtag", SERVER, Take1(set_etag), "AddSuffix", "Set how mod_deflate should modify ETAG response headers: 'AddSuffix' (default), 'NoChange' (2.2.x behavior), 'Remove'"),
     row("DeflateInflateLimitRequestBody", Allowed::ANY, Take1(set_inflate_limit), "", "Set a limit on size of inflated input").without_effect("No module inflates the bodies of requests."),
-    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), "200", "Set the inflate ratio limit above which inflation is aborted (default: 200)").differs(OF_ANSWERS),
-    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), "3", "Set the maximum number of following inflate ratios above limit (default: 3)").differs(OF_ANSWERS),
+    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), shown!(RATIO_LIMIT), "Set the inflate ratio limit above which inflation is aborted (default: 200)").differs(OF_ANSWERS),
+    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), shown!(RATIO_BURST), "Set the maximum number of following inflate ratios above limit (default: 3)").differs(OF_ANSWERS),
 ];
 
 /// What becomes of a changed body's entity tag.
@@ -61,11 +61,11 @@ settings! {
         note_ratio: Setting<String>,
         note_input: Setting<String>,
         note_output: Setting<String>,
-        window: Setting<u8>,
-        buffer: Setting<usize>,
+        window: Setting<u8> = WINDOW,
+        buffer: Setting<usize> = BUFFER,
         /// Checked and kept for dumps; the compressor has a memory level of its own.
         memory: Setting<u8>,
-        level: Setting<u32>,
+        level: Setting<u32> = LEVEL,
         etag: Setting<AlterEtag>,
     }
 }
@@ -74,8 +74,8 @@ settings! {
     /// The module's settings of a section.
     pub struct DeflateDir {
         inflate_limit: Setting<u64>,
-        ratio_limit: Setting<u64>,
-        ratio_burst: Setting<u32>,
+        ratio_limit: Setting<u64> = RATIO_LIMIT,
+        ratio_burst: Setting<u32> = RATIO_BURST,
     }
 }
 
@@ -184,7 +184,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     }
     let server = request.vhost;
     let conf = server.settings.get::<DeflateServer>();
-    let window = conf.window.or(WINDOW);
+    let window = conf.window();
     if window < WINDOW_MIN {
         let text = format!("AH01383: unable to init Zlib: deflateInit2 returned -2: URL {}", request.asked.uri);
         request.log("deflate", Level::Error, text);
@@ -195,8 +195,8 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     if changed(request, conf, "gzip") {
         return Body::Empty;
     }
-    let coder = Deflater::new(conf.level.or(LEVEL), window);
-    code(request, body, Box::new(coder), conf.buffer.or(BUFFER), notes(conf)).await
+    let coder = Deflater::new(conf.level(), window);
+    code(request, body, Box::new(coder), conf.buffer(), notes(conf)).await
 }
 
 /// The filter `INFLATE`.
@@ -222,9 +222,9 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
         return body;
     }
     let dir = request.dir::<DeflateDir>();
-    let limit = RatioLimit { ratio: dir.ratio_limit.or(RATIO_LIMIT), burst: dir.ratio_burst.or(RATIO_BURST), hits: 0 };
-    let coder = Inflater::new(conf.window.or(WINDOW).max(WINDOW_MIN), limit);
-    code(request, body, Box::new(coder), conf.buffer.or(BUFFER), Box::new(|_, _| Vec::new())).await
+    let limit = RatioLimit { ratio: dir.ratio_limit(), burst: dir.ratio_burst(), hits: 0 };
+    let coder = Inflater::new(conf.window().max(WINDOW_MIN), limit);
+    code(request, body, Box::new(coder), conf.buffer(), Box::new(|_, _| Vec::new())).await
 }
 
 /// Why an answer is not to be compressed, whoever asks.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{duration, size};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
 use gateway::gate::{self, Allowance, Rules};
 use seam::scoreboard::{self, Board};
 use server::{Hook, Module, Request, Server};
@@ -25,15 +25,18 @@ const DIRECTIVES: &[Directive] = &[
     row("AdmissionMemory", Allowed::GLOBAL, Take1(set_memory), "auto", "How much memory all scripts together may have: auto, a size, a percentage, or unlimited").syntax("auto|size|percentage%|unlimited"),
     row("AdmissionLimit", Allowed::CONF, Take1(set_limit), "auto", "How many runs of one script there may be at once: auto (as many as there is memory for) or a number").syntax("auto|number"),
     row("AdmissionQueue", Allowed::GLOBAL, Take1(set_queue), "auto", "How many requests may wait for scripts: auto (as many as leave one of four workers to plain files) or a number").syntax("auto|number"),
-    row("AdmissionTimeout", Allowed::SERVER, Take1(set_patience), "60", "How long a request may wait for a script, in seconds or with a unit").syntax("time[ms|s|min]"),
+    row("AdmissionTimeout", Allowed::SERVER, Take1(set_patience), shown!(PATIENCE.as_secs()), "How long a request may wait for a script, in seconds or with a unit").syntax("time[ms|s|min]"),
 ];
+
+/// How long a request waits where nothing is said.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 settings! {
     /// The module's settings of a server.
     pub struct AdmissionServer {
         memory: Setting<Allowance>,
         queue: Setting<Option<usize>>,
-        patience: Setting<Duration>,
+        patience: Setting<Duration> = PATIENCE,
     }
 }
 
@@ -103,6 +106,6 @@ pub(super) fn rules(request: &Request) -> Rules {
         most: request.dir::<AdmissionDir>().limit.or(None),
         queue: queue.unwrap_or(MANY),
         places: held.map_or(usize::MAX, |workers| workers * 3 / 4),
-        timeout: own.patience.or(Duration::from_secs(60)),
+        timeout: own.patience(),
     }
 }

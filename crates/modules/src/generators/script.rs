@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{atoi, strtol};
-use conf::{Allowed, Cmd, Directive, Level, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Level, Outcome, Setting, settings, shown};
 use gateway::{Caller, ScriptLog, Starter, daemon};
 use server::Waiting;
 use server::core::CoreServer;
@@ -24,23 +24,27 @@ pub(super) const SCRIPT_LOG_LENGTH: Directive = row(
     "ScriptLogLength",
     Allowed::SERVER,
     Take1(set_log_length),
-    "10385760",
+    shown!(LOG_LENGTH),
     "the maximum length (in bytes) of the script debug log",
 );
 pub(super) const SCRIPT_LOG_BUFFER: Directive = row(
     "ScriptLogBuffer",
     Allowed::SERVER,
     Take1(set_log_buffer),
-    "1024",
+    shown!(LOG_BUFFER),
     "the maximum size (in bytes) to record of a POST request",
 );
+
+/// What is kept of a script log and of a body in it, in bytes, where nothing is said.
+const LOG_LENGTH: u64 = 10_385_760;
+const LOG_BUFFER: usize = 1024;
 
 settings! {
     /// The script log of a server.
     pub struct ScriptServer {
         log: Setting<String>,
-        log_length: Setting<u64>,
-        log_buffer: Setting<usize>,
+        log_length: Setting<u64> = LOG_LENGTH,
+        log_buffer: Setting<usize> = LOG_BUFFER,
     }
 }
 
@@ -100,7 +104,7 @@ fn starter(request: &Request, way: &Way) -> Option<Starter> {
 
 fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
     let own = (way.timeout)(request).filter(|own| !own.is_zero());
-    let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout.or(Duration::from_secs(60)));
+    let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let nph = base_name(&request.mapped.filename).starts_with("nph-");
     Caller {
         module: way.module,
@@ -117,8 +121,8 @@ fn log(request: &Request) -> Option<ScriptLog> {
     let conf = request.host::<ScriptServer>();
     conf.log.get().map(|path| ScriptLog {
         path: path.clone(),
-        length_max: conf.log_length.or(10_385_760),
-        body_max: conf.log_buffer.or(1024),
+        length_max: conf.log_length(),
+        body_max: conf.log_buffer(),
     })
 }
 

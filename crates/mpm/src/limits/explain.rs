@@ -75,7 +75,7 @@ pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: 
                 plan.children,
                 plural(plan.children, "ren"),
                 each * plan.children,
-                s.backlog.or(511),
+                s.backlog(),
             ));
             (sums, Some(each * plan.children))
         }

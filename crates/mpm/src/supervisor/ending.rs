@@ -90,7 +90,7 @@ impl Supervisor<'_> {
             self.board.set_quiescing(slot);
             let _ = pid.kill(order);
         }
-        let seconds = self.generation.settings.get::<MpmSettings>().graceful_shutdown_timeout.or(0);
+        let seconds = self.generation.settings.get::<MpmSettings>().graceful_shutdown_timeout();
         let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
         let end = limit.map(|seconds| monotonic() + Duration::from_secs(seconds));
         while !self.family.is_empty() {

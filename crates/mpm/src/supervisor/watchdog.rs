@@ -12,8 +12,6 @@ use super::Supervisor;
 use crate::limits::explain::Kind;
 use crate::settings::MpmSettings;
 
-/// After so long without any progress something is wrong, where `StallTimeout` does not say otherwise.
-const STALL: Duration = Duration::from_secs(30);
 /// How long a child may take to answer whether it is there.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -101,7 +99,7 @@ impl Watched {
 impl Supervisor<'_> {
     /// Once a second.
     pub(super) fn watch(&mut self) {
-        let after = self.generation.settings.get::<MpmSettings>().stall_timeout.or(STALL);
+        let after = self.generation.settings.get::<MpmSettings>().stall_timeout();
         if after.is_zero() {
             return;
         }

@@ -30,27 +30,27 @@ impl Plan {
     pub(crate) fn of(settings: &SettingsMap) -> Plan {
         let core = settings.get::<CoreServer>();
         let limits = http1::Limits {
-            line: core.limit_request_line.or(8190),
-            fields: core.limit_request_fields.or(100),
-            field_size: core.limit_request_field_size.or(8190),
+            line: core.limit_request_line(),
+            fields: core.limit_request_fields(),
+            field_size: core.limit_request_field_size(),
             strict: core.strict.or(true),
         };
         // A clock that counts nanoseconds cannot tell what lies much further ahead.
-        let timeout = core.timeout.or(Duration::from_secs(60)).min(Duration::from_secs(u32::MAX.into()));
+        let timeout = core.timeout().min(Duration::from_secs(u32::MAX.into()));
         let read_timeouts = settings.get::<ReadTimeouts>();
         let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
             Tri::Off => http1::uri::EncodedSlashes::Off,
             Tri::On => http1::uri::EncodedSlashes::On,
             Tri::Other => http1::uri::EncodedSlashes::NoDecode,
         };
-        let (redirects_max, lookups_max) = core.internal_recursion.or((10, 10));
-        let keep_alive_timeout = core.keep_alive_timeout.or(Duration::from_secs(5));
+        let (redirects_max, lookups_max) = core.internal_recursion();
+        let keep_alive_timeout = core.keep_alive_timeout();
         Plan {
             limits,
             only_registered_methods: core.registered_methods.or(false),
-            keep_alive: core.keep_alive.or(true) && !keep_alive_timeout.is_zero(),
+            keep_alive: core.keep_alive() && !keep_alive_timeout.is_zero(),
             keep_alive_timeout,
-            keep_alive_max: core.max_keep_alive_requests.or(100),
+            keep_alive_max: core.max_keep_alive_requests(),
             body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
             head_timeout: read_timeouts.header.or(None),
             timeout,

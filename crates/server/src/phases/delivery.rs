@@ -96,9 +96,9 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
     let dir = request.dir::<CoreDir>();
     let count = |limit: Option<u32>| limit.map(|n| n as usize);
     let limits = RangeLimits {
-        ranges: count(dir.max_ranges.or(Some(200))),
-        overlaps: count(dir.max_range_overlaps.or(Some(20))),
-        reversals: count(dir.max_range_reversals.or(Some(20))),
+        ranges: count(dir.max_ranges()),
+        overlaps: count(dir.max_range_overlaps()),
+        reversals: count(dir.max_range_reversals()),
     };
     match resolve(&range, length, &limits) {
         Resolved::Whole => Ok(body),

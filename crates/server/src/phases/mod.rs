@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use conf::Level;
 
-use crate::config::core::{CoreDir, CoreServer, LIMIT_REQUEST_BODY, Tri};
+use crate::config::core::{CoreDir, CoreServer, Tri};
 use crate::explain::trace::HANDLER;
 use crate::phases::access::check;
 use crate::phases::phase::{all, first};
@@ -217,7 +217,7 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
         return Err(Flow::Status(status));
     }
     all(request, &phase::FIXUPS).await?;
-    let limit = request.dir::<CoreDir>().limit_request_body.or(LIMIT_REQUEST_BODY);
+    let limit = request.dir::<CoreDir>().limit_request_body();
     if !request.is_lookup() && request.body.set_limit(limit).is_err() {
         let told = request.body.length().unwrap_or_default();
         let text =

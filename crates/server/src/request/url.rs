@@ -9,7 +9,7 @@ use crate::request::Request;
 impl Request {
     /// The `Accept-Ranges` of what has a length.
     pub fn accept_ranges(&self) -> &'static str {
-        if self.dir::<CoreDir>().max_ranges.or(None) == Some(0) { "none" } else { "bytes" }
+        if self.dir::<CoreDir>().max_ranges() == Some(0) { "none" } else { "bytes" }
     }
 
     /// The options in effect.

@@ -1,7 +1,6 @@
 //! The texts of the info page.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use conf::Allowed;
 use http1::uri::escape_html;
@@ -91,8 +90,7 @@ fn all_hooks(out: &mut String, request: &Request, _: &[Entry]) {
 
 fn server(out: &mut String, request: &Request, _: &[Entry]) {
     let core = request.host::<CoreServer>();
-    let (timeout, keep_alive) =
-        (core.timeout.or(Duration::from_secs(60)), core.keep_alive_timeout.or(Duration::from_secs(5)));
+    let (timeout, keep_alive) = (core.timeout(), core.keep_alive_timeout());
     let mpm = request.server.infos().iter().find_map(|info| info.log_name().strip_prefix("mpm_")).unwrap_or_default();
     let threaded = if matches!(mpm, "worker" | "event") { "yes" } else { "no" };
     let daemons = scoreboard::snapshot(Described::Nobody).processes.len();

@@ -140,6 +140,23 @@ pub struct HostAddress {
     pub port: Option<u16>,
 }
 
+/// What holds where the configuration says nothing, for the fields below and for what the table of directives shows.
+pub(crate) mod defaults {
+    use std::time::Duration;
+
+    pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+    pub(crate) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+    pub(crate) const MAX_KEEP_ALIVE_REQUESTS: u32 = 100;
+    pub(crate) const LIMIT_REQUEST_LINE: usize = 8190;
+    pub(crate) const LIMIT_REQUEST_FIELD_SIZE: usize = 8190;
+    pub(crate) const LIMIT_REQUEST_FIELDS: usize = 100;
+    pub(crate) const LIMIT_REQUEST_BODY: u64 = 1 << 30;
+    pub(crate) const INTERNAL_RECURSION: u32 = 10;
+    pub(crate) const MAX_RANGES: u32 = 200;
+    pub(crate) const MAX_RANGE_OVERLAPS: u32 = 20;
+    pub(crate) const MAX_RANGE_REVERSALS: u32 = 20;
+}
+
 settings! {
     /// The core's settings of a server or virtual host.
     pub struct CoreServer {
@@ -155,13 +172,13 @@ settings! {
         pub error_log_format: Setting<String>,
         pub log_level: LogLevels,
         pub access_file_names: Setting<Vec<String>>,
-        pub timeout: Setting<Duration>,
-        pub keep_alive: Setting<bool>,
-        pub keep_alive_timeout: Setting<Duration>,
-        pub max_keep_alive_requests: Setting<u32>,
-        pub limit_request_line: Setting<usize>,
-        pub limit_request_field_size: Setting<usize>,
-        pub limit_request_fields: Setting<usize>,
+        pub timeout: Setting<Duration> = defaults::TIMEOUT,
+        pub keep_alive: Setting<bool> = true,
+        pub keep_alive_timeout: Setting<Duration> = defaults::KEEP_ALIVE_TIMEOUT,
+        pub max_keep_alive_requests: Setting<u32> = defaults::MAX_KEEP_ALIVE_REQUESTS,
+        pub limit_request_line: Setting<usize> = defaults::LIMIT_REQUEST_LINE,
+        pub limit_request_field_size: Setting<usize> = defaults::LIMIT_REQUEST_FIELD_SIZE,
+        pub limit_request_fields: Setting<usize> = defaults::LIMIT_REQUEST_FIELDS,
         pub trace: Setting<Tri>,
         pub encoded_slashes: Setting<Tri>,
         pub merge_slashes: Setting<bool>,
@@ -170,7 +187,7 @@ settings! {
         pub registered_methods: Setting<bool>,
         pub allow_0_9: Setting<bool>,
         pub strict_host_check: Setting<bool>,
-        pub internal_recursion: Setting<(u32, u32)>,
+        pub internal_recursion: Setting<(u32, u32)> = (defaults::INTERNAL_RECURSION, defaults::INTERNAL_RECURSION),
         pub protocols: Gathered<Vec<String>>,
         pub server_tokens: Setting<Tokens>,
         pub extended_status: Setting<bool>,
@@ -210,11 +227,11 @@ settings! {
         pub canonical_physical_port: Setting<bool>,
         pub hostname_lookups: Setting<Tri>,
         pub log_level: LogLevels,
-        pub limit_request_body: Setting<u64>,
+        pub limit_request_body: Setting<u64> = defaults::LIMIT_REQUEST_BODY,
         pub limit_xml_request_body: Setting<u64>,
-        pub max_ranges: Setting<Option<u32>>,
-        pub max_range_overlaps: Setting<Option<u32>>,
-        pub max_range_reversals: Setting<Option<u32>>,
+        pub max_ranges: Setting<Option<u32>> = Some(defaults::MAX_RANGES),
+        pub max_range_overlaps: Setting<Option<u32>> = Some(defaults::MAX_RANGE_OVERLAPS),
+        pub max_range_reversals: Setting<Option<u32>> = Some(defaults::MAX_RANGE_REVERSALS),
         pub read_buffer_size: Setting<usize>,
         pub cgi_pass_auth: Setting<bool>,
         pub cgi_vars: Keyed<String, String>,
@@ -254,9 +271,6 @@ impl<T: Merge> Merge for Plain<T> {
         self.0.origins(see);
     }
 }
-
-/// The default of `LimitRequestBody`, in bytes.
-pub const LIMIT_REQUEST_BODY: u64 = 1 << 30;
 
 /// A `Mutex` line for one kind of lock.
 #[derive(Clone, Debug)]

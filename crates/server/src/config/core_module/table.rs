@@ -1,10 +1,10 @@
 //! The directives of core.c, http_core.c, mod_so.c, mod_version.c, mod_watchdog.c and mod_macro.c. tidy: table
 
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, ModuleInfo, OnRead as Run};
+use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, shown};
 
 use super::{mutex, sections, set};
-use crate::config::core::{CoreDir, CoreServer, Methods};
+use crate::config::core::{CoreDir, CoreServer, Methods, defaults};
 use crate::config::module::{Hook, Module, Order};
 use crate::files::static_file;
 use crate::phases::translate;
@@ -123,7 +123,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ErrorLogFormat", SERVER, Take12(set::error_log_format), "", "Format string for the ErrorLog").differs("Formats for connection and request are checked and not used."),
     row("ServerAlias", SERVER, Words(set::server_alias), "", "A name or names alternately used to access the server"),
     row("ServerPath", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_path, v) }), "", "The pathname the server can be reached at").without_effect("A virtual host is not chosen by a path; that was for clients which send no Host."),
-    row("Timeout", SERVER, Take1(set::timeout), "60", "Timeout duration (sec)"),
+    row("Timeout", SERVER, Take1(set::timeout), shown!(defaults::TIMEOUT.as_secs()), "Timeout duration (sec)"),
     row("ContentDigest", Allowed::OPTIONS, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.content_digest, on)), "Off", "whether or not to send a Content-MD5 header with each request").without_effect("Content-MD5 is not made: HTTP has dropped it (RFC 7231 appendix B)."),
     row("UseCanonicalName", CONF, Take1(set::canonical_name), "Off", "How to work out the ServerName : Port when constructing URLs").differs("DNS means the configured name, with the port of the request: nothing is looked up."),
     row("UseCanonicalPhysicalPort", CONF, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.canonical_physical_port, v)), "Off", "Whether to use the physical Port when constructing URLs"),
@@ -132,20 +132,20 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("LogLevel", CONF, Iterate(set::log_level), "warn", "Level of verbosity in error logging"),
     row("NameVirtualHost", SERVER, Take1(set::name_virtual_host), "", "A numeric IP address:port, or the name of a host").without_effect("As in Apache 2.4, with the same warning."),
     row("ServerTokens", GLOBAL, Take1(set::server_tokens), "Full", "Determine tokens displayed in the Server: header - Min(imal), Major, Minor, Prod(uctOnly), OS, or Full").differs("The name is Tsubame, and the version its own."),
-    row("LimitRequestLine", SERVER, Take1(set::limit_line), "8190", "Limit on maximum size of an HTTP request line"),
-    row("LimitRequestFieldsize", SERVER, Take1(set::limit_field_size), "8190", "Limit on maximum size of an HTTP request header field"),
-    row("LimitRequestFields", SERVER, Take1(set::limit_fields), "100", "Limit (0 = unlimited) on max number of header fields in a request message").differs("0 is 65534."),
-    row("LimitRequestBody", ANY, Take1(set::limit_body), "1073741824", "Limit (in bytes) on maximum size of request message body"),
+    row("LimitRequestLine", SERVER, Take1(set::limit_line), shown!(defaults::LIMIT_REQUEST_LINE), "Limit on maximum size of an HTTP request line"),
+    row("LimitRequestFieldsize", SERVER, Take1(set::limit_field_size), shown!(defaults::LIMIT_REQUEST_FIELD_SIZE), "Limit on maximum size of an HTTP request header field"),
+    row("LimitRequestFields", SERVER, Take1(set::limit_fields), shown!(defaults::LIMIT_REQUEST_FIELDS), "Limit (0 = unlimited) on max number of header fields in a request message").differs("0 is 65534."),
+    row("LimitRequestBody", ANY, Take1(set::limit_body), shown!(defaults::LIMIT_REQUEST_BODY), "Limit (in bytes) on maximum size of request message body"),
     row("LimitXMLRequestBody", ANY, Take1(set::limit_xml_body), "1000000", "Limit (in bytes) on maximum size of an XML-based request body").without_effect("No module reads XML from requests."),
     row("Mutex", GLOBAL, Words(mutex::set), "default", "mutex (or \"default\") and mechanism").without_effect("No mutexes of the system are needed; -DDUMP_RUN_CFG shows what was asked for."),
-    row("MaxRanges", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_ranges, v)), "200", "Maximum number of Ranges in a request before returning the entire resource, or 0 for unlimited"),
-    row("MaxRangeOverlaps", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_range_overlaps, v)), "20", "Maximum number of overlaps in Ranges in a request before returning the entire resource, or 0 for unlimited"),
-    row("MaxRangeReversals", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_range_reversals, v)), "20", "Maximum number of reversals in Ranges in a request before returning the entire resource, or 0 for unlimited").differs("It works as its manual says; Apache 2.4.71 counts no reversals between ranges that do not overlap."),
+    row("MaxRanges", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_ranges, v)), shown!(defaults::MAX_RANGES), "Maximum number of Ranges in a request before returning the entire resource, or 0 for unlimited"),
+    row("MaxRangeOverlaps", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_range_overlaps, v)), shown!(defaults::MAX_RANGE_OVERLAPS), "Maximum number of overlaps in Ranges in a request before returning the entire resource, or 0 for unlimited"),
+    row("MaxRangeReversals", CONF, Take1(|c, v| set::ranges(c, |d: &mut CoreDir| &mut d.max_range_reversals, v)), shown!(defaults::MAX_RANGE_REVERSALS), "Maximum number of reversals in Ranges in a request before returning the entire resource, or 0 for unlimited").differs("It works as its manual says; Apache 2.4.71 counts no reversals between ranges that do not overlap."),
     row("RLimitCPU", ANY, Take12(|c, a, b| set::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_cpu, a, b)), "", "Soft/hard limits for max CPU usage in seconds").differs(OF_SCRIPTS),
     row("RLimitMEM", ANY, Take12(|c, a, b| set::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_mem, a, b)), "", "Soft/hard limits for max memory usage per process").differs(OF_SCRIPTS),
     row("RLimitNPROC", ANY, Take12(|c, a, b| set::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_nproc, a, b)), "", "soft/hard limits for max number of processes per uid").differs(OF_SCRIPTS),
     row("RegexDefaultOptions", GLOBAL, Words(set::regex_options), "DOTALL DOLLAR_ENDONLY", "default options for regexes (prefixed by '+' to add, '-' to del)").without_effect("Regular expressions always have DOTALL and DOLLAR_ENDONLY."),
-    row("LimitInternalRecursion", SERVER, Take12(set::internal_recursion), "10", "maximum recursion depth of internal redirects and subrequests"),
+    row("LimitInternalRecursion", SERVER, Take12(set::internal_recursion), shown!(defaults::INTERNAL_RECURSION), "maximum recursion depth of internal redirects and subrequests"),
     row("CGIPassAuth", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.cgi_pass_auth, on)), "Off", "Controls whether HTTP authorization headers, normally hidden, will be passed to scripts"),
     row("CGIVar", FILEINFO, Take2(set::cgi_var), "", "Controls how some CGI variables are set"),
     row("QualifyRedirectURL", FILEINFO, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.qualify_redirect_url, on)), "Off", "Controls whether the REDIRECT_URL environment variable is fully qualified"),
@@ -168,8 +168,8 @@ const CORE_DIRECTIVES: &[Directive] = &[
 
 #[rustfmt::skip]
 const HTTP_DIRECTIVES: &[Directive] = &[
-    row("KeepAliveTimeout", SERVER, Take1(set::keep_alive_timeout), "5", "Keep-Alive timeout duration (sec)").differs("Where others wait to be let in, event closes what was idle for a tenth of a second; a child that leaves keeps to it."),
-    row("MaxKeepAliveRequests", SERVER, Take1(set::max_keep_alive_requests), "100", "Maximum number of Keep-Alive requests per connection, or 0 for infinite"),
+    row("KeepAliveTimeout", SERVER, Take1(set::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("Where others wait to be let in, event closes what was idle for a tenth of a second; a child that leaves keeps to it."),
+    row("MaxKeepAliveRequests", SERVER, Take1(set::max_keep_alive_requests), shown!(defaults::MAX_KEEP_ALIVE_REQUESTS), "Maximum number of Keep-Alive requests per connection, or 0 for infinite"),
     row("KeepAlive", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.keep_alive, on)), "On", "Whether persistent connections should be On or Off"),
 ];
 

@@ -1,0 +1,48 @@
+//! Numbers as text while the program is compiled: a table shows the default that the code goes by.
+
+/// The digits of a number.
+pub struct Digits {
+    text: [u8; 20],
+    from: usize,
+}
+
+impl Digits {
+    /// Of this number.
+    pub const fn of(mut number: u64) -> Digits {
+        let mut digits = Digits { text: [b'0'; 20], from: 19 };
+        while number >= 10 {
+            digits.text[digits.from] = b'0' + (number % 10) as u8;
+            number /= 10;
+            digits.from -= 1;
+        }
+        digits.text[digits.from] = b'0' + number as u8;
+        digits
+    }
+
+    /// As text.
+    pub const fn as_str(&self) -> &str {
+        match std::str::from_utf8(self.text.split_at(self.from).1) {
+            Ok(text) => text,
+            Err(_) => unreachable!(),
+        }
+    }
+}
+
+/// The text of a constant number, for the column of defaults in a table of directives.
+#[macro_export]
+macro_rules! shown {
+    ($number:expr) => {{
+        const DIGITS: &$crate::Digits = &$crate::Digits::of($number as u64);
+        const TEXT: &str = DIGITS.as_str();
+        TEXT
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_shown_as_they_are_written() {
+        assert_eq!([shown!(0), shown!(9), shown!(10), shown!(8190)], ["0", "9", "10", "8190"]);
+        assert_eq!(shown!(u64::MAX), u64::MAX.to_string());
+    }
+}
