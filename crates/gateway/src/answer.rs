@@ -3,7 +3,7 @@
 use conf::Level;
 use http1::date::{http_date, parse_http_date};
 use http1::text::to_bytes;
-use server::Request;
+use server::{Fields, Request};
 
 use crate::reply::Reply;
 
@@ -55,6 +55,17 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
         request.answer.err_headers_out.add(name, value);
     }
     Ok(())
+}
+
+/// The fields of what a script says before its answer. `Err`: they must not be sent, and this status is.
+pub(crate) fn early(request: &Request, reply: Reply) -> Result<Fields, u16> {
+    check(request, &reply)?;
+    let mut early = Fields::default();
+    let is_ours = |name: &str| OURS.iter().chain(&["Connection"]).any(|ours| name.eq_ignore_ascii_case(ours));
+    for (name, value) in reply.fields.into_iter().filter(|(name, _)| !is_ours(name)) {
+        early.add(name, value);
+    }
+    Ok(early)
 }
 
 /// Fields that say how this connection is used, or that the server makes itself.

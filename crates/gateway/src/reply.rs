@@ -34,6 +34,14 @@ pub struct Reply {
     pub fields: Vec<(String, String)>,
 }
 
+impl Reply {
+    /// Whether these are early hints (RFC 8297): the header of the answer comes behind them.
+    pub fn is_early(&self) -> bool {
+        let status = self.status.as_deref().and_then(|text| text.trim_end().strip_prefix("103"));
+        status.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+}
+
 /// Why a header cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {

@@ -15,7 +15,7 @@ use crate::command;
 use crate::env;
 use crate::gate::{self, Permit, Refusal};
 use crate::input::{Input, Stopped};
-use crate::reply::{Fault, Parser, Reply};
+use crate::reply::{Fault, HEADER_MAX, Parser, Reply};
 use crate::script::{Event, Output, Script, fail};
 use crate::script_log::{Failure, complain};
 use crate::spawn;
@@ -23,6 +23,8 @@ use crate::spawn;
 /// How long the end of an output is waited for before the answer begins: an answer of known length is one write, and its
 /// connection stays open also for clients of HTTP/1.0. Nobody notices the delay.
 const MOMENT: Duration = Duration::from_millis(2);
+/// How often a script may say something before its answer.
+const HINTS_MAX: usize = 16;
 /// How much of a failed script's output is kept for the script log, in bytes.
 const LOGGED_MAX: usize = 64 * 1024;
 
@@ -110,11 +112,23 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
 /// Reads the header. `Err`: there is none, and this is the status.
 async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
     let mut parser = Parser::default();
+    let mut hints = Hints::default();
     loop {
         match parser.advance(&script.output) {
             Ok(Some(length)) => {
                 script.output.drain(..length);
-                return Ok((script, parser.into_reply()));
+                let reply = std::mem::take(&mut parser).into_reply();
+                if !reply.is_early() {
+                    return Ok((script, reply));
+                }
+                if !hints.allow(length) {
+                    return Err(bad_header(request, script, &parser, Fault::TooLong, caller).await);
+                }
+                let fields = answer::early(request, reply)?;
+                if let Err(error) = request.send_interim(103, &fields).await {
+                    request.log_os(caller.module, Level::Debug, &error, "early hints of a script are not sent");
+                }
+                continue;
             }
             Ok(None) => {}
             Err(fault) => return Err(bad_header(request, script, &parser, fault, caller).await),
@@ -132,6 +146,22 @@ async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> R
         answer::complain_to_client(request, caller.module, &text);
         log_failure(request, caller, status, &script, "", &[]);
         return Err(status);
+    }
+}
+
+/// What a script has said before its answer (103, RFC 8297).
+#[derive(Default)]
+struct Hints {
+    number: usize,
+    bytes: usize,
+}
+
+impl Hints {
+    /// Whether one more of this length is not too much.
+    fn allow(&mut self, length: usize) -> bool {
+        self.number += 1;
+        self.bytes += length;
+        self.number <= HINTS_MAX && self.bytes <= HEADER_MAX
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod fields_out;
 pub mod flow;
 pub mod head;
 pub mod hooks;
+pub mod interim;
 mod logging;
 pub(crate) mod lookup;
 mod mapped;
@@ -34,6 +35,7 @@ pub use self::body::{BodyError, BodySource, RequestBody};
 pub use self::client::Client;
 pub use self::fields::Fields;
 pub use self::head::RequestHead;
+pub use self::interim::Interim;
 pub use self::mapped::Mapped;
 pub use self::sent::Sent;
 pub(crate) use self::sent::{Delimiter, Persist};
@@ -114,6 +116,8 @@ pub struct Request {
     pub notes: Fields,
     /// The body of the request.
     pub body: RequestBody,
+    /// The way to the client before its answer begins, where the protocol has one.
+    pub interim: Option<Arc<dyn Interim>>,
     /// What is counted and logged of it.
     pub account: Account,
     /// What happened to it, where somebody asks.
@@ -155,6 +159,7 @@ impl Request {
             env: Fields::default(),
             notes: Fields::default(),
             body: RequestBody::default(),
+            interim: None,
             account,
             trace: None,
         })

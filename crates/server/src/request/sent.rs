@@ -11,6 +11,8 @@ pub struct Sent {
     pub body: u64,
     /// All bytes, head included.
     pub bytes: u64,
+    /// Bytes of interim responses, a part of all bytes.
+    pub interim: u64,
     /// Bytes received, head and body.
     pub received: u64,
     /// The connection broke before the answer was complete.

@@ -195,12 +195,12 @@ under_every_mpm! {
     /// The client would take the next answer for that to its request.
     fn no_answer_follows_an_interim_one(mpm: Mpm) {
         let site = site();
-        site.script("interim", "#!/bin/sh\nprintf 'Status: 103 Early\\n\\nx'\n");
+        site.script("interim", "#!/bin/sh\nprintf 'Status: 102 Early\\n\\nx'\n");
         let server = Server::start(mpm, &site, CONFIGURATION);
         let mut client = server.client();
         client.send(["interim", "ok"].map(|name| format!("GET /cgi/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n")).concat());
         let (bytes, _) = client.rest();
         let text = String::from_utf8_lossy(&bytes);
-        assert!(text.starts_with("HTTP/1.1 103 Early\r\n") && !text.contains("200 OK"), "{text}");
+        assert!(text.starts_with("HTTP/1.1 102 Early\r\n") && !text.contains("200 OK"), "{text}");
     }
 }

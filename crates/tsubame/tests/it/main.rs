@@ -14,6 +14,7 @@ mod ctl;
 mod ctl_faults;
 mod ctl_limits;
 mod descriptors;
+mod early_hints;
 mod faults;
 mod golden;
 mod language_same_as_apache;

@@ -14,7 +14,7 @@ use super::outgoing::Outgoing;
 use super::unfinished::Unfinished;
 use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
-use crate::request::Client;
+use crate::request::{Client, Interim};
 use crate::transport::Transport;
 
 /// How much of a head is received at once, in bytes.
@@ -37,6 +37,8 @@ pub(super) struct HttpConnection {
     pub(super) running: Running,
     pub(super) client: Arc<Client>,
     pub(super) transport: Arc<dyn Transport>,
+    /// The same for interim responses; a request has it until its answer begins.
+    pub(super) interim: Option<Arc<dyn Interim>>,
     pub(super) workers: Arc<Workers>,
     /// Bytes sent and received with the requests that were answered.
     pub(super) traffic: u64,

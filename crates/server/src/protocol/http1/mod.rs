@@ -5,6 +5,7 @@
 pub(crate) mod body;
 mod connection;
 mod head;
+mod interim;
 mod outgoing;
 mod pace;
 mod refuse;
@@ -57,6 +58,7 @@ impl Service for HttpService {
         Box::new(HttpConnection {
             running: Running { server: &self.server, hooks: &self.hooks },
             client: Arc::new(Client::new(accepted.peer, socket.clone())),
+            interim: Some(socket.clone()),
             transport: socket,
             workers: accepted.workers,
             traffic: 0,
@@ -208,6 +210,7 @@ impl HttpConnection {
         } else if !rest.is_empty() {
             self.buffer = rest;
         }
+        request.interim = self.interim.take();
         let mut exchange = Exchange::of(request, row, self.traffic);
         match transport::unless_reset(&*self.transport, exchange.answer()).await {
             Some(response) => self.write(exchange, response).await,

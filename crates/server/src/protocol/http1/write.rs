@@ -89,8 +89,9 @@ impl HttpConnection {
 
     /// Decides how the answer is framed and whether the connection stays, and writes the head. `unread`: a part of the
     /// request's body will not be read.
-    fn compose(&self, mut exchange: Exchange, response: Response, unread: bool) -> Composed {
+    fn compose(&mut self, mut exchange: Exchange, response: Response, unread: bool) -> Composed {
         let request = &mut exchange.request;
+        self.interim = request.interim.take();
         let Response { mut body, raw } = response;
         let length = body.length();
         let chunked = length.is_none() && request.asked.version == http1::Version::Http11;
@@ -237,7 +238,7 @@ impl HttpConnection {
         let rest = incoming.as_ref().map(Incoming::take_rest);
         self.unfinished.hold(0);
         let transfer = Transfer {
-            sent: outgoing.sent,
+            sent: outgoing.sent + exchange.request.account.sent.interim,
             body: match exchange.request.account.sent.body {
                 0 => outgoing.sent.saturating_sub(head_len),
                 counted => counted,
