@@ -40,6 +40,7 @@ mod actions;
 mod admission;
 mod authorization;
 mod beside_the_loop;
+mod bodies;
 mod cgi;
 mod cgi_clients;
 mod cgi_faults;

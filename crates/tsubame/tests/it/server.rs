@@ -254,6 +254,11 @@ impl<'a> Server<'a> {
         children(self.pid())
     }
 
+    /// How many processes the children have started: scripts of mod_cgi.
+    pub fn scripts(&self) -> usize {
+        self.children().into_iter().filter_map(Pid::new).map(|child| children(child).len()).sum()
+    }
+
     /// A log line that contains this must come until the test ends.
     pub fn announce(&self, part: impl Into<String>) {
         self.announced.borrow_mut().push((part.into(), true));

@@ -143,10 +143,11 @@ impl Inner {
                 return Poll::Ready(Ok(None));
             }
             if self.expects {
-                self.expects = false;
                 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-                // Nothing was sent on this connection for a while, so these few bytes always fit.
+                // Nothing was sent on this connection for a while, so these few bytes always fit. A socket that was watched
+                // meanwhile may still have to be asked whether it takes them.
                 let sent = ready!(self.transport.poll_send(cx, CONTINUE, false));
+                self.expects = false;
                 if sent.is_err() {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
