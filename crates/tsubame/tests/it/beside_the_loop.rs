@@ -77,6 +77,30 @@ fn too_many_passwords_are_turned_away() {
     assert!(count(401) >= 128 && count(503) > 0 && count(401) + count(503) == 600, "{statuses:?}");
 }
 
+/// An expression cannot wait. Where it asks for a path that a password decides about, which has to be hashed beside the event
+/// loop, nobody knows what it comes to, and what it was to decide is refused; what is known at once is decided.
+#[test]
+fn an_expression_that_would_have_to_wait_refuses() {
+    let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n"), ("url/f.txt", "x\n"), ("file/f.txt", "x\n")]);
+    site.file("conf/users", USERS);
+    let conditions = "<Location /url>\n<If \"-U '/in/f.txt'\">\nRequire all denied\n</If>\n</Location>\n\
+        <Location /file>\n<If \"-F '${DOCS}/in/f.txt'\">\nRequire all denied\n</If>\n</Location>\n";
+    for mpm in Mpm::ALL {
+        // -F looks up a file, which no <Location> is about.
+        let inside = members("/in").replace("<Location /in>", "<Directory ${DOCS}/in>").replace("</Location>", "</Directory>");
+        let server = Server::start(mpm, &site, &format!("{inside}{conditions}"));
+        server.allow("a subrequest for ");
+        server.allow("AH01617: user ");
+        for path in ["/url/f.txt", "/file/f.txt"] {
+            assert_eq!(server.get(path).status, 200, "{mpm} {path}: without a user it is not allowed");
+            let status = |password| server.client().request(passwords::request(path, "slow", password)).status;
+            // A thread that serves one connection hashes in place.
+            let wanted = if MANY.contains(&mpm) { 500 } else { 200 };
+            assert_eq!(status("wrong"), wanted, "{mpm} {path}");
+        }
+    }
+}
+
 #[test]
 fn long_directories_are_listed() {
     let site = Site::with([("f.txt", "x\n")]);

@@ -362,3 +362,27 @@ fn a_regular_expression_without_an_end_refuses() {
         server.logged(&format!("needs too many steps, so the line at {}:{line} decides nothing", file.display()));
     }
 }
+
+/// The same where a request goes on at another path: what was to be decided by that path is refused. Only an error document
+/// is sent all the same: it tells of an error that has been decided.
+#[test]
+fn a_regular_expression_without_an_end_refuses_behind_a_redirect() {
+    let many = format!("/s{}b.txt", "a".repeat(200));
+    let configuration = format!(
+        "SetEnvIf Request_URI \"^/s(a+)+\\1$\" bad\nScriptAlias /cgi/ ${{ROOT}}/cgi-bin/\nErrorDocument 404 {many}\n\
+         <Directory ${{DOCS}}>\nAllow from all\nDeny from env=bad\nOrder Allow,Deny\n</Directory>\n\
+         <Directory ${{ROOT}}/cgi-bin>\nRequire all granted\n</Directory>"
+    );
+    let site = Site::with([(&many[1..], "found\n"), ("a.txt", "a")]);
+    site.script("there", &format!("#!/bin/sh\nprintf 'Location: {many}\\n\\n'\n"));
+    site.script("here", "#!/bin/sh\nprintf 'Location: /a.txt\\n\\n'\n");
+    for mpm in Mpm::ALL {
+        let server = Server::start(mpm, &site, &configuration);
+        server.announce("needs too many steps");
+        assert_eq!(server.get("/cgi/here").text(), "a", "{mpm}");
+        let there = server.get("/cgi/there");
+        assert_eq!(there.status, 500, "{mpm}: {}", there.text());
+        let absent = server.get("/none");
+        assert_eq!((absent.status, absent.text().as_str()), (404, "found\n"), "{mpm}");
+    }
+}

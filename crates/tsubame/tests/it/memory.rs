@@ -127,3 +127,35 @@ fn unfinished_heads_hold_no_more_than_a_budget() {
     drop(clients);
     until("the memory to be given back", || (held(&server) < before + (8 << 20)).then_some(()));
 }
+
+/// A large head counts until its answer is out, not only until it is whole: it is kept as long.
+#[test]
+fn large_heads_count_until_they_are_answered() {
+    let site = Site::with([("index.html", "hello\n")]);
+    let server = Server::start(Mpm::Percore, &site, "");
+    server.announce("unfinished requests hold as much memory as they may");
+    let fields: String = (0..90).map(|number| format!("X-{number}: {}\r\n", "x".repeat(8000))).collect();
+    // The answer waits for the body.
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n{fields}\r\n");
+    let mut clients: Vec<Client> = Vec::new();
+    let refused = || server.log().matches("unfinished requests hold").count();
+    until("some to be refused", || {
+        if clients.len() < 60 * server.children().len() {
+            let mut client = Client::over(TcpStream::connect(server.address()).expect("connect"));
+            client.send(&head);
+            clients.push(client);
+        }
+        (refused() > 0).then_some(())
+    });
+    clients.iter_mut().for_each(|client| client.send("ab"));
+    let answers: Vec<u16> =
+        clients.iter_mut().filter_map(|client| Some(client.try_response_to("GET").ok()?.status)).collect();
+    let answered = answers.iter().filter(|status| **status == 200).count();
+    assert!(answered > 20, "{answers:?}");
+    // What is answered gives its room back, also where the connection stays.
+    let before = refused();
+    for _ in 0..30 {
+        assert_eq!(server.client().request(format!("{head}ab")).status, 200);
+    }
+    assert_eq!(refused(), before);
+}
