@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use seam::{Load, offload};
@@ -38,7 +38,7 @@ enum Answer {
     Unknown,
 }
 
-static ANSWERS: LazyLock<Mutex<HashMap<Question, (Instant, Answer)>>> = LazyLock::new(Mutex::default);
+static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 /// The name of an address, if it has one that leads back to the address.
@@ -74,14 +74,23 @@ async fn answer(question: Question) -> Answer {
     offload(Load::Resolve, move || ask(question, deadline)).await
 }
 
+type Answers = HashMap<Question, (Instant, Answer)>;
+
+fn answers() -> MutexGuard<'static, Answers> {
+    ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn remembered(question: &Question) -> Option<Answer> {
-    let answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let answers = answers();
     let (when, answer) = answers.get(question)?;
     (when.elapsed() < REMEMBERED).then(|| answer.clone())
 }
 
 fn remember(question: Question, answer: Answer) {
-    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    insert(&mut answers(), question, answer);
+}
+
+fn insert(answers: &mut Answers, question: Question, answer: Answer) {
     if answers.len() >= REMEMBERED_MAX {
         answers.clear();
     }
@@ -116,13 +125,18 @@ fn ask(question: Question, deadline: Instant) -> Answer {
         ASKING.fetch_sub(1, Ordering::Relaxed);
         return Answer::Unknown;
     }
-    told.recv_timeout(left).unwrap_or_else(|_| {
-        // What became known in this moment counts.
-        remembered(&question).unwrap_or_else(|| {
-            remember(question, Answer::Unknown);
-            Answer::Unknown
-        })
-    })
+    told.recv_timeout(left).unwrap_or_else(|_| give_up(question))
+}
+
+/// Nobody waits any longer: the name is unknown for now, unless it has become known in this moment.
+fn give_up(question: Question) -> Answer {
+    let mut answers = answers();
+    let known = answers.get(&question).filter(|(when, _)| when.elapsed() < REMEMBERED);
+    if let Some((_, answer)) = known {
+        return answer.clone();
+    }
+    insert(&mut answers, question, Answer::Unknown);
+    Answer::Unknown
 }
 
 fn resolve(question: &Question) -> Answer {
@@ -165,6 +179,17 @@ mod tests {
         let question = Question::Name([127, 0, 0, 2].into());
         assert!(matches!(ask(question.clone(), Instant::now()), Answer::Unknown));
         assert!(remembered(&question).is_none());
+    }
+
+    #[test]
+    fn what_becomes_known_late_stays_known() {
+        let question = || Question::Addresses("late.example".into());
+        assert!(matches!(give_up(question()), Answer::Unknown));
+        assert!(matches!(remembered(&question()), Some(Answer::Unknown)));
+        // The resolver's thread, a moment too late for one request and a moment before another one gives up.
+        remember(question(), Answer::Addresses([[192, 0, 2, 1].into()].into()));
+        assert!(matches!(give_up(question()), Answer::Addresses(_)), "it is known");
+        assert!(matches!(remembered(&question()), Some(Answer::Addresses(_))), "and stays so");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::needs;
 use crate::passwords;
 use crate::server::{Server, Start};
 use crate::site::Site;
+use crate::wait::until;
 use crate::wire::{Client, get};
 
 /// The modules under which a thread serves many connections.
@@ -156,4 +157,45 @@ fn names_are_looked_up() {
             assert_eq!(client.response().status, 403, "{mpm}");
         }
     }
+}
+
+/// The answer of a name server: the address of every client here to a question for one, nothing to others.
+fn named(question: &[u8]) -> Vec<u8> {
+    const HEAD: usize = 12;
+    let name = question[HEAD..].iter().position(|byte| *byte == 0).expect("the end of a name") + HEAD;
+    let asks_for_ipv4 = question[name + 1..name + 3] == [0, 1];
+    // An answer without errors to one question.
+    let mut answer = [&question[..2], &[0x81, 0x80, 0, 1, 0, u8::from(asks_for_ipv4), 0, 0, 0, 0]].concat();
+    answer.extend(&question[HEAD..name + 5]);
+    if asks_for_ipv4 {
+        // The same name, type and class; it holds for a second, and has four bytes.
+        answer.extend([0xc0, HEAD as u8, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1]);
+    }
+    answer
+}
+
+/// A name server that takes too long for one request has answered for the next: what became known is not forgotten for the
+/// request that gave up.
+#[test]
+fn a_name_that_comes_late_counts_for_the_next_request() {
+    if !needs::ROOT.is_there("a_name_that_comes_late_counts_for_the_next_request") {
+        return;
+    }
+    let site = Site::with([("named/f.txt", "x\n")]);
+    let (socket, by) = silent_name_server(&site);
+    site.configure(Mpm::Percore, "<Location /named>\nRequire forward-dns late.example\n</Location>\n");
+    let server = Start::new(&site, Mpm::Percore).by(by).run();
+    server.announce("AH03356: No sockaddr info for \"late.example\"");
+    server.announce("AH01630: client denied by server configuration");
+    // One connection, so that the same child is asked again.
+    let mut client = server.client();
+    assert_eq!(client.get("/named/f.txt").status, 403);
+    socket.set_read_timeout(Some(crate::wait::DEADLINE)).expect("timeout");
+    let (mut buffer, mut answered) = ([0; 512], 0);
+    while answered < 2 {
+        let (length, resolver) = socket.recv_from(&mut buffer).expect("a question");
+        socket.send_to(&named(&buffer[..length]), resolver).expect("answer");
+        answered += 1;
+    }
+    until("the name to be known", || (client.get("/named/f.txt").status == 200).then_some(()));
 }
