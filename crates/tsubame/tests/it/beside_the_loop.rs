@@ -88,7 +88,8 @@ fn an_expression_that_would_have_to_wait_refuses() {
         <Location /file>\n<If \"-F '${DOCS}/in/f.txt'\">\nRequire all denied\n</If>\n</Location>\n";
     for mpm in Mpm::ALL {
         // -F looks up a file, which no <Location> is about.
-        let inside = members("/in").replace("<Location /in>", "<Directory ${DOCS}/in>").replace("</Location>", "</Directory>");
+        let inside =
+            members("/in").replace("<Location /in>", "<Directory ${DOCS}/in>").replace("</Location>", "</Directory>");
         let server = Server::start(mpm, &site, &format!("{inside}{conditions}"));
         server.allow("a subrequest for ");
         server.allow("AH01617: user ");

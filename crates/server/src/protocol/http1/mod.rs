@@ -13,12 +13,14 @@ mod unfinished;
 mod wait;
 mod write;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Instant;
 
 use http1::framing::{Framing, Persistence};
 use http1::{Head, Parse};
+use seam::scoreboard::Workers;
 use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 
@@ -32,7 +34,7 @@ use crate::exchange::{self, AskedHost, Exchange, Running};
 use crate::request::hooks::Hooks;
 use crate::request::{Client, RequestHead};
 use crate::transport::socket::Socket;
-use crate::transport::{self, buffers, tick};
+use crate::transport::{self, Transport, buffers, tick};
 use seam::executor::Timer;
 
 /// After this many requests that came in behind each other, other connections have their turn.
@@ -50,17 +52,18 @@ impl HttpService {
         let hooks = request_hooks(&with_infos(&server.infos()));
         HttpService { server, hooks }
     }
-}
 
-impl Service for HttpService {
-    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
-        let socket = Arc::new(Socket::new(accepted.socket));
-        Box::new(HttpConnection {
+    /// A connection that is carried by `transport`.
+    fn over<T>(&'static self, transport: Arc<T>, peer: SocketAddr, workers: Arc<Workers>) -> HttpConnection
+    where
+        T: Transport + 'static,
+    {
+        HttpConnection {
             running: Running { server: &self.server, hooks: &self.hooks },
-            client: Arc::new(Client::new(accepted.peer, socket.clone())),
-            interim: Some(socket.clone()),
-            transport: socket,
-            workers: accepted.workers,
+            client: Arc::new(Client::new(peer, transport.clone())),
+            interim: Some(transport.clone()),
+            transport,
+            workers,
             traffic: 0,
             idle_until: Instant::now(),
             timer: Timer::default(),
@@ -75,7 +78,14 @@ impl Service for HttpService {
             received: 0,
             refused: None,
             by_address: None,
-        })
+        }
+    }
+}
+
+impl Service for HttpService {
+    fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
+        let socket = Arc::new(Socket::new(accepted.socket));
+        Box::new(self.over(socket, accepted.peer, accepted.workers))
     }
 
     fn child_started(&self, children: usize) {
@@ -224,3 +234,6 @@ fn expects_continue(head: &RequestHead) -> bool {
     head.version() >= http1::Version::Http11
         && head.field(http1::Known::Expect).is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
 }
+
+#[cfg(test)]
+mod tests;
