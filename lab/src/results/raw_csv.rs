@@ -1,84 +1,136 @@
 //! The results as a table for other programs.
 
-use super::{Load, Measure, Results, Sample, Squeezed};
+use serde::Serialize;
+
+use super::{Load, Measure, Results, Sample};
+use crate::error::{Context, Result};
+
+/// A measurement; columns that do not apply stay empty.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    workload: &'a str,
+    subject: &'a str,
+    profile: &'a str,
+    connections: u32,
+    round: u32,
+    seconds: Option<f64>,
+    requests: Option<u64>,
+    bytes: Option<u64>,
+    server_cpu_seconds: Option<f64>,
+    p50_us: Option<u64>,
+    p99_us: Option<u64>,
+    max_us: Option<u64>,
+    connect_errors: Option<u64>,
+    read_errors: Option<u64>,
+    write_errors: Option<u64>,
+    timeouts: Option<u64>,
+    status_errors: Option<u64>,
+    pss_kib: Option<u64>,
+    pss_before_kib: Option<u64>,
+    processes: Option<usize>,
+    lost: Option<u64>,
+    server_busy: Option<f64>,
+    generator_busy: Option<f64>,
+    others_busy: Option<f64>,
+    stolen: Option<f64>,
+    replaced: Option<u64>,
+    late_p99_us: Option<u64>,
+    fresh_us: Option<u64>,
+    busiest: Option<f64>,
+    idle: Option<f64>,
+    at_limit: Option<u64>,
+    oom_kills: Option<u64>,
+    major_faults: Option<u64>,
+    peak_kib: Option<u64>,
+    swapped_pages: Option<u64>,
+    file_answers: Option<u64>,
+    file_p50_us: Option<u64>,
+    file_p99_us: Option<u64>,
+    file_max_us: Option<u64>,
+    file_errors: Option<u64>,
+}
 
 impl Results {
-    /// One line for a measurement; columns that do not apply stay empty.
-    pub(super) fn to_csv(&self) -> String {
-        let mut csv = "workload,subject,profile,connections,round,seconds,requests,bytes,server_cpu_seconds,\
-                       p50_us,p99_us,max_us,connect_errors,read_errors,write_errors,timeouts,status_errors,\
-                       pss_kib,pss_before_kib,processes,lost,server_busy,generator_busy,others_busy,stolen,\
-                       replaced,late_p99_us,fresh_us,busiest,idle,at_limit,oom_kills,major_faults,peak_kib,\
-                       swapped_pages,file_answers,file_p50_us,file_p99_us,file_max_us,file_errors\n"
-            .to_owned();
+    /// A line with the names of the columns, and one for each measurement.
+    pub(super) fn to_csv(&self) -> Result<Vec<u8>> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let doing = || "write the table of measurements".to_owned();
         for sample in &self.samples {
-            csv += &sample.to_csv_line();
+            table.serialize(sample.row()).context(doing)?;
         }
-        csv
+        table.into_inner().context(doing)
     }
 }
 
 impl Sample {
-    fn to_csv_line(&self) -> String {
-        let (profile, _) = self.profile.names();
-        let key = format!("{},{},{profile},{},{}", self.workload, self.subject, self.connections, self.round);
+    fn row(&self) -> Row<'_> {
+        let row = Row {
+            workload: &self.workload,
+            subject: &self.subject,
+            profile: self.profile.names().0,
+            connections: self.connections,
+            round: self.round,
+            ..Row::default()
+        };
         match &self.measure {
-            Measure::Load(load) => {
-                let Load { errors, busy, .. } = load;
-                format!(
-                    "{key},{:.4},{},{},{:.4},{},{},{},{},{},{},{},{},{},,{},{},{:.3},{:.3},{:.3},{:.3},{},{},{},{:.3},{:.3},{}\n",
-                    load.seconds,
-                    load.requests,
-                    load.bytes,
-                    load.server_cpu_seconds,
-                    load.p50_us,
-                    load.p99_us,
-                    load.max_us,
-                    errors.connect,
-                    errors.read,
-                    errors.write,
-                    errors.timeout,
-                    errors.status,
-                    load.pss_kib,
-                    load.processes,
-                    load.lost,
-                    busy.server,
-                    busy.generator,
-                    busy.others,
-                    busy.stolen,
-                    load.replaced,
-                    load.late_p99_us,
-                    load.fresh_us,
-                    load.busiest,
-                    busy.idle,
-                    squeezed_columns(load.squeezed.as_deref()),
-                )
-            }
-            Measure::Memory(memory) => format!(
-                "{key},,,,,,,,,,,,,{},{},{},{},,,,,,,,,,,,,,,,,,,\n",
-                memory.after_kib, memory.before_kib, memory.processes, memory.lost
-            ),
+            Measure::Load(load) => of_load(row, load),
+            Measure::Memory(memory) => Row {
+                pss_kib: Some(memory.after_kib),
+                pss_before_kib: Some(memory.before_kib),
+                processes: Some(memory.processes),
+                lost: Some(memory.lost),
+                ..row
+            },
         }
     }
 }
 
-fn squeezed_columns(squeezed: Option<&Squeezed>) -> String {
-    let Some(squeezed) = squeezed else {
-        return ",".repeat(9);
-    };
-    let columns = [
-        squeezed.at_limit,
-        squeezed.oom_kills,
-        squeezed.major_faults,
-        squeezed.peak_kib,
-        squeezed.swapped_pages,
-        squeezed.file_answers,
-        squeezed.file_p50_us,
-        squeezed.file_p99_us,
-        squeezed.file_max_us,
-        squeezed.file_errors,
-    ];
-    columns.map(|column| column.to_string()).join(",")
+fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
+    let Load { errors, busy, .. } = load;
+    let squeezed = load.squeezed.as_deref();
+    Row {
+        seconds: Some(rounded(load.seconds, 4)),
+        requests: Some(load.requests),
+        bytes: Some(load.bytes),
+        server_cpu_seconds: Some(rounded(load.server_cpu_seconds, 4)),
+        p50_us: Some(load.p50_us),
+        p99_us: Some(load.p99_us),
+        max_us: Some(load.max_us),
+        connect_errors: Some(errors.connect),
+        read_errors: Some(errors.read),
+        write_errors: Some(errors.write),
+        timeouts: Some(errors.timeout),
+        status_errors: Some(errors.status),
+        pss_kib: Some(load.pss_kib),
+        processes: Some(load.processes),
+        lost: Some(load.lost),
+        server_busy: Some(rounded(busy.server, 3)),
+        generator_busy: Some(rounded(busy.generator, 3)),
+        others_busy: Some(rounded(busy.others, 3)),
+        stolen: Some(rounded(busy.stolen, 3)),
+        replaced: Some(load.replaced),
+        late_p99_us: Some(load.late_p99_us),
+        fresh_us: Some(load.fresh_us),
+        busiest: Some(rounded(load.busiest, 3)),
+        idle: Some(rounded(busy.idle, 3)),
+        at_limit: squeezed.map(|squeezed| squeezed.at_limit),
+        oom_kills: squeezed.map(|squeezed| squeezed.oom_kills),
+        major_faults: squeezed.map(|squeezed| squeezed.major_faults),
+        peak_kib: squeezed.map(|squeezed| squeezed.peak_kib),
+        swapped_pages: squeezed.map(|squeezed| squeezed.swapped_pages),
+        file_answers: squeezed.map(|squeezed| squeezed.file_answers),
+        file_p50_us: squeezed.map(|squeezed| squeezed.file_p50_us),
+        file_p99_us: squeezed.map(|squeezed| squeezed.file_p99_us),
+        file_max_us: squeezed.map(|squeezed| squeezed.file_max_us),
+        file_errors: squeezed.map(|squeezed| squeezed.file_errors),
+        ..row
+    }
+}
+
+/// A figure without digits that mean nothing.
+fn rounded(figure: f64, digits: i32) -> f64 {
+    let unit = 10_f64.powi(digits);
+    (figure * unit).round() / unit
 }
 
 #[cfg(test)]
@@ -89,9 +141,16 @@ mod tests {
     fn every_line_of_the_csv_has_every_column() {
         let mut results = example::empty();
         results.samples.push(example::load("keepalive", "nginx", 100, 1, 50_000));
-        results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
-        let csv = results.to_csv();
-        let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(columns, [40, 40, 40], "{csv}");
+        results.samples.push(example::memory("idle", "nginx, newest", 10_000, 100, 200));
+        let csv = results.to_csv().expect("a table");
+        let mut table = csv::Reader::from_reader(&csv[..]);
+        let names: Vec<String> = table.headers().expect("names").iter().map(str::to_owned).collect();
+        let lines: Vec<csv::StringRecord> =
+            table.records().collect::<Result<_, _>>().expect("as many columns in each line");
+        let value =
+            |line: usize, name: &str| &lines[line][names.iter().position(|known| known == name).expect("a column")];
+        assert_eq!((names.len(), lines.len()), (40, 2));
+        assert_eq!((value(0, "subject"), value(1, "subject")), ("nginx", "nginx, newest"));
+        assert_eq!((value(0, "pss_before_kib"), value(1, "pss_before_kib"), value(1, "pss_kib")), ("", "100", "200"));
     }
 }
