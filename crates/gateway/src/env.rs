@@ -88,6 +88,9 @@ fn common(request: &Request) -> Variables {
     add("SERVER_NAME", http1::uri::escape_html(&name).into_owned());
     add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string());
     add("SERVER_PORT", request.server_port().to_string());
+    if let Some(name) = request.client.name() {
+        add("REMOTE_HOST", name.to_string());
+    }
     add("REMOTE_ADDR", request.client.ip());
     add("DOCUMENT_ROOT", host.document_root.clone());
     add("REQUEST_SCHEME", host.scheme.into());

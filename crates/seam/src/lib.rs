@@ -18,7 +18,7 @@ mod stage;
 pub use accept::AcceptFilters;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
-pub use offload::{Load, offload};
+pub use offload::{Load, offload, offload_apart};
 pub use stage::{
     Accepted, Connection, Service, Stage, Stepping, briefly, drain, draining, is_worker_released, needs_worker,
     release_worker,

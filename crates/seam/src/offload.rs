@@ -33,6 +33,8 @@ pub enum Load {
 /// The most threads of a pool that wait. More would only be needed where name servers do not answer, and then nothing
 /// helps.
 const WAITING_MAX: usize = 16;
+/// The same for name servers, of which some may answer while others do not.
+const RESOLVING_MAX: usize = 32;
 /// How many jobs may be in the queue of a pool. Further ones wait with their connections until there is room, so there are
 /// never more than this process has requests.
 const QUEUE_MAX: usize = 1024;
@@ -56,12 +58,14 @@ pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Se
     if !sys::watch::serves_many() {
         return job();
     }
-    let pool = match load {
-        Load::Compute => &COMPUTING,
-        Load::Wait => &WAITING,
-        Load::Resolve => &RESOLVING,
-    };
+    let pool = Pool::of(load);
     release_worker(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
+}
+
+/// Has a job that blocks done by the pool, for several who may want what comes of it; whoever they are, it is done to its
+/// end, and never in place. `false`: the pool has too much to do, and the job is not done.
+pub fn offload_apart(load: Load, job: impl FnOnce() + Send + 'static) -> bool {
+    Pool::of(load).push(Arc::new(Job::new(job)), None)
 }
 
 /// A job on its way through a pool.
@@ -81,7 +85,7 @@ impl<T: Send + 'static> Future for Offloaded<T> {
         }
         if !self.queued {
             let job = self.job.clone();
-            self.queued = self.pool.push(job, cx.waker());
+            self.queued = self.pool.push(job, Some(cx.waker()));
         }
         Poll::Pending
     }
@@ -205,6 +209,14 @@ impl Pool {
         Pool { load, state: Mutex::new(state), work: Condvar::new() }
     }
 
+    fn of(load: Load) -> &'static Pool {
+        match load {
+            Load::Compute => &COMPUTING,
+            Load::Wait => &WAITING,
+            Load::Resolve => &RESOLVING,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,15 +224,16 @@ impl Pool {
     fn threads_max(&self) -> usize {
         match self.load {
             Load::Compute => sys::affinity::cpus(),
-            Load::Wait | Load::Resolve => WAITING_MAX,
+            Load::Wait => WAITING_MAX,
+            Load::Resolve => RESOLVING_MAX,
         }
     }
 
     /// Queues a job. `false`: there is no room, and `waker` is called when there is some.
-    fn push(&'static self, job: Arc<dyn Work>, waker: &Waker) -> bool {
+    fn push(&'static self, job: Arc<dyn Work>, waker: Option<&Waker>) -> bool {
         let mut state = self.state();
         if state.queue.len() >= QUEUE_MAX {
-            state.waiting.push(waker.clone());
+            state.waiting.extend(waker.cloned());
             return false;
         }
         state.queue.push_back(job);

@@ -27,6 +27,7 @@ pub use files::{machine, paths, static_file};
 pub use phases::Response;
 pub use phases::authz;
 pub use protocol::http1::HttpService;
+pub use request::dns;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::FieldSink;
 pub use request::flow::{Flow, Waiting};

@@ -1,12 +1,33 @@
-//! Names of addresses.
+//! Names of addresses, and addresses of names, as the system's resolver knows them.
+//!
+//! It blocks for as long as the resolver takes (resolv.conf(5): `timeout`, `attempts`). `NotFound` means that there is no
+//! such name or address; any other error, that this could not be found out.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The name of an address, as the system's resolver knows it. Blocks for as long as the resolver takes (resolv.conf(5):
-/// `timeout`, `attempts`). An address without a name is `NotFound`.
+/// netdb.h: it has addresses, but none of this family.
+const EAI_ADDRFAMILY: libc::c_int = -9;
+
+/// A kind of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Those of four bytes.
+    V4,
+    /// Those of sixteen.
+    V6,
+}
+
+impl Family {
+    /// The kind of an address.
+    pub fn of(address: IpAddr) -> Family {
+        if address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+}
+
+/// The name of an address.
 pub fn name_of(address: IpAddr) -> io::Result<String> {
     let mut name = [0u8; libc::NI_MAXHOST as usize];
     let failed = match address {
@@ -25,14 +46,52 @@ pub fn name_of(address: IpAddr) -> io::Result<String> {
             ask(&at, &mut name)
         }
     };
-    match failed {
-        0 => {
-            let name = CStr::from_bytes_until_nul(&name).map_err(io::Error::other)?;
-            Ok(name.to_string_lossy().into_owned())
+    checked(failed)?;
+    let name = CStr::from_bytes_until_nul(&name).map_err(io::Error::other)?;
+    Ok(name.to_string_lossy().into_owned())
+}
+
+/// The addresses of a name, of one family.
+pub fn addresses_of(name: &str, family: Family) -> io::Result<Vec<IpAddr>> {
+    let name = CString::new(name).map_err(|_| io::ErrorKind::NotFound)?;
+    // SAFETY: `addrinfo` is plain data; all zero is a valid value of it.
+    let mut wanted: libc::addrinfo = unsafe { mem::zeroed() };
+    wanted.ai_family = match family {
+        Family::V4 => libc::AF_INET,
+        Family::V6 => libc::AF_INET6,
+    };
+    // Each address once.
+    wanted.ai_socktype = libc::SOCK_STREAM;
+    let mut found: *mut libc::addrinfo = std::ptr::null_mut();
+    // SAFETY: `name` and `wanted` live through the call, no service is asked for, and `found` takes the result.
+    checked(unsafe { libc::getaddrinfo(name.as_ptr(), std::ptr::null(), &raw const wanted, &raw mut found) })?;
+    let (mut addresses, mut at) = (Vec::new(), found);
+    // SAFETY: the call succeeded, so `found` is a list that ends with a null pointer, and belongs to us until it is given
+    // back once. An entry's address is as long as its family says.
+    unsafe {
+        while let Some(entry) = at.as_ref() {
+            if entry.ai_family == libc::AF_INET {
+                let v4 = entry.ai_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                addresses.push(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into());
+            } else if entry.ai_family == libc::AF_INET6 {
+                let v6 = entry.ai_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                addresses.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
+            }
+            at = entry.ai_next;
         }
+        libc::freeaddrinfo(found);
+    }
+    Ok(addresses)
+}
+
+/// What a call of the resolver came to.
+fn checked(failed: libc::c_int) -> io::Result<()> {
+    match failed {
+        0 => Ok(()),
         libc::EAI_SYSTEM => Err(io::Error::last_os_error()),
-        libc::EAI_NONAME => Err(io::ErrorKind::NotFound.into()),
-        _ => Err(io::Error::other("the resolver does not answer")),
+        libc::EAI_NONAME | libc::EAI_NODATA | EAI_ADDRFAMILY => Err(io::ErrorKind::NotFound.into()),
+        // SAFETY: the text is a constant of the C library.
+        _ => Err(io::Error::other(unsafe { CStr::from_ptr(libc::gai_strerror(failed)) }.to_string_lossy())),
     }
 }
 
@@ -59,5 +118,15 @@ mod tests {
     #[test]
     fn the_loopback_address_has_a_name() {
         assert_eq!(name_of(IpAddr::from([127, 0, 0, 1])).expect("/etc/hosts"), "localhost");
+    }
+
+    #[test]
+    fn names_have_addresses_of_a_family() {
+        assert_eq!(addresses_of("127.0.0.9", Family::V4).expect("an address"), [IpAddr::from([127, 0, 0, 9])]);
+        assert_eq!(addresses_of("::1", Family::V6).expect("an address"), [IpAddr::from(Ipv6Addr::LOCALHOST)]);
+        let none = addresses_of("no such host", Family::V4).expect_err("a name with blanks");
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+        let none = addresses_of("::1", Family::V4).expect_err("the other family");
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,6 +1,5 @@
 //! Who may: access, authentication, authorization.
 
-mod dns;
 mod files;
 mod passwords;
 

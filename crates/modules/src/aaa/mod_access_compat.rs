@@ -11,9 +11,9 @@ use conf::ip::{Subnet, SubnetError};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, settings};
 use server::PhaseHook::{Later, Now};
 use server::authz::Satisfy;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{Flow, Hook, Module, Order, Request, dns};
 
-use super::{denied_thing, dns};
+use super::denied_thing;
 use crate::row;
 
 /// The module.
@@ -173,15 +173,20 @@ fn check_now(request: &mut Request) -> Flow {
     flow_of(let_in, request)
 }
 
-/// Decides, and looks up the name of the client if it comes to that.
+/// Decides, and looks up the name of the client if it comes to that. Where that cannot be found out nobody is let in: a line
+/// that denies might mean this client.
 async fn check(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
     let let_in = match lets_in(request, rules, None) {
-        None => {
-            let name = dns::name_of(request.client.peer.ip()).await;
-            lets_in(request, rules, Some(name.as_deref()))
-        }
+        None => match request.client.own_name().await {
+            Ok(name) => lets_in(request, rules, Some(name.as_deref())),
+            Err(why) => {
+                let text = format!("{why}: what Allow and Deny say of host names cannot be decided for this client");
+                request.log("access_compat", Level::Error, text);
+                None
+            }
+        },
         known => known,
     };
     flow_of(let_in, request)
@@ -200,10 +205,18 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
 fn lets_in(request: &Request, rules: &Rules, name: Name<'_>) -> Option<bool> {
     let turn = rules.orders.iter().rev().find(|(methods, ..)| covers(methods, &request.asked.method));
     let (allowed, denied) = (|| means(request, &rules.allow, name), || means(request, &rules.deny, name));
-    Some(match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
-        Turn::AllowDeny | Turn::MutualFailure => allowed()? && !denied()?,
-        Turn::DenyAllow => !denied()? || allowed()?,
-    })
+    match turn.map_or(Turn::DenyAllow, |(_, turn, _)| *turn) {
+        Turn::AllowDeny | Turn::MutualFailure => match (allowed(), denied()) {
+            (Some(false), _) | (_, Some(true)) => Some(false),
+            (Some(true), Some(false)) => Some(true),
+            _ => None,
+        },
+        Turn::DenyAllow => match (denied(), allowed()) {
+            (Some(false), _) | (_, Some(true)) => Some(true),
+            (Some(true), Some(false)) => Some(false),
+            _ => None,
+        },
+    }
 }
 
 fn covers(methods: &Methods, method: &str) -> bool {
@@ -213,19 +226,26 @@ fn covers(methods: &Methods, method: &str) -> bool {
 /// Whether any of the lines means this request; `None`: that depends on the client's name.
 fn means(request: &Request, lines: &[(Methods, Who)], name: Name<'_>) -> Option<bool> {
     let client = request.client.peer.ip().to_canonical();
+    let mut otherwise = Some(false);
     for (_, who) in lines.iter().filter(|(methods, _)| covers(methods, &request.asked.method)) {
         let is_meant = match who {
             Who::All => true,
             Who::Env(variable) => request.env.contains(variable),
             Who::NotEnv(variable) => !request.env.contains(variable),
             Who::Network(network) => network.contains(client),
-            Who::Host(domain) => name?.is_some_and(|name| dns::in_domain(domain, name)),
+            Who::Host(domain) => match name {
+                Some(name) => name.is_some_and(|name| dns::in_domain(domain, name)),
+                None => {
+                    otherwise = None;
+                    false
+                }
+            },
         };
         if is_meant {
             return Some(true);
         }
     }
-    Some(false)
+    otherwise
 }
 
 #[cfg(test)]

@@ -280,11 +280,9 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
             request.log("authz_core", Level::Error, text);
             try_again(request)
         }
-        Verdict::Denied | Verdict::Neutral if !has_logged_in || request.login.auth_type.is_none() => {
-            let text = format!("AH01630: client denied by server configuration: {}", denied_thing(request));
-            request.log("authz_core", Level::Error, text);
-            Flow::Status(403)
-        }
+        // No log-in changes what nobody can find out.
+        Verdict::Unknown => denied(request),
+        Verdict::Denied | Verdict::Neutral if !has_logged_in || request.login.auth_type.is_none() => denied(request),
         Verdict::Denied | Verdict::Neutral => {
             let user = request.login.user.as_deref().unwrap_or_default();
             let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.asked.uri);
@@ -294,6 +292,12 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
         // Whoever could not decide has said why.
         Verdict::Error => Flow::Status(500),
     }
+}
+
+fn denied(request: &Request) -> Flow {
+    let text = format!("AH01630: client denied by server configuration: {}", denied_thing(request));
+    request.log("authz_core", Level::Error, text);
+    Flow::Status(403)
 }
 
 /// Asks the client to log in as somebody else.

@@ -1,6 +1,7 @@
 //! `Require ip`, `Require host`, `Require forward-dns` and `Require local`.
 //!
-//! Host names are looked up beside the event loop, with a bound on the time.
+//! Host names are looked up beside the event loop, with a bound on the time. A name that cannot be found out is neither one
+//! that is meant nor one that is not, so neither `Require host` nor `Require not host` lets anybody in because of it.
 //!
 //! Apache manual: mod_authz_host.
 
@@ -11,9 +12,9 @@ use conf::words::words;
 use conf::{Cmd, Level, ModuleInfo};
 use server::authz::AuthzCheck::{Later, Now};
 use server::authz::{AuthzProvider, Parsed, Verdict};
-use server::{Hook, Module, Request};
+use server::{Hook, Module, Request, dns};
 
-use super::{Text, dns};
+use super::Text;
 
 /// The module.
 pub static MODULE: Module = Module {
@@ -65,14 +66,20 @@ fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, String> {
 
 async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
     let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
-    let Some(host) = dns::name_of(request.client.peer.ip()).await else {
-        let text = format!(
-            "AH01753: access check of '{}' to {} failed, reason: unable to get the remote host name",
-            names.line, request.asked.uri
-        );
-        request.log("authz_host", Level::Error, text);
-        return Verdict::Denied;
+    let (why, verdict) = match request.client.own_name().await {
+        Ok(Some(host)) => return is_in_domains(request, names, &host),
+        Ok(None) => (String::new(), Verdict::Denied),
+        Err(why) => (format!("{why}: "), Verdict::Unknown),
     };
+    let text = format!(
+        "{why}AH01753: access check of '{}' to {} failed, reason: unable to get the remote host name",
+        names.line, request.asked.uri
+    );
+    request.log("authz_host", Level::Error, text);
+    verdict
+}
+
+fn is_in_domains(request: &Request, names: &Names, host: &str) -> Verdict {
     let what = "AH02593: authz_host authorize: require host: Can't evaluate require expression";
     let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
     let domains = words(without_comment(&text));
@@ -86,7 +93,7 @@ async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
         };
         request.log("authz_host", level, message);
     }
-    granted_if(domains.iter().any(|domain| dns::in_domain(domain, &host)))
+    granted_if(domains.iter().any(|domain| dns::in_domain(domain, host)))
 }
 
 async fn has_name(request: &Request, names: &Parsed) -> Verdict {
@@ -94,10 +101,17 @@ async fn has_name(request: &Request, names: &Parsed) -> Verdict {
     let what = "AH03354: authz_host authorize: require forward-dns: Can't evaluate require expression";
     let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
     let client = request.client.peer.ip().to_canonical();
+    let mut otherwise = Verdict::Denied;
     for name in words(without_comment(&text)) {
-        let addresses = dns::addresses_of(&name).await;
+        let (why, addresses) = match dns::addresses_of(&name, client).await {
+            Ok(addresses) => (String::new(), addresses),
+            Err(why) => {
+                otherwise = Verdict::Unknown;
+                (format!("{why}: "), Arc::default())
+            }
+        };
         if addresses.is_empty() {
-            request.log("authz_host", Level::Warn, format!("AH03356: No sockaddr info for \"{name}\""));
+            request.log("authz_host", Level::Warn, format!("{why}AH03356: No sockaddr info for \"{name}\""));
             continue;
         }
         let same = addresses.contains(&client);
@@ -107,7 +121,7 @@ async fn has_name(request: &Request, names: &Parsed) -> Verdict {
             return Verdict::Granted;
         }
     }
-    Verdict::Denied
+    otherwise
 }
 
 /// What stands before a `#`: somebody took the rest for a comment, and it must not name hosts.

@@ -63,6 +63,7 @@ enum When {
 #[derive(Debug, PartialEq)]
 enum Attribute {
     RemoteAddress,
+    RemoteHost,
     ServerAddress,
     Uri,
     Method,
@@ -146,8 +147,8 @@ impl Attribute {
     /// `None`: a pattern for names that cannot be compiled.
     fn new(name: &str, flags: Flags) -> Option<Attribute> {
         Some(match name.to_ascii_lowercase().as_str() {
-            // A name would have to be asked of the network: hosts are known by their addresses.
-            "remote_addr" | "remote_host" => Attribute::RemoteAddress,
+            "remote_addr" => Attribute::RemoteAddress,
+            "remote_host" => Attribute::RemoteHost,
             "server_addr" => Attribute::ServerAddress,
             "request_uri" => Attribute::Uri,
             "request_method" => Attribute::Method,
@@ -164,6 +165,7 @@ impl Attribute {
         value.clear();
         match self {
             Attribute::RemoteAddress => value.push_str(&request.client.ip()),
+            Attribute::RemoteHost => value.push_str(&request.client.host()),
             Attribute::ServerAddress => value.push_str(&request.client.local().ip().to_canonical().to_string()),
             Attribute::Uri => value.push_str(&request.asked.uri),
             Attribute::Method => value.push_str(&request.asked.method),

@@ -52,7 +52,7 @@ fn who_gives_up_is_not_served() {
         .map(|_| {
             let (tell, told) = mpsc::channel::<()>();
             let job = Arc::new(Job::new(move || told.recv().is_ok()));
-            assert!(POOL.push(job.clone(), Waker::noop()));
+            assert!(POOL.push(job.clone(), Some(Waker::noop())));
             (tell, job)
         })
         .collect();
@@ -62,14 +62,14 @@ fn who_gives_up_is_not_served() {
         Arc::new(Job::new(move || did.send(())))
     };
     let jobs: Vec<_> = (0..QUEUE_MAX).map(|_| job(&did)).collect();
-    let queued = jobs.iter().filter(|job| POOL.push((*job).clone(), Waker::noop())).count();
+    let queued = jobs.iter().filter(|job| POOL.push((*job).clone(), Some(Waker::noop()))).count();
     assert!(queued >= QUEUE_MAX - busy.len(), "{queued}");
     let (full, room) = mpsc::channel();
-    assert!(!POOL.push(job(&did), &Waker::from(Arc::new(Tell(Mutex::new(full))))), "the queue is full");
+    assert!(!POOL.push(job(&did), Some(&Waker::from(Arc::new(Tell(Mutex::new(full)))))), "the queue is full");
     jobs[1..].iter().for_each(|job| job.give_up());
     busy.iter().for_each(|(tell, _)| tell.send(()).expect("a thread waits"));
     room.recv().expect("there is room again");
-    assert!(POOL.push(job(&did), Waker::noop()));
+    assert!(POOL.push(job(&did), Some(Waker::noop())));
     drop(did);
     assert_eq!(done.iter().count(), 2, "the job that was not given up, and the one that came later");
 }

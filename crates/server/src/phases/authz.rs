@@ -20,6 +20,9 @@ pub enum Verdict {
     Granted,
     /// Says nothing.
     Neutral,
+    /// It could not be found out, and the cause was logged. It counts as whatever refuses, unless another line lets the
+    /// request in all the same.
+    Unknown,
     /// The check itself failed.
     Error,
 }

@@ -47,6 +47,7 @@ pub(crate) async fn answer(request: &mut Request) -> Response {
 
 /// The answer to what is no request that could be served: that of the error document for a status.
 pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
+    name_client(request).await;
     go_on(request, Answer::Status(status)).await
 }
 
@@ -130,8 +131,17 @@ fn too_many(request: &mut Request) -> Body {
     error_document::canned(request, 500)
 }
 
+/// `HostnameLookups` of the sections that the request has met so far: what needs the client's name later cannot wait for it.
+async fn name_client(request: &Request) {
+    let how = request.dir::<CoreDir>().hostname_lookups.or(Tri::Off);
+    if how != Tri::Off && !request.client.is_looked_up() && !request.is_lookup() {
+        Box::pin(request.client.look_up(how)).await;
+    }
+}
+
 /// All phases before the handler.
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
+    name_client(request).await;
     if !request.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
         request.asked.uri = path_as_sent(request);
@@ -193,6 +203,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     }
     map_file(request)?;
     walk::locations(request)?;
+    name_client(request).await;
     walk::conditions(request)
 }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::config::core::Tri;
+use crate::request::dns::{self, Unanswered};
 use crate::request::unique::{self, Unique};
 use crate::transport::Endpoint;
 
@@ -17,6 +19,8 @@ pub struct Client {
     endpoint: Arc<dyn Endpoint>,
     /// Our address; asked for only when somebody wants to know.
     local: OnceLock<Box<SocketAddr>>,
+    /// The client's name, once somebody has asked for it; `None` if there is none, or none could be found out.
+    name: OnceLock<Option<Arc<str>>>,
     /// What stands for the connection in logs; 0 until the error log has said something about it.
     pub(crate) log_id: AtomicU64,
 }
@@ -30,7 +34,14 @@ impl fmt::Debug for Client {
 impl Client {
     /// The client at the other end.
     pub fn new(peer: SocketAddr, endpoint: Arc<dyn Endpoint>) -> Client {
-        Client { peer, keepalives: AtomicU32::new(0), endpoint, local: OnceLock::new(), log_id: AtomicU64::new(0) }
+        Client {
+            peer,
+            keepalives: AtomicU32::new(0),
+            endpoint,
+            local: OnceLock::new(),
+            name: OnceLock::new(),
+            log_id: AtomicU64::new(0),
+        }
     }
 
     /// Whether the client sends nothing more. It may be gone, or wait for the answer.
@@ -52,6 +63,44 @@ impl Client {
     /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
     pub fn ip(&self) -> String {
         self.peer.ip().to_canonical().to_string()
+    }
+
+    /// The client's name, if it was looked up and found: by `HostnameLookups`, or to decide about access.
+    pub fn name(&self) -> Option<&str> {
+        self.name.get()?.as_deref()
+    }
+
+    /// What the client is called: by its name if that is known, otherwise by its address.
+    pub fn host(&self) -> String {
+        self.name().map_or_else(|| self.ip(), str::to_string)
+    }
+
+    /// The client's name, if that leads back to its address. Only such a name may decide anything.
+    pub async fn own_name(&self) -> Result<Option<Arc<str>>, Unanswered> {
+        let address = self.peer.ip();
+        // Logs show the name from now on, as in Apache.
+        let name = dns::name_of(address).await;
+        let _ = self.name.set(name.clone().ok().flatten());
+        match name? {
+            Some(_) => dns::own_name_of(address).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Looks the client up for logs and variables as `HostnameLookups` says, once per connection.
+    pub(crate) async fn look_up(&self, how: Tri) {
+        let address = self.peer.ip();
+        let name = match how {
+            Tri::Off => return,
+            Tri::On => dns::name_of(address).await,
+            Tri::Other => dns::own_name_of(address).await,
+        };
+        let _ = self.name.set(name.ok().flatten());
+    }
+
+    /// Whether the client was looked up already.
+    pub(crate) fn is_looked_up(&self) -> bool {
+        self.name.get().is_some()
     }
 
     /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the

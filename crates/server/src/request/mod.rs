@@ -5,6 +5,7 @@ mod answer_head;
 mod asked;
 pub mod body;
 pub mod client;
+pub mod dns;
 pub mod fields;
 pub(crate) mod fields_out;
 pub mod flow;

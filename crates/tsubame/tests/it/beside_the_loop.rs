@@ -1,9 +1,10 @@
 //! What takes long and is no script (passwords, listings, name servers) holds up nobody else, also where one thread serves
 //! all. What is said here is an order, not a time: other requests are answered before the long one.
 
-use std::net::UdpSocket;
+use std::net::Ipv4Addr;
 
 use crate::mpm::Mpm;
+use crate::name_server::{NameServer, Reply};
 use crate::needs;
 use crate::passwords;
 use crate::server::{Server, Start};
@@ -121,14 +122,6 @@ fn long_directories_are_listed() {
     }
 }
 
-/// A name server that takes questions and never answers, where the system's resolver looks for one.
-fn silent_name_server(site: &Site) -> (UdpSocket, Vec<String>) {
-    let socket = UdpSocket::bind((site.ip, 53)).expect("the port of name servers");
-    let file = site.file("conf/resolv.conf", format!("nameserver {}\noptions timeout:30 attempts:1\n", site.ip));
-    let mount = format!("mount --bind {} /etc/resolv.conf && exec \"$@\"", file.display());
-    (socket, ["unshare", "--mount", "sh", "-c", &mount, "sh"].map(str::to_string).to_vec())
-}
-
 #[test]
 fn names_are_looked_up() {
     // Nobody else can give a process a name server of its own.
@@ -137,12 +130,12 @@ fn names_are_looked_up() {
     }
     let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n"), ("named/f.txt", "x\n"), ("many/f.html", "x\n")]);
     site.file("conf/users", USERS);
-    let (_silent, by) = silent_name_server(&site);
+    let names = NameServer::start(&site, &[("none.example", Reply::Silence)]);
     let named = "<Location /named>\nRequire forward-dns none.example\n</Location>\n\
                  <Directory ${DOCS}/many>\nOptions MultiViews\n</Directory>\n";
     for mpm in MANY {
         site.configure(mpm, &format!("{}{named}", members("/in")));
-        let server = Start::new(&site, mpm).by(by.clone()).run();
+        let server = Start::new(&site, mpm).by(names.by()).run();
         server.announce("AH03356: No sockaddr info for \"none.example\"");
         server.announce("AH01630: client denied by server configuration");
         let mut asking = ask(&server, (0..2 * OTHERS).map(|_| get("/named/f.txt")));
@@ -160,21 +153,6 @@ fn names_are_looked_up() {
     }
 }
 
-/// The answer of a name server: the address of every client here to a question for one, nothing to others.
-fn named(question: &[u8]) -> Vec<u8> {
-    const HEAD: usize = 12;
-    let name = question[HEAD..].iter().position(|byte| *byte == 0).expect("the end of a name") + HEAD;
-    let asks_for_ipv4 = question[name + 1..name + 3] == [0, 1];
-    // An answer without errors to one question.
-    let mut answer = [&question[..2], &[0x81, 0x80, 0, 1, 0, u8::from(asks_for_ipv4), 0, 0, 0, 0]].concat();
-    answer.extend(&question[HEAD..name + 5]);
-    if asks_for_ipv4 {
-        // The same name, type and class; it holds for a second, and has four bytes.
-        answer.extend([0xc0, HEAD as u8, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1]);
-    }
-    answer
-}
-
 /// A name server that takes too long for one request has answered for the next: what became known is not forgotten for the
 /// request that gave up.
 #[test]
@@ -183,20 +161,14 @@ fn a_name_that_comes_late_counts_for_the_next_request() {
         return;
     }
     let site = Site::with([("named/f.txt", "x\n")]);
-    let (socket, by) = silent_name_server(&site);
+    let names = NameServer::start(&site, &[("late.example", Reply::Silence)]);
     site.configure(Mpm::Percore, "<Location /named>\nRequire forward-dns late.example\n</Location>\n");
-    let server = Start::new(&site, Mpm::Percore).by(by).run();
+    let server = Start::new(&site, Mpm::Percore).by(names.by()).run();
     server.announce("AH03356: No sockaddr info for \"late.example\"");
     server.announce("AH01630: client denied by server configuration");
     // One connection, so that the same child is asked again.
     let mut client = server.client();
     assert_eq!(client.get("/named/f.txt").status, 403);
-    socket.set_read_timeout(Some(crate::wait::DEADLINE)).expect("timeout");
-    let (mut buffer, mut answered) = ([0; 512], 0);
-    while answered < 2 {
-        let (length, resolver) = socket.recv_from(&mut buffer).expect("a question");
-        socket.send_to(&named(&buffer[..length]), resolver).expect("answer");
-        answered += 1;
-    }
+    names.speak("late.example", Reply::Address(Ipv4Addr::LOCALHOST));
     until("the name to be known", || (client.get("/named/f.txt").status == 200).then_some(()));
 }

@@ -22,6 +22,8 @@ mod limits;
 mod load;
 mod memory;
 mod mpm;
+mod name_server;
+mod names;
 mod needs;
 mod negotiation;
 mod observe;

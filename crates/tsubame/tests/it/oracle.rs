@@ -58,8 +58,20 @@ impl<'a> Apache<'a> {
     /// The same with other `LoadModule` lines.
     pub fn start_with(site: &'a Site, modules: &str, text: &str) -> Apache<'a> {
         site.configure_with(modules, text);
+        Apache::run(site, Command::new(APACHE))
+    }
+
+    /// Has another program become it, which is given with its arguments.
+    pub fn start_by(site: &'a Site, by: Vec<String>, text: &str) -> Apache<'a> {
+        site.configure_with(&load_lines(), text);
+        let mut command = Command::new(&by[0]);
+        command.args(&by[1..]).arg(APACHE);
+        Apache::run(site, command)
+    }
+
+    fn run(site: &'a Site, mut command: Command) -> Apache<'a> {
         let output = || Stdio::from(std::fs::File::create(site.root.join("logs/output")).expect("output"));
-        let mut process = Command::new(APACHE)
+        let mut process = command
             .args(["-d", site.path(), "-f", "conf/httpd.conf", "-DFOREGROUND"])
             .stdin(Stdio::null())
             .stdout(output())

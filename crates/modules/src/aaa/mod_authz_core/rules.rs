@@ -230,15 +230,17 @@ async fn check(check: &Check, request: &mut Request) -> Verdict {
 
 /// What a group says that said `so_far` before its next part was asked.
 fn combined(all: bool, so_far: Verdict, next: Verdict) -> Verdict {
-    use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral};
+    use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral, Unknown};
     match (so_far, next) {
         (Error, _) | (_, Error) => Error,
         (known, Neutral) | (Neutral, known) => known,
         (Denied, _) | (_, Denied) if all => Denied,
         (Granted, Granted) => Granted,
         (Granted, _) | (_, Granted) if !all => Granted,
+        (Unknown, _) | (_, Unknown) if all => Unknown,
         // A user may still change the outcome.
         (DeniedNoUser, _) | (_, DeniedNoUser) => DeniedNoUser,
+        (Unknown, _) | (_, Unknown) => Unknown,
         (Denied | Granted, _) => Denied,
     }
 }
@@ -248,7 +250,7 @@ fn negated(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Granted => Verdict::Denied,
         Verdict::Denied | Verdict::DeniedNoUser | Verdict::Neutral => Verdict::Neutral,
-        Verdict::Error => Verdict::Error,
+        Verdict::Unknown | Verdict::Error => verdict,
     }
 }
 
@@ -261,6 +263,7 @@ fn log(request: &Request, number: &str, node: &Node, verdict: Verdict, why: &str
         Verdict::Denied => "denied",
         Verdict::DeniedNoUser => "denied (no authenticated user yet)",
         Verdict::Neutral => "neutral",
+        Verdict::Unknown => "unknown",
         Verdict::Error => "error",
     };
     let text = format!("{number}: authorization result of {}: {verdict}{why}", node.name());
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn verdicts_combine_as_in_apache() {
-        use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral};
+        use Verdict::{Denied, DeniedNoUser, Error, Granted, Neutral, Unknown};
         for (all, parts, want) in [
             (true, &[Granted, Granted][..], Granted),
             (true, &[Granted, Denied], Denied),
@@ -290,11 +293,23 @@ mod tests {
             (false, &[Denied, Neutral], Denied),
             (false, &[Neutral, Neutral], Neutral),
             (false, &[Denied, Error], Error),
+            (true, &[Granted, Unknown], Unknown),
+            (true, &[Unknown, Granted], Unknown),
+            (true, &[Unknown, Neutral], Unknown),
+            (true, &[Unknown, Denied], Denied),
+            (true, &[DeniedNoUser, Unknown], Unknown),
+            (false, &[Unknown, Granted], Granted),
+            (false, &[Unknown, Denied], Unknown),
+            (false, &[Denied, Unknown], Unknown),
+            (false, &[Unknown, DeniedNoUser], DeniedNoUser),
+            (false, &[Unknown, Error], Error),
         ] {
             let got = parts.iter().fold(Neutral, |so_far, next| combined(all, so_far, *next));
             assert_eq!(got, want, "{all} {parts:?}");
         }
-        for (verdict, want) in [(Granted, Denied), (Denied, Neutral), (DeniedNoUser, Neutral), (Error, Error)] {
+        for (verdict, want) in
+            [(Granted, Denied), (Denied, Neutral), (DeniedNoUser, Neutral), (Unknown, Unknown), (Error, Error)]
+        {
             assert_eq!(negated(verdict), want);
         }
     }

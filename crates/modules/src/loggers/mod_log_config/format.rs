@@ -53,6 +53,8 @@ pub(super) enum What {
     /// A text that an argument nobody knows leads to.
     Fixed(String),
     Address,
+    /// The client's name where it was looked up, otherwise its address.
+    Host,
     LocalAddress,
     Body,
     BodyOrDash,
@@ -228,7 +230,8 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
         _ => {}
     }
     let what = match rest[0] {
-        b'a' | b'h' => What::Address,
+        b'a' => What::Address,
+        b'h' => What::Host,
         b'A' => What::LocalAddress,
         b'b' => What::BodyOrDash,
         b'B' => What::Body,

@@ -42,6 +42,10 @@ impl Field {
             What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http1::text::to_bytes(text))),
             What::Nothing => nothing(out),
             What::Address => address(out, request.client.peer.ip()),
+            What::Host => match request.client.name() {
+                Some(name) => text::<E>(out, Some(name)),
+                None => address(out, request.client.peer.ip()),
+            },
             What::LocalAddress => address(out, request.client.local().ip()),
             What::RemotePort => port(out, request.client.peer),
             What::LocalPort => port(out, request.client.local()),

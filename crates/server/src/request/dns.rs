@@ -1,0 +1,282 @@
+//! Names of clients and addresses of names.
+//!
+//! A request waits for the answer beside the event loop, and never longer than [`WAIT`]. The resolver itself knows no such
+//! bound, so it works in threads that nobody has to wait for. Requests that ask the same at once wait for one answer, and
+//! answers are remembered for [`REMEMBERED`]: a client with a thousand connections is asked about once.
+//!
+//! That there is no name is an answer. That it could not be found out is none ([`Unanswered`]): whoever can disturb a name
+//! server must not be able to turn a rule off, so what such a rule decides is refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use seam::{Load, executor, offload_apart, release_worker};
+use sys::resolve::{self, Family};
+
+/// How long a question may take: one try of a resolver with the usual settings.
+const WAIT: Duration = Duration::from_secs(5);
+/// How long an answer counts.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// How long nothing is asked again that a name server could not answer.
+const FAILURE_REMEMBERED: Duration = Duration::from_secs(10);
+/// More remembered answers than this are forgotten all at once.
+const REMEMBERED_MAX: usize = 4096;
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// No name server has answered in time.
+    TimedOut,
+    /// Too many other questions are under way.
+    TooMany,
+    /// What the resolver says.
+    Failed(Arc<str>),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unanswered::TimedOut => write!(f, "no name server has answered within {} s", WAIT.as_secs()),
+            Unanswered::TooMany => f.write_str("too many names are being looked up already"),
+            Unanswered::Failed(why) => write!(f, "the resolver failed: {why}"),
+        }
+    }
+}
+
+type Answer<T> = Result<T, Unanswered>;
+
+/// The name of an address in lower case, `None` if it has none. Anybody can name his address after somebody else.
+pub async fn name_of(address: IpAddr) -> Answer<Option<Arc<str>>> {
+    NAMES.answer(address.to_canonical()).await
+}
+
+/// The name of an address, if that name leads back to the address.
+pub async fn own_name_of(address: IpAddr) -> Answer<Option<Arc<str>>> {
+    let address = address.to_canonical();
+    let Some(name) = name_of(address).await? else { return Ok(None) };
+    let leads_back = addresses_of(&name, address).await?.contains(&address);
+    Ok(Some(name).filter(|_| leads_back))
+}
+
+/// The addresses of a name that are of the same family as `like`.
+pub async fn addresses_of(name: &str, like: IpAddr) -> Answer<Arc<[IpAddr]>> {
+    ADDRESSES.answer((name.to_ascii_lowercase(), Family::of(like.to_canonical()))).await
+}
+
+/// Whether a host name is `domain` or stands below it (`.example.com` only below), without difference of case.
+pub fn in_domain(domain: &str, host: &str) -> bool {
+    let Some(start) = host.len().checked_sub(domain.len()) else { return false };
+    if !host.is_char_boundary(start) || !host[start..].eq_ignore_ascii_case(domain) || domain.is_empty() {
+        return false;
+    }
+    start == 0 || domain.starts_with('.') || host[..start].ends_with('.')
+}
+
+static NAMES: Table<IpAddr, Option<Arc<str>>> = Table::new(|address| match resolve::name_of(*address) {
+    Ok(name) => Ok(Some(name.to_ascii_lowercase().into())),
+    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    Err(error) => Err(error),
+});
+
+static ADDRESSES: Table<(String, Family), Arc<[IpAddr]>> =
+    Table::new(|(name, family)| match resolve::addresses_of(name, *family) {
+        Ok(addresses) => Ok(addresses.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Arc::new([])),
+        Err(error) => Err(error),
+    });
+
+/// Questions of one kind, with what is known of them.
+struct Table<K, V> {
+    /// Asks, and blocks.
+    resolve: fn(&K) -> io::Result<V>,
+    questions: LazyLock<Mutex<HashMap<K, Question<V>>>>,
+}
+
+enum Question<V> {
+    Answered(Answer<V>, Instant),
+    UnderWay(Arc<Asked<V>>),
+}
+
+/// A question under way.
+struct Asked<V> {
+    deadline: Instant,
+    hopes: Mutex<Hopes<V>>,
+}
+
+struct Hopes<V> {
+    answer: Option<Answer<V>>,
+    /// Those who wait, by numbers of their own.
+    wakers: HashMap<u64, Waker>,
+    next: u64,
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, V> {
+    const fn new(resolve: fn(&K) -> io::Result<V>) -> Table<K, V> {
+        Table { resolve, questions: LazyLock::new(Mutex::default) }
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashMap<K, Question<V>>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(&'static self, key: K) -> Answer<V> {
+        let asked = match self.join(key)? {
+            Joined::Known(answer) => return Ok(answer),
+            Joined::UnderWay(asked) => asked,
+        };
+        let deadline = asked.deadline;
+        let answered = executor::timeout_at(deadline, Waiting { asked, number: None });
+        release_worker(answered).await.unwrap_or(Err(Unanswered::TimedOut))
+    }
+
+    /// What is known; otherwise begins to ask, unless somebody has.
+    fn join(&'static self, key: K) -> Answer<Joined<V>> {
+        let (mut questions, now) = (self.questions(), Instant::now());
+        match questions.get(&key) {
+            Some(Question::Answered(answer, until)) if now < *until => return answer.clone().map(Joined::Known),
+            Some(Question::UnderWay(asked)) if now < asked.deadline => return Ok(Joined::UnderWay(asked.clone())),
+            Some(Question::UnderWay(_)) => return Err(Unanswered::TimedOut),
+            _ => {}
+        }
+        let hopes = Mutex::new(Hopes { answer: None, wakers: HashMap::new(), next: 0 });
+        let asked = Arc::new(Asked { deadline: now + WAIT, hopes });
+        keep(&mut questions, key.clone(), Question::UnderWay(asked.clone()));
+        drop(questions);
+        let (job, about) = (asked.clone(), key.clone());
+        if offload_apart(Load::Resolve, move || self.resolve(about, &job)) {
+            return Ok(Joined::UnderWay(asked));
+        }
+        self.questions().remove(&key);
+        Err(Unanswered::TooMany)
+    }
+
+    /// Asks and blocks, unless the question was in the queue for so long that nobody waits any more.
+    fn resolve(&self, key: K, asked: &Asked<V>) {
+        if Instant::now() >= asked.deadline {
+            self.questions().remove(&key);
+            return;
+        }
+        let answer = (self.resolve)(&key).map_err(|error| Unanswered::Failed(error.to_string().into()));
+        let counts = if answer.is_ok() { REMEMBERED } else { FAILURE_REMEMBERED };
+        keep(&mut self.questions(), key, Question::Answered(answer.clone(), Instant::now() + counts));
+        let mut hopes = asked.hopes();
+        hopes.answer = Some(answer);
+        let wakers = std::mem::take(&mut hopes.wakers);
+        drop(hopes);
+        wakers.into_values().for_each(Waker::wake);
+    }
+}
+
+enum Joined<V> {
+    Known(V),
+    UnderWay(Arc<Asked<V>>),
+}
+
+fn keep<K: Eq + Hash, V>(questions: &mut HashMap<K, Question<V>>, key: K, question: Question<V>) {
+    if questions.len() >= REMEMBERED_MAX {
+        // What is under way has a bound of its own: the queue of those that resolve.
+        questions.retain(|_, question| matches!(question, Question::UnderWay(_)));
+    }
+    questions.insert(key, question);
+}
+
+impl<V> Asked<V> {
+    fn hopes(&self) -> MutexGuard<'_, Hopes<V>> {
+        self.hopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who waits for an answer.
+struct Waiting<V> {
+    asked: Arc<Asked<V>>,
+    number: Option<u64>,
+}
+
+impl<V: Clone> Future for Waiting<V> {
+    type Output = Answer<V>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer<V>> {
+        let asked = self.asked.clone();
+        let mut hopes = asked.hopes();
+        if let Some(answer) = &hopes.answer {
+            return Poll::Ready(answer.clone());
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            hopes.next += 1;
+            hopes.next
+        });
+        hopes.wakers.insert(number, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<V> Drop for Waiting<V> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.asked.hopes().wakers.remove(&number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_domains() {
+        for (domain, host, is_in) in [
+            ("example.com", "example.com", true),
+            ("example.com", "www.Example.COM", true),
+            ("example.com", "badexample.com", false),
+            (".example.com", "www.example.com", true),
+            (".example.com", "example.com", false),
+            ("com", "example.com", true),
+            ("www.example.com", "example.com", false),
+            ("", "example.com", false),
+        ] {
+            assert_eq!(in_domain(domain, host), is_in, "{domain} {host}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_not_asked() {
+        static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
+        let hopes = Mutex::new(Hopes { answer: None, wakers: HashMap::new(), next: 0 });
+        let asked = Arc::new(Asked { deadline: Instant::now(), hopes });
+        keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
+        assert!(matches!(TABLE.join(1), Err(Unanswered::TimedOut)), "somebody waits for it");
+        TABLE.resolve(1, &asked);
+        assert!(TABLE.questions().is_empty());
+    }
+
+    #[test]
+    fn who_has_gone_leaves_nothing_behind() {
+        let hopes = Mutex::new(Hopes::<u8> { answer: None, wakers: HashMap::new(), next: 0 });
+        let asked = Arc::new(Asked { deadline: Instant::now(), hopes });
+        let mut waiting = Box::pin(Waiting { asked: asked.clone(), number: None });
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut cx).is_pending() && waiting.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(asked.hopes().wakers.len(), 1);
+        drop(waiting);
+        assert_eq!(asked.hopes().wakers.len(), 0);
+    }
+
+    #[test]
+    fn the_local_host_is_known_and_strangers_are_not() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let checks = async {
+            assert_eq!(own_name_of(here).await.expect("/etc/hosts").as_deref(), Some("localhost"));
+            assert!(addresses_of("LOCALHOST", here).await.expect("/etc/hosts").contains(&here));
+            assert!(addresses_of("no such host", here).await.expect("a name with blanks").is_empty());
+        };
+        sys::block_on::block_on(checks, || ()).expect("answers");
+    }
+}

@@ -1,0 +1,196 @@
+//! Names of clients: what they decide, where they are shown, and how often a name server is asked for them.
+
+use std::net::Ipv4Addr;
+
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::name_server::{CLIENT, NameServer, Reply};
+use crate::needs;
+use crate::oracle::{self, Apache};
+use crate::server::{Server, Start};
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::{Client, get};
+
+const HERE: Reply = Reply::Address(Ipv4Addr::LOCALHOST);
+
+/// A place, and what each line of configuration decides: its own directory.
+const RULES: [(&str, &str); 9] = [
+    ("deny", "Order allow,deny\nAllow from all\nDeny from bad.example"),
+    ("allow", "Order deny,allow\nDeny from all\nAllow from bad.example"),
+    ("address", "Order deny,allow\nDeny from bad.example\nAllow from 127"),
+    ("other", "Order allow,deny\nAllow from all\nDeny from bad.example 127"),
+    ("not", "<RequireAll>\nRequire all granted\nRequire not host bad.example\n</RequireAll>"),
+    ("host", "Require host bad.example"),
+    ("either", "Require host bad.example\nRequire ip 127"),
+    ("forward", "Require forward-dns bad.example"),
+    ("not-forward", "<RequireAll>\nRequire all granted\nRequire not forward-dns bad.example\n</RequireAll>"),
+];
+
+fn rules() -> String {
+    RULES.iter().map(|(name, rules)| format!("<Location /{name}>\n{rules}\n</Location>\n")).collect()
+}
+
+fn site() -> Site {
+    let pages: Vec<String> = RULES.iter().map(|(name, _)| format!("{name}/f.txt")).collect();
+    Site::with(pages.iter().map(|page| (page.as_str(), "x\n")))
+}
+
+/// The status that each rule comes to.
+fn statuses(site: &Site) -> Vec<(&'static str, u16)> {
+    let status = |name: &str| Client::connect(site.address()).get(&format!("/{name}/f.txt")).status;
+    RULES.iter().map(|(name, _)| (*name, status(name))).collect()
+}
+
+fn start<'a>(site: &'a Site, mpm: Mpm, names: &NameServer, text: &str) -> Server<'a> {
+    site.configure(mpm, text);
+    Start::new(site, mpm).by(names.by()).run()
+}
+
+under_every_mpm! {
+    /// A client that has no name is none of those whom a line means. If that cannot be found out, it might be.
+    fn a_name_that_cannot_be_found_out_lets_nobody_in(mpm: Mpm) {
+        if !needs::ROOT.is_there("a_name_that_cannot_be_found_out_lets_nobody_in") {
+            return;
+        }
+        let client = |reply| vec![(CLIENT, reply), ("bad.example", Reply::Failure)];
+        for (replies, cause) in [
+            (client(Reply::Failure), "the resolver failed: Temporary failure in name resolution: "),
+            // There is a name, and nobody can say whether it is the client's.
+            (client(Reply::Name("bad.example")), "the resolver failed: Temporary failure in name resolution: "),
+            (
+                vec![(CLIENT, Reply::Silence), ("bad.example", Reply::Silence)],
+                "no name server has answered within 5 s: ",
+            ),
+        ] {
+            // Each child waits for itself: one of them is enough.
+            if cause.starts_with("no name server") && mpm != Mpm::Percore {
+                continue;
+            }
+            let site = site();
+            let names = NameServer::start(&site, &replies);
+            let server = start(&site, mpm, &names, &rules());
+            server.announce(format!("{cause}what Allow and Deny say of host names cannot be decided for this client"));
+            server.announce(format!("{cause}AH01753: access check of 'bad.example' to /not/f.txt failed"));
+            server.allow("AH01753: access check of 'bad.example' to /host/f.txt failed");
+            server.allow("AH01753: access check of 'bad.example' to /either/f.txt failed");
+            server.announce(format!("{cause}AH03356: No sockaddr info for \"bad.example\""));
+            server.announce("AH01797: client denied by server configuration");
+            server.announce("AH01630: client denied by server configuration");
+            let come_to: Vec<u16> = statuses(&site).iter().map(|(_, status)| *status).collect();
+            assert_eq!(come_to, [403, 403, 200, 403, 403, 403, 200, 403, 403], "{cause}");
+        }
+    }
+}
+
+/// What is known decides as in Apache: that there is no name, too.
+#[test]
+fn names_decide_as_in_apache() {
+    if !needs::ROOT.is_there("names_decide_as_in_apache") || !oracle::is_there("names_decide_as_in_apache") {
+        return;
+    }
+    for replies in [
+        &[][..],
+        &[(CLIENT, Reply::Name("Bad.Example")), ("bad.example", HERE)],
+        &[(CLIENT, Reply::Name("bad.example")), ("bad.example", Reply::Address(Ipv4Addr::new(127, 0, 0, 2)))],
+        &[(CLIENT, Reply::Name("bad.example"))],
+        &[(CLIENT, Reply::Name("good.example")), ("good.example", HERE), ("bad.example", HERE)],
+    ] {
+        let theirs = {
+            let site = site();
+            let names = NameServer::start(&site, replies);
+            let _apache = Apache::start_by(&site, names.by(), &rules());
+            statuses(&site)
+        };
+        for mpm in Mpm::ALL {
+            let site = site();
+            let names = NameServer::start(&site, replies);
+            let server = start(&site, mpm, &names, &rules());
+            server.allow("");
+            assert_eq!(statuses(&site), theirs, "{mpm}");
+        }
+    }
+}
+
+/// Prints what it knows of the client's name.
+const TELL: &str = "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\necho \"${REMOTE_HOST-none} $REMOTE_ADDR\"\n";
+
+/// What both servers show of the client's name: in the log, to a script, in expressions; once per connection.
+fn shown(site: &Site) -> Vec<String> {
+    let mut client = Client::connect(site.address());
+    let told = ["/cgi-bin/tell", "/in/f.txt", "/none"].map(|path| client.get(path));
+    let lines = until("the log", || Some(site.read("logs/names")).filter(|log| log.lines().count() == 3));
+    let mut shown: Vec<String> = lines.lines().map(str::to_string).collect();
+    shown.push(told[0].text());
+    shown
+}
+
+#[test]
+fn host_names_are_looked_up_as_in_apache() {
+    if !needs::ROOT.is_there("host_names_are_looked_up") || !oracle::is_there("host_names_are_looked_up") {
+        return;
+    }
+    let common = "ScriptAlias /cgi-bin/ ${ROOT}/cgi-bin/\nSetEnvIf Remote_Host (.+) seen=$1\n\
+                  CustomLog logs/names \"%h %{c}h %a %{seen}e %{expr}e\"\n\
+                  <Directory />\nSetEnvIfExpr \"%{REMOTE_HOST} =~ /(.*)/\" expr=$1\n</Directory>\n";
+    let inside = "<Directory ${DOCS}/in>\nHostnameLookups On\n</Directory>";
+    let required = "<Location /in>\nRequire host nobody.example\n</Location>";
+    let own: &[(&str, Reply)] = &[(CLIENT, Reply::Name("Client.Example")), ("client.example", HERE)];
+    let borrowed: &[(&str, Reply)] = &[(CLIENT, Reply::Name("client.example"))];
+    for (text, replies) in [
+        ("HostnameLookups On", own),
+        ("HostnameLookups Double", own),
+        ("HostnameLookups Off", own),
+        ("", own),
+        (inside, own),
+        (required, own),
+        ("HostnameLookups On", borrowed),
+        ("HostnameLookups Double", borrowed),
+        (required, borrowed),
+        ("HostnameLookups On", &[]),
+        ("HostnameLookups On", &[(CLIENT, Reply::Failure)]),
+    ] {
+        let configuration = format!("{common}{text}");
+        let place = || {
+            let site = Site::with([("in/f.txt", "x\n")]);
+            site.script("tell", TELL);
+            site
+        };
+        let theirs = {
+            let site = place();
+            let names = NameServer::start(&site, replies);
+            let _apache = Apache::start_by(&site, names.by(), &configuration);
+            (shown(&site), names.count(CLIENT))
+        };
+        for mpm in Mpm::ALL {
+            let site = place();
+            let names = NameServer::start(&site, replies);
+            let server = start(&site, mpm, &names, &configuration);
+            server.allow("");
+            assert_eq!((shown(&site), names.count(CLIENT)), theirs, "{mpm}: {text}");
+        }
+    }
+}
+
+/// However many connections of a client wait for its name, it is asked for once in each process.
+#[test]
+fn questions_under_way_are_shared() {
+    if !needs::ROOT.is_there("questions_under_way_are_shared") {
+        return;
+    }
+    for mpm in [Mpm::Percore, Mpm::Event, Mpm::Worker] {
+        let site = Site::with([("f.txt", "x\n")]);
+        let names = NameServer::start(&site, &[(CLIENT, Reply::Silence), ("client.example", HERE)]);
+        let lines = "CustomLog logs/names %h\nHostnameLookups On\n";
+        let server = start(&site, mpm, &names, lines);
+        let mut clients: Vec<Client> = (0..60).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| client.send(get("/f.txt")));
+        let processes = server.children().len().max(1);
+        until("a question", || (names.count(CLIENT) > 0).then_some(()));
+        assert!(clients.iter().all(Client::is_silent), "{mpm}: somebody got an answer without a name");
+        names.speak(CLIENT, Reply::Name("client.example"));
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200, "{mpm}"));
+        let asked = names.count(CLIENT);
+        assert!(asked <= processes, "{mpm}: {asked} questions of {processes} processes");
+        until("the log", || (site.read("logs/names") == "client.example\n".repeat(60)).then_some(()));
+    }
+}
