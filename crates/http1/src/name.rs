@@ -106,10 +106,12 @@ impl Known {
             19 => &[Known::IfUnmodifiedSince, Known::ProxyAuthorization],
             _ => return None,
         };
-        // The first letter rules out most candidates without a call.
+        // The first letter rules out most candidates without a call, and most clients spell a name as is customary, or in
+        // lower case throughout.
         let initial = name[0] | 0x20;
         candidates.iter().copied().find(|known| {
-            NAMES[*known as usize][0] | 0x20 == initial && NAMES[*known as usize].eq_ignore_ascii_case(name)
+            let spelled = NAMES[*known as usize];
+            spelled[0] | 0x20 == initial && (spelled == name || spelled.eq_ignore_ascii_case(name))
         })
     }
 }

@@ -18,7 +18,7 @@ const PRIVATE_LEAD: u8 = 0xF4;
 #[must_use]
 pub fn from_bytes(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
-        Ok(text) if memchr::memchr(PRIVATE_LEAD, bytes).is_none() => Cow::Borrowed(text),
+        Ok(text) if text.is_ascii() || memchr::memchr(PRIVATE_LEAD, bytes).is_none() => Cow::Borrowed(text),
         _ => Cow::Owned(map_bytes(bytes)),
     }
 }
@@ -26,7 +26,7 @@ pub fn from_bytes(bytes: &[u8]) -> Cow<'_, str> {
 /// The bytes that `text` stands for; borrowed when no private-range code point occurs.
 #[must_use]
 pub fn to_bytes(text: &str) -> Cow<'_, [u8]> {
-    if memchr::memchr(PRIVATE_LEAD, text.as_bytes()).is_none() {
+    if text.is_ascii() || memchr::memchr(PRIVATE_LEAD, text.as_bytes()).is_none() {
         return Cow::Borrowed(text.as_bytes());
     }
     let mut bytes = Vec::with_capacity(text.len());

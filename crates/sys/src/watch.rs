@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::Interest;
@@ -19,7 +20,15 @@ pub struct Watched(Inner);
 #[derive(Debug)]
 enum Inner {
     Many(AsyncFd<Arc<OwnedFd>>),
-    One(Arc<OwnedFd>),
+    One(One),
+}
+
+/// A descriptor in the reactor of one task.
+#[derive(Debug)]
+pub struct One {
+    fd: Arc<OwnedFd>,
+    /// What was found writable stays so until a write says otherwise, and is not asked for before each of them.
+    writable: AtomicBool,
 }
 
 /// Whether the present thread polls many tasks, or stands in for one that does: it must not block.
@@ -31,7 +40,7 @@ pub fn serves_many() -> bool {
 /// tokio runtime that has I/O enabled.
 pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {
     if block_on::is_present() {
-        return Ok(Watched(Inner::One(fd)));
+        return Ok(Watched(Inner::One(One { fd, writable: AtomicBool::new(false) })));
     }
     // SAFETY: the descriptor is the same for the life of the `Arc`, which the result holds and never lets out by value
     // or mutably before it is deregistered.
@@ -43,7 +52,7 @@ impl Watched {
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         match &self.0 {
             Inner::Many(fd) => fd.poll_read_ready(cx).map_ok(Ready::Many),
-            Inner::One(fd) => poll_one(fd, Direction::Read),
+            Inner::One(one) => one.poll(Direction::Read),
         }
     }
 
@@ -51,7 +60,7 @@ impl Watched {
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         match &self.0 {
             Inner::Many(fd) => fd.poll_write_ready(cx).map_ok(Ready::Many),
-            Inner::One(fd) => poll_one(fd, Direction::Write),
+            Inner::One(one) => one.poll(Direction::Write),
         }
     }
 
@@ -59,7 +68,7 @@ impl Watched {
     pub fn get_ref(&self) -> &OwnedFd {
         match &self.0 {
             Inner::Many(fd) => fd.get_ref(),
-            Inner::One(fd) => fd,
+            Inner::One(one) => &one.fd,
         }
     }
 
@@ -68,7 +77,7 @@ impl Watched {
     pub async fn failed(&self) -> io::Result<()> {
         match &self.0 {
             Inner::Many(fd) => fd.ready(Interest::ERROR).await.map(drop),
-            Inner::One(fd) => poll_fn(|_| poll_one(fd, Direction::Failure)).await.map(drop),
+            Inner::One(one) => poll_fn(|_| one.poll(Direction::Failure)).await.map(drop),
         }
     }
 
@@ -78,8 +87,26 @@ impl Watched {
     }
 }
 
-fn poll_one(fd: &Arc<OwnedFd>, direction: Direction) -> Poll<io::Result<Ready<'_>>> {
-    if block_on::is_ready(fd, direction) { Poll::Ready(Ok(Ready::One(fd, direction))) } else { Poll::Pending }
+impl One {
+    fn poll(&self, direction: Direction) -> Poll<io::Result<Ready<'_>>> {
+        let writes = direction == Direction::Write;
+        if !(writes && self.writable.load(Ordering::Relaxed)) {
+            if !block_on::is_ready(&self.fd, direction) {
+                return Poll::Pending;
+            }
+            if writes {
+                self.writable.store(true, Ordering::Relaxed);
+            }
+        }
+        Poll::Ready(Ok(Ready::One(self, direction)))
+    }
+
+    fn clear(&self, direction: Direction) {
+        if direction == Direction::Write {
+            self.writable.store(false, Ordering::Relaxed);
+        }
+        block_on::clear(&self.fd, direction);
+    }
 }
 
 /// What the reactor said of a descriptor. It says so until it is told that this is over.
@@ -88,7 +115,7 @@ pub enum Ready<'a> {
     /// By tokio's.
     Many(AsyncFdReadyGuard<'a, Arc<OwnedFd>>),
     /// By that of the one task.
-    One(&'a OwnedFd, Direction),
+    One(&'a One, Direction),
 }
 
 impl Ready<'_> {
@@ -96,7 +123,7 @@ impl Ready<'_> {
     pub fn clear_ready(&mut self) {
         match self {
             Ready::Many(guard) => guard.clear_ready(),
-            Ready::One(fd, direction) => block_on::clear(fd, *direction),
+            Ready::One(one, direction) => one.clear(*direction),
         }
     }
 
@@ -104,7 +131,7 @@ impl Ready<'_> {
     pub fn try_io<T>(&mut self, act: impl FnOnce(&OwnedFd) -> io::Result<T>) -> Option<io::Result<T>> {
         let result = match self {
             Ready::Many(guard) => act(guard.get_inner()),
-            Ready::One(fd, _) => act(fd),
+            Ready::One(one, _) => act(&one.fd),
         };
         if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.clear_ready();

@@ -253,15 +253,14 @@ impl WorkerRow<'_> {
     /// Only as many words as the text has, and one with its end.
     fn write_text(&self, Text(at, words): Text, value: &[u8]) {
         let bytes = &value[..value.len().min(words * 8)];
-        let mut used = 0;
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0[at + used].store(u64::from_ne_bytes(word), Relaxed);
-            used += 1;
+        let (whole, rest) = bytes.as_chunks();
+        for (word, place) in whole.iter().zip(&self.0[at..]) {
+            place.store(u64::from_ne_bytes(*word), Relaxed);
         }
-        if bytes.len().is_multiple_of(8) && used < words {
-            self.0[at + used].store(0, Relaxed);
+        if whole.len() < words {
+            // The rest of a word is zeros: there the text ends.
+            let end = rest.iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte));
+            self.0[at + whole.len()].store(end.to_le(), Relaxed);
         }
     }
 

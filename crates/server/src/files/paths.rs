@@ -25,12 +25,12 @@ pub fn join(dir: &str, rest: &str) -> String {
 
 /// The last part of a path: empty if it ends with a slash.
 pub fn base_name(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
+    memchr::memrchr(b'/', path.as_bytes()).map_or(path, |at| &path[at + 1..])
 }
 
 /// The path up to its last slash, that slash included.
 pub fn dir_name(path: &str) -> &str {
-    path.rfind('/').map_or("", |at| &path[..=at])
+    memchr::memrchr(b'/', path.as_bytes()).map_or("", |at| &path[..=at])
 }
 
 /// The system's words for why a path is no directory.
