@@ -162,7 +162,9 @@ fn set_ratio_burst(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// The filter `DEFLATE`.
 async fn deflate(request: &mut Request, body: Body) -> Body {
     if let Some(reason) = unfit(request) {
-        request.log("deflate", Level::Trace1, format!("Not compressing ({reason})"));
+        if request.logs("deflate", Level::Trace1) {
+            request.log("deflate", Level::Trace1, format!("Not compressing ({reason})"));
+        }
         return body;
     }
     let (small, body) = is_small(body).await;

@@ -272,8 +272,10 @@ async fn run(request: &mut Request, body: Body, smart: Arc<Smart>, range: Option
     if is_barred(request, smart.protocol) {
         return body;
     }
+    // Found once: one line of AddOutputFilterByType may make a provider of each of many.
+    let media_type = request.answer.content_type().map(|text| text.find([';', ' ', '\t']).unwrap_or(text.len()));
     for provider in &smart.providers {
-        if fits(request, &provider.when) && !is_barred(request, provider.protocol) {
+        if fits(request, &provider.when, media_type) && !is_barred(request, provider.protocol) {
             prepare(request, provider.protocol, range);
             return (provider.filter.apply)(request, body).await;
         }
@@ -291,12 +293,12 @@ fn kind(body: &Body) -> &'static str {
     }
 }
 
-fn fits(request: &mut Request, when: &When) -> bool {
+/// `media_type`: how much of the content type it is.
+fn fits(request: &mut Request, when: &When, media_type: Option<usize>) -> bool {
     match when {
         When::Types(types) => {
-            let Some(have) = request.answer.content_type() else { return false };
-            let have = have.split([';', ' ', '\t']).next().unwrap_or_default();
-            types.iter().any(|one| one == have)
+            let (Some(text), Some(end)) = (request.answer.content_type(), media_type) else { return false };
+            types.iter().any(|one| *one == text[..end])
         }
         When::Expr(expr) => match evaluate(request, expr) {
             Ok(fits) => fits,
