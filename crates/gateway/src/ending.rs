@@ -16,34 +16,34 @@ use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
 use crate::command::Failure;
-use crate::leader::{Run, State};
+use crate::leader::{Permitted, Progress};
 use crate::reaper::{LEAVE, Left, OBEY, Patience, keep, leave};
 
 /// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
 #[derive(Debug)]
 pub struct Process {
-    run: Option<Run>,
+    permitted: Option<Permitted>,
     /// What tells that it has ended, once somebody waits for that.
     end: Option<Watched>,
 }
 
 impl Process {
     /// Takes a script that was started just now, or that a daemon may start from now on.
-    pub fn new(run: Run) -> Process {
-        if let Some(pid) = run.leader.pid() {
-            run.permit.started(pid);
+    pub fn new(permitted: Permitted) -> Process {
+        if let Some(pid) = permitted.leader.pid() {
+            permitted.permit.started(pid);
         }
-        Process { run: Some(run), end: None }
+        Process { permitted: Some(permitted), end: None }
     }
 
     /// Waits until its daemon has started it.
     pub(crate) async fn begins(&mut self, deadline: Instant) -> Result<(), Failure> {
-        let Some(run) = &self.run else { return Ok(()) };
+        let Some(permitted) = &self.permitted else { return Ok(()) };
         let begun = async {
-            let told = watch(run.leader.end()?, Interest::READABLE)?;
+            let told = watch(permitted.leader.end()?, Interest::READABLE)?;
             loop {
-                match run.leader.state() {
-                    State::Runs => told.readable().await?.clear_ready(),
+                match permitted.leader.progress() {
+                    Progress::Runs => told.readable().await?.clear_ready(),
                     state => return Ok(state),
                 }
             }
@@ -54,36 +54,38 @@ impl Process {
             .and_then(|state| state)
             .map_err(Failure::Daemon)?
         {
-            State::Begun(pid) => {
-                run.permit.started(pid);
+            Progress::Begun(pid) => {
+                permitted.permit.started(pid);
                 Ok(())
             }
-            State::NotStarted(failure) => {
-                if let Some(run) = self.run.take() {
-                    run.permit.not_started();
+            Progress::NotStarted(failure) => {
+                if let Some(permitted) = self.permitted.take() {
+                    permitted.permit.not_started();
                 }
                 Err(failure)
             }
-            State::Runs | State::Lost | State::Ended(_) => Err(Failure::Daemon(io::ErrorKind::InvalidData.into())),
+            Progress::Runs | Progress::Lost | Progress::Ended(_) => {
+                Err(Failure::Daemon(io::ErrorKind::InvalidData.into()))
+            }
         }
     }
 
     /// Its number, as long as it was not reaped.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        self.run.as_ref()?.leader.pid()
+        self.permitted.as_ref()?.leader.pid()
     }
 
     /// Lets the kernel end it sooner than the server, where memory runs out.
     pub(crate) fn expose(&self) {
-        if let Some(run) = &self.run {
-            run.leader.expose();
+        if let Some(permitted) = &self.permitted {
+            permitted.leader.expose();
         }
     }
 
     /// Waits for its end, after which its cost is known; not where nobody would tell.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(run) = self.run.take() else { return Poll::Ready(()) };
-        let mut left = Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE));
+        let Some(permitted) = self.permitted.take() else { return Poll::Ready(()) };
+        let mut left = Left::new(permitted, Patience::UntilTerm(Instant::now() + LEAVE));
         loop {
             if left.has_ended() {
                 return Poll::Ready(());
@@ -100,7 +102,7 @@ impl Process {
                 Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
                 Poll::Ready(Err(_)) => break,
                 Poll::Pending => {
-                    self.run = left.into_run();
+                    self.permitted = left.into_permitted();
                     return Poll::Pending;
                 }
             }
@@ -111,23 +113,23 @@ impl Process {
 
     /// Its outputs are closed: it has nothing to say any more. Mostly it has ended already.
     pub fn leave(mut self) {
-        let Some(run) = self.run.take() else { return };
-        leave(Left::new(run, Patience::UntilTerm(Instant::now() + LEAVE)));
+        let Some(permitted) = self.permitted.take() else { return };
+        leave(Left::new(permitted, Patience::UntilTerm(Instant::now() + LEAVE)));
     }
 
     /// Sends a signal to its group.
     pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(run) = &self.run {
-            run.leader.signal(signal, true);
+        if let Some(permitted) = &self.permitted {
+            permitted.leader.signal(signal, true);
         }
     }
 
     /// How it ended, once it has; then nothing is left to do, but to end what is left of its group if that was `asked` to.
     pub(crate) fn ended(&mut self, asked: bool) -> Option<Reaped> {
-        let State::Ended(reaped) = self.run.as_ref()?.leader.state() else { return None };
-        let run = self.run.take()?;
-        if asked && run.leader.has_group() {
-            keep(Left::new(run, Patience::UntilKill(Instant::now() + OBEY)).reaped());
+        let Progress::Ended(reaped) = self.permitted.as_ref()?.leader.progress() else { return None };
+        let permitted = self.permitted.take()?;
+        if asked && permitted.leader.has_group() {
+            keep(Left::new(permitted, Patience::UntilKill(Instant::now() + OBEY)).reaped());
         }
         reaped
     }
@@ -135,9 +137,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(run) = self.run.take() else { return };
-        run.leader.signal(Signal::TERM, true);
-        keep(Left::new(run, Patience::UntilKill(Instant::now() + OBEY)));
+        let Some(permitted) = self.permitted.take() else { return };
+        permitted.leader.signal(Signal::TERM, true);
+        keep(Left::new(permitted, Patience::UntilKill(Instant::now() + OBEY)));
     }
 }
 
@@ -173,7 +175,7 @@ mod tests {
         };
         let pid = spawn.start().expect("start");
         let cost = Arc::new(ScriptUse::new(Duration::ZERO));
-        (Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost }), pid, reader)
+        (Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost }), pid, reader)
     }
 
     /// The number of a process that the script prints.

@@ -30,15 +30,15 @@ impl Leader {
     }
 
     /// How far it is.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn progress(&self) -> Progress {
         match self {
             Leader::Own(pid) => match reap(Some(*pid)) {
-                Ok(Some(reaped)) => State::Ended(Some(reaped)),
+                Ok(Some(reaped)) => Progress::Ended(Some(reaped)),
                 // Should somebody else have reaped it, nobody must wait for it for ever.
-                _ if pid.exists() => State::Runs,
-                _ => State::Ended(None),
+                _ if pid.exists() => Progress::Runs,
+                _ => Progress::Ended(None),
             },
-            Leader::Remote(remote) => remote.state(),
+            Leader::Remote(remote) => remote.progress(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Leader {
 }
 
 /// How far a script's process is.
-pub(crate) enum State {
+pub(crate) enum Progress {
     /// Its daemon has started it, as this process: said once.
     Begun(Pid),
     /// Its daemon has not started it, and will not.
@@ -103,9 +103,9 @@ pub(crate) enum State {
     Ended(Option<Reaped>),
 }
 
-/// A script that runs: its process, by what right, and what it costs.
+/// The process of a script, with the permit it runs by, and what it costs.
 #[derive(Debug)]
-pub struct Run {
+pub struct Permitted {
     /// Its process.
     pub leader: Leader,
     /// Given back when the process has ended: only then is its memory free.

@@ -10,7 +10,7 @@ use sys::poll::Poller;
 use sys::signal::Signal;
 
 use crate::gate::Permit;
-use crate::leader::{Leader, Run, State};
+use crate::leader::{Leader, Permitted, Progress};
 
 /// How often those are looked at of which nothing can be waited for: groups that outlive their leaders.
 const LOOK: Duration = Duration::from_millis(100);
@@ -44,8 +44,8 @@ pub(crate) enum Patience {
 }
 
 impl Left {
-    pub(crate) fn new(run: Run, patience: Patience) -> Left {
-        let Run { leader, permit, cost } = run;
+    pub(crate) fn new(permitted: Permitted, patience: Patience) -> Left {
+        let Permitted { leader, permit, cost } = permitted;
         Left { leader, account: Some((permit, cost)), ended: false, lost: false, end: None, patience }
     }
 
@@ -55,9 +55,9 @@ impl Left {
     }
 
     /// What it was made of, if that has not ended.
-    pub(crate) fn into_run(self) -> Option<Run> {
+    pub(crate) fn into_permitted(self) -> Option<Permitted> {
         let (permit, cost) = self.account?;
-        Some(Run { leader: self.leader, permit, cost })
+        Some(Permitted { leader: self.leader, permit, cost })
     }
 
     /// Whether the process has ended; then its permit is given back.
@@ -66,24 +66,24 @@ impl Left {
             return true;
         }
         let reaped = loop {
-            match self.leader.state() {
-                State::Begun(pid) => {
+            match self.leader.progress() {
+                Progress::Begun(pid) => {
                     if let Some((permit, _)) = &self.account {
                         permit.started(pid);
                     }
                 }
-                State::Runs => return false,
-                State::Lost => {
+                Progress::Runs => return false,
+                Progress::Lost => {
                     self.lost = true;
                     return false;
                 }
-                State::NotStarted(_) => {
+                Progress::NotStarted(_) => {
                     if let Some((permit, _)) = self.account.take() {
                         permit.not_started();
                     }
                     break None;
                 }
-                State::Ended(reaped) => break reaped,
+                Progress::Ended(reaped) => break reaped,
             }
         };
         self.ended = true;

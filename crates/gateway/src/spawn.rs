@@ -13,7 +13,7 @@ use crate::command::{Command, Failure};
 use crate::daemon;
 use crate::ending::Process;
 use crate::gate::Permit;
-use crate::leader::{Leader, Run};
+use crate::leader::{Leader, Permitted};
 use crate::pipe::Reader;
 
 /// A script that has just been started, with our ends of its pipes.
@@ -44,7 +44,7 @@ pub(crate) async fn start(
     let cost = Arc::new(ScriptUse::new(permit.queued));
     let process = match &caller.starter {
         Starter::Own => match command.start(stdio, permit.process()) {
-            Ok(pid) => Process::new(Run { leader: Leader::Own(pid), permit, cost: cost.clone() }),
+            Ok(pid) => Process::new(Permitted { leader: Leader::Own(pid), permit, cost: cost.clone() }),
             Err(error) => {
                 permit.not_started();
                 return Err(Failure::of_start(error));
@@ -60,7 +60,7 @@ pub(crate) async fn start(
                 }
             };
             // From here on the daemon may start it at any moment, whether or not anybody waits for that.
-            let mut process = Process::new(Run { leader: Leader::Remote(remote), permit, cost: cost.clone() });
+            let mut process = Process::new(Permitted { leader: Leader::Remote(remote), permit, cost: cost.clone() });
             process.begins(deadline).await?;
             process
         }

@@ -13,9 +13,9 @@ use sys::signal::Signal;
 use sys::watch::watch;
 use tokio::io::Interest;
 
-use super::wire::{self, REPORT, Report};
+use super::wire::{self, MESSAGE, Message};
 use crate::command::{Command, Failure};
-use crate::leader::State;
+use crate::leader::Progress;
 
 /// How often somebody tries to connect where too many wait already.
 const RETRY: Duration = Duration::from_millis(5);
@@ -72,12 +72,12 @@ async fn writable(connection: &Arc<OwnedFd>) -> io::Result<()> {
     poll_fn(|cx| watched.poll_write_ready(cx).map_ok(drop)).await
 }
 
-/// The next report; `None`: not yet. The end of the connection is an error: the daemon is gone.
-fn receive(connection: &OwnedFd) -> io::Result<Option<Report>> {
-    let mut bytes = [0; REPORT];
+/// The next message; `None`: not yet. The end of the connection is an error: the daemon is gone.
+fn receive(connection: &OwnedFd) -> io::Result<Option<Message>> {
+    let mut bytes = [0; MESSAGE];
     match sys::socket::receive(connection, &mut bytes) {
-        // A report is sent at once, so it arrives at once.
-        Ok(REPORT) => Report::decode(&bytes).map(Some),
+        // A message is sent at once, so it arrives at once.
+        Ok(MESSAGE) => Message::decode(&bytes).map(Some),
         Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -97,24 +97,24 @@ impl Remote {
     }
 
     /// How far it is.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn progress(&self) -> Progress {
         match receive(&self.connection) {
-            Ok(None) => State::Runs,
-            Ok(Some(Report::Started(pid))) => {
+            Ok(None) => Progress::Runs,
+            Ok(Some(Message::Started(pid))) => {
                 // It is said once.
                 let _ = self.started.set((pid, sys::process::ticks()));
-                State::Begun(pid)
+                Progress::Begun(pid)
             }
-            Ok(Some(Report::Failed(number))) => {
-                State::NotStarted(Failure::of_start(io::Error::from_raw_os_error(number)))
+            Ok(Some(Message::Failed(number))) => {
+                Progress::NotStarted(Failure::of_start(io::Error::from_raw_os_error(number)))
             }
-            Ok(Some(Report::Refused(why))) => State::NotStarted(Failure::Refused(why)),
-            Ok(Some(Report::Ended(reaped))) => State::Ended(Some(reaped)),
+            Ok(Some(Message::Refused(why))) => Progress::NotStarted(Failure::Refused(why)),
+            Ok(Some(Message::Ended(reaped))) => Progress::Ended(Some(reaped)),
             // Its daemon is gone.
             Err(error) => match self.started.get() {
-                None => State::NotStarted(Failure::Daemon(error)),
-                Some((pid, by)) if sys::process::is_there_since(*pid, *by) => State::Lost,
-                Some(_) => State::Ended(None),
+                None => Progress::NotStarted(Failure::Daemon(error)),
+                Some((pid, by)) if sys::process::is_there_since(*pid, *by) => Progress::Lost,
+                Some(_) => Progress::Ended(None),
             },
         }
     }

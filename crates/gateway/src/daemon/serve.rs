@@ -22,11 +22,11 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::owner::{Owners, clean};
 use super::socket::Socket;
-use super::wire::{self, COMMAND_MAX, Report};
+use super::wire::{self, COMMAND_MAX, Message};
 use crate::command::{Command, expose};
 use crate::ending::Process;
 use crate::gate::Permit;
-use crate::leader::{Leader, Run};
+use crate::leader::{Leader, Permitted};
 use crate::reaper;
 
 /// How long a child may take to say what it wants.
@@ -57,13 +57,13 @@ impl Users {
 
     /// Starts what a command says, as who it is to be. A daemon that is not root starts all as who it is, but never what has
     /// an owner. `Err`: what to tell the child.
-    async fn start(&self, mut command: Command, stdio: [OwnedFd; 3]) -> Result<Process, Report> {
-        let failed = |error: io::Error| Report::Failed(error.raw_os_error().unwrap_or_default());
+    async fn start(&self, mut command: Command, stdio: [OwnedFd; 3]) -> Result<Process, Message> {
+        let failed = |error: io::Error| Message::Failed(error.raw_os_error().unwrap_or_default());
         cap(&mut command.limits);
         let fds = stdio.each_ref().map(AsFd::as_fd);
         let starting = match (command.owner, &self.server) {
             (Some(owner), _) => {
-                let owned = self.owners.check(&command, owner).map_err(Report::Refused)?;
+                let owned = self.owners.check(&command, owner).map_err(Message::Refused)?;
                 command.environment = clean(&command.environment);
                 let place = (owned.directory.as_fd(), owned.name.as_c_str());
                 command.start_as(fds, owned.identity, Some(place))
@@ -96,7 +96,7 @@ async fn outcome(starting: Starting) -> io::Result<Process> {
 /// A script of this daemon.
 fn process(pid: Pid) -> Process {
     let cost = Arc::new(ScriptUse::new(Duration::ZERO));
-    Process::new(Run { leader: Leader::Own(pid), permit: Permit::free(), cost })
+    Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost })
 }
 
 /// Nobody gets more than this process may have itself, whatever was asked for.
@@ -178,17 +178,17 @@ async fn attend(connection: OwnedFd, users: Rc<Users>) {
     }
     let process = match users.start(command, stdio).await {
         Ok(process) => process,
-        Err(report) => return report.send(&connection),
+        Err(message) => return message.send(&connection),
     };
     let Some(pid) = process.pid() else { return };
-    Report::Started(pid).send(&connection);
+    Message::Started(pid).send(&connection);
     if let Ok(end) = end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
         accompany(process, &connection, &end).await;
     }
 }
 
-impl Report {
-    /// Sends it. A child that is gone wants no report.
+impl Message {
+    /// Sends it. A child that is gone wants no message.
     fn send(&self, connection: &Watched) {
         let _ = sys::socket::send(connection.get_ref(), &self.encode(), false);
     }
@@ -205,7 +205,7 @@ async fn accompany(mut process: Process, connection: &Watched, end: &Watched) {
         .await;
         if let Poll::Ready(ended) = ended {
             if let Some(reaped) = process.ended(asked) {
-                return Report::Ended(reaped).send(connection);
+                return Message::Ended(reaped).send(connection);
             }
             let Ok(mut ready) = ended else { return };
             ready.clear_ready();

@@ -1,7 +1,7 @@
 //! What a child and a daemon say to each other. Both are the same program, so numbers are in the machine's own order.
 //!
 //! The child begins with a command: its length, then numbers, then texts that end with 0. Afterwards each byte that it
-//! sends is the number of a signal for the script's group. The daemon sends [`Report`]s, all of the same length.
+//! sends is the number of a signal for the script's group. The daemon sends [`Message`]s, all of the same length.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -20,15 +20,15 @@ pub(super) const COMMAND_MAX: usize = 16 << 20;
 const NUMBER: usize = size_of::<u64>();
 /// The numbers at the beginning of a command, the one of its length first.
 const NUMBERS: usize = 8;
-/// The numbers of a report, and its length in bytes.
-const REPORT_NUMBERS: usize = 6;
-pub(super) const REPORT: usize = REPORT_NUMBERS * NUMBER;
+/// The numbers of a message, and its length in bytes.
+const MESSAGE_NUMBERS: usize = 6;
+pub(super) const MESSAGE: usize = MESSAGE_NUMBERS * NUMBER;
 
 const LIMITS: [Limit; 3] = [Limit::Cpu, Limit::Memory, Limit::Processes];
 
 /// What a daemon says of a script.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Report {
+pub(super) enum Message {
     /// It runs.
     Started(Pid),
     /// It could not be started: the error's number.
@@ -107,15 +107,15 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Command> {
     rest.is_empty().then_some(Command { program, directory, arguments, environment, limits, owner })
 }
 
-impl Report {
-    pub(super) fn encode(&self) -> [u8; REPORT] {
+impl Message {
+    pub(super) fn encode(&self) -> [u8; MESSAGE] {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let signed = |number: i32| u64::from(number.unsigned_abs());
         let numbers = match *self {
-            Report::Started(pid) => [0, signed(pid.number()), 0, 0, 0, 0],
-            Report::Failed(error) => [1, signed(error), 0, 0, 0, 0],
-            Report::Refused(why) => [2, why.code(), 0, 0, 0, 0],
-            Report::Ended(Reaped { pid, status, user, system, max_rss }) => {
+            Message::Started(pid) => [0, signed(pid.number()), 0, 0, 0, 0],
+            Message::Failed(error) => [1, signed(error), 0, 0, 0, 0],
+            Message::Refused(why) => [2, why.code(), 0, 0, 0, 0],
+            Message::Ended(Reaped { pid, status, user, system, max_rss }) => {
                 let status = match status {
                     Status::Exited(status) => signed(status),
                     Status::Signaled { signal, core } => (1 << 8 | u64::from(core)) << 8 | signed(signal.number()),
@@ -123,22 +123,22 @@ impl Report {
                 [3, signed(pid.number()), status, micros(user), micros(system), max_rss]
             }
         };
-        let mut bytes = [0; REPORT];
+        let mut bytes = [0; MESSAGE];
         for (place, number) in bytes.chunks_exact_mut(NUMBER).zip(numbers) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8; REPORT]) -> io::Result<Report> {
+    pub(super) fn decode(bytes: &[u8; MESSAGE]) -> io::Result<Message> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let number = |index: usize| number(bytes, index).unwrap_or_default();
         let small = |number: u64| i32::try_from(number).map_err(|_| wrong());
         let pid = || small(number(1)).and_then(|pid| Pid::new(pid).ok_or_else(wrong));
         Ok(match number(0) {
-            0 => Report::Started(pid()?),
-            1 => Report::Failed(small(number(1))?),
-            2 => Report::Refused(Refused::of_code(number(1))),
+            0 => Message::Started(pid()?),
+            1 => Message::Failed(small(number(1))?),
+            2 => Message::Refused(Refused::of_code(number(1))),
             3 => {
                 let status = match number(2) {
                     exited if exited >> 16 == 0 => Status::Exited(small(exited)?),
@@ -148,7 +148,7 @@ impl Report {
                     },
                 };
                 let (user, system) = (Duration::from_micros(number(3)), Duration::from_micros(number(4)));
-                Report::Ended(Reaped { pid: pid()?, status, user, system, max_rss: number(5) })
+                Message::Ended(Reaped { pid: pid()?, status, user, system, max_rss: number(5) })
             }
             _ => return Err(wrong()),
         })
@@ -203,12 +203,13 @@ mod tests {
         let pid = Pid::own();
         let statuses = [Status::Exited(0), Status::Exited(255), Status::Signaled { signal: Signal::KILL, core: true }];
         let time = Duration::from_micros(1_234_567);
-        let ended = statuses.map(|status| Report::Ended(Reaped { pid, status, user: time, system: time, max_rss: 99 }));
-        let others = [Report::Started(pid), Report::Failed(13), Report::Refused(Refused::SetsIds)];
-        for report in others.into_iter().chain(ended) {
-            let again = Report::decode(&report.encode()).expect("a report");
-            assert_eq!(format!("{again:?}"), format!("{report:?}"));
+        let ended =
+            statuses.map(|status| Message::Ended(Reaped { pid, status, user: time, system: time, max_rss: 99 }));
+        let others = [Message::Started(pid), Message::Failed(13), Message::Refused(Refused::SetsIds)];
+        for message in others.into_iter().chain(ended) {
+            let again = Message::decode(&message.encode()).expect("a message");
+            assert_eq!(format!("{again:?}"), format!("{message:?}"));
         }
-        assert!(Report::decode(&[0xff; REPORT]).is_err());
+        assert!(Message::decode(&[0xff; MESSAGE]).is_err());
     }
 }

@@ -7,8 +7,8 @@
 
 mod memory;
 mod policy;
-mod report;
 mod room;
+mod status;
 mod table;
 mod wait;
 
@@ -21,11 +21,11 @@ use sys::process::{Pid, Reaped, tree_memory};
 
 use memory::{Gauges, Memory};
 use policy::{Guest, UNLIMITED};
-use table::{Locked, Run, State, Table};
-use wait::Bell;
+use table::{EntryState, Locked, Table, Usage};
+use wait::WakeUp;
 
-pub use report::{Report, report, scripts};
-pub use table::Script;
+pub use status::{GateStatus, scripts, status};
+pub use table::ScriptStats;
 
 /// How old a reading of the memory may be: where nobody waits, and where somebody does.
 const READ_RELAXED: Duration = Duration::from_millis(50);
@@ -81,7 +81,7 @@ struct Gate {
     gauges: Gauges,
     /// How many scripts there is room for, however little they need.
     most: u64,
-    /// What the names of its bells begin with.
+    /// What the names of the sockets that are woken begin with.
     name: String,
 }
 
@@ -160,7 +160,7 @@ impl Gate {
         }
         let mut refusal = None;
         if must_wait() {
-            let (entries, waiting) = locked.guests(State::Waiting);
+            let (entries, waiting) = locked.guests(EntryState::Waiting);
             match policy::gives_way(&waiting).map(|index| entries[index]) {
                 Some(other) if other != entry => {
                     locked.turn_away(other);
@@ -187,8 +187,8 @@ impl Gate {
         if locked.waiting() == 0 {
             return let_in;
         }
-        let (mut entries, mut waiting) = locked.guests(State::Waiting);
-        let (_, mut running) = locked.guests(State::Running);
+        let (mut entries, mut waiting) = locked.guests(EntryState::Waiting);
+        let (_, mut running) = locked.guests(EntryState::Running);
         let free = free(locked.allowance(), memory, &running);
         let all = running.iter().fold(free, |all, guest| all.saturating_add(guest.has));
         for guest in waiting.iter_mut().chain(&mut running).filter(|guest| !guest.known) {
@@ -207,7 +207,7 @@ impl Gate {
     }
 
     fn tell(&self, entries: impl IntoIterator<Item = usize>) {
-        entries.into_iter().for_each(|entry| Bell::ring(&self.name, entry));
+        entries.into_iter().for_each(|entry| WakeUp::send(&self.name, entry));
     }
 
     /// The memory, as it was so long ago at most. Without the lock: files are read for it.
@@ -250,7 +250,7 @@ impl Gate {
             locked.weigh(entry, pid, has);
         }
         let long = u64::try_from(LONG.as_micros()).unwrap_or(u64::MAX);
-        for guest in locked.guests(State::Running).1 {
+        for guest in locked.guests(EntryState::Running).1 {
             if guest.has > 0 && table::now().saturating_sub(guest.since) >= long {
                 locked.presume(guest.script, guest.has);
             }
@@ -304,7 +304,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Script {
+impl fmt::Display for ScriptStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} with {} each", self.running, self.name, mib(self.expected))
     }
@@ -358,8 +358,8 @@ impl Seat {
         script: &str,
         doubtful: impl Fn() -> bool,
     ) -> Result<(), Refusal> {
-        // Without a bell it looks from time to time, as all do.
-        let mut bell = Bell::of(&self.gate.name, self.entry);
+        // Without one it looks from time to time, as all do.
+        let mut wake_up = WakeUp::of(&self.gate.name, self.entry);
         let mut timer = seam::executor::Timer::default();
         let mut rounds = 0;
         loop {
@@ -389,7 +389,7 @@ impl Seat {
             rounds += 1;
             let soon = rounds <= LEAVING_ROUNDS && self.gate.table.is_anybody_leaving();
             let pause = if soon { LEAVING } else { LOOK };
-            seam::release_worker(timer.until(deadline.min(now + pause), bell.rings())).await;
+            seam::release_worker(timer.until(deadline.min(now + pause), wake_up.arrives())).await;
         }
     }
 }
@@ -425,7 +425,7 @@ impl Permit {
     /// The script has ended: what it needed is known now. The system counts into its peak what the process had that started
     /// it, which is `floor` KiB.
     pub fn ended(self, reaped: &Reaped, floor: u64) {
-        let run = Run {
+        let usage = Usage {
             status: reaped.status,
             peak: (reaped.max_rss > floor).then_some(reaped.max_rss * 1024),
             floor: floor * 1024,
@@ -436,7 +436,7 @@ impl Permit {
         if let Some(seat) = &self.seat
             && let Some(locked) = seat.gate.table.lock()
         {
-            locked.learn(seat.entry, run);
+            locked.learn(seat.entry, usage);
         }
     }
 

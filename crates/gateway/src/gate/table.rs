@@ -16,8 +16,8 @@ use super::{Allowance, Rules};
 
 mod record;
 
-pub(super) use record::Run;
-pub use record::Script;
+pub use record::ScriptStats;
+pub(super) use record::Usage;
 
 /// How many may run and wait at once, over the whole server.
 const ENTRIES: usize = 4096;
@@ -84,7 +84,7 @@ enum Field {
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum EntryState {
     Free = 0,
     Waiting = 1,
     Running = 2,
@@ -130,7 +130,7 @@ impl Table {
 
     /// Whether an entry has been let in. Without the lock.
     pub(super) fn is_running(&self, entry: usize) -> bool {
-        self.entries[entry][Field::State as usize].load(Acquire) == State::Running as u64
+        self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Running as u64
     }
 
     /// Where it stands which process a running entry has; 0 as long as it has none. It is started within a second.
@@ -169,7 +169,7 @@ impl Table {
 
     /// Whether an entry had to give way. Without the lock.
     pub(super) fn is_turned_away(&self, entry: usize) -> bool {
-        self.entries[entry][Field::State as usize].load(Acquire) == State::Turned as u64
+        self.entries[entry][Field::State as usize].load(Acquire) == EntryState::Turned as u64
     }
 
     /// Notes that whoever asked may be gone.
@@ -196,7 +196,7 @@ impl Table {
 
     /// Gives an entry back without the lock, because nobody lets go of that.
     pub(super) fn abandon(&self, entry: usize) {
-        self.entries[entry][Field::State as usize].store(State::Free as u64, Release);
+        self.entries[entry][Field::State as usize].store(EntryState::Free as u64, Release);
     }
 
     /// Takes the lock. `None`: whoever has it does not let go of it.
@@ -274,7 +274,7 @@ impl Locked<'_> {
     }
 
     fn count_waiting(&self) {
-        let waiting = (0..self.used()).filter(|entry| self.state(*entry) == State::Waiting).count();
+        let waiting = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Waiting).count();
         self.0.header(Header::Waiting).store(waiting as u64, Relaxed);
     }
 
@@ -290,21 +290,21 @@ impl Locked<'_> {
 
     /// Whether too many wait.
     pub(super) fn is_full(&self, rules: &Rules) -> bool {
-        let running = (0..self.used()).filter(|entry| self.state(*entry) == State::Running).count();
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).count();
         self.waiting() > rules.queue.max(1) || self.waiting() + running > rules.places.max(1)
     }
 
-    fn state(&self, entry: usize) -> State {
+    fn state(&self, entry: usize) -> EntryState {
         let state = self.0.get(entry, Field::State);
-        let known = [State::Waiting, State::Running, State::Turned, State::Ended];
-        known.into_iter().find(|known| *known as u64 == state).unwrap_or(State::Free)
+        let known = [EntryState::Waiting, EntryState::Running, EntryState::Turned, EntryState::Ended];
+        known.into_iter().find(|known| *known as u64 == state).unwrap_or(EntryState::Free)
     }
 
-    fn set_state(&self, entry: usize, state: State) {
+    fn set_state(&self, entry: usize, state: EntryState) {
         let waiting = self.0.header(Header::Waiting);
         let before = self.state(entry);
-        waiting.fetch_add(u64::from(state == State::Waiting), Relaxed);
-        if before == State::Waiting {
+        waiting.fetch_add(u64::from(state == EntryState::Waiting), Relaxed);
+        if before == EntryState::Waiting {
             waiting.fetch_sub(1, Relaxed);
         }
         self.0.entries[entry][Field::State as usize].store(state as u64, Release);
@@ -313,7 +313,7 @@ impl Locked<'_> {
     /// Takes an entry for somebody who waits from now on. `None`: there are too many already.
     pub(super) fn enter(&self, script: usize, host: &str, most: u64) -> Option<usize> {
         let used = self.used();
-        let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == State::Free)?;
+        let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == EntryState::Free)?;
         self.0.header(Header::Used).fetch_max(entry as u64 + 1, Relaxed);
         let values = [
             (Field::Holder, own()),
@@ -331,28 +331,28 @@ impl Locked<'_> {
         for (field, value) in values {
             self.0.set(entry, field, value);
         }
-        self.set_state(entry, State::Waiting);
+        self.set_state(entry, EntryState::Waiting);
         Some(entry)
     }
 
     /// Lets somebody know that others are to be let in.
     pub(super) fn turn_away(&self, entry: usize) {
-        self.set_state(entry, State::Turned);
+        self.set_state(entry, EntryState::Turned);
     }
 
     /// Lets somebody in.
     pub(super) fn admit(&self, entry: usize) {
         self.0.set(entry, Field::Since, now());
-        self.set_state(entry, State::Running);
+        self.set_state(entry, EntryState::Running);
     }
 
     /// Gives an entry back.
     pub(super) fn leave(&self, entry: usize) {
-        self.set_state(entry, State::Free);
+        self.set_state(entry, EntryState::Free);
     }
 
     /// All in a state, with their entries.
-    pub(super) fn guests(&self, state: State) -> (Vec<usize>, Vec<Guest>) {
+    pub(super) fn guests(&self, state: EntryState) -> (Vec<usize>, Vec<Guest>) {
         let entries = (0..self.used()).filter(|entry| self.state(*entry) == state);
         entries.map(|entry| (entry, self.guest(entry))).unzip()
     }
@@ -382,40 +382,40 @@ impl Locked<'_> {
         let number = |entry: &usize| pid(self.0.get(*entry, Field::Process));
         let before = now().saturating_sub(micros(age));
         let is_old = |entry: &usize| self.0.get(*entry, Field::Since) <= before;
-        let running = (0..self.used()).filter(|entry| self.state(*entry) == State::Running).filter(is_old);
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).filter(is_old);
         running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
     }
 
     /// Notes what a running entry has; nothing is what a process has that has ended.
     pub(super) fn weigh(&self, entry: usize, pid: Pid, has: u64) {
         let is_the_same = self.0.get(entry, Field::Process) == u64::from(pid.number().unsigned_abs());
-        if self.state(entry) != State::Running || !is_the_same {
+        if self.state(entry) != EntryState::Running || !is_the_same {
             return;
         }
         self.0.set(entry, Field::Has, has);
         self.0.set(entry, Field::Peak, self.0.get(entry, Field::Peak).max(has));
         if has == 0 {
-            self.set_state(entry, State::Ended);
+            self.set_state(entry, EntryState::Ended);
         }
     }
 
     /// Looks whether scripts that were about to end have done so; returns whether one has.
     pub(super) fn end_leaving(&self) -> bool {
         let is_leaving =
-            |entry: &usize| self.state(*entry) == State::Running && self.0.get(*entry, Field::Leaving) != 0;
+            |entry: &usize| self.state(*entry) == EntryState::Running && self.0.get(*entry, Field::Leaving) != 0;
         let leaving = (0..self.used()).filter(is_leaving);
         let ended: Vec<usize> = leaving.filter(|entry| !self.script_is_there(*entry)).collect();
-        ended.iter().for_each(|entry| self.set_state(*entry, State::Ended));
+        ended.iter().for_each(|entry| self.set_state(*entry, EntryState::Ended));
         !ended.is_empty()
     }
 
     /// Forgets those whose process of the server is gone: who waited at once, who runs when its script is gone too.
     pub(super) fn sweep(&self) {
         let mut holders = HashMap::new();
-        for entry in (0..self.used()).filter(|entry| self.state(*entry) != State::Free) {
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) != EntryState::Free) {
             let holder = self.0.get(entry, Field::Holder);
             let lives = *holders.entry(holder).or_insert_with(|| is_there(holder));
-            let waits = matches!(self.state(entry), State::Waiting | State::Turned);
+            let waits = matches!(self.state(entry), EntryState::Waiting | EntryState::Turned);
             if !lives && (waits || !self.script_is_there(entry)) {
                 self.leave(entry);
             }

@@ -12,36 +12,36 @@ use std::sync::Arc;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
-/// A bell of somebody who waits.
+/// What wakes somebody who waits.
 #[derive(Debug)]
-pub(super) struct Bell(Option<Watched>);
+pub(super) struct WakeUp(Option<Watched>);
 
 fn name(server: &str, entry: usize) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{server}-{entry}"))
 }
 
-impl Bell {
-    /// The one of an entry; `server` is what the names of all bells of this server begin with.
-    pub(super) fn of(server: &str, entry: usize) -> Bell {
+impl WakeUp {
+    /// The one of an entry; `server` is what the names of all sockets of this server begin with.
+    pub(super) fn of(server: &str, entry: usize) -> WakeUp {
         let bound = name(server, entry).and_then(|name| {
             let socket = UnixDatagram::bind_addr(&name)?;
             socket.set_nonblocking(true)?;
             watch(Arc::new(OwnedFd::from(socket)), Interest::READABLE)
         });
-        Bell(bound.ok())
+        WakeUp(bound.ok())
     }
 
-    /// Waits until it is rung. It may have been rung for somebody before.
-    pub(super) async fn rings(&mut self) {
+    /// Waits until it arrives. It may have been sent to somebody before.
+    pub(super) async fn arrives(&mut self) {
         let Some(socket) = &self.0 else { return pending().await };
         if let Ok(mut ready) = socket.readable().await {
-            // One datagram is as good as many; what is left would ring again.
+            // One datagram is as good as many; what is left would wake again.
             while ready.try_io(|fd| sys::socket::receive(fd, &mut [0])).is_some_and(|received| received.is_ok()) {}
         }
     }
 
-    /// Rings the one of an entry, if anybody waits there.
-    pub(super) fn ring(server: &str, entry: usize) {
+    /// Wakes whoever waits at an entry.
+    pub(super) fn send(server: &str, entry: usize) {
         let sent = name(server, entry).and_then(|name| {
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;

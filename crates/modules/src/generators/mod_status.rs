@@ -10,7 +10,7 @@ mod workers;
 
 use conf::ModuleInfo;
 use conf::values::strtol;
-use gateway::gate::Report;
+use gateway::gate::GateStatus;
 use seam::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
@@ -106,7 +106,7 @@ struct Facts {
     tail: bool,
     uptime: u64,
     totals: Totals,
-    gate: Report,
+    gate: GateStatus,
 }
 
 impl Facts {
@@ -128,7 +128,7 @@ impl Facts {
             tail: core.see_request_tail.or(false),
             uptime: now.saturating_sub(board.restarted) / 1_000_000,
             totals: Totals::of(board),
-            gate: gateway::gate::report().unwrap_or_default(),
+            gate: gateway::gate::status().unwrap_or_default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gateway::gate::{self, Script};
+use gateway::gate::{self, ScriptStats};
 use seam::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn age(then: u64) -> u64 {
     scoreboard::since(then).as_secs()
 }
 
-fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: Style) -> String {
+fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats], style: Style) -> String {
     let mut out = Page::default();
     let (name, parent) = (asked.running.mpm.name(), asked.parent);
     writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
@@ -81,7 +81,7 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script], style: St
     out.finish()
 }
 
-fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[Script]) -> String {
+fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats]) -> String {
     let child = |process: &Process| {
         let states: serde_json::Map<String, Value> =
             states(process).into_iter().map(|(state, count)| (state.to_string(), count.into())).collect();
@@ -164,7 +164,7 @@ fn duration(time: Duration) -> String {
     }
 }
 
-fn script(script: &Script) -> Value {
+fn script(script: &ScriptStats) -> Value {
     let known = |time: Duration| (!time.is_zero()).then_some(time.as_secs_f64());
     json!({
         "file": script.name,

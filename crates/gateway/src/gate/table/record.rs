@@ -7,7 +7,7 @@ use std::time::Duration;
 use sys::process::Status;
 use sys::signal::Signal;
 
-use super::{Field, Header, Locked, NAME, RECORD, SCRIPTS, State, hash, micros, now};
+use super::{EntryState, Field, Header, Locked, NAME, RECORD, SCRIPTS, hash, micros, now};
 
 /// Durations are counted in steps of √2 from this many µs on: how many runs belong to each, and their sum in µs.
 const FIRST_STEP: u64 = 100;
@@ -40,7 +40,7 @@ pub(super) fn is_known(script: &[AtomicU64]) -> bool {
 
 /// What a run needed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::gate) struct Run {
+pub(in crate::gate) struct Usage {
     pub(in crate::gate) status: Status,
     /// The most memory it had, in bytes; `None` where the system counted no more than what the server's child had that
     /// started it: then it needed no more than that, and nobody knows how much less.
@@ -52,7 +52,7 @@ pub(in crate::gate) struct Run {
     pub(in crate::gate) queued: Duration,
 }
 
-impl Run {
+impl Usage {
     /// Whether somebody ended it before it had what it needed.
     fn was_cut_short(&self) -> bool {
         let by = [Signal::KILL, Signal::TERM, Signal::XCPU];
@@ -62,7 +62,7 @@ impl Run {
 
 /// What is known of a script, for a status page.
 #[derive(Clone, Debug, Default)]
-pub struct Script {
+pub struct ScriptStats {
     /// Its file; the end of it where it is long.
     pub name: String,
     /// How many runs have ended, how many of those not well or before they could be started, and how many requests were
@@ -134,7 +134,7 @@ impl Locked<'_> {
     fn forgettable(&self) -> Option<usize> {
         let mut free = [true; SCRIPTS];
         free[SCRIPTS - 1] = false;
-        for entry in (0..self.used()).filter(|entry| self.state(*entry) != State::Free) {
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) != EntryState::Free) {
             free[self.script_of(entry)] = false;
         }
         (0..SCRIPTS).filter(|slot| free[*slot]).min_by_key(|slot| self.known(*slot, Known::Asked))
@@ -155,27 +155,27 @@ impl Locked<'_> {
 
     /// Learns from a run that has ended. One that was cut short tells no more than that others may need as much; where
     /// nothing else is known it tells nothing.
-    pub(in crate::gate) fn learn(&self, entry: usize, run: Run) {
+    pub(in crate::gate) fn learn(&self, entry: usize, usage: Usage) {
         let index = self.script_of(entry);
         let script = &self.0.scripts[index];
         let add = |field: Known, value: u64| script[field as usize].fetch_add(value, Relaxed);
         let (before, weighed) = (self.known(index, Known::Expected), self.0.get(entry, Field::Peak));
-        let peak = run.peak.max(Some(weighed).filter(|weighed| *weighed > 0));
+        let peak = usage.peak.max(Some(weighed).filter(|weighed| *weighed > 0));
         let expected = match peak {
-            _ if run.was_cut_short() && before == 0 => 0,
-            _ if run.was_cut_short() => before.max(peak.unwrap_or(0)),
+            _ if usage.was_cut_short() && before == 0 => 0,
+            _ if usage.was_cut_short() => before.max(peak.unwrap_or(0)),
             Some(peak) => expect(before, peak),
-            None if before == 0 => run.floor,
-            None => expect(before, before.min(run.floor)),
+            None if before == 0 => usage.floor,
+            None => expect(before, before.min(usage.floor)),
         };
         self.note(index, Known::Expected, expected);
         script[Known::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
-        self.count(index, run.status != Status::Exited(0));
-        add(Known::Cpu, micros(run.cpu));
-        add(Known::Queued, micros(run.queued));
-        let step = RECORD + NAME + step(run.took);
+        self.count(index, usage.status != Status::Exited(0));
+        add(Known::Cpu, micros(usage.cpu));
+        add(Known::Queued, micros(usage.queued));
+        let step = RECORD + NAME + step(usage.took);
         script[step].fetch_add(1, Relaxed);
-        script[step + STEPS].fetch_add(micros(run.took), Relaxed);
+        script[step + STEPS].fetch_add(micros(usage.took), Relaxed);
     }
 
     /// Counts a run that could not be started: it has failed, and tells nothing of what the script needs.
@@ -209,12 +209,12 @@ impl Locked<'_> {
     }
 
     /// What is known of all scripts.
-    pub(in crate::gate) fn scripts(&self) -> Vec<Script> {
+    pub(in crate::gate) fn scripts(&self) -> Vec<ScriptStats> {
         let (mut running, mut waiting) = ([0; SCRIPTS], [0; SCRIPTS]);
         for entry in 0..self.used() {
             match self.state(entry) {
-                State::Running => running[self.script_of(entry)] += 1,
-                State::Waiting => waiting[self.script_of(entry)] += 1,
+                EntryState::Running => running[self.script_of(entry)] += 1,
+                EntryState::Waiting => waiting[self.script_of(entry)] += 1,
                 _ => {}
             }
         }
@@ -223,16 +223,16 @@ impl Locked<'_> {
     }
 
     /// What is known of those that run.
-    pub(in crate::gate) fn running_scripts(&self) -> Vec<Script> {
+    pub(in crate::gate) fn running_scripts(&self) -> Vec<ScriptStats> {
         let mut running = std::collections::BTreeMap::new();
-        for entry in (0..self.used()).filter(|entry| self.state(*entry) == State::Running) {
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running) {
             *running.entry(self.script_of(entry)).or_insert(0) += 1;
         }
         running.into_iter().map(|(index, count)| self.described(index, count, 0)).collect()
     }
 
     /// What is known of one.
-    pub(in crate::gate) fn described(&self, index: usize, running: u64, waiting: u64) -> Script {
+    pub(in crate::gate) fn described(&self, index: usize, running: u64, waiting: u64) -> ScriptStats {
         let row = &self.0.scripts[index];
         let get = |field: Known| self.known(index, field);
         let bytes: Vec<u8> =
@@ -249,7 +249,7 @@ impl Locked<'_> {
             let mean = reached.and_then(|step| sums[step].checked_div(counts[step]));
             Duration::from_micros(mean.unwrap_or(0))
         };
-        Script {
+        ScriptStats {
             name: if end == 0 { "(others)".into() } else { shown(&bytes[..end]) },
             runs: get(Known::Runs),
             failures: get(Known::Failures),

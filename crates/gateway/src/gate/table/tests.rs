@@ -14,18 +14,18 @@ fn entries_come_and_go() {
     assert_eq!((locked.waiting(), table.is_running(first)), (2, false));
     locked.admit(first);
     assert_eq!((locked.waiting(), table.is_running(first)), (1, true));
-    assert_eq!(locked.guests(State::Waiting).0, [second]);
+    assert_eq!(locked.guests(EntryState::Waiting).0, [second]);
     table.process(first).store(u64::from(std::process::id()), Relaxed);
     assert_eq!(locked.processes(Duration::ZERO), [(first, Pid::own())]);
     locked.weigh(first, Pid::own(), 70);
-    assert_eq!(locked.guests(State::Running).1[0].has, 70);
-    locked.learn(first, Run { took: Duration::from_millis(3), ..run(Some(50)) });
+    assert_eq!(locked.guests(EntryState::Running).1[0].has, 70);
+    locked.learn(first, Usage { took: Duration::from_millis(3), ..run(Some(50)) });
     assert_eq!(locked.expected(script), Some(70), "what was weighed counts too");
     locked.weigh(first, Pid::own(), 0);
-    assert!(locked.guests(State::Running).0.is_empty(), "it has ended");
+    assert!(locked.guests(EntryState::Running).0.is_empty(), "it has ended");
     locked.leave(first);
     locked.sweep();
-    assert_eq!(locked.guests(State::Waiting).0, [second], "its owner lives");
+    assert_eq!(locked.guests(EntryState::Waiting).0, [second], "its owner lives");
     locked.leave(second);
     assert_eq!(locked.waiting(), 0);
     let all = locked.scripts();
@@ -46,7 +46,7 @@ fn durations_are_those_of_the_runs() {
         let known = locked.described(script, 0, 0);
         (known.median.as_millis(), known.p99.as_millis())
     };
-    let took = |millis| locked.learn(entry, Run { took: Duration::from_millis(millis), ..run(None) });
+    let took = |millis| locked.learn(entry, Usage { took: Duration::from_millis(millis), ..run(None) });
     assert_eq!(times(), (0, 0));
     locked.fail(entry);
     assert_eq!(times(), (0, 0), "it did not run");
@@ -66,24 +66,24 @@ fn durations_are_those_of_the_runs() {
 }
 
 /// A run that ended well.
-fn run(peak: Option<u64>) -> Run {
+fn run(peak: Option<u64>) -> Usage {
     let none = Duration::ZERO;
-    Run { status: sys::process::Status::Exited(0), peak, floor: 40, cpu: none, took: none, queued: none }
+    Usage { status: sys::process::Status::Exited(0), peak, floor: 40, cpu: none, took: none, queued: none }
 }
 
 #[test]
 fn runs_teach() {
     use sys::process::Status;
     use sys::signal::Signal;
-    let killed = |peak| Run { status: Status::Signaled { signal: Signal::KILL, core: false }, ..run(peak) };
-    let cases: &[(&str, &[Run], Option<u64>)] = &[
+    let killed = |peak| Usage { status: Status::Signaled { signal: Signal::KILL, core: false }, ..run(peak) };
+    let cases: &[(&str, &[Usage], Option<u64>)] = &[
         ("it rises at once", &[run(Some(100)), run(Some(300))], Some(300)),
         ("it falls slowly", &[run(Some(300)), run(Some(100))], Some(275)),
         ("one that was ended says nothing at first", &[killed(Some(100))], None),
         ("and later only that it may be more", &[run(Some(100)), killed(Some(50))], Some(100)),
         ("", &[run(Some(100)), killed(Some(200))], Some(200)),
         ("what its parent had is the most that it had", &[run(None)], Some(40)),
-        ("a parent that grows says nothing", &[run(Some(30)), Run { floor: 90, ..run(None) }], Some(30)),
+        ("a parent that grows says nothing", &[run(Some(30)), Usage { floor: 90, ..run(None) }], Some(30)),
         ("but one that had less does", &[run(Some(120)), run(None)], Some(110)),
     ];
     for (what, runs, want) in cases {
@@ -169,8 +169,8 @@ fn a_number_that_was_used_again_is_somebody_else() {
     let long_ago = sys::process::started(Pid::own()).expect("stat").expect("it runs") - 1000;
     table.set(ended, Field::StartedBy, long_ago);
     locked.sweep();
-    assert_eq!(locked.guests(State::Running).0, [runs], "its script runs");
-    assert_eq!((locked.waiting(), locked.guests(State::Waiting).0), (0, vec![]));
+    assert_eq!(locked.guests(EntryState::Running).0, [runs], "its script runs");
+    assert_eq!((locked.waiting(), locked.guests(EntryState::Waiting).0), (0, vec![]));
 }
 
 #[test]
@@ -189,6 +189,6 @@ fn a_script_that_was_about_to_end_makes_room_when_it_has() {
     table.note_leaving(runs);
     table.note_leaving(ended);
     assert!(table.is_anybody_leaving() && locked.end_leaving());
-    assert_eq!(locked.guests(State::Running).0, [runs]);
+    assert_eq!(locked.guests(EntryState::Running).0, [runs]);
     assert!(!locked.end_leaving());
 }

@@ -1,13 +1,13 @@
 //! What is measured: the scoreboard and the gate as families of metrics.
 
-use gateway::gate::Report;
+use gateway::gate::GateStatus;
 use seam::scoreboard::{BOUNDS, ChildState, Process, Snapshot, State};
 
 use super::text::Kind::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, Kind, Sample};
 
 /// All of them, in the order of the page.
-pub(super) fn of(board: &Snapshot, gate: Option<&Report>, mpm: String) -> Vec<Family> {
+pub(super) fn of(board: &Snapshot, gate: Option<&GateStatus>, mpm: String) -> Vec<Family> {
     let mut all = server(board, mpm);
     all.extend(requests(board));
     all.extend(processes(board));
@@ -139,7 +139,7 @@ fn processes(board: &Snapshot) -> Vec<Family> {
     all
 }
 
-fn scripts(gate: &Report) -> Vec<Family> {
+fn scripts(gate: &GateStatus) -> Vec<Family> {
     let mut all = vec![
         one(
             Counter,

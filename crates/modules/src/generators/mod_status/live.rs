@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gateway::gate::{Report, Script};
+use gateway::gate::{GateStatus, ScriptStats};
 use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Value, json};
 
@@ -123,7 +123,7 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
     format!("retry: {RETRY}\ndata: {text}\n\n")
 }
 
-fn gate(gate: &Report) -> Value {
+fn gate(gate: &GateStatus) -> Value {
     json!({
         "running": gate.running,
         "waiting": gate.waiting,
@@ -179,10 +179,10 @@ fn requests(facts: &Facts, board: &Snapshot) -> Vec<Value> {
 }
 
 /// Scripts: those that run or wait first, then those that have used most time.
-fn scripts(scripts: &[Script]) -> Vec<Value> {
-    let mut all: Vec<&Script> = scripts.iter().collect();
+fn scripts(scripts: &[ScriptStats]) -> Vec<Value> {
+    let mut all: Vec<&ScriptStats> = scripts.iter().collect();
     all.sort_by_key(|script| std::cmp::Reverse((script.running + script.waiting, script.cpu)));
-    let told = |script: &Script| {
+    let told = |script: &ScriptStats| {
         json!({
             "name": script.name,
             "running": script.running,

@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-use gateway::gate::{Report, Script};
+use gateway::gate::{GateStatus, ScriptStats};
 
 use super::escape;
 
 /// `?auto`: sums, for those who draw them.
-pub(super) fn lines(out: &mut String, gate: &Report) {
+pub(super) fn lines(out: &mut String, gate: &GateStatus) {
     if gate.scripts.is_empty() {
         return;
     }
-    let Report { runs, failures, refused, running, waiting, .. } = gate;
+    let GateStatus { runs, failures, refused, running, waiting, .. } = gate;
     let memory = gate.scripts.iter().map(|script| script.running * script.expected).sum::<u64>() / 1024;
     let _ = write!(
         out,
@@ -21,11 +21,11 @@ pub(super) fn lines(out: &mut String, gate: &Report) {
 }
 
 /// The page for people: a line for each script, those that have used most time first.
-pub(super) fn table(out: &mut String, scripts: &[Script]) {
+pub(super) fn table(out: &mut String, scripts: &[ScriptStats]) {
     if scripts.is_empty() {
         return;
     }
-    let mut scripts: Vec<&Script> = scripts.iter().collect();
+    let mut scripts: Vec<&ScriptStats> = scripts.iter().collect();
     scripts.sort_by_key(|script| std::cmp::Reverse(script.cpu));
     out.push_str(
         "<hr />\n<h2>Scripts</h2>\n<table rules=\"all\" cellpadding=\"1%\">\n<tr><th>Script</th><th>Running</th>\

@@ -66,7 +66,7 @@ fn board() -> Snapshot {
 
 fn facts(board: &Snapshot, is_async: bool, extended: bool) -> Facts {
     Facts {
-        gate: Report::default(),
+        gate: GateStatus::default(),
         name: "127.0.0.1".into(),
         via: "127.0.0.1".into(),
         version: "Apache/2.4.71 (Debian)".into(),

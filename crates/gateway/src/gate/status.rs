@@ -1,10 +1,10 @@
 //! What the gate tells of itself as a whole, for pages and programs.
 
-use super::{GATE, READ_RELAXED, Script, State, free};
+use super::{EntryState, GATE, READ_RELAXED, ScriptStats, free};
 
 /// The gate at a moment; memory in bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct GateStatus {
     /// Scripts that run.
     pub running: u64,
     /// Requests that wait for their turn.
@@ -24,25 +24,25 @@ pub struct Report {
     /// What all scripts together may have; `None`: as much as they like.
     pub limit: Option<u64>,
     /// What is known of each script.
-    pub scripts: Vec<Script>,
+    pub scripts: Vec<ScriptStats>,
 }
 
 /// What is known of all scripts; nothing where there is no gate.
-pub fn scripts() -> Vec<Script> {
-    report().unwrap_or_default().scripts
+pub fn scripts() -> Vec<ScriptStats> {
+    status().unwrap_or_default().scripts
 }
 
 /// The gate as it is now; `None`: there is none, or it cannot be had.
-pub fn report() -> Option<Report> {
+pub fn status() -> Option<GateStatus> {
     let gate = GATE.get()?;
     let memory = gate.memory(READ_RELAXED);
     let locked = gate.table.lock()?;
     // Nobody else takes notice of those that ended with their child, as long as nobody waits.
     locked.sweep();
-    let (_, running) = locked.guests(State::Running);
+    let (_, running) = locked.guests(EntryState::Running);
     let have = running.iter().map(|guest| guest.has).sum();
     let [runs, failures, refused] = locked.totals();
-    Some(Report {
+    Some(GateStatus {
         running: running.len() as u64,
         waiting: locked.waiting() as u64,
         runs,
