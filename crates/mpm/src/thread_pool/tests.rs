@@ -1,6 +1,7 @@
 //! Threads that take jobs, wait, panic, and are woken.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use seam::HelperProcess;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use sys::inotify::Inotify;
 
 use crate::mpm::{Mpm, under_every_mpm};
+use crate::needs;
 use crate::server::{Server, Start};
 use crate::site::Site;
 use crate::wait::until;
@@ -348,7 +349,7 @@ under_every_mpm! {
 
     /// Mounted over a directory on the way, and over one above it; a bind mount of what is watched is the same directory.
     fn a_mount_counts_at_once(mpm: Mpm) {
-        if !sys::cred::is_root() {
+        if !needs::ROOT.is_there("a_mount_counts_at_once") {
             return;
         }
         let files = [("d/e/f.txt", "x"), ("closed/e/f.txt", "x"), ("closed/.htaccess", DENIED)];
@@ -401,7 +402,7 @@ under_every_mpm! {
 /// A system that lets a user watch two directories, the root and another one.
 #[test]
 fn without_room_for_watches_a_change_counts_all_the_same() {
-    if !sys::cred::is_root() {
+    if !needs::ROOT.is_there("without_room_for_watches_a_change_counts_all_the_same") {
         return;
     }
     let site = Site::with([("d/f.txt", "x")]);
