@@ -68,9 +68,12 @@ impl stages::PollSite for Arc<Standing> {
         let next = match stage {
             Stage::Serve => Where::Serving,
             Stage::KeepAlive => Where::KeptAlive,
-            Stage::ReadHead | Stage::WriteCompletion | Stage::Linger | Stage::ShortLinger | Stage::Closed => {
-                Where::Parked
-            }
+            Stage::ReadHead
+            | Stage::WriteCompletion
+            | Stage::Tunnel
+            | Stage::Linger
+            | Stage::ShortLinger
+            | Stage::Closed => Where::Parked,
         };
         let serves = stage == Stage::Serve;
         let before = self.0.swap(next as u8, Ordering::AcqRel);

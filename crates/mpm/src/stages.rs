@@ -25,7 +25,7 @@ impl Open {
     fn enter(&self, stage: Stage) -> Option<Waiting<'_>> {
         let (gauge, state) = match stage {
             Stage::ReadHead => (Gauge::Reading, State::Read),
-            Stage::WriteCompletion => (Gauge::Writing, State::Write),
+            Stage::WriteCompletion | Stage::Tunnel => (Gauge::Writing, State::Write),
             Stage::KeepAlive => (Gauge::KeepAlive, State::KeepAlive),
             Stage::Linger | Stage::ShortLinger => (Gauge::Closing, State::Closing),
             Stage::Serve | Stage::Closed => return None,

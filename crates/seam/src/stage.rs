@@ -25,6 +25,8 @@ pub enum Stage {
     WriteCompletion,
     /// Wait for the next request (`KeepAliveTimeout`).
     KeepAlive,
+    /// The client and a handler speak over a tunnel (`Timeout` without a byte).
+    Tunnel,
     /// Our side is shut; drain what the client still sends, 30 s at most.
     Linger,
     /// The same after a time-out, 2 s at most.

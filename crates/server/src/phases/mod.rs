@@ -23,6 +23,7 @@ use crate::request::fields::Fields;
 use crate::request::flow::Flow;
 use crate::request::hooks::{Handler, Of};
 use crate::request::response::{Answer, Body, Keep};
+use crate::request::tunnel::Tunnel;
 use crate::request::{Kind, Previous, Request};
 
 /// What goes to the client.
@@ -31,6 +32,15 @@ pub struct Response {
     pub body: Body,
     /// The body is the whole answer, head included (an nph- script).
     pub raw: bool,
+    /// There is no body: the connection becomes a tunnel.
+    pub tunnel: Option<Box<Tunnel>>,
+}
+
+impl Response {
+    /// Of a body that has a head.
+    pub(crate) fn of(body: Body) -> Response {
+        Response { body, raw: false, tunnel: None }
+    }
 }
 
 /// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
@@ -63,7 +73,15 @@ async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
                     continue;
                 }
             },
-            Answer::Raw(body) => return Response { body, raw: true },
+            Answer::Raw(body) => return Response { raw: true, ..Response::of(body) },
+            Answer::Tunnel(tunnel) if request.tunnel_for().is_some() => {
+                return Response { tunnel: Some(tunnel), ..Response::of(Body::Empty) };
+            }
+            Answer::Tunnel(_) => {
+                request.log("core", Level::Error, "a handler wants a tunnel where the client has asked for none");
+                answer = Answer::Status(500);
+                continue;
+            }
             Answer::Declined => match error_document::find(request, 500) {
                 error_document::Page::Body(body) => return own_page(request, body),
                 error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
@@ -76,7 +94,7 @@ async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
         };
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
-            return Response { body: too_many(request), raw: false };
+            return Response::of(too_many(request));
         }
         answer = follow(request, &uri, status, keep).await;
     }
@@ -301,7 +319,7 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
         Answer::Body(body) => Ok(filters::of(request).run(request, body).await),
         Answer::Status(status) => Err(status),
         // What goes elsewhere, or speaks to the client itself, cannot be a part of a page.
-        Answer::Redirect { .. } | Answer::Raw(_) | Answer::Declined => Err(500),
+        Answer::Redirect { .. } | Answer::Raw(_) | Answer::Tunnel(_) | Answer::Declined => Err(500),
     }
 }
 
@@ -339,12 +357,12 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     }
     let body = filter(request, body);
     delivery::default_charset(request);
-    Ok(Response { body: delivery::ranges(request, body)?, raw: false })
+    Ok(Response::of(delivery::ranges(request, body)?))
 }
 
 /// A page of our own, which says of its charset what is to be said.
 fn own_page(request: &mut Request, body: Body) -> Response {
-    Response { body: filter(request, body), raw: false }
+    Response::of(filter(request, body))
 }
 
 /// What every answer goes through.

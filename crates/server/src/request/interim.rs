@@ -1,5 +1,6 @@
 //! Interim responses (RFC 9110 section 15.2): what a client hears before the final answer to its request.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -17,6 +18,9 @@ pub trait Interim: Send + Sync {
     /// it cannot be sent as a whole within `time` nothing else goes out any more.
     fn send<'a>(&'a self, head: &'a RequestHead, status: u16, fields: &'a Fields, time: Duration)
     -> SendingInterim<'a>;
+
+    /// The protocols with which the client would go on over a tunnel instead of this one, separated by commas.
+    fn tunnel_for<'h>(&self, head: &'h RequestHead) -> Option<Cow<'h, [u8]>>;
 }
 
 impl Request {

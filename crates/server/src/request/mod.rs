@@ -20,6 +20,7 @@ pub(crate) mod response;
 pub(crate) mod script_use;
 mod sent;
 pub(crate) mod subject;
+pub mod tunnel;
 pub mod unique;
 mod url;
 mod wire;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::request::tunnel::Tunnel;
+
 /// What a handler makes of a request.
 pub enum Answer {
     /// Not mine.
@@ -23,6 +25,8 @@ pub enum Answer {
         /// What stays of the request.
         keep: Keep,
     },
+    /// The client and something else speak over the connection from now on; fields are in the request.
+    Tunnel(Box<Tunnel>),
     /// The script speaks to the client itself: the body is the whole answer, head included.
     Raw(Body),
 }

@@ -42,6 +42,8 @@ pub(crate) enum Delimiter {
     Chunked,
     /// By the end of the connection.
     Close,
+    /// The connection is a tunnel from then on.
+    Tunnel,
 }
 
 /// Whether the connection stays open, and what the client is told about it.

@@ -40,6 +40,7 @@ impl Request {
                 Some(length.to_string().into())
             }
             (Delimiter::Chunked, _) if is("Transfer-Encoding") => Some("chunked".into()),
+            (Delimiter::Tunnel, _) if is("Connection") => Some("Upgrade".into()),
             _ if is("Connection") && !keep => Some("close".into()),
             (_, Some(_)) if is("Connection") && keep => Some("Keep-Alive".into()),
             (_, Some((timeout, Some(left)))) if is("Keep-Alive") && keep => {

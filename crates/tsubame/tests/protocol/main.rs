@@ -3,7 +3,9 @@
 //!
 //! Without the usual harness: the server under test is this program itself, and a parent must not have threads.
 
+mod handlers;
 mod multiplexed;
+mod tunnels;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -17,18 +19,29 @@ use std::time::Duration;
 
 use sys::signal::Signal;
 
-use multiplexed::{DIRECTORY, MPM};
+use multiplexed::{DIRECTORY, HTTP, MPM};
 
 /// Everything that must happen does so within this time.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Its name, and what it does.
-type Test = (&'static str, fn(&Site));
+type Test = (&'static str, Wire, fn(&Site));
 
-const TESTS: [Test; 3] = [
-    ("answers_come_as_they_are_made", answers_come_as_they_are_made),
-    ("phases_know_no_wire", phases_know_no_wire),
-    ("each_exchange_is_accounted_for", each_exchange_is_accounted_for),
+/// Which protocol the server speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Lines,
+    Http,
+}
+
+const TESTS: [Test; 7] = [
+    ("answers_come_as_they_are_made", Wire::Lines, answers_come_as_they_are_made),
+    ("phases_know_no_wire", Wire::Lines, phases_know_no_wire),
+    ("each_exchange_is_accounted_for", Wire::Lines, each_exchange_is_accounted_for),
+    ("handlers_know_no_wire", Wire::Lines, tunnels::handlers_know_no_wire),
+    ("a_tunnel_carries_both_directions", Wire::Http, tunnels::carries_both_directions),
+    ("a_tunnel_wants_to_be_asked_for", Wire::Http, tunnels::wants_to_be_asked_for),
+    ("a_tunnel_has_an_end", Wire::Http, tunnels::has_an_end),
 ];
 
 fn main() -> ExitCode {
@@ -37,14 +50,14 @@ fn main() -> ExitCode {
     }
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
     let (mut passed, mut failed) = (0, 0);
-    for (mpm, (name, test)) in
+    for (mpm, (name, wire, test)) in
         ["percore", "event", "worker", "prefork"].iter().flat_map(|mpm| TESTS.map(|test| (mpm, test)))
     {
         let name = format!("{name}_under_{mpm}");
         if !name.contains(&filter) {
             continue;
         }
-        let ok = catch_unwind(AssertUnwindSafe(|| test(&Site::start(mpm)))).is_ok();
+        let ok = catch_unwind(AssertUnwindSafe(|| test(&Site::start(mpm, wire)))).is_ok();
         println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
         *if ok { &mut passed } else { &mut failed } += 1;
     }
@@ -57,10 +70,11 @@ struct Site {
     server: Child,
     directory: PathBuf,
     address: String,
+    mpm: &'static str,
 }
 
 impl Site {
-    fn start(mpm: &str) -> Site {
+    fn start(mpm: &'static str, wire: Wire) -> Site {
         let directory = std::env::temp_dir().join(format!("tsubame-protocol-{}-{mpm}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         let docs = directory.join("docs");
@@ -83,13 +97,14 @@ impl Site {
         let mut server = Command::new(std::env::current_exe().expect("own name"))
             .env(MPM, mpm)
             .env(DIRECTORY, &directory)
+            .envs((wire == Wire::Http).then_some((HTTP, "1")))
             .stdout(Stdio::piped())
             .spawn()
             .expect("start");
         let mut line = String::new();
         BufReader::new(server.stdout.as_mut().expect("output")).read_line(&mut line).expect("a line");
         let address = line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("{line}")).to_string();
-        Site { server, directory, address }
+        Site { server, directory, address, mpm }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -1,16 +1,20 @@
 //! The server under test, and its protocol.
 //!
 //! A client sends lines `NUMBER PATH [FIELD=VALUE …]` and a line with a dot. All of these are served at once. An answer is
-//! a line `NUMBER STATUS LENGTH`, a line for each field, an empty line, and the body.
+//! a line `NUMBER STATUS LENGTH`, a line for each field, an empty line, and the body. An interim response is one without a
+//! body. With a field `protocol` a request may become a tunnel: the field `says` is what goes into it, and the body what comes
+//! out of it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use conf::{Language, ModuleInfo, Origin, SettingsMap, Source};
 use http1::Version;
@@ -24,26 +28,37 @@ use seam::scoreboard::Workers;
 use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use server::exchange::{Exchange, Running, Transfer};
 use server::machine::Machine;
-use server::{Client, Endpoint, FieldSink, RequestHead, Sources, module};
+use server::{Client, Endpoint, FieldSink, HttpService, Interim, Module, RequestHead, SendingInterim, Sources, module};
 use sys::cred::Identity;
 use sys::signal::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::handlers;
 
 /// The module to run.
 pub(crate) const MPM: &str = "TSUBAME_TEST_PROTOCOL_MPM";
 /// A directory with the documents.
 pub(crate) const DIRECTORY: &str = "TSUBAME_TEST_PROTOCOL_DIRECTORY";
+/// Set where HTTP/1 is to be spoken, with a `Timeout` of a second.
+pub(crate) const HTTP: &str = "TSUBAME_TEST_PROTOCOL_HTTP";
 
 pub(crate) fn main() -> ExitCode {
-    module::set_known(modules::MODULES);
+    let known: &'static [&'static Module] =
+        Vec::leak(modules::MODULES.iter().copied().chain([&handlers::MODULE]).collect());
+    module::set_known(known);
     let variable = |name| std::env::var(name).unwrap_or_default();
+    let http = std::env::var_os(HTTP).is_some();
     let directory = variable(DIRECTORY);
     let text = format!(
         "ServerName test.example\nDocumentRoot {directory}/docs\nPidFile {directory}/pid\n\
          ErrorLog {directory}/error\nLogFormat \"%r %>s %V\" short\nCustomLog {directory}/access short\n\
-         AddHandler cgi-script .cgi\n<Directory {directory}/docs>\nOptions +ExecCGI\nAllowOverride All\n</Directory>\n"
+         AddHandler cgi-script .cgi\n<Directory {directory}/docs>\nOptions +ExecCGI\nAllowOverride All\n</Directory>\n\
+         LogFormat \"%U %>s %I %O\" bytes\nCustomLog {directory}/bytes bytes\n\
+         <Location /hints>\nSetHandler tested-hints\n</Location>\n<Location /status>\nSetHandler server-status\n\
+         </Location>\n<LocationMatch /(tunnel|uninvited)>\nSetHandler tested-tunnel\n</LocationMatch>\n{}\n",
+        if http { "Timeout 1" } else { "" }
     );
-    let own = modules::MODULES.iter().map(|module| &module.info);
+    let own = known.iter().map(|module| &module.info);
     let named = |info: &&&ModuleInfo| info.log_name() == format!("mpm_{}", variable(MPM));
     let mpms = [&tables::PREFORK, &tables::WORKER, &tables::EVENT, &tables::PERCORE];
     let mpm: &'static ModuleInfo = mpms.iter().find(named).expect("a module");
@@ -78,9 +93,14 @@ pub(crate) fn main() -> ExitCode {
         invocation: None,
         predecessor: None,
     };
-    let server = Box::leak(Box::new(loaded.server));
-    let hooks = Box::leak(Box::new(module::request_hooks(&module::with_infos(&server.infos()))));
-    let service = Arc::new(Multiplexed(Running { server, hooks }));
+    let service: Arc<dyn Service> = match http {
+        true => Arc::new(HttpService::new(Arc::new(loaded.server))),
+        false => {
+            let server = Box::leak(Box::new(loaded.server));
+            let hooks = Box::leak(Box::new(module::request_hooks(&module::with_infos(&server.infos()))));
+            Arc::new(Multiplexed(Running { server, hooks }))
+        }
+    };
     run(Generation { mpm, service, settings, identity: None, log }, listeners, about, &mut Nothing)
 }
 
@@ -196,6 +216,7 @@ impl Lines {
         }
         let batch = String::from_utf8_lossy(&std::mem::take(&mut self.received)).into_owned();
         let mut under_way: Vec<Pin<Box<dyn Future<Output = Vec<u8>> + Send>>> = Vec::new();
+        let early = Early::default();
         for line in batch.lines().take_while(|line| *line != ".") {
             let (number, rest) = line.split_once(' ').unwrap_or((line, "/"));
             let (path, fields) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -212,7 +233,10 @@ impl Lines {
             };
             let head = RequestHead::assembled(&parts, fields);
             match Exchange::begin(self.running, &self.client, head, &self.workers, self.traffic) {
-                Ok(exchange) => under_way.push(Box::pin(answer(number.to_string(), exchange))),
+                Ok(mut exchange) => {
+                    exchange.request.interim = Some(Arc::new(Aside { number: number.into(), early: early.clone() }));
+                    under_way.push(Box::pin(answer(number.to_string(), exchange)));
+                }
                 Err(away) => panic!("{:?}", away.why),
             }
         }
@@ -226,7 +250,9 @@ impl Lines {
                     }
                     Poll::Pending => true,
                 });
-                if done.is_empty() { Poll::Pending } else { Poll::Ready(done) }
+                let mut frames = std::mem::take(&mut *early.lock().expect("frames"));
+                frames.append(&mut done);
+                if frames.is_empty() { Poll::Pending } else { Poll::Ready(frames) }
             })
             .await;
             while let Some(frame) = done.pop_front() {
@@ -241,7 +267,16 @@ impl Lines {
 /// An exchange from its beginning to its end; the answer as it goes out.
 async fn answer(number: String, mut exchange: Exchange) -> Vec<u8> {
     let response = exchange.answer().await;
+    exchange.request.interim = None;
     let mut body = Vec::new();
+    if let Some(tunnel) = response.tunnel {
+        let says = exchange.request.header("says").unwrap_or_default().into_owned();
+        let (mut ours, theirs) = tokio::io::duplex(1024);
+        ours.write_all(says.as_bytes()).await.expect("room");
+        ours.shutdown().await.expect("the end");
+        (tunnel.speak)(Box::new(theirs)).await;
+        ours.read_to_end(&mut body).await.expect("what it said");
+    }
     let mut stream = response.body.into_stream();
     while let Some(piece) = stream.next().await {
         body.extend_from_slice(&piece.expect("a body"));
@@ -255,6 +290,36 @@ async fn answer(number: String, mut exchange: Exchange) -> Vec<u8> {
     frame.extend_from_slice(&body);
     exchange.end(Transfer { sent: frame.len() as u64, ..transfer });
     frame
+}
+
+/// Frames that go out before answers do.
+type Early = Arc<Mutex<VecDeque<Vec<u8>>>>;
+
+/// The way to the client of one of several requests.
+struct Aside {
+    number: String,
+    early: Early,
+}
+
+impl Interim for Aside {
+    fn send<'a>(
+        &'a self,
+        _: &'a RequestHead,
+        status: u16,
+        fields: &'a server::Fields,
+        _: Duration,
+    ) -> SendingInterim<'a> {
+        let mut frame = format!("{} {status} 0\n", self.number);
+        fields.iter().for_each(|(name, value)| frame.push_str(&format!("{name}: {value}\n")));
+        frame.push('\n');
+        let length = frame.len() as u64;
+        self.early.lock().expect("frames").push_back(frame.into_bytes());
+        Box::pin(async move { Ok(length) })
+    }
+
+    fn tunnel_for<'h>(&self, head: &'h RequestHead) -> Option<Cow<'h, [u8]>> {
+        head.field("protocol").map(Cow::Borrowed)
+    }
 }
 
 struct Fields(Vec<u8>);

@@ -11,6 +11,7 @@ use seam::scoreboard::Workers;
 
 use super::body::Incoming;
 use super::outgoing::Outgoing;
+use super::tunnel::Open;
 use super::unfinished::Unfinished;
 use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
@@ -59,6 +60,8 @@ pub(super) struct HttpConnection {
     pub(super) incoming: Option<Incoming>,
     /// An answer of which a part still has to go out.
     pub(super) sending: Option<Box<Sending>>,
+    /// What has become of the connection.
+    pub(super) tunnel: Option<Box<Open>>,
     /// What the client wants to become of the connection after the request that is being served.
     pub(super) wish: Persistence,
     /// Bytes received for that request, but for what came of its body behind the head.

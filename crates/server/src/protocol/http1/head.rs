@@ -69,7 +69,10 @@ impl FieldSink for Sink<'_> {
                 head.number("Content-Length", length);
             }
             Delimiter::Chunked => head.field("Transfer-Encoding", b"chunked")?,
-            Delimiter::Length(_) | Delimiter::Nothing | Delimiter::Close => {}
+            Delimiter::Length(_) | Delimiter::Nothing | Delimiter::Close | Delimiter::Tunnel => {}
+        }
+        if self.delimiter == Delimiter::Tunnel {
+            return head.field("Connection", b"Upgrade");
         }
         match self.persist {
             Persist { keep: true, announce: Some((timeout, left)) } => {

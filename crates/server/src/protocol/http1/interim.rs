@@ -1,11 +1,13 @@
 //! Interim responses as HTTP/1.1 writes them, over any transport.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 
-use http1::Version;
+use http1::framing::Persistence;
 use http1::response::ResponseHead;
+use http1::{Known, Version};
 use seam::executor::timeout;
 
 use crate::request::interim::{Interim, SendingInterim};
@@ -45,5 +47,12 @@ impl<T: Transport> Interim for T {
             }
             result
         })
+    }
+
+    /// `Upgrade` counts only where `Connection` names it (RFC 9110 section 7.8).
+    fn tunnel_for<'h>(&self, head: &'h RequestHead) -> Option<Cow<'h, [u8]>> {
+        let (table, text) = head.parts();
+        let asks = head.version() >= Version::Http11 && Persistence::of(table, text).upgrade;
+        head.combined(Known::Upgrade).filter(|_| asks)
     }
 }

@@ -9,6 +9,7 @@ mod interim;
 mod outgoing;
 mod pace;
 mod refuse;
+mod tunnel;
 mod unfinished;
 mod wait;
 mod write;
@@ -74,6 +75,7 @@ impl HttpService {
             behind: 0,
             incoming: None,
             sending: None,
+            tunnel: None,
             wish: Persistence::default(),
             received: 0,
             refused: None,
@@ -115,6 +117,7 @@ impl Connection for HttpConnection {
             Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
+            Stage::Tunnel => Stepping::waiting(self.tunnel()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
             Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),
             Stage::Closed => Stepping::Done(Stage::Closed),

@@ -58,7 +58,10 @@ impl BodyStream for Unsent {
 
 impl HttpConnection {
     /// Writes an answer; what is there already and does not fit into the socket is left to another stage.
-    pub(super) async fn write(&mut self, exchange: Exchange, response: Response) -> Stage {
+    pub(super) async fn write(&mut self, exchange: Exchange, mut response: Response) -> Stage {
+        if let Some(tunnel) = response.tunnel.take() {
+            return Box::pin(self.open_tunnel(exchange, *tunnel)).await;
+        }
         let body = &exchange.request.body;
         // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
         // request from it.
@@ -82,7 +85,7 @@ impl HttpConnection {
 
     /// Ends an exchange of which the client wants to know no more.
     pub(super) fn give_up(&mut self, exchange: Exchange) -> Stage {
-        let nothing = Response { body: Body::Empty, raw: true };
+        let nothing = Response { raw: true, ..Response::of(Body::Empty) };
         let composed = self.compose(exchange, nothing, true);
         self.finish(composed.sending, false, 0)
     }
@@ -92,7 +95,7 @@ impl HttpConnection {
     fn compose(&mut self, mut exchange: Exchange, response: Response, unread: bool) -> Composed {
         let request = &mut exchange.request;
         self.interim = request.interim.take();
-        let Response { mut body, raw } = response;
+        let Response { mut body, raw, .. } = response;
         let length = body.length();
         let chunked = length.is_none() && request.asked.version == http1::Version::Http11;
         let bodyless = request.asked.header_only || http1::status::is_bodyless(request.answer.status());
@@ -211,7 +214,7 @@ impl HttpConnection {
     }
 
     /// Writes everything; the client may take `timeout` between two pieces.
-    async fn write_all(&mut self, outgoing: &mut Outgoing, timeout: Duration) -> io::Result<()> {
+    pub(super) async fn write_all(&mut self, outgoing: &mut Outgoing, timeout: Duration) -> io::Result<()> {
         loop {
             let before = outgoing.sent;
             let write = poll_fn(|cx| match outgoing.poll_write(cx, &*self.transport, false) {
@@ -231,7 +234,7 @@ impl HttpConnection {
     }
 
     /// Ends an exchange and says what comes next.
-    fn finish(&mut self, sending: Sending, complete: bool, head_len: u64) -> Stage {
+    pub(super) fn finish(&mut self, sending: Sending, complete: bool, head_len: u64) -> Stage {
         let Sending { mut exchange, mut outgoing, keep, linger } = sending;
         buffers::give(outgoing.take_front());
         let incoming = self.incoming.take();

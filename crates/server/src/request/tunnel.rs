@@ -1,0 +1,37 @@
+//! Tunnels: what a request becomes whose client goes on with another protocol (RFC 9110 section 7.8, RFC 8441).
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::request::Request;
+
+/// The client's end of a tunnel: what it sends, from the first byte behind its head on, and what it is sent.
+pub trait TunnelStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelStream for T {}
+
+/// Speaks over a tunnel, which ends when it does. It may be dropped at any wait: the client is gone, nothing has moved for
+/// `Timeout`, or the server ends.
+pub type Speaking = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A handler's answer to a request that [may become a tunnel](Request::tunnel_for). Further fields are the request's.
+pub struct Tunnel {
+    /// The protocol that is spoken over it, one of those that the client named.
+    pub protocol: String,
+    /// Speaks it.
+    pub speak: Box<dyn FnOnce(Box<dyn TunnelStream>) -> Speaking + Send>,
+}
+
+impl Request {
+    /// The protocols with which the client would go on, separated by commas; `None`: this request cannot become a tunnel.
+    pub fn tunnel_for(&self) -> Option<Cow<'_, str>> {
+        let interim = self.interim.as_ref().filter(|_| self.body.is_none())?;
+        Some(match interim.tunnel_for(&self.asked.head)? {
+            Cow::Borrowed(bytes) => http1::text::from_bytes(bytes),
+            Cow::Owned(bytes) => Cow::Owned(http1::text::from_bytes(&bytes).into_owned()),
+        })
+    }
+}
