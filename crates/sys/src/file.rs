@@ -60,6 +60,11 @@ impl Meta {
         self.is(FileType::Directory)
     }
 
+    /// Whether it is a pipe.
+    pub fn is_pipe(&self) -> bool {
+        self.is(FileType::Fifo)
+    }
+
     /// Whether it is a symbolic link (never after following one).
     pub fn is_symlink(&self) -> bool {
         self.is(FileType::Symlink)

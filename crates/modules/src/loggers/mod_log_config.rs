@@ -258,8 +258,7 @@ fn log(request: &mut Request) {
             continue;
         }
         LINE.with_borrow_mut(|line| {
-            line.clear();
-            format.write(request, line);
+            format.write(request, log.file.line_max(), line);
             line.push(b'\n');
             log.file.append(line);
         });

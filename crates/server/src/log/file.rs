@@ -5,7 +5,9 @@
 //! several processes never mix.
 //!
 //! Nobody ever waits for the reader of a log. What a pipe does not take is kept back, up to a limit, and tried again
-//! whenever the process is about to wait; beyond the limit lines are lost, and [counted](super::lost).
+//! whenever the process is about to wait; beyond the limit lines are lost, and [counted](super::lost). A pipe takes as much
+//! of a line that is longer than it takes atomically as it has room for, and another process could go on behind that: such a
+//! line is cut ([`LogFile::line_max`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +22,8 @@ use crate::files::paths::c_path;
 
 /// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;
+/// What ends a line that was cut.
+const CUT: &[u8] = b"...\n";
 /// What a process keeps back for a reader that is behind, in bytes, beside what is in the pipe.
 const KEPT_MAX: usize = 256 << 10;
 /// How long a process that ends waits for all readers together that are behind.
@@ -32,6 +36,8 @@ const TEND: Duration = Duration::from_secs(1);
 pub struct LogFile {
     target: String,
     fd: OnceLock<OwnedFd>,
+    /// It is a pipe, with a name or with a program at its other end.
+    is_pipe: OnceLock<bool>,
     /// The number of the program.
     program: OnceLock<u64>,
     kept: Mutex<Kept>,
@@ -73,6 +79,7 @@ impl LogFile {
         let file = Arc::new(LogFile {
             target: target.to_string(),
             fd: OnceLock::new(),
+            is_pipe: OnceLock::new(),
             program: OnceLock::new(),
             kept: Mutex::default(),
             lost: Arc::new(Lost::new()),
@@ -107,6 +114,7 @@ impl LogFile {
                 sys::file::open_append(&path, 0o644)?
             }
         };
+        let _ = self.is_pipe.set(sys::file::fstat(&fd)?.is_pipe());
         // Both callers would have opened the same thing.
         let _ = self.fd.set(fd);
         Ok(())
@@ -117,8 +125,19 @@ impl LogFile {
         self.fd.get().filter(|_| !self.is_program()).map(AsFd::as_fd)
     }
 
+    /// How many bytes a line may have, without its line feed. What is cut by whoever knows its parts loses less.
+    pub fn line_max(&self) -> usize {
+        match self.is_pipe.get() {
+            Some(true) => TOGETHER_MAX - 1,
+            _ => usize::MAX,
+        }
+    }
+
     /// Adds a line (with its line feed); it is written soon.
     pub fn append(&self, line: &[u8]) {
+        if line.len().saturating_sub(1) > self.line_max() {
+            return self.append(&[&line[..TOGETHER_MAX - CUT.len()], CUT].concat());
+        }
         let mut kept = self.kept();
         if !kept.behind && !kept.lines.is_empty() && kept.lines.len() + line.len() > TOGETHER_MAX {
             self.write(&mut kept);

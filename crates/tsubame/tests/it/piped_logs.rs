@@ -152,6 +152,57 @@ under_every_mpm! {
     }
 }
 
+/// Lines that are longer than a pipe takes at once are cut: those of several processes would be torn by each other. What
+/// stands behind a long text is still there, and JSON is still JSON.
+#[test]
+fn long_lines_are_whole() {
+    let site = site();
+    let format = "%q %{A}i %>s";
+    let logs = format!(
+        "CustomLog \"|/bin/sh ${{ROOT}}/reader\" \"{format}\"\nCustomLog logs/file \"{format}\"\n\
+         ErrorLog \"|/bin/sh ${{ROOT}}/errors\"\nCustomLog \"|/bin/sh ${{ROOT}}/objects\" json\n"
+    );
+    for name in ["errors", "objects"] {
+        site.file(name, format!("exec cat >> {}/logs/{name}\n", site.path()));
+    }
+    let server = Server::start(Mpm::Prefork, &site, &logs);
+    let slow = until("the program", || {
+        let to = site.root.join("logs/piped");
+        let writes = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/fd/1")).is_ok_and(|path| path == to);
+        readers(server.pid()).into_iter().find(writes).and_then(Pid::new)
+    });
+    // The pipe is full now and then, in the middle of any line.
+    slow.kill(Signal::STOP).expect("stop");
+    let letters: Vec<String> = ('a'..='f').map(|letter| letter.to_string().repeat(4000)).collect();
+    let mut clients: Vec<Client> = letters.iter().map(|_| server.client()).collect();
+    for round in 0..60 {
+        for (client, text) in clients.iter_mut().zip(&letters) {
+            let response = client.request(format!("GET /?{text} HTTP/1.1\r\nHost: a\r\nA: {text}\r\n\r\n"));
+            assert_eq!(response.status, 200);
+        }
+        if round == 50 {
+            slow.kill(Signal::CONT).expect("go on");
+        }
+    }
+    let bad = format!("GET /../{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(7000));
+    assert_eq!(server.client().request(bad).status, 400);
+    let count = 60 * letters.len() + 1;
+    until("all lines", || (site.read("logs/piped").lines().count() == count).then_some(()));
+    for line in site.read("logs/piped").lines() {
+        let letter = line.chars().nth(1).unwrap_or_default();
+        let cut = letter.to_string().repeat(1024);
+        assert!(line == " - 400" || line == format!("?{cut}... {cut}... 200"), "{line}");
+    }
+    until("the file", || (site.read("logs/file").lines().count() == count).then_some(()));
+    assert!(site.read("logs/file").contains(&format!("?{0} {0} 200\n", letters[0])), "files take it all");
+    until("the objects", || (site.read("logs/objects").lines().count() == count).then_some(()));
+    for line in site.read("logs/objects").lines() {
+        assert!(line.len() < 4096 && line.starts_with('{') && line.ends_with('}'), "{line}");
+    }
+    let long = |line: &str| line.len() == 4095 && line.ends_with("xxx...");
+    until("the error", || site.read("logs/errors").lines().any(long).then_some(()));
+}
+
 /// A log that is a named pipe without a reader keeps nobody waiting, not even at start.
 #[test]
 fn a_pipe_without_a_reader_stops_nobody() {

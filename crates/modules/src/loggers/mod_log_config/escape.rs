@@ -1,5 +1,7 @@
 //! How texts of clients stand in a log line: nothing in them can end the line, or the quotes around them.
 
+use std::marker::PhantomData;
+
 /// How a format writes what is not its own.
 pub(super) trait Escape {
     /// What stands for a user with an empty name, who is not nobody.
@@ -23,6 +25,29 @@ impl Escape for Apache {
     }
 
     fn settle(_: &mut Vec<u8>, _: usize) {}
+}
+
+/// As `E`, but a text has `MAX` bytes at most: of a longer one the beginning is written, and `...`.
+pub(super) struct Cut<E, const MAX: usize>(PhantomData<E>);
+
+impl<E: Escape, const MAX: usize> Escape for Cut<E, MAX> {
+    const EMPTY_USER: &[u8] = E::EMPTY_USER;
+
+    fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+        match bytes.get(..MAX).filter(|_| bytes.len() > MAX) {
+            None => E::text(out, bytes),
+            Some(beginning) => {
+                // Not within a character: the last one is left out unless it is whole.
+                let whole = beginning.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+                E::text(out, &beginning[..MAX - whole]);
+                E::text(out, b"...");
+            }
+        }
+    }
+
+    fn settle(out: &mut Vec<u8>, start: usize) {
+        E::settle(out, start);
+    }
 }
 
 /// What a field has appended.
@@ -105,6 +130,12 @@ mod tests {
         let mut out = Vec::new();
         escaped(&mut out, b"a\"b\\c\n\r\t\x08\x0b\x07\x7f\x80d\xc3");
         assert_eq!(out, br#"a\"b\\c\n\r\t\b\v\x07\x7f\x80d\xc3"#);
+        out.clear();
+        for text in ["12345", "123456", "123é6", "1234é", "\"\"\"\"\"\""] {
+            Cut::<Apache, 5>::text(&mut out, text.as_bytes());
+            out.push(b' ');
+        }
+        assert_eq!(out, br#"12345 12345... 123\xc3\xa9... 1234... \"\"\"\"\"... "#);
         out.clear();
         for value in [0, 9, 10, 1_234_567_890, u64::MAX] {
             number(&mut out, value);

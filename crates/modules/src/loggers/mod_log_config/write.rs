@@ -8,20 +8,38 @@ use std::time::{Duration, UNIX_EPOCH};
 use server::{Previous, Request};
 use sys::process::Status;
 
-use super::escape::{Apache, Escape, Kind, nothing, number};
+use super::escape::{Apache, Cut, Escape, Kind, nothing, number};
 use super::format::{Cost, Field, Format, Item, Unit, What};
 use super::json::{self, Json};
 use crate::loggers::mod_logio::LogIoDir;
 
 impl Format {
-    /// Appends the line of a request, without its end.
-    pub(super) fn write(&self, request: &Request, out: &mut Vec<u8>) {
+    /// Writes the line of a request, without its end. One that is longer than `max` has its longest texts cut, so that what
+    /// stands behind them is still there, and a line of JSON is still one.
+    pub(super) fn write(&self, request: &Request, max: usize, out: &mut Vec<u8>) {
+        let tries = [
+            Format::write_as::<Apache, Json>,
+            Format::write_as::<Cut<Apache, 1024>, Cut<Json, 1024>>,
+            Format::write_as::<Cut<Apache, 256>, Cut<Json, 256>>,
+            Format::write_as::<Cut<Apache, 64>, Cut<Json, 64>>,
+        ];
+        for write in tries {
+            out.clear();
+            write(self, request, out);
+            if out.len() <= max {
+                return;
+            }
+        }
+    }
+
+    /// The line as one that is not JSON has its texts written, or one that is.
+    fn write_as<L: Escape, J: Escape>(&self, request: &Request, out: &mut Vec<u8>) {
         for item in &self.0 {
             match item {
                 Item::Text(text) => out.extend_from_slice(text),
-                Item::Field(field) => _ = field.write::<Apache>(request, out),
-                Item::InString(field) => _ = field.write::<Json>(request, out),
-                Item::Value(field) => json::value(out, |out| field.write::<Json>(request, out)),
+                Item::Field(field) => _ = field.write::<L>(request, out),
+                Item::InString(field) => _ = field.write::<J>(request, out),
+                Item::Value(field) => json::value(out, |out| field.write::<J>(request, out)),
             }
         }
     }
