@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::command::Owner;
+use crate::daemon::RunAs;
 use crate::gate::Rules;
 use crate::script_log::ScriptLog;
 
@@ -37,7 +38,7 @@ pub enum Starter {
         /// The path of their socket.
         address: Arc<Path>,
         /// Who the script is to run as, where that is not the server's user.
-        owner: Option<Owner>,
+        owner: Option<RunAs>,
     },
 }
 
@@ -45,7 +46,15 @@ impl Starter {
     pub(crate) fn owner(&self) -> Option<Owner> {
         match self {
             Starter::Own => None,
-            Starter::Daemon { owner, .. } => *owner,
+            Starter::Daemon { owner, .. } => owner.map(|run_as| run_as.owner),
+        }
+    }
+
+    /// What is said of a script that a daemon has refused to start.
+    pub(crate) fn refusal(&self, why: u64) -> String {
+        match self {
+            Starter::Daemon { owner: Some(run_as), .. } => (run_as.refusal)(why),
+            _ => "a daemon refuses to start the script".into(),
         }
     }
 }

@@ -17,7 +17,6 @@ use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
 use sys::spawn::{Directory, Spawn, Starting};
 
-use crate::daemon::Refused;
 use crate::env;
 
 /// The most arguments that a query makes, as in Apache (`_POSIX_ARG_MAX`).
@@ -100,8 +99,8 @@ pub(crate) enum Failure {
     System(io::Error),
     /// No daemon answers.
     Daemon(io::Error),
-    /// It may not run as its owner.
-    Refused(Refused),
+    /// It may not run as its owner: why, as a number.
+    Refused(u64),
 }
 
 impl Failure {

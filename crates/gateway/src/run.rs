@@ -87,7 +87,7 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
     let path = request.mapped.filename.clone();
     let said = match failure {
         command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
-        command::Failure::Refused(why) => format!("suexec policy violation: {why}: ({path})"),
+        command::Failure::Refused(why) => format!("{}: ({path})", caller.starter.refusal(why)),
         command::Failure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");
             request.log_os(caller.module, Level::Error, &error, text);

@@ -6,14 +6,14 @@
 //! script was started and how it ended, and may tell the daemon to end it ([`wire`]). A connection that breaks off means
 //! that nobody wants the script any more. Which of the daemons serves a connection is whoever is idle ([`serve`]).
 
-mod owner;
 mod remote;
+mod run_as;
 mod serve;
 mod socket;
 mod wire;
 
-pub use owner::{Owners, Refused};
 pub use remote::Remote;
 pub(crate) use remote::ask;
+pub use run_as::{Admitted, Owners, RunAs};
 pub use serve::{Users, serve};
 pub use socket::{Socket, address, set_address};

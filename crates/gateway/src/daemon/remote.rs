@@ -90,7 +90,7 @@ impl Remote {
         self.started.get().map(|(pid, _)| *pid)
     }
 
-    /// What becomes readable when there is something new to say of its [`state`](Remote::state), not for writing too: each
+    /// What becomes readable when there is something new to say of its [`progress`](Remote::progress), not for writing too: each
     /// time that the daemon reads would wake us.
     pub(crate) fn connection(&self) -> Arc<OwnedFd> {
         self.connection.clone()

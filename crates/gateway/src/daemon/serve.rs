@@ -20,7 +20,7 @@ use tokio::io::Interest;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::owner::{Owners, clean};
+use super::run_as::Owners;
 use super::socket::Socket;
 use super::wire::{self, COMMAND_MAX, Message};
 use crate::command::{Command, expose};
@@ -46,7 +46,7 @@ pub struct Users {
     /// The user of the children, where the daemon is root and they are not: scripts run as this one too.
     pub server: Option<Identity>,
     /// Who may own scripts, and runs them then.
-    pub owners: Owners,
+    pub owners: Option<Arc<dyn Owners>>,
 }
 
 impl Users {
@@ -63,10 +63,11 @@ impl Users {
         let fds = stdio.each_ref().map(AsFd::as_fd);
         let starting = match (command.owner, &self.server) {
             (Some(owner), _) => {
-                let owned = self.owners.check(&command, owner).map_err(Message::Refused)?;
-                command.environment = clean(&command.environment);
-                let place = (owned.directory.as_fd(), owned.name.as_c_str());
-                command.start_as(fds, owned.identity, Some(place))
+                let owners = self.owners.as_ref().ok_or(Message::Refused(0))?;
+                let admitted = owners.admit(&command.program, owner).map_err(Message::Refused)?;
+                command.environment = owners.environment(&command.environment);
+                let place = (admitted.directory.as_fd(), admitted.name.as_c_str());
+                command.start_as(fds, admitted.identity, Some(place))
             }
             (None, Some(server)) if sys::cred::is_root() => command.start_as(fds, server, None),
             (None, _) => return command.start(fds, None).map(process).map_err(failed),

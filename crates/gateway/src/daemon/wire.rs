@@ -11,7 +11,6 @@ use sys::process::{Pid, Reaped, Status};
 use sys::rlimit::{Bounds, Limit};
 use sys::signal::Signal;
 
-use super::owner::Refused;
 use crate::command::Command;
 
 /// The longest command, in bytes: more than a request can make.
@@ -33,8 +32,8 @@ pub(super) enum Message {
     Started(Pid),
     /// It could not be started: the error's number.
     Failed(i32),
-    /// It may not be started.
-    Refused(Refused),
+    /// It may not run as its owner: why, as a number.
+    Refused(u64),
     /// It has ended.
     Ended(Reaped),
 }
@@ -114,7 +113,7 @@ impl Message {
         let numbers = match *self {
             Message::Started(pid) => [0, signed(pid.number()), 0, 0, 0, 0],
             Message::Failed(error) => [1, signed(error), 0, 0, 0, 0],
-            Message::Refused(why) => [2, why.code(), 0, 0, 0, 0],
+            Message::Refused(why) => [2, why, 0, 0, 0, 0],
             Message::Ended(Reaped { pid, status, user, system, max_rss }) => {
                 let status = match status {
                     Status::Exited(status) => signed(status),
@@ -138,7 +137,7 @@ impl Message {
         Ok(match number(0) {
             0 => Message::Started(pid()?),
             1 => Message::Failed(small(number(1))?),
-            2 => Message::Refused(Refused::of_code(number(1))),
+            2 => Message::Refused(number(1)),
             3 => {
                 let status = match number(2) {
                     exited if exited >> 16 == 0 => Status::Exited(small(exited)?),
@@ -205,7 +204,7 @@ mod tests {
         let time = Duration::from_micros(1_234_567);
         let ended =
             statuses.map(|status| Message::Ended(Reaped { pid, status, user: time, system: time, max_rss: 99 }));
-        let others = [Message::Started(pid), Message::Failed(13), Message::Refused(Refused::SetsIds)];
+        let others = [Message::Started(pid), Message::Failed(13), Message::Refused(9)];
         for message in others.into_iter().chain(ended) {
             let again = Message::decode(&message.encode()).expect("a message");
             assert_eq!(format!("{again:?}"), format!("{message:?}"));

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conf::{Context, Error, Merge, Origin, Setting, settings};
@@ -54,7 +55,11 @@ pub(super) fn start_all_scripts(server: &Server) -> bool {
 
 /// Opens their socket, with the parent's number behind its name as in Apache, and a further one after each restart: the
 /// children of each configuration have daemons of their own. Where there are owners, as whom scripts run, the daemons are root.
-pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners) -> Result<HelperProcess, String> {
+pub(super) fn open(
+    server: &Server,
+    children: Option<&Identity>,
+    owners: Option<Arc<dyn Owners>>,
+) -> Result<HelperProcess, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let conf = server.main().settings.get::<DaemonServer>();
     let path = match OPENED.fetch_add(1, Ordering::Relaxed) {
@@ -76,7 +81,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>, owners: Owners)
     Ok(HelperProcess {
         name: "cgid",
         count: conf.count.or(None).unwrap_or_else(processors),
-        privileged: !users.owners.identities.is_empty(),
+        privileged: users.owners.is_some(),
         life: Box::new(move |orders| daemon::serve(&socket, users.clone(), orders)),
     })
 }

@@ -3,9 +3,13 @@
 //! Apache manual: mod_suexec, suexec. No setuid program is needed: the daemons that start scripts are root where a virtual host
 //! has a `SuexecUserGroup`, look at what Apache's suEXEC looks at, and become the owner before they execute the script.
 
+mod policy;
+
+use std::sync::Arc;
+
 use conf::directive::Args::{Take1, Take2};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
-use gateway::daemon::Owners;
+use gateway::daemon::{Owners, RunAs};
 use seam::HelperProcess;
 use server::{Hook, Module, Request, Server};
 use sys::cred::{Identity, User, user_by_id};
@@ -57,12 +61,13 @@ fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 /// Who the scripts of a request run as, where that is not the server's user.
-pub(super) fn owner(request: &Request) -> Option<(u32, u32)> {
-    request.host::<SuexecServer>().owner.get().copied()
+pub(super) fn owner(request: &Request) -> Option<RunAs> {
+    let owner = *request.host::<SuexecServer>().owner.get()?;
+    Some(RunAs { owner, refusal: policy::refusal })
 }
 
-/// All owners of scripts.
-pub(super) fn owners(server: &Server) -> Owners {
+/// All owners of scripts, if there are any.
+pub(super) fn owners(server: &Server) -> Option<Arc<dyn Owners>> {
     let mut identities: Vec<Identity> = Vec::new();
     for (uid, gid) in server.hosts.iter().filter_map(|host| host.settings.get::<SuexecServer>().owner.get().copied()) {
         if !identities.iter().any(|known| (known.uid, known.gid) == (uid, gid)) {
@@ -70,13 +75,13 @@ pub(super) fn owners(server: &Server) -> Owners {
             identities.push(Identity::new(&user_by_id(uid).ok().flatten().unwrap_or(unnamed), gid));
         }
     }
-    let root = server.main().settings.get::<SuexecServer>().root.get();
-    Owners { identities, root: root.map_or(ROOT, String::as_str).into() }
+    let root = server.main().settings.get::<SuexecServer>().root.get().map_or(ROOT, String::as_str).into();
+    if identities.is_empty() { None } else { Some(Arc::new(policy::Policy { identities, root })) }
 }
 
 /// Somebody must be able to become an owner: said before anything of this configuration is in use.
 fn check(server: &Server) -> Result<(), String> {
-    if owners(server).identities.is_empty() || sys::cred::is_root() {
+    if owners(server).is_none() || sys::cred::is_root() {
         return Ok(());
     }
     Err("SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root".into())
@@ -84,13 +89,7 @@ fn check(server: &Server) -> Result<(), String> {
 
 /// Daemons for scripts with owners, unless there are some for all scripts.
 fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
-    if owners(server).identities.is_empty() {
-        return Ok(None);
-    }
+    let Some(owners) = owners(server) else { return Ok(None) };
     seam::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
-    if daemons::start_all_scripts(server) {
-        Ok(None)
-    } else {
-        daemons::open(server, children, owners(server)).map(Some)
-    }
+    if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children, Some(owners)).map(Some) }
 }

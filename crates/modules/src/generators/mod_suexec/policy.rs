@@ -1,18 +1,16 @@
-//! Scripts that run as their owner (suEXEC): what must be true of one, and what it may know.
+//! What must be true of a script that runs as its owner, and what it may know.
 //!
 //! Apache manual: suexec, "suEXEC Security Model". There a program of its own with the setuid bit looks and decides; here it is
 //! a daemon that is root, and becomes the owner only on the way into the script.
 
-use std::ffi::{CString, OsStr};
-use std::fmt;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::canonicalize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use gateway::daemon::{Admitted, Owners};
 use sys::cred::Identity;
 use sys::file::{OpenDirectory, Ownership};
-
-use crate::command::Command;
 
 /// The lowest numbers of users and groups that scripts may run as, as in Debian's suEXEC.
 const UID_MIN: u32 = 100;
@@ -26,17 +24,17 @@ const SETS_IDS: u32 = 0o6000;
 const EXECUTABLE: u32 = 0o111;
 
 /// Who may own scripts, and where those must lie.
-#[derive(Clone, Debug, Default)]
-pub struct Owners {
+#[derive(Debug)]
+pub(super) struct Policy {
     /// All that the configuration names.
-    pub identities: Vec<Identity>,
+    pub(super) identities: Vec<Identity>,
     /// The directory that has all such scripts below it.
-    pub root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 /// Why a script may not run as its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+enum Refused {
     /// The configuration names no such owner.
     Unknown,
     /// It is a number of the system.
@@ -79,36 +77,25 @@ const TEXTS: &[(Refused, &str)] = &[
     (Refused::NotExecutable, "file has no execute permission"),
 ];
 
-impl Refused {
-    /// As a number for the way to a child, and back.
-    pub(super) fn code(self) -> u64 {
-        TEXTS.iter().position(|(known, _)| *known == self).unwrap_or(0) as u64
+/// What the error log says where a script is refused, by the number that went from a daemon to a child.
+pub(super) fn refusal(why: u64) -> String {
+    let text = usize::try_from(why).ok().and_then(|index| TEXTS.get(index)).map_or("", |(_, text)| text);
+    format!("suexec policy violation: {text}")
+}
+
+impl Owners for Policy {
+    fn admit(&self, program: &CStr, owner: (u32, u32)) -> Result<Admitted<'_>, u64> {
+        let number = |refused| TEXTS.iter().position(|(known, _)| *known == refused).unwrap_or(0) as u64;
+        self.check(program, owner).map_err(number)
     }
 
-    pub(super) fn of_code(code: u64) -> Refused {
-        let known = usize::try_from(code).ok().and_then(|index| TEXTS.get(index));
-        known.map_or(Refused::Unknown, |(refused, _)| *refused)
+    fn environment(&self, environment: &[CString]) -> Vec<CString> {
+        clean(environment)
     }
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(TEXTS.iter().find(|(known, _)| known == self).map_or("", |(_, text)| text))
-    }
-}
-
-/// A script that may run as its owner: who that is, and what was looked at.
-#[derive(Debug)]
-pub(super) struct Owned<'a> {
-    pub(super) identity: &'a Identity,
-    pub(super) directory: OpenDirectory,
-    /// In that directory.
-    pub(super) name: CString,
-}
-
-impl Owners {
-    /// Looks whether `command` may run as that owner.
-    pub(super) fn check(&self, command: &Command, owner: (u32, u32)) -> Result<Owned<'_>, Refused> {
+impl Policy {
+    fn check(&self, program: &CStr, owner: (u32, u32)) -> Result<Admitted<'_>, Refused> {
         let identity = self.identities.iter().find(|identity| (identity.uid, identity.gid) == owner);
         let identity = identity.ok_or(Refused::Unknown)?;
         if identity.uid < UID_MIN {
@@ -117,7 +104,7 @@ impl Owners {
         if identity.gid < GID_MIN {
             return Err(Refused::ForbiddenGroup);
         }
-        let program = Path::new(OsStr::from_bytes(command.program.to_bytes()));
+        let program = Path::new(OsStr::from_bytes(program.to_bytes()));
         if !program.is_absolute() || program.components().any(|part| part == Component::ParentDir) {
             return Err(Refused::Invalid);
         }
@@ -141,7 +128,7 @@ impl Owners {
         ];
         match checks.into_iter().find(|(holds, _)| !holds) {
             Some((_, refused)) => Err(refused),
-            None => Ok(Owned { identity, directory, name }),
+            None => Ok(Admitted { identity, directory, name }),
         }
     }
 }
@@ -198,7 +185,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// The environment without what could lead a program of somebody else astray.
-pub(super) fn clean(environment: &[CString]) -> Vec<CString> {
+fn clean(environment: &[CString]) -> Vec<CString> {
     let is_known = |line: &&CString| {
         let name = line.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
         name.starts_with(b"HTTP_") || name.starts_with(b"SSL_") || KNOWN.iter().any(|known| known.as_bytes() == name)
@@ -264,24 +251,21 @@ mod tests {
         mode(&open, 0o775);
         let identity = |(uid, gid)| Identity { uid, gid, groups: vec![gid] };
         let identities = [OWNER, (99, 1000), (1000, 99), (1000, 1000)].map(identity).to_vec();
-        let owners = Owners { identities, root: root.join("www") };
+        let policy = Policy { identities, root: root.join("www") };
         for (path, owner, want) in programs {
             let program = CString::new(path.as_os_str().as_bytes()).expect("no zero");
-            let (directory, arguments, environment, limits) = (None, Vec::new(), Vec::new(), Vec::new());
-            let command = Command { program, directory, arguments, environment, limits, owner: Some(owner) };
-            assert_eq!(owners.check(&command, owner).err(), want, "{}", path.display());
+            assert_eq!(policy.check(&program, owner).err(), want, "{}", path.display());
         }
         std::fs::remove_dir_all(root).expect("clean");
     }
 
     #[test]
-    fn codes_stand_for_reasons() {
-        assert!(
-            TEXTS.iter().all(|(refused, text)| {
-                Refused::of_code(refused.code()) == *refused && refused.to_string() == *text
-            })
-        );
-        assert_eq!(Refused::of_code(999), Refused::Unknown);
+    fn a_number_stands_for_each_reason() {
+        let policy = Policy { identities: Vec::new(), root: "/".into() };
+        assert_eq!(policy.admit(c"/bin/true", OWNER).err(), Some(0));
+        assert_eq!(refusal(0), "suexec policy violation: the configuration names no such owner");
+        assert_eq!(refusal(9), "suexec policy violation: file is either setuid or setgid");
+        assert_eq!(refusal(999), "suexec policy violation: ");
     }
 
     #[test]
