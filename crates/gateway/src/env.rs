@@ -132,7 +132,7 @@ async fn of_cgi(request: &Request, all: &mut Variables) {
     add("REQUEST_METHOD", request.asked.method.to_string());
     add("QUERY_STRING", request.asked.args.clone().unwrap_or_default());
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
-    add("REQUEST_URI", if current { request.asked.uri.clone() } else { request.asked.unparsed_uri.clone() });
+    add("REQUEST_URI", if current { request.asked.uri.clone() } else { request.asked.unparsed_uri().into_owned() });
     if request.mapped.path_info.is_empty() {
         add("SCRIPT_NAME", request.asked.uri.clone());
         return;

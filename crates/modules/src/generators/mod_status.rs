@@ -59,7 +59,7 @@ fn event(request: &mut Request) -> Answer {
     request.account.watches = true;
     let text = live::latest(|| {
         let mut board = scoreboard::snapshot(Described::Busy);
-        live::leave_out(&mut board, &format!("{} {} ", request.asked.method, request.asked.unparsed_uri));
+        live::leave_out(&mut board, &format!("{} {} ", request.asked.method, request.asked.unparsed_uri()));
         live::event(&Facts::of(request, &board), &board)
     });
     request.answer.set_content_type("text/event-stream");

@@ -92,7 +92,7 @@ pub(crate) fn request(
     if check && vhost.plan.only_registered_methods && !server.knows_method(&method) {
         return Err(Box::new(TurnedAway { why: Unserved::Method, head }));
     }
-    let (unparsed_uri, args, version) = (text(head.target()), head.query().map(text), head.version());
+    let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
     let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
     let asked = Asked::new(Arc::new(head));
@@ -101,7 +101,6 @@ pub(crate) fn request(
     asked.header_only = method == "HEAD";
     asked.method = method;
     asked.version = version;
-    asked.unparsed_uri = unparsed_uri;
     asked.args = args;
     asked.hostname = hostname;
     reset_host(&mut request);

@@ -121,7 +121,7 @@ pub enum Fate {
 pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, String> {
     let mut request = begin(server, question)?;
     let mut trace = Trace::default();
-    trace.note(Step::Path(request.asked.unparsed_uri.clone(), "the request"));
+    trace.note(Step::Path(request.asked.unparsed_uri().into_owned(), "the request"));
     request.trace = Some(Box::new(trace));
     let waits = at_once(phases::answer(&mut request)).is_none();
     let mut trace = request.trace.take().unwrap_or_default();

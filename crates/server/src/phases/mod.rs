@@ -194,7 +194,7 @@ fn decode(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<()
         Err(error) => {
             let status = error.status();
             if status == 400 {
-                let target = target.unwrap_or(&request.asked.unparsed_uri);
+                let target = target.map_or_else(|| request.asked.unparsed_uri(), std::borrow::Cow::Borrowed);
                 request.log("core", Level::Error, format!("AH10244: invalid URI path ({target})"));
             }
             request.asked.uri = http1::text::from_bytes(path).into_owned();

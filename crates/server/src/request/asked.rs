@@ -16,8 +16,8 @@ pub struct Asked {
     pub header_only: bool,
     /// The protocol version of the request line.
     pub version: Version,
-    /// The target as sent.
-    pub unparsed_uri: String,
+    /// The target, where it is not that of the head.
+    pub(super) target: Option<String>,
     /// The path, decoded and cleaned.
     pub uri: String,
     /// The query, as sent.
@@ -37,11 +37,19 @@ impl Asked {
             method: Cow::Borrowed("GET"),
             header_only: false,
             version: Version::Http11,
-            unparsed_uri: String::new(),
+            target: None,
             uri: String::new(),
             args: None,
             hostname: None,
             headers_in: None,
+        }
+    }
+
+    /// The target as sent.
+    pub fn unparsed_uri(&self) -> Cow<'_, str> {
+        match &self.target {
+            Some(target) => Cow::Borrowed(target),
+            None => http1::text::from_bytes(self.head.target()),
         }
     }
 

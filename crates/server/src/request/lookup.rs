@@ -41,7 +41,7 @@ impl Request {
         if path.ends_with('/') && !found.asked.uri.ends_with('/') {
             found.asked.uri.push('/');
         }
-        found.asked.unparsed_uri.clone_from(&found.asked.uri);
+        found.asked.target = Some(found.asked.uri.clone());
         found.run(self, From::Path).await
     }
 
@@ -55,7 +55,7 @@ impl Request {
         let mut found = self.asking();
         let slash = if is_dir { "/" } else { "" };
         found.asked.uri = format!("{}{name}{slash}", dir_name(&self.asked.uri));
-        found.asked.unparsed_uri.clone_from(&found.asked.uri);
+        found.asked.target = Some(found.asked.uri.clone());
         found.mapped.filename = format!("{}{name}{slash}", self.directory());
         found.mapped.context.clone_from(&self.mapped.context);
         found.run(self, From::File).await
@@ -92,7 +92,7 @@ impl Request {
         speaker.kind = self.kind.clone();
         speaker.asked.method = self.asked.method.clone();
         speaker.asked.uri.clone_from(&self.asked.uri);
-        speaker.asked.unparsed_uri.clone_from(&self.asked.unparsed_uri);
+        speaker.asked.target.clone_from(&self.asked.target);
         speaker.asked.args.clone_from(&self.asked.args);
         speaker.mapped.filename.clone_from(&self.mapped.filename);
         speaker.dir = self.dir.clone();

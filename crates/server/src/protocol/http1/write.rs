@@ -255,7 +255,9 @@ impl HttpConnection {
         exchange.end(transfer);
         let Exchange { request, row } = exchange;
         drop(row);
-        self.idle_until = Instant::now() + request.vhost.plan.keep_alive_timeout;
+        // From the end of the answer on, whose time is known.
+        let account = &request.account;
+        self.idle_until = account.start + account.sent.duration + request.vhost.plan.keep_alive_timeout;
         // Whatever became of the body: what was not read of it is no request.
         let (keep, linger) = if request.body.is_done() { (keep, linger) } else { (false, true) };
         if let Some(rest) = rest {
