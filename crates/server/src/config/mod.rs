@@ -24,7 +24,7 @@ pub(crate) use self::read_timeout::BodyRules;
 pub use self::read_timeout::{ReadTimeout, ReadTimeouts};
 pub use self::server::Server;
 pub use self::vhost::VirtualHost;
-use crate::config::core::{CoreServer, DOCUMENT_ROOT, HostAddress, ServerName, Tokens, listed};
+use crate::config::core::{CoreServer, DOCUMENT_ROOT, HostAddress, ServerName, Tokens, defaults, listed};
 use crate::config::merge::{Layer, Merged, Merger};
 use crate::config::module::{known, with_infos};
 use crate::config::plan::Plan;
@@ -339,7 +339,11 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         directories,
         directory_matches,
         locations: listed(settings, |s: &CoreServer| &s.locations),
-        access_file_names: core.access_file_names.get().cloned().unwrap_or_else(|| vec![".htaccess".into()]),
+        access_file_names: core
+            .access_file_names
+            .get()
+            .cloned()
+            .unwrap_or_else(|| vec![defaults::ACCESS_FILE_NAME.into()]),
         plan: Plan::of(settings),
         directory_cache: RwLock::default(),
         settings: settings.clone(),

@@ -144,6 +144,7 @@ pub struct HostAddress {
 pub(crate) mod defaults {
     use std::time::Duration;
 
+    pub(crate) const ACCESS_FILE_NAME: &str = ".htaccess";
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
     pub(crate) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
     pub(crate) const MAX_KEEP_ALIVE_REQUESTS: u32 = 100;
