@@ -379,6 +379,24 @@ mod tests {
     }
 
     #[test]
+    fn there_are_no_more_trailers_than_fields() {
+        let count = |fields: usize, count: usize| {
+            let limits = Limits { fields, ..Limits::default() };
+            let body = format!("0\r\n{}\r\n", "A: b\r\n".repeat(count));
+            Chunked::new(&limits).decode(body.as_bytes()).map(drop)
+        };
+        let long = Err(ChunkError::TrailersTooLong);
+        assert_eq!((count(3, 3), count(3, 4)), (Ok(()), long));
+        assert_eq!((count(0, Limits::FIELDS_MAX), count(0, Limits::FIELDS_MAX + 1)), (Ok(()), long), "without a limit");
+        let field = |length: usize| {
+            let limits = Limits { field_size: 20, ..Limits::default() };
+            let body = format!("0\r\nA: {}\r\n\r\n", "b".repeat(length - 3));
+            Chunked::new(&limits).decode(body.as_bytes()).map(drop)
+        };
+        assert_eq!((field(20), field(22)), (Ok(()), long));
+    }
+
+    #[test]
     fn what_is_written_can_be_read() {
         for len in [1, 15, 16, 255, 4096, 70_000] {
             let data = vec![b'x'; len];

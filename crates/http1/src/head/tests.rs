@@ -149,7 +149,13 @@ fn limits() {
     let fields = |n| format!("GET / HTTP/1.0\r\n{}\r\n", "A: a\r\n".repeat(n));
     assert_eq!(parse_both_ways(fields(5).as_bytes(), &limits), None);
     assert_eq!(parse_both_ways(fields(6).as_bytes(), &limits), Some(HeadError::TooManyFields));
-    assert_eq!(parse_both_ways(fields(6).as_bytes(), &Limits { fields: 0, ..limits }), None);
+    // As many as there may be, whatever is configured.
+    let (most, error) = (Limits::FIELDS_MAX, Some(HeadError::TooManyFields));
+    for unlimited in [0, usize::MAX] {
+        let limits = Limits { fields: unlimited, field_size: 6 * most, ..limits };
+        let outcome = |n| parse(fields(n).as_bytes(), &limits).err();
+        assert_eq!((outcome(6), outcome(most), outcome(most + 1)), (None, None, error), "{unlimited}");
+    }
 
     let mut head = Head::default();
     let endless = [b'a'; 200];

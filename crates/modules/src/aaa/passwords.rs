@@ -394,6 +394,24 @@ mod tests {
         assert_eq!(is_right(b"good\0", "abb1oGxjdYbAs"), Ok(false));
     }
 
+    /// Only for that password stored in that way: a wrong one stays wrong, and a right one is of no use elsewhere.
+    #[test]
+    fn only_what_was_right_is_remembered() {
+        let (good, other) = ("abb1oGxjdYbAs", "abJnggxhB/yWI");
+        for _ in 0..3 {
+            assert_eq!(is_right(b"good", good), Ok(true));
+            assert_eq!(is_right(b"good", other), Ok(false), "of the same length");
+            assert_eq!(is_right(b"bad", good), Ok(false));
+        }
+    }
+
+    #[test]
+    fn a_check_gives_its_turn_back() {
+        for number in 0..CHECKED_MAX + 10 {
+            assert_eq!(is_right(format!("{number}").as_bytes(), "abb1oGxjdYbAs"), Ok(false), "{number}");
+        }
+    }
+
     #[test]
     fn digests_of_realms() {
         assert_eq!(md5_hex(b"joe:realm:good").len(), 32);

@@ -240,3 +240,21 @@ fn parts(path: &[u8]) -> Vec<Vec<u8>> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
     parts.rev().map(<[u8]>::to_vec).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_names_are_forgotten_all_at_once() {
+        let watched = WatchedDirectories::default();
+        let names = |count: usize| (0..count).map(|number| format!("name{number}")).collect::<Vec<_>>();
+        assert_eq!(watched.watch("/", &names(1), Watch::Untried), Watch::Untried, "no child has started");
+        watched.child_started(CHILDREN_MAX + 1);
+        assert_eq!(watched.watch("/", &names(1), Watch::Untried), Watch::Untried, "there are too many children");
+        watched.child_started(CHILDREN_MAX);
+        assert_eq!(watched.watch("/", &names(WATCHES_MAX), Watch::Untried), Watch::Since(0));
+        assert_eq!(watched.watch("/", &names(1), Watch::Untried), Watch::Since(1), "what was found before is void");
+        assert_eq!(watched.watch("/", &names(2), Watch::Untried), Watch::Since(1), "there is room again");
+    }
+}

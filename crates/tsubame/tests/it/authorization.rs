@@ -1,6 +1,8 @@
 //! Who may: `Require`, the directives of 2.2, passwords. Every table holds for Apache too.
 
+use crate::mpm::Mpm;
 use crate::oracle;
+use crate::server::Server;
 use crate::site::Site;
 use crate::wire::Client;
 
@@ -51,6 +53,48 @@ fn redirects_do_not_lead_around() {
             assert!(answer.status == status && !answer.text().contains("secret\n"), "{path}: {answer:?}");
         }
     });
+}
+
+/// A redirect that changes the method is judged anew, also where it leads to a place with the same settings: they may say
+/// something else of that method.
+#[test]
+fn a_redirect_with_another_method_is_judged_anew() {
+    let configuration = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\n\
+        <Limit GET>\nRequire all denied\n</Limit>\n</Directory>";
+    for mpm in Mpm::ALL {
+        let site = Site::new();
+        site.script("lead", "#!/bin/sh\nprintf 'Location: /cgi/secret\\n\\n'\n");
+        site.script("secret", "#!/bin/sh\nprintf '\\n%s' \"$REQUEST_METHOD\"\n");
+        let server = Server::start(mpm, &site, configuration);
+        server.announce("AH01630");
+        let post = |path: &str| {
+            let text = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+            server.client().request(text)
+        };
+        assert_eq!((server.get("/cgi/secret").status, post("/cgi/secret").text().as_str()), (403, "POST"), "{mpm}");
+        assert_eq!(post("/cgi/lead").status, 403, "{mpm}");
+    }
+}
+
+/// A client of IPv4 is the same client where a socket of IPv6 has accepted it.
+#[test]
+fn addresses_of_ipv4_are_those_through_a_socket_of_ipv6() {
+    for mpm in Mpm::ALL {
+        let site = Site::with([("old/f.txt", "x"), ("new/f.txt", "x"), ("closed/f.txt", "x")]);
+        let configuration = format!(
+            "Listen [::ffff:{}]:8081\n<Location /old>\nOrder deny,allow\nDeny from all\nAllow from 127.0.0.1\n</Location>\n\
+             <Location /new>\nRequire ip 127.0.0.1\n</Location>\n\
+             <Location /closed>\nOrder allow,deny\nAllow from all\nDeny from 127.0.0.0/8\n</Location>",
+            site.ip
+        );
+        let server = Server::start(mpm, &site, &configuration);
+        server.announce("AH01797");
+        for port in [crate::site::PORT, 8081] {
+            let status = |path| Client::connect((site.ip, port).into()).get(path).status;
+            let statuses = ["/old/f.txt", "/new/f.txt", "/closed/f.txt"].map(status);
+            assert_eq!(statuses, [200, 200, 403], "{mpm} {port}");
+        }
+    }
 }
 
 #[test]
@@ -135,6 +179,13 @@ fn decisions_are_those_of_apache() {
             [200, 200],
         ),
         ("Limit POST", docs("<Limit POST>\nRequire all denied\n</Limit>\nRequire all granted"), [200, 200]),
+        ("Limit POST, before 2.4", docs("Order deny,allow\n<Limit POST>\nDeny from all\n</Limit>"), [200, 200]),
+        (
+            "a name in groups",
+            docs("<RequireAll>\n<RequireAny>\nRequire ip 10\nRequire host localhost\n</RequireAny>\n</RequireAll>"),
+            [200, 200],
+        ),
+        ("what stands behind # is no name", docs("Require forward-dns # localhost"), [403, 403]),
         ("LimitExcept POST", docs("<LimitExcept POST>\nRequire all denied\n</LimitExcept>"), [403, 403]),
     ];
     for (name, configuration, [without, with]) in rows {

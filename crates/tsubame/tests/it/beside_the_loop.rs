@@ -104,6 +104,17 @@ fn an_expression_that_would_have_to_wait_refuses() {
     }
 }
 
+/// An expression that holds for what it asks for as well comes to an end: a look-up asks no further.
+#[test]
+fn an_expression_that_asks_for_itself_ends() {
+    let site = Site::with([("f.txt", "x\n")]);
+    for mpm in Mpm::ALL {
+        let server = Server::start(mpm, &site, "<If \"-U '/f.txt'\">\nRequire all denied\n</If>\n");
+        server.announce("AH01630: client denied by server configuration");
+        assert_eq!(server.get("/f.txt").status, 403, "{mpm}");
+    }
+}
+
 #[test]
 fn long_directories_are_listed() {
     let site = Site::with([("f.txt", "x\n")]);

@@ -114,4 +114,17 @@ under_every_mpm! {
         until("all lines of the log", || (site.read("logs/bytes").lines().count() == wanted.len()).then_some(()));
         assert_eq!(site.read("logs/bytes").lines().collect::<Vec<_>>(), wanted);
     }
+
+    /// A body that nobody wants is read to its end to keep the connection, but not if that is far away.
+    fn a_long_body_that_nobody_wants_is_not_waited_for(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, "RequestReadTimeout body=0\nTimeout 300\nRedirect /old /new\n");
+        let mut client = server.client();
+        let head = "POST /old HTTP/1.1\r\nHost: localhost\r\n";
+        let short = client.request(format!("{head}Content-Length: 100000\r\n\r\n{}", "x".repeat(100_000)));
+        assert_eq!((short.status, short.closes()), (302, false));
+        client.send(format!("{head}Content-Length: 10000000\r\n\r\n{}", "x".repeat(400_000)));
+        let long = client.response();
+        assert_eq!((long.status, long.closes()), (302, true));
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::mpm::Mpm;
 use crate::observe::{log_line, variable};
 use crate::oracle;
+use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
 use crate::wire::Client;
@@ -272,4 +274,62 @@ fn a_change_counts_at_once() {
             std::fs::remove_file(site.root.join("htdocs/d/.htaccess")).expect("remove");
         }
     });
+}
+
+/// What is no file of a reasonable size is not read, and what it might have said is not passed over.
+#[test]
+fn access_files_that_are_none() {
+    for mpm in Mpm::ALL {
+        let site = Site::with([("fifo/f.txt", "x"), ("large/f.txt", "x"), ("most/f.txt", "x")]);
+        let fifo = std::process::Command::new("mkfifo").arg(site.root.join("htdocs/fifo/.htaccess")).status();
+        assert!(fifo.expect("mkfifo").success());
+        site.page("large/.htaccess", vec![b'\n'; (1 << 20) + 1]);
+        site.page("most/.htaccess", vec![b'\n'; 1 << 20]);
+        let server = Server::start(mpm, &site, ALL);
+        server.announce("not a regular file");
+        server.announce("AH00529: ");
+        server.announce("larger than 1048576 bytes");
+        let statuses = ["/fifo/f.txt", "/large/f.txt", "/most/f.txt"].map(|path| server.get(path).status);
+        assert_eq!(statuses, [403, 500, 200], "{mpm}");
+    }
+}
+
+/// An access file is the same and means something else: what it asks for has changed.
+#[test]
+fn conditions_on_files_are_asked_for_each_request() {
+    for mpm in Mpm::ALL {
+        let site = Site::with([("d/f.txt", "x")]);
+        let flag = site.root.join("flag");
+        let text = format!("<IFfile {}>\nRequire all denied\n</IfFile>\n", flag.display());
+        let path = site.page("d/.htaccess", text);
+        // Long ago, so that it may be remembered.
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        std::fs::File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("time");
+        let server = Server::start(mpm, &site, ALL);
+        server.announce("AH01630");
+        let mut client = server.client();
+        for _ in 0..3 {
+            assert_eq!(client.get("/d/f.txt").status, 200, "{mpm}");
+            std::fs::write(&flag, "").expect("flag");
+            assert_eq!(client.get("/d/f.txt").status, 403, "{mpm}");
+            std::fs::remove_file(&flag).expect("flag");
+        }
+    }
+}
+
+/// A file may be written twice before the clock of the file system goes on: its times, its size and its number are the same.
+#[test]
+fn two_changes_in_a_moment_both_count() {
+    for mpm in Mpm::ALL {
+        let site = Site::with([("d/f.txt", "x")]);
+        let server = Server::start(mpm, &site, &format!("MaxKeepAliveRequests 0\n{ALL}"));
+        server.announce("AH01630");
+        let mut client = server.client();
+        for round in 0..200 {
+            for (text, status) in [("Require all granted", 200), ("Require all  denied", 403)] {
+                site.page("d/.htaccess", text);
+                assert_eq!(client.get("/d/f.txt").status, status, "{mpm}, round {round}");
+            }
+        }
+    }
 }
