@@ -11,6 +11,7 @@ mod family;
 mod helper_processes;
 mod recycling;
 mod restarting;
+mod sizing;
 mod upgrade;
 mod watchdog;
 
@@ -26,8 +27,8 @@ use sys::process::Pid;
 use sys::signal::{Signal, SignalFd};
 use sys::time::monotonic;
 
-use crate::limits::{Plan, Spare, When};
-use crate::policy::{Counts, Decision, Policy, Remark};
+use crate::limits::{Plan, When};
+use crate::policy::Policy;
 use crate::settings::MpmSettings;
 use crate::{About, Generation, Listeners, ParentCallbacks, Restart};
 use backoff::Backoff;
@@ -308,8 +309,6 @@ impl Supervisor<'_> {
             .send(&format!("READY=1\nSTATUS=Serving with {name}, {} to {} children", plan.start, plan.children));
     }
 
-    // ---- once a second ----
-
     fn maintain(&mut self) {
         self.weigh();
         self.watch();
@@ -322,44 +321,6 @@ impl Supervisor<'_> {
         self.decide(counts);
     }
 
-    /// Between two looks, as soon as a child says that nobody is idle: the next client would have to wait. What is started
-    /// counts as idle, so the next round comes only when that is taken too.
-    fn hurry(&mut self) {
-        let may =
-            matches!(self.plan.spare, Spare::Between(..)) && self.owed == 0 && monotonic() >= self.backoff.until();
-        if may && self.room() > 0 {
-            let counts = self.counts();
-            if counts.idle == 0 {
-                self.decide(counts);
-            }
-        }
-        self.board.set_growing(may && self.room() > 0);
-    }
-
-    fn decide(&mut self, counts: Counts) {
-        let (decision, remark) = self.policy.decide(self.plan.spare, self.plan.children, counts);
-        self.say(remark, decision, counts);
-        match decision {
-            Decision::Spawn(more) => {
-                self.owed += more;
-                self.spawn_owed();
-            }
-            _ if self.buckets_without_idle() > 0 && self.room() > 0 => {
-                // What is idle elsewhere is of no use to those who wait there.
-                self.owed += self.buckets_without_idle().min(self.room());
-                self.spawn_owed();
-            }
-            Decision::Retire(less) => self.retire(less),
-            Decision::Keep => {}
-        }
-    }
-
-    /// How many of several buckets have no idle worker.
-    fn buckets_without_idle(&self) -> usize {
-        let buckets = self.listeners.buckets();
-        if buckets == 1 { 0 } else { (0..buckets).filter(|bucket| self.idle_in(*bucket) == 0).count() }
-    }
-
     /// Whether the server can serve, as at least one child does or did.
     fn is_proven(&mut self) -> bool {
         if !self.proven && self.family.any(|member| self.board.is_running(member.slot)) {
@@ -368,52 +329,5 @@ impl Supervisor<'_> {
             self.ready();
         }
         self.proven
-    }
-
-    fn counts(&self) -> Counts {
-        let mut counts = Counts { children: 0, idle: 0, room: self.room() };
-        for member in self.family.staying(self.number) {
-            counts.children += 1;
-            counts.idle += self.board.idle_workers(member.slot);
-        }
-        counts
-    }
-
-    fn say(&mut self, remark: Option<Remark>, decision: Decision, counts: Counts) {
-        let words = &self.generation.mpm.0.words;
-        match (remark, decision) {
-            (Some(Remark::LimitReached), _) => {
-                seam::log!(self.module(), Error, "{}", words.limit_reached);
-                self.callbacks.limit_reached();
-            }
-            (Some(Remark::LimitNear), _) => {
-                seam::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());
-            }
-            (Some(Remark::Busy(rate)), Decision::Spawn(spawned)) => {
-                seam::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));
-            }
-            _ => {}
-        }
-    }
-
-    /// Lets idle children leave, those in the highest slots first, but none that is the last of its bucket.
-    fn retire(&mut self, less: usize) {
-        let idle: Vec<(usize, usize)> = self
-            .family
-            .staying(self.number)
-            .filter(|member| self.board.idle_workers(member.slot) >= self.plan.workers)
-            .map(|member| (member.slot, member.bucket))
-            .collect();
-        let mut left = less;
-        for (slot, bucket) in idle.into_iter().rev() {
-            if left > 0
-                && self.family.of_bucket(bucket, self.number) > 1
-                && let Some(pid) = self.family.leaves(slot)
-            {
-                left -= 1;
-                self.board.set_quiescing(slot);
-                let _ = pid.kill(Signal::USR1);
-            }
-        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod row;
 mod snapshot;
+mod states;
 mod workers;
 
 use std::io;
@@ -21,6 +22,7 @@ use sys::shm::Shared;
 
 use row::{Field, Header, ProcessRow, WorkerField, WorkerRow};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker};
+pub use states::{ChildState, Gauge, State};
 pub use workers::{Answered, Row, Rows, Texts, Traffic, Workers};
 
 /// The bounds between which the durations of requests are counted, in µs; one more is that of all that took longer.
@@ -33,130 +35,6 @@ pub const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// How many bytes of a request line are kept.
 pub const REQUEST_ROOM: usize = row::REQUEST.bytes();
-
-/// What a worker does: the letters of Apache's status page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// `.`: no process has this slot.
-    Dead = b'.',
-    /// `S`: the child is starting.
-    Starting = b'S',
-    /// `_`: waits for a connection.
-    Ready = b'_',
-    /// `R`: reads a request.
-    Read = b'R',
-    /// `W`: processes a request and sends the answer.
-    Write = b'W',
-    /// `K`: waits for the next request of a kept-alive connection.
-    KeepAlive = b'K',
-    /// `D`: looks up a name.
-    Dns = b'D',
-    /// `C`: closes a connection.
-    Closing = b'C',
-    /// `L`: writes logs.
-    Log = b'L',
-    /// `G`: finishes its connection before it ends.
-    Graceful = b'G',
-    /// `I`: an idle worker being ended.
-    IdleCleanup = b'I',
-}
-
-impl State {
-    /// All of them.
-    pub const ALL: [State; 11] = [
-        State::Dead,
-        State::Starting,
-        State::Ready,
-        State::Read,
-        State::Write,
-        State::KeepAlive,
-        State::Dns,
-        State::Closing,
-        State::Log,
-        State::Graceful,
-        State::IdleCleanup,
-    ];
-
-    /// The letter of the status page.
-    pub fn letter(self) -> char {
-        char::from(self as u8)
-    }
-
-    /// Whether the worker serves somebody.
-    pub fn is_busy(self) -> bool {
-        !matches!(self, State::Dead | State::Starting | State::Ready | State::IdleCleanup)
-    }
-
-    fn of(word: u64) -> State {
-        State::ALL.into_iter().find(|state| *state as u64 == word).unwrap_or(State::Dead)
-    }
-}
-
-/// Where a child is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildState {
-    /// The slot is free.
-    Empty = 0,
-    /// Forked, does not accept yet. Counts as idle.
-    Starting = 1,
-    /// Accepts connections.
-    Running = 2,
-    /// Accepts no more, and ends when its connections have.
-    Quiescing = 3,
-}
-
-impl ChildState {
-    /// The word for it, wherever a child is told of.
-    pub fn name(self) -> &'static str {
-        match self {
-            ChildState::Empty => "gone",
-            ChildState::Starting => "starting",
-            ChildState::Running => "running",
-            ChildState::Quiescing => "finishing",
-        }
-    }
-
-    fn of(word: u64) -> ChildState {
-        [ChildState::Starting, ChildState::Running, ChildState::Quiescing]
-            .into_iter()
-            .find(|l| *l as u64 == word)
-            .unwrap_or(ChildState::Empty)
-    }
-}
-
-/// A count of the connections of a child that are in a stage without a worker, or in all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gauge {
-    /// All open connections.
-    Connections,
-    /// Those whose answer goes out as the client reads it.
-    Writing,
-    /// Those that wait for their next request.
-    KeepAlive,
-    /// Those that are closing.
-    Closing,
-    /// Those of which a part of a head has come, where they hold no worker.
-    Reading,
-    /// Those whose request waits for its turn, where it holds no worker, though it has a row.
-    Released,
-    /// Those whose request found no row.
-    Unlisted,
-}
-
-impl Gauge {
-    fn field(self) -> Field {
-        match self {
-            Gauge::Connections => Field::Connections,
-            Gauge::Writing => Field::Writing,
-            Gauge::KeepAlive => Field::KeepAlive,
-            Gauge::Closing => Field::Closing,
-            Gauge::Reading => Field::Reading,
-            Gauge::Released => Field::Released,
-            Gauge::Unlisted => Field::Unlisted,
-        }
-    }
-}
 
 /// What a child has done when the parent is to look at it; 0: whatever it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,137 @@
+//! The connections of a child, and those of them that the listener has to poll.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use seam::Connection;
+use seam::scoreboard::{Gauge, Workers};
+
+use super::signal::Signal;
+use super::{Became, Standing, Task, Where};
+use crate::stages::{self, Open};
+
+/// How many requests of one look for events the listener serves itself, however many processors there are: to wake another
+/// thread for fewer costs more than it gains.
+const OWN_SHARE: usize = 8;
+
+/// The connections of a child, and those of them that the listener has to poll.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    /// Where those are counted that are served without a worker now.
+    workers: Option<Arc<Workers>>,
+    ready: Mutex<Ready>,
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    pub(super) tasks: VecDeque<Arc<Task>>,
+    /// Of the listener, while it waits for any.
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct All {
+    pub(super) tasks: BTreeMap<u64, Weak<Task>>,
+    next: u64,
+}
+
+impl Connections {
+    pub(super) fn ready(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn all(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a new connection; the listener finds it ready.
+    pub(crate) fn add(self: &Arc<Self>, connection: (Box<dyn Connection>, Open)) {
+        let standing = Arc::new(Standing(AtomicU8::new(Where::Parked as u8)));
+        let life = Mutex::new(Some(Box::pin(stages::run(connection, standing.clone())) as Pin<Box<_>>));
+        let task = {
+            let mut all = self.all();
+            let number = all.next;
+            all.next += 1;
+            let signal = Signal::ready();
+            let task = Arc::new(Task {
+                life,
+                standing,
+                signal,
+                released: AtomicBool::new(false),
+                number,
+                connections: self.clone(),
+            });
+            all.tasks.insert(number, Arc::downgrade(&task));
+            task
+        };
+        self.push(task);
+    }
+
+    /// Of a child with these rows.
+    pub(crate) fn of(workers: Arc<Workers>) -> Connections {
+        Connections { workers: Some(workers), ..Connections::default() }
+    }
+
+    /// A connection more, or less, is being served that no worker waits with.
+    pub(super) fn count_released(&self, more: bool) {
+        match &self.workers {
+            Some(workers) if more => workers.enter(Gauge::Released),
+            Some(workers) => workers.leave(Gauge::Released),
+            None => {}
+        }
+    }
+
+    pub(super) fn push(&self, task: Arc<Task>) {
+        let waker = {
+            let mut ready = self.ready();
+            ready.tasks.push_back(task);
+            ready.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Ready when there are connections to poll.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut ready = self.ready();
+        if !ready.tasks.is_empty() {
+            return Poll::Ready(());
+        }
+        ready.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Polls all that are ready now, and serves a share of them to the end; returns those that need a worker. `hand_over`
+    /// gets those first that others than this thread are to serve.
+    pub(crate) fn poll_all(&self, processors: usize, hand_over: impl FnOnce(Vec<Arc<Task>>)) -> Vec<Arc<Task>> {
+        let mut tasks = std::mem::take(&mut self.ready().tasks);
+        let own = (tasks.len() / processors).max(OWN_SHARE).min(tasks.len());
+        let others: Vec<_> = tasks.split_off(own).into_iter().filter(|task| task.waits() == Became::Serving).collect();
+        if !others.is_empty() {
+            hand_over(others);
+        }
+        tasks
+            .into_iter()
+            .filter(|task| task.waits() == Became::Serving && task.serves_briefly() == Became::Serving)
+            .collect()
+    }
+
+    /// Closes some connections that wait for a request: those that did so when they were last looked at, the oldest first.
+    pub(crate) fn close_idle(&self, most: usize) {
+        let tasks: Vec<Arc<Task>> = self.all().tasks.values().filter_map(Weak::upgrade).collect();
+        let mut left = most;
+        for task in tasks {
+            if left > 0 && task.standing.change(Where::Idle, Where::Unwanted) {
+                left -= 1;
+                task.wake();
+            } else {
+                task.standing.change(Where::KeptAlive, Where::Idle);
+            }
+        }
+    }
+}
