@@ -13,12 +13,14 @@ pub mod log;
 pub mod log_levels;
 mod offload;
 pub mod scoreboard;
+mod shared;
 mod stage;
 
 pub use accept::AcceptFilters;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use offload::{Load, offload, offload_apart};
+pub use shared::Shared;
 pub use stage::{
     Accepted, Connection, Service, Stage, Stepping, briefly, drain, draining, is_worker_released, needs_worker,
     release_worker,

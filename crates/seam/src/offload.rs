@@ -24,6 +24,8 @@ use crate::release_worker;
 pub enum Load {
     /// It computes, as a password hash does. There are as many threads as processors.
     Compute,
+    /// It reads a whole file and computes, as the digest of a file does.
+    Digest,
     /// It waits for a disk, as reading a directory does.
     Wait,
     /// It waits for a name server.
@@ -46,6 +48,7 @@ const IDLE: Duration = Duration::from_secs(10);
 const NICER: i32 = 10;
 
 static COMPUTING: Pool = Pool::new(Load::Compute);
+static DIGESTING: Pool = Pool::new(Load::Digest);
 static WAITING: Pool = Pool::new(Load::Wait);
 static RESOLVING: Pool = Pool::new(Load::Resolve);
 
@@ -212,6 +215,7 @@ impl Pool {
     fn of(load: Load) -> &'static Pool {
         match load {
             Load::Compute => &COMPUTING,
+            Load::Digest => &DIGESTING,
             Load::Wait => &WAITING,
             Load::Resolve => &RESOLVING,
         }
@@ -223,7 +227,7 @@ impl Pool {
 
     fn threads_max(&self) -> usize {
         match self.load {
-            Load::Compute => sys::affinity::cpus(),
+            Load::Compute | Load::Digest => sys::affinity::cpus(),
             Load::Wait => WAITING_MAX,
             Load::Resolve => RESOLVING_MAX,
         }

@@ -209,8 +209,9 @@ fn is_map(request: &Request) -> bool {
 }
 
 /// Reads the map at `path`. `Err`: the answer is this status.
-fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
-    let map: Arc<Map> = map::read(path).map_err(|error| {
+async fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> {
+    let own = path.to_string();
+    let map: Arc<Map> = seam::offload(seam::Load::Wait, move || map::read(&own)).await.map_err(|error| {
         request.log_os("negotiation", Level::Error, &error, format!("AH00683: cannot access type map file: {path}"));
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 404u16,
@@ -230,7 +231,7 @@ fn from_map(request: &mut Request, path: &str, dir: &str) -> Result<Offer, u16> 
 /// Answers for a type map: by a text that stands in it, or by going on with the file it names.
 async fn type_map(request: &mut Request) -> Answer {
     let (path, dir) = (request.mapped.filename.clone(), dir_name(&request.mapped.filename).to_string());
-    let offer = match from_map(request, &path, &dir) {
+    let offer = match from_map(request, &path, &dir).await {
         Ok(offer) => offer,
         Err(status) => return Answer::Status(status),
     };

@@ -16,7 +16,7 @@ use crate::files::paths::c_path;
 use crate::transport::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.
-const SMALL: u64 = 16 * 1024;
+pub(crate) const SMALL: u64 = 16 * 1024;
 /// All that is kept in memory, in bytes a process: a process that serves few files needs no more.
 const KEPT_BYTES_MAX: u64 = 1024 * 1024;
 /// Files that are kept, in memory or open.

@@ -3,17 +3,19 @@
 //! What a file says is remembered under its identity (device, inode, size, times): each request has asked the system for
 //! that identity anyway, so a changed file is never served from memory. Small files are kept whole, larger ones open.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use conf::Level;
-use seam::{Load, offload};
+use seam::{Load, Shared, offload_apart};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
-use crate::config::core::etag::DIGEST;
+use crate::config::core::etag::{Bits, DIGEST};
 use crate::files::absent;
-use crate::files::file_cache::{Content, Kept, open};
+use crate::files::file_cache::{Content, Kept, SMALL, open};
 use crate::request::Request;
 use crate::request::fields::Value;
 use crate::request::hooks::Handler;
@@ -60,15 +62,49 @@ fn at_once(request: &mut Request) -> Option<Answer> {
     let parts = request.dir::<CoreDir>().etag.effective();
     match request.mapped.kept.take().filter(|kept| kept.meta == meta && kept.parts == parts) {
         Some(kept) => Some(serve(request, &kept)),
-        None if parts & DIGEST != 0 => None,
-        None => Some(serve_opened(request, open(&request.mapped.filename, parts))),
+        // What is read at once anyway is digested at once, and waits behind no large file.
+        None if parts & DIGEST != 0 && meta.size > SMALL => None,
+        None => {
+            let opened = open(&request.mapped.filename, parts).map(Arc::new).map_err(Arc::new);
+            Some(serve_opened(request, opened))
+        }
     }
 }
 
 async fn after_digest(request: &mut Request) -> Answer {
     let (name, parts) = (request.mapped.filename.clone(), request.dir::<CoreDir>().etag.effective());
-    let opened = offload(Load::Compute, move || open(&name, parts)).await;
+    let Some(meta) = request.mapped.stat else { return Answer::Status(404) };
+    let opened = digested(name, meta, parts).await;
     serve_opened(request, opened)
+}
+
+/// A file whose digest is being computed: its name and identity, and the parts of its tag.
+type Digested = (String, [i128; 5], Bits);
+type Opened = Result<Arc<Kept>, Arc<io::Error>>;
+static DIGESTS: LazyLock<Mutex<HashMap<Digested, Shared<Opened>>>> = LazyLock::new(Mutex::default);
+
+/// Opens a file and reads the whole of it. Requests for the same file wait for the same result.
+async fn digested(name: String, meta: Meta, parts: Bits) -> Opened {
+    let digests = || DIGESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
+    let key = (name, identity, parts);
+    let (digest, is_first) = match digests().entry(key.clone()) {
+        Entry::Occupied(digest) => (digest.get().clone(), false),
+        Entry::Vacant(place) => (place.insert(Shared::default()).clone(), true),
+    };
+    if is_first {
+        let (told, about) = (digest.clone(), key.clone());
+        let begun = offload_apart(Load::Digest, move || {
+            let opened = open(&about.0, parts).map(Arc::new).map_err(Arc::new);
+            digests().remove(&about);
+            told.tell(opened);
+        });
+        if !begun {
+            digests().remove(&key);
+            digest.tell(Err(Arc::new(io::ErrorKind::WouldBlock.into())));
+        }
+    }
+    digest.wait().await
 }
 
 /// The file that is asked for; `Err`: the answer is another one.
@@ -114,10 +150,9 @@ fn checked(request: &mut Request) -> Result<Meta, Answer> {
     Ok(meta)
 }
 
-fn serve_opened(request: &mut Request, opened: io::Result<Kept>) -> Answer {
+fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
     match opened {
         Ok(kept) => {
-            let kept = Arc::new(kept);
             request.server.files.keep(&request.mapped.filename, &kept);
             serve(request, &kept)
         }
@@ -126,6 +161,8 @@ fn serve_opened(request: &mut Request, opened: io::Result<Kept>) -> Answer {
             request.log_os("core", Level::Error, &error, text);
             Answer::Status(match error.kind() {
                 io::ErrorKind::NotFound => 404,
+                // Too many other files are being read.
+                io::ErrorKind::WouldBlock => 503,
                 _ if sys::is_shortage(&error) => 503,
                 _ => 403,
             })
@@ -152,4 +189,29 @@ fn serve(request: &mut Request, kept: &Kept) -> Answer {
         Content::Small(bytes) => Body::Bytes(bytes.clone()),
         Content::Open(file) => Body::File(FilePart { file: file.clone(), offset: 0, length: kept.meta.size }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_under_way_is_waited_for() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let name = path.to_str().expect("a path").to_string();
+        let kept = Arc::new(open(&name, DIGEST).expect("a file"));
+        let meta = kept.meta;
+        let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
+        let (key, digest) = ((name.clone(), identity, DIGEST), Shared::<Opened>::default());
+        DIGESTS.lock().expect("digests").insert(key.clone(), digest.clone());
+        digest.tell(Ok(kept.clone()));
+        let ask = || sys::block_on::block_on(digested(name.clone(), meta, DIGEST), || ()).expect("an answer");
+        assert!(Arc::ptr_eq(&ask().expect("a file"), &kept), "it is computed twice");
+        DIGESTS.lock().expect("digests").remove(&key);
+        let anew = ask().expect("a file");
+        assert!(!Arc::ptr_eq(&anew, &kept) && anew.etag == kept.etag);
+        assert!(DIGESTS.lock().expect("digests").is_empty(), "it is still under way");
+    }
 }

@@ -9,16 +9,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
 use std::hash::Hash;
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use seam::{Load, executor, offload_apart, release_worker};
+use seam::{Load, Shared, executor, offload_apart};
 use sys::resolve::{self, Family};
 
 /// How long a question may take: one try of a resolver with the usual settings.
@@ -108,14 +105,7 @@ enum Question<V> {
 /// A question under way.
 struct Asked<V> {
     deadline: Instant,
-    hopes: Mutex<Hopes<V>>,
-}
-
-struct Hopes<V> {
-    answer: Option<Answer<V>>,
-    /// Those who wait, by numbers of their own.
-    wakers: HashMap<u64, Waker>,
-    next: u64,
+    answer: Shared<Answer<V>>,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, V> {
@@ -132,9 +122,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, 
             Joined::Known(answer) => return Ok(answer),
             Joined::UnderWay(asked) => asked,
         };
-        let deadline = asked.deadline;
-        let answered = executor::timeout_at(deadline, Waiting { asked, number: None });
-        release_worker(answered).await.unwrap_or(Err(Unanswered::TimedOut))
+        executor::timeout_at(asked.deadline, asked.answer.wait()).await.unwrap_or(Err(Unanswered::TimedOut))
     }
 
     /// What is known; otherwise begins to ask, unless somebody has.
@@ -146,8 +134,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, 
             Some(Question::UnderWay(_)) => return Err(Unanswered::TimedOut),
             _ => {}
         }
-        let hopes = Mutex::new(Hopes { answer: None, wakers: HashMap::new(), next: 0 });
-        let asked = Arc::new(Asked { deadline: now + WAIT, hopes });
+        let asked = Arc::new(Asked { deadline: now + WAIT, answer: Shared::default() });
         keep(&mut questions, key.clone(), Question::UnderWay(asked.clone()));
         drop(questions);
         let (job, about) = (asked.clone(), key.clone());
@@ -167,11 +154,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, 
         let answer = (self.resolve)(&key).map_err(|error| Unanswered::Failed(error.to_string().into()));
         let counts = if answer.is_ok() { REMEMBERED } else { FAILURE_REMEMBERED };
         keep(&mut self.questions(), key, Question::Answered(answer.clone(), Instant::now() + counts));
-        let mut hopes = asked.hopes();
-        hopes.answer = Some(answer);
-        let wakers = std::mem::take(&mut hopes.wakers);
-        drop(hopes);
-        wakers.into_values().for_each(Waker::wake);
+        asked.answer.tell(answer);
     }
 }
 
@@ -186,44 +169,6 @@ fn keep<K: Eq + Hash, V>(questions: &mut HashMap<K, Question<V>>, key: K, questi
         questions.retain(|_, question| matches!(question, Question::UnderWay(_)));
     }
     questions.insert(key, question);
-}
-
-impl<V> Asked<V> {
-    fn hopes(&self) -> MutexGuard<'_, Hopes<V>> {
-        self.hopes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Somebody who waits for an answer.
-struct Waiting<V> {
-    asked: Arc<Asked<V>>,
-    number: Option<u64>,
-}
-
-impl<V: Clone> Future for Waiting<V> {
-    type Output = Answer<V>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer<V>> {
-        let asked = self.asked.clone();
-        let mut hopes = asked.hopes();
-        if let Some(answer) = &hopes.answer {
-            return Poll::Ready(answer.clone());
-        }
-        let number = *self.number.get_or_insert_with(|| {
-            hopes.next += 1;
-            hopes.next
-        });
-        hopes.wakers.insert(number, cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl<V> Drop for Waiting<V> {
-    fn drop(&mut self) {
-        if let Some(number) = self.number {
-            self.asked.hopes().wakers.remove(&number);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -249,24 +194,11 @@ mod tests {
     #[test]
     fn what_nobody_waits_for_any_more_is_not_asked() {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
-        let hopes = Mutex::new(Hopes { answer: None, wakers: HashMap::new(), next: 0 });
-        let asked = Arc::new(Asked { deadline: Instant::now(), hopes });
+        let asked = Arc::new(Asked { deadline: Instant::now(), answer: Shared::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
         assert!(matches!(TABLE.join(1), Err(Unanswered::TimedOut)), "somebody waits for it");
         TABLE.resolve(1, &asked);
         assert!(TABLE.questions().is_empty());
-    }
-
-    #[test]
-    fn who_has_gone_leaves_nothing_behind() {
-        let hopes = Mutex::new(Hopes::<u8> { answer: None, wakers: HashMap::new(), next: 0 });
-        let asked = Arc::new(Asked { deadline: Instant::now(), hopes });
-        let mut waiting = Box::pin(Waiting { asked: asked.clone(), number: None });
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(waiting.as_mut().poll(&mut cx).is_pending() && waiting.as_mut().poll(&mut cx).is_pending());
-        assert_eq!(asked.hopes().wakers.len(), 1);
-        drop(waiting);
-        assert_eq!(asked.hopes().wakers.len(), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What takes long and is no script (passwords, listings, name servers) holds up nobody else, also where one thread serves
 //! all. What is said here is an order, not a time: other requests are answered before the long one.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use crate::mpm::Mpm;
@@ -61,6 +62,31 @@ fn passwords_are_hashed() {
         for client in &mut logging_in {
             assert_eq!(client.response().status, 401, "{mpm}");
         }
+    }
+}
+
+/// More digests of files than every child has processors hold up no log-in.
+#[test]
+fn files_are_digested() {
+    let site = Site::with([("in/f.txt", "x\n")]);
+    site.file("conf/users", USERS);
+    let names: Vec<String> = (0..4 * sys::affinity::cpus()).map(|i| format!("big{i}")).collect();
+    for name in &names {
+        let file = std::fs::File::create(site.page(name, "")).expect("file");
+        file.set_len(512 << 20).expect("length");
+    }
+    for mpm in MANY {
+        let server = Server::start(mpm, &site, &format!("FileETag Digest\n{}", members("/in")));
+        let head = |name: &String| format!("HEAD /{name} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut digesting = ask(&server, names.iter().map(head));
+        for _ in 0..3 {
+            let member = passwords::request("/in/f.txt", "quick", "secret");
+            assert_eq!(server.client().request(member).status, 200, "{mpm}");
+        }
+        assert!(digesting.iter().all(Client::is_silent), "{mpm}: a file was read first");
+        let tags = digesting.iter_mut().map(|client| client.response_to("HEAD").field("ETag").map(str::to_string));
+        let tags: BTreeSet<Option<String>> = tags.collect();
+        assert!(tags.len() == 1 && !tags.contains(&None), "{mpm}: {tags:?}");
     }
 }
 

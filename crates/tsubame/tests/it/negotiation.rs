@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
+use crate::mpm::Mpm;
 use crate::oracle::both;
+use crate::server::Server;
+use crate::site::Site;
 use crate::wire::{Client, get};
 
 /// Whoever reads a pipe waits for somebody to write into it: it is refused, and the others are served.
@@ -21,4 +24,20 @@ fn a_pipe_is_no_type_map() {
             assert_eq!(client.response().status, status, "{path}");
         }
     });
+}
+
+/// So many files that begin like the name asked for are an error, not a request that is under way for ever.
+#[test]
+fn a_name_has_so_many_variants() {
+    let site = Site::new();
+    for number in 0..1000 {
+        site.page(&format!("a.{number}"), "");
+    }
+    let server = Server::start(Mpm::Percore, &site, "<Directory ${DOCS}>\nOptions MultiViews\n</Directory>");
+    server.announce("AH00687: Negotiation: discovered file(s) matching request");
+    assert_eq!(server.get("/a").status, 404);
+    site.page("a.txt", "a");
+    server.announce("more than 1000 files begin with a: ");
+    server.announce("AH00686: cannot read directory for multi");
+    assert_eq!(server.get("/a").status, 403);
 }

@@ -12,7 +12,7 @@ use http1::text::from_bytes;
 use server::paths::{base_name, c_path};
 
 use super::accept::Media;
-use super::select::Variant;
+use super::select::{VARIANTS_MAX, Variant};
 
 /// The variants of a type map.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
     Ok(map)
 }
 
-/// The variants that `bytes` describe; `path` is for messages, and for texts inside the map.
+/// The variants that `bytes` describe, of which there may be [`VARIANTS_MAX`]; `path` is for messages, and for texts inside the map.
 fn parse(bytes: &[u8], path: &str) -> Map {
     let mut rest = bytes;
     let (mut variants, mut complaints) = (Vec::new(), Vec::new());
@@ -76,6 +76,11 @@ fn parse(bytes: &[u8], path: &str) -> Map {
     while let Some(line) = header_line(&mut rest) {
         if line.trim().is_empty() {
             variants.extend(std::mem::take(&mut draft).finished());
+            if variants.len() > VARIANTS_MAX {
+                complaints.push(format!("the type map {path} has more than {VARIANTS_MAX} variants"));
+                broken = true;
+                break;
+            }
             continue;
         }
         let Some((name, value)) = line.split_once(':') else {
@@ -281,5 +286,10 @@ mod tests {
             let map = parse(text, "m");
             assert_eq!((map.variants.len(), map.broken, map.complaints.join("|").as_str()), (count, broken, complaint));
         }
+        let many = b"URI: a\nContent-Type: a/b\n\n".repeat(VARIANTS_MAX);
+        assert!(!parse(&many, "m").broken);
+        let more = [&many[..], b"URI: a\nContent-Type: a/b\n\n"].concat();
+        assert_eq!(parse(&more, "m").complaints, ["the type map m has more than 1000 variants"]);
+        assert!(parse(&more, "m").broken);
     }
 }

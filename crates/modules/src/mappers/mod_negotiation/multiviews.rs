@@ -8,7 +8,7 @@ use server::paths::{base_name, dir_name, os_path};
 use server::{Flow, Request, Slices};
 
 use super::accept::{Media, SCRIPT};
-use super::select::Variant;
+use super::select::{VARIANTS_MAX, Variant};
 use super::{Offer, from_map, is_map, named_by_map, report};
 use crate::metadata::mod_mime::unclaimed;
 
@@ -87,7 +87,7 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
             continue;
         }
         if is_map(&found) {
-            let offer = from_map(request, &found.mapped.filename.clone(), &dir)?;
+            let offer = from_map(request, &found.mapped.filename.clone(), &dir).await?;
             return Ok(Some((offer, Vec::new())));
         }
         let Some(variant) = variant(&found, name) else { continue };
@@ -107,7 +107,8 @@ async fn look_around(request: &mut Request) -> Result<Option<Around>, u16> {
     Ok(Some((Offer { variants: variants.into(), dir, multiviews: true }, looked_up)))
 }
 
-/// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it.
+/// Names of the form `wanted.*` that are no directories, in the order of their bytes: the choice may depend on it. More than
+/// [`VARIANTS_MAX`] are an error.
 fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
     use std::os::unix::ffi::OsStrExt;
     let bytes = http1::text::to_bytes(wanted);
@@ -118,6 +119,9 @@ fn names_like(dir: &str, wanted: &str) -> io::Result<Vec<String>> {
         let begins = name.as_bytes().strip_prefix(&*bytes).is_some_and(|rest| rest.starts_with(b"."));
         if begins && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             names.push(http1::text::from_bytes(name.as_bytes()).into_owned());
+        }
+        if names.len() > VARIANTS_MAX {
+            return Err(io::Error::other(format!("more than {VARIANTS_MAX} files begin with {wanted}")));
         }
     }
     names.sort_unstable_by(|a, b| http1::text::to_bytes(a).cmp(&http1::text::to_bytes(b)));

@@ -6,6 +6,9 @@ use std::cmp::Ordering;
 
 use super::accept::{INCLUDES, INCLUDES_3, Media, Terms, Wish, Wishes};
 
+/// One resource has this many forms at most: each is looked at for each request, and stands in the answer.
+pub(super) const VARIANTS_MAX: usize = 1000;
+
 /// One of the forms in which something is there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variant {

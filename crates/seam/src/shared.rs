@@ -1,0 +1,106 @@
+//! A result that several wait for, and that somebody else finds out once.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::release_worker;
+
+/// The result, once it is there. Copies are of the same one.
+#[derive(Debug)]
+pub struct Shared<T>(Arc<Mutex<State<T>>>);
+
+#[derive(Debug)]
+struct State<T> {
+    result: Option<T>,
+    /// Those who wait, by numbers of their own.
+    wakers: HashMap<u64, Waker>,
+    next: u64,
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared(self.0.clone())
+    }
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Shared<T> {
+        Shared(Arc::new(Mutex::new(State { result: None, wakers: HashMap::new(), next: 0 })))
+    }
+}
+
+impl<T: Clone> Shared<T> {
+    /// Here it is: wakes all who wait.
+    pub fn tell(&self, result: T) {
+        let wakers = {
+            let mut state = lock(&self.0);
+            state.result = Some(result);
+            std::mem::take(&mut state.wakers)
+        };
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    /// Waits for it; under event no worker does. Whoever gives up leaves nothing behind.
+    pub async fn wait(&self) -> T {
+        release_worker(Waiting { shared: self.clone(), number: None }).await
+    }
+}
+
+fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Somebody who waits.
+struct Waiting<T> {
+    shared: Shared<T>,
+    number: Option<u64>,
+}
+
+impl<T: Clone> Future for Waiting<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let shared = self.shared.clone();
+        let mut state = lock(&shared.0);
+        if let Some(result) = &state.result {
+            return Poll::Ready(result.clone());
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            state.next += 1;
+            state.next
+        });
+        state.wakers.insert(number, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            lock(&self.shared.0).wakers.remove(&number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_get_it_and_nobody_leaves_anything_behind() {
+        let shared = Shared::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut first, mut second) = (Box::pin(shared.wait()), Box::pin(shared.wait()));
+        assert!(first.as_mut().poll(&mut cx).is_pending() && first.as_mut().poll(&mut cx).is_pending());
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(lock(&shared.0).wakers.len(), 2);
+        drop(first);
+        assert_eq!(lock(&shared.0).wakers.len(), 1);
+        shared.tell(7);
+        assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(7));
+        assert_eq!(Box::pin(shared.wait()).as_mut().poll(&mut cx), Poll::Ready(7));
+    }
+}
