@@ -73,7 +73,7 @@ fn files_are_digested() {
     let names: Vec<String> = (0..4 * sys::affinity::cpus()).map(|i| format!("big{i}")).collect();
     for name in &names {
         let file = std::fs::File::create(site.page(name, "")).expect("file");
-        file.set_len(512 << 20).expect("length");
+        file.set_len(128 << 20).expect("length");
     }
     for mpm in MANY {
         let server = Server::start(mpm, &site, &format!("FileETag Digest\n{}", members("/in")));
