@@ -8,23 +8,22 @@ pub(crate) mod error_document;
 pub mod filters;
 pub(crate) mod lookup;
 pub(crate) mod phase;
+mod redirect;
+mod trace;
 pub(crate) mod translate;
 pub(crate) mod walk;
 
-use std::sync::Arc;
-
 use conf::Level;
 
-use crate::config::core::{CoreDir, CoreServer, Tri};
+use crate::config::core::{CoreDir, Tri};
 use crate::explain::trace::HANDLER;
 use crate::phases::access::check;
 use crate::phases::phase::{all, first};
-use crate::request::fields::Fields;
+use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{Handler, Of};
 use crate::request::response::{Answer, Body, Keep};
 use crate::request::tunnel::Tunnel;
-use crate::request::{Kind, Previous, Request};
 
 /// What goes to the client.
 pub struct Response {
@@ -94,7 +93,7 @@ async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
         };
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
-            return Response::of(too_many(request));
+            return Response::of(redirect::too_many(request));
         }
         answer = follow(request, &uri, status, keep).await;
     }
@@ -113,7 +112,7 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
 
 /// Goes on with another path of this server.
 async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Answer {
-    redirect(request, uri, status, keep);
+    redirect::redirect(request, uri, status, keep);
     // Variables of the request's own are made again for the new path.
     let read = all(request, &phase::POST_READ).await;
     // An error document is sent all the same: it is what tells of errors.
@@ -134,19 +133,6 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
         Ok(()) => handle(request).await,
         Err(flow) => Answer::Status(flow.status()),
     }
-}
-
-fn too_many(request: &mut Request) -> Body {
-    let limit = request.vhost.plan.redirects_max;
-    request.log(
-        "core",
-        Level::Error,
-        format!(
-            "AH00124: Request exceeded the limit of {limit} internal redirects due to probable configuration error. \
-             Use 'LimitInternalRecursion' to increase the limit if necessary. Use 'LogLevel debug' to get a backtrace."
-        ),
-    );
-    error_document::canned(request, 500)
 }
 
 /// `HostnameLookups` of the sections that the request has met so far: what needs the client's name later cannot wait for it.
@@ -216,8 +202,8 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     if let Flow::Status(status) = first(request, &phase::TRANSLATE).await {
         return Err(Flow::Status(status));
     }
-    if is_trace(request) {
-        return trace_allowed(request);
+    if trace::is_asked(request) {
+        return trace::check(request);
     }
     map_file(request)?;
     walk::locations(request)?;
@@ -234,7 +220,7 @@ pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
 
 /// The phases after mapping.
 pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
-    if is_trace(request) {
+    if trace::is_asked(request) {
         return Ok(());
     }
     all(request, &phase::HEADER_PARSER).await?;
@@ -257,28 +243,11 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
-/// `TRACE` shows the client only what it sent, so nothing is looked for, and nobody is asked, once it is known that no module
-/// sends it elsewhere.
-fn is_trace(request: &Request) -> bool {
-    request.asked.method == "TRACE" && matches!(request.kind, Kind::Main)
-}
-
-fn trace_allowed(request: &Request) -> Result<(), Flow> {
-    match request.host::<CoreServer>().trace.or(Tri::On) {
-        Tri::Off => Err(Flow::Status(405)),
-        Tri::On if !request.body.is_none() => {
-            request.body.refuse();
-            Err(Flow::Status(413))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Asks the handlers, one after the other.
 async fn handle(request: &mut Request) -> Answer {
     if request.asked.method == "TRACE" {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", Flow::Ok));
-        return trace(request).await;
+        return trace::answer(request).await;
     }
     if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
         return Answer::Body(Body::Empty);
@@ -323,25 +292,6 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
     }
 }
 
-/// The request as it was received (RFC 9110 section 9.3.8).
-async fn trace(request: &mut Request) -> Answer {
-    let mut echo = format!("{}\r\n", request.request_line());
-    for (name, value) in request.headers() {
-        echo.push_str(&format!("{name}: {value}\r\n"));
-    }
-    echo.push_str("\r\n");
-    let mut bytes = http1::text::to_bytes(&echo).into_owned();
-    match request.body.collect(TRACE_BODY_MAX).await {
-        Ok(body) => bytes.extend_from_slice(&body),
-        Err(error) => return Answer::Status(error.status()),
-    }
-    request.answer.set_content_type("message/http");
-    Answer::Body(Body::Bytes(bytes.into()))
-}
-
-/// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
-const TRACE_BODY_MAX: usize = 64 * 1024;
-
 /// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names. `Err`: an
 /// error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
@@ -371,65 +321,4 @@ fn filter(request: &mut Request, mut body: Body) -> Body {
         body = request.hooks.filter[i](request, body);
     }
     body
-}
-
-/// Turns the request into one for another path of this server, which is not decoded yet.
-fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
-    let before = request.previous().cloned();
-    // What goes on from an error document is still the answer to the error.
-    let reached = if status == 200 { request.answer.status() } else { status };
-    let previous = Previous {
-        status: reached,
-        handler: request.mapped.handler.clone(),
-        uri: request.asked.uri.clone(),
-        filename: std::mem::take(&mut request.mapped.filename),
-        args: request.asked.args.clone(),
-        env: std::mem::take(&mut request.env),
-        user: request.login.user.take(),
-        notes: std::mem::take(&mut request.notes),
-        dir: request.dir.clone(),
-        method: request.asked.method.to_string(),
-        before,
-    };
-    let mut env = Fields::default();
-    for (name, value) in previous.env.iter() {
-        env.set(format!("REDIRECT_{name}"), value);
-    }
-    env.set("REDIRECT_STATUS", previous.status.to_string());
-    if status != 200 {
-        env.set("REDIRECT_REQUEST_METHOD", &*previous.method);
-        if let Some(notes) = previous.notes.get("error-notes") {
-            env.set("REDIRECT_ERROR_NOTES", notes);
-        }
-    }
-    request.env = env;
-    // Who asks is found out anew.
-    request.login.auth_type = None;
-    request.kind = Kind::Redirected(Arc::new(previous));
-    if !keep.method {
-        request.asked.method = "GET".into();
-    }
-    if !keep.media_type {
-        request.answer.clear_content_type();
-    }
-    let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
-    let (path, args) = match uri.split_once('?') {
-        Some((path, args)) => (path, Some(args.to_string())),
-        None => (uri, None),
-    };
-    request.asked.uri = path.to_string();
-    request.asked.args = args;
-    request.answer.no_local_copy |= status >= 400;
-    if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
-        let why = if status >= 400 { "the error document" } else { "an internal redirect" };
-        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.asked.uri.clone(), why);
-        request.trace = Some(trace);
-    }
-    // A redirect with a page of its own still leads somewhere.
-    let location =
-        request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
-    request.reset_mapping(reached);
-    if let Some(location) = location {
-        request.answer.headers_out.set("Location", location);
-    }
 }

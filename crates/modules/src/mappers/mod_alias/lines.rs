@@ -1,0 +1,145 @@
+//! What the directives set, and what they refuse.
+
+use std::sync::Arc;
+
+use conf::expr::StringExpr;
+use conf::pattern::{Flags, Regex};
+use conf::values::atoi;
+use conf::{Cmd, Level, Outcome, Place};
+use server::core_module::is_url;
+
+use super::text::matched;
+use super::{Alias, AliasDir, AliasServer, Matcher, Redirect, SectionAlias, SectionRedirect};
+
+/// Whether the line stands in a section with settings of its own, or in an `.htaccess` file.
+fn in_section(place: &Place) -> bool {
+    place.path.is_some() || ["<If", "<ElseIf", "<Else"].iter().any(|name| place.inside(name))
+}
+
+pub(super) fn add_alias(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>, script: bool) -> Outcome {
+    match second {
+        Some(real) => add_prefix_alias(cmd, first, real, script),
+        None => add_section_alias(cmd, first, script),
+    }
+}
+
+fn add_prefix_alias(cmd: &mut Cmd<'_>, fake: &str, real: &str, script: bool) -> Outcome {
+    if in_section(cmd.place) {
+        return Err(cmd.cannot_occur("directory context"));
+    }
+    let mut covering = None;
+    for alias in cmd.server.get::<AliasServer>().aliases.iter() {
+        let covers = match &alias.matcher {
+            Matcher::Prefix(earlier) => matched(fake, earlier).is_some(),
+            Matcher::Pattern(regex) => regex.is_match(fake).map_err(|why| why.to_string())?,
+        };
+        if covers {
+            let script = if alias.script { "Script" } else { "" };
+            let regex = if matches!(alias.matcher, Matcher::Pattern(_)) { "Match" } else { "" };
+            covering = Some(format!("{script}Alias{regex}"));
+            break;
+        }
+    }
+    if let Some(earlier) = covering {
+        let (name, at) = (cmd.row.name, cmd.origin());
+        let text = format!(
+            "AH00671: The {name} directive in {} at line {} will probably never match because it overlaps an earlier \
+             {earlier}.",
+            at.file(),
+            at.line
+        );
+        cmd.context.note("alias", Level::Warn, text);
+    }
+    push_alias(cmd, Alias { matcher: Matcher::Prefix(fake.into()), real: real.into(), script })
+}
+
+pub(super) fn add_alias_match(cmd: &mut Cmd<'_>, pattern: &str, real: &str, script: bool) -> Outcome {
+    if in_section(cmd.place) {
+        return Err(cmd.cannot_occur("directory context"));
+    }
+    push_alias(cmd, Alias { matcher: Matcher::Pattern(regex(pattern)?), real: real.into(), script })
+}
+
+fn push_alias(cmd: &mut Cmd<'_>, alias: Alias) -> Outcome {
+    let origin = cmd.origin();
+    cmd.server.edit::<AliasServer>().aliases.push(Arc::new(alias), &origin);
+    Ok(())
+}
+
+fn add_section_alias(cmd: &mut Cmd<'_>, path: &str, script: bool) -> Outcome {
+    const FORBIDDEN: [&str; 7] = ["<Directory", "<DirectoryMatch", "<Files", "<FilesMatch", "<If", "<ElseIf", "<Else"];
+    if let Some(section) = FORBIDDEN.iter().find(|name| cmd.place.inside(name)) {
+        return Err(cmd.cannot_occur(&format!("{section}> section")));
+    }
+    let Some(prefix) = cmd.place.path.clone() else {
+        return Err("Alias must have two arguments when used globally".into());
+    };
+    let path = expression(cmd, path).map_err(|why| format!("Cannot parse alias expression '{path}': {why}"))?;
+    cmd.set(|d: &mut AliasDir| &mut d.alias, Arc::new(SectionAlias { path, prefix: prefix.to_string(), script }))
+}
+
+fn regex(pattern: &str) -> Result<Regex, String> {
+    Regex::new(pattern, Flags::default()).map_err(|_| "Regular expression could not be compiled.".into())
+}
+
+fn expression(cmd: &Cmd<'_>, text: &str) -> Result<StringExpr, String> {
+    StringExpr::parse_with(text, cmd.expr_options())
+}
+
+pub(super) fn is_redirect(status: u16) -> bool {
+    (300..400).contains(&status)
+}
+
+/// `[status] [path] [target]`: which of them are given decides what the words mean.
+pub(super) fn add_redirect(cmd: &mut Cmd<'_>, words: [Option<&str>; 3], default: u16, is_regex: bool) -> Outcome {
+    let named = words[0].and_then(|word| match word.to_ascii_lowercase().as_str() {
+        "permanent" => Some(301),
+        "temp" => Some(302),
+        "seeother" => Some(303),
+        "gone" => Some(410),
+        // Like Apache's, the number may be nonsense here; the answer is then an error.
+        word if word.starts_with(|c: char| c.is_ascii_digit()) => Some(u16::try_from(atoi(word)).unwrap_or(0)),
+        _ => None,
+    });
+    let status = named.unwrap_or(default);
+    let (path, target) = match (named, words) {
+        (None, [_, _, Some(_)]) => return Err("Redirect: invalid first argument (of three)".into()),
+        (None, [path, target, _]) => (path, target),
+        (Some(_), [_, path, target]) => (path, target),
+    };
+    // A section may leave out the path: what is then the only word is the target.
+    if in_section(cmd.place) && target.is_none() {
+        match path {
+            Some(target) if is_redirect(status) => return add_section_redirect(cmd, status, Some(target)),
+            None if !is_redirect(status) => return add_section_redirect(cmd, status, None),
+            _ => {}
+        }
+    }
+    let missing = "URL to redirect to is missing";
+    // Apache accepts `Redirect gone` outside sections, and then crashes at the first request.
+    let path = path.ok_or(missing)?;
+    let matcher = if is_regex { Matcher::Pattern(regex(path)?) } else { Matcher::Prefix(path.into()) };
+    match target {
+        None if is_redirect(status) => return Err(missing.into()),
+        Some(_) if !is_redirect(status) => return Err("Redirect URL not valid for this status".into()),
+        Some(target) if !is_regex && !is_url(target) && !target.starts_with('/') => {
+            return Err("Redirect to non-URL".into());
+        }
+        _ => {}
+    }
+    let origin = cmd.origin();
+    let redirect = Arc::new(Redirect { matcher, status, target: target.map(str::to_string) });
+    if in_section(cmd.place) {
+        cmd.dir.edit::<AliasDir>().redirects.push(redirect, &origin);
+    } else {
+        cmd.server.edit::<AliasServer>().redirects.push(redirect, &origin);
+    }
+    Ok(())
+}
+
+fn add_section_redirect(cmd: &mut Cmd<'_>, status: u16, target: Option<&str>) -> Outcome {
+    let target = target
+        .map(|text| expression(cmd, text).map_err(|why| format!("Cannot parse redirect expression '{text}': {why}")));
+    let redirect = SectionRedirect { status, target: target.transpose()? };
+    cmd.set(|d: &mut AliasDir| &mut d.redirect, Arc::new(redirect))
+}

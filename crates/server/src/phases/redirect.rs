@@ -1,0 +1,85 @@
+//! Going on with another path of this server.
+
+use std::sync::Arc;
+
+use conf::Level;
+
+use crate::phases::error_document;
+use crate::request::fields::Fields;
+use crate::request::response::{Body, Keep};
+use crate::request::{Kind, Previous, Request};
+
+/// Turns the request into one for another path of this server, which is not decoded yet.
+pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep) {
+    let before = request.previous().cloned();
+    // What goes on from an error document is still the answer to the error.
+    let reached = if status == 200 { request.answer.status() } else { status };
+    let previous = Previous {
+        status: reached,
+        handler: request.mapped.handler.clone(),
+        uri: request.asked.uri.clone(),
+        filename: std::mem::take(&mut request.mapped.filename),
+        args: request.asked.args.clone(),
+        env: std::mem::take(&mut request.env),
+        user: request.login.user.take(),
+        notes: std::mem::take(&mut request.notes),
+        dir: request.dir.clone(),
+        method: request.asked.method.to_string(),
+        before,
+    };
+    let mut env = Fields::default();
+    for (name, value) in previous.env.iter() {
+        env.set(format!("REDIRECT_{name}"), value);
+    }
+    env.set("REDIRECT_STATUS", previous.status.to_string());
+    if status != 200 {
+        env.set("REDIRECT_REQUEST_METHOD", &*previous.method);
+        if let Some(notes) = previous.notes.get("error-notes") {
+            env.set("REDIRECT_ERROR_NOTES", notes);
+        }
+    }
+    request.env = env;
+    // Who asks is found out anew.
+    request.login.auth_type = None;
+    request.kind = Kind::Redirected(Arc::new(previous));
+    if !keep.method {
+        request.asked.method = "GET".into();
+    }
+    if !keep.media_type {
+        request.answer.clear_content_type();
+    }
+    let uri = uri.split_once('#').map_or(uri, |(uri, _)| uri);
+    let (path, args) = match uri.split_once('?') {
+        Some((path, args)) => (path, Some(args.to_string())),
+        None => (uri, None),
+    };
+    request.asked.uri = path.to_string();
+    request.asked.args = args;
+    request.answer.no_local_copy |= status >= 400;
+    if let (Some(mut trace), Kind::Redirected(previous)) = (request.trace.take(), &request.kind) {
+        let why = if status >= 400 { "the error document" } else { "an internal redirect" };
+        trace.redirected(previous.uri.clone(), previous.dir.clone(), request.asked.uri.clone(), why);
+        request.trace = Some(trace);
+    }
+    // A redirect with a page of its own still leads somewhere.
+    let location =
+        request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
+    request.reset_mapping(reached);
+    if let Some(location) = location {
+        request.answer.headers_out.set("Location", location);
+    }
+}
+
+/// The answer where that has happened too often.
+pub(super) fn too_many(request: &mut Request) -> Body {
+    let limit = request.vhost.plan.redirects_max;
+    request.log(
+        "core",
+        Level::Error,
+        format!(
+            "AH00124: Request exceeded the limit of {limit} internal redirects due to probable configuration error. \
+             Use 'LimitInternalRecursion' to increase the limit if necessary. Use 'LogLevel debug' to get a backtrace."
+        ),
+    );
+    error_document::canned(request, 500)
+}

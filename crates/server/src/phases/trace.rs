@@ -1,0 +1,43 @@
+//! `TRACE`.
+
+use crate::config::core::{CoreServer, Tri};
+use crate::request::flow::Flow;
+use crate::request::response::{Answer, Body};
+use crate::request::{Kind, Request};
+
+/// `TRACE` shows the client only what it sent, so nothing is looked for, and nobody is asked, once it is known that no module
+/// sends it elsewhere.
+pub(super) fn is_asked(request: &Request) -> bool {
+    request.asked.method == "TRACE" && matches!(request.kind, Kind::Main)
+}
+
+/// Whether it is answered (`TraceEnable`).
+pub(super) fn check(request: &Request) -> Result<(), Flow> {
+    match request.host::<CoreServer>().trace.or(Tri::On) {
+        Tri::Off => Err(Flow::Status(405)),
+        Tri::On if !request.body.is_none() => {
+            request.body.refuse();
+            Err(Flow::Status(413))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The request as it was received (RFC 9110 section 9.3.8).
+pub(super) async fn answer(request: &mut Request) -> Answer {
+    let mut echo = format!("{}\r\n", request.request_line());
+    for (name, value) in request.headers() {
+        echo.push_str(&format!("{name}: {value}\r\n"));
+    }
+    echo.push_str("\r\n");
+    let mut bytes = http1::text::to_bytes(&echo).into_owned();
+    match request.body.collect(TRACE_BODY_MAX).await {
+        Ok(body) => bytes.extend_from_slice(&body),
+        Err(error) => return Answer::Status(error.status()),
+    }
+    request.answer.set_content_type("message/http");
+    Answer::Body(Body::Bytes(bytes.into()))
+}
+
+/// The largest body that `TraceEnable extended` echoes, in bytes, as in Apache.
+const TRACE_BODY_MAX: usize = 64 * 1024;
