@@ -303,7 +303,7 @@ fn conditions_on_files_are_asked_for_each_request() {
         let text = format!("<IFfile {}>\nRequire all denied\n</IfFile>\n", flag.display());
         let path = site.page("d/.htaccess", text);
         // Long ago, so that it may be remembered.
-        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
         std::fs::File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("time");
         let server = Server::start(mpm, &site, ALL);
         server.announce("AH01630");
