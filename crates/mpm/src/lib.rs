@@ -15,6 +15,7 @@ mod accept;
 mod child;
 mod choose;
 pub mod control;
+mod defaults;
 mod event;
 mod limits;
 pub mod listen;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conf::{Listed, Setting};
 
-use crate::limits::defaults;
+use crate::defaults;
 
 conf::settings! {
     /// Directives of the multi-processing modules. Numbers are as written; [`limits`](crate::limits) makes them fit.

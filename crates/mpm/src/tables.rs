@@ -7,7 +7,7 @@ use std::time::Duration;
 use conf::values::{atoi, duration, number, size, strtol};
 use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, shown};
 
-use crate::limits::defaults;
+use crate::defaults;
 use crate::settings::MpmSettings;
 use crate::thread_pool::STACK;
 

@@ -2,8 +2,8 @@
 
 use conf::{Origin, Setting, SettingsMap};
 
-use super::defaults::{self, prefork};
 use super::{Plan, Spare};
+use crate::defaults::{self, prefork};
 use crate::settings::MpmSettings;
 
 /// What was asked for, and what runs.
