@@ -165,10 +165,9 @@ fn files(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     let slots = request.dir.slots.clone();
-    let name = base_name(&request.mapped.filename).to_string();
     for section in slots.get::<CoreDir>().files.iter() {
         let mut env = std::mem::take(&mut request.env);
-        let met = section.is_file(&name, &mut env);
+        let met = section.is_file(base_name(&request.mapped.filename), &mut env);
         request.env = env;
         if decided(request, section, met)? {
             merge(request, section);
