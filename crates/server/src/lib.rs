@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod core_module;
 pub mod exchange;
 pub mod explain;
 pub mod files;
 pub mod log;
+pub mod paths;
 pub mod phases;
 mod protocol;
 pub mod request;
@@ -20,14 +22,12 @@ mod transport;
 pub use config::merge::Layer;
 pub use config::module::{self, Hook, Module, Order, SharedCache};
 pub use config::{
-    Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, core_module,
-    identity, known_infos, load, read_only,
+    Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
+    known_infos, load, read_only,
 };
-pub use files::{machine, paths, static_file};
+pub use files::{machine, static_file};
 pub use phases::Response;
-pub use phases::authz;
 pub use protocol::http1::HttpService;
-pub use request::dns;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::FieldSink;
 pub use request::flow::{Flow, Waiting};
@@ -39,5 +39,6 @@ pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
 pub use request::{BodyError, BodySource, Client, Interim, Kind, Previous, Request, RequestBody, RequestHead, Sent};
+pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};
 pub use transport::{Endpoint, Transport};

@@ -1,9 +1,9 @@
 //! From a configuration to the running server's immutable plan.
 
 pub mod core;
-pub mod core_module;
 pub(crate) mod draft;
 pub mod identity;
+mod logs;
 pub(crate) mod merge;
 pub mod module;
 pub(crate) mod plan;
@@ -154,7 +154,7 @@ fn resolve(
     conf::apply(tree, &mut main, &mut main_dir, &Place::server_level(), context)?;
     let mut draft = draft(main, main_dir);
     let modules = with_infos(&context.language.loaded());
-    let logs = crate::log::check_directories(&draft, context);
+    let logs = logs::check_directories(&draft, context);
     let checked = logs
         .clone()
         .and_then(|()| module::checks(&modules).into_iter().try_for_each(|check| check(&mut draft, context)));

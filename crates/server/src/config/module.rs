@@ -6,9 +6,9 @@ use conf::{Context, Error, ModuleInfo};
 
 use crate::config::draft::Draft;
 use crate::config::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook, StartHook};
-use crate::phases::authz::{AuthnProvider, AuthzProvider};
 use crate::phases::lookup;
 use crate::request::Request;
+use crate::request::authz::{AuthnProvider, AuthzProvider};
 use crate::request::hooks::{Chain, Handler, Hooks, Of, OutputFilter, PhaseHook};
 use crate::request::response::Body;
 

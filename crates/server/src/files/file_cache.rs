@@ -12,7 +12,7 @@ use sha1::{Digest as _, Sha1};
 use sys::file::Meta;
 
 use crate::config::core::etag::{self, DIGEST, INODE, MTIME, SIZE};
-use crate::files::paths::c_path;
+use crate::paths::c_path;
 use crate::transport::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.

@@ -12,8 +12,8 @@ use crate::config::core::CoreDir;
 use crate::config::merge::Layer;
 use crate::explain::trace::{AccessLine, Met, Step};
 use crate::files::htaccess_cache::{HtaccessCache, Known, Rules, Said};
-use crate::files::paths::{c_path, join};
 use crate::files::watched::Way;
+use crate::paths::{c_path, join};
 use crate::request::Request;
 use crate::request::flow::Flow;
 

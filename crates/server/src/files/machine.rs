@@ -6,7 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use conf::System;
 use http1::text::from_bytes;
 
-use crate::files::paths::os_path;
+use crate::paths::os_path;
 
 /// Files, names and environment of this machine.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,5 @@ pub(crate) mod file_cache;
 pub(crate) mod htaccess;
 pub(crate) mod htaccess_cache;
 pub mod machine;
-pub mod paths;
 pub mod static_file;
 pub(crate) mod watched;

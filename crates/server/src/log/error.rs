@@ -4,13 +4,12 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use conf::{Context, Error, Level, Notice};
+use conf::{Context, Level};
 use sys::syslog::Syslog;
 
 use super::format::{About, Entry, Format};
 use super::{Levels, LogFile};
-use crate::config::core::CoreServer;
-use crate::config::draft::Draft;
+use crate::paths::dir_name;
 
 /// Where messages go if no `ErrorLog` says otherwise.
 pub(crate) const DEFAULT_NAME: &str = "logs/error_log";
@@ -27,28 +26,6 @@ pub struct ErrorLog {
 enum Target {
     File(Arc<LogFile>),
     Syslog { facility: u8, tag: String, open: OnceLock<Mutex<Syslog>> },
-}
-
-/// Whether the directories of all error logs are there: the main server's, then those of the virtual hosts, the last one
-/// first. All that are missing are named.
-pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<(), Error> {
-    let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
-    let hosts = draft.hosts.iter().rev().filter_map(|host| {
-        let name = host.own.get::<CoreServer>().error_log.get()?;
-        Some((name.as_str(), format!("error log of vhost defined at {}", host.origin)))
-    });
-    let mut missing: Vec<String> = std::iter::once((main, "main error log".to_string()))
-        .chain(hosts)
-        .filter_map(|(name, whose)| {
-            let dir = ErrorLog::directory(name, context).filter(|dir| !context.system.is_dir(dir))?;
-            let why = crate::files::paths::why_no_directory(&*context.system, &dir);
-            Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
-        })
-        .collect();
-    let Some(last) = missing.pop() else { return Ok(()) };
-    let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true, origin: None };
-    context.notices.extend(missing.into_iter().map(notice));
-    Err(Error::check(last))
 }
 
 impl ErrorLog {
@@ -76,9 +53,9 @@ impl ErrorLog {
     }
 
     /// The directory of its file, with a slash at its end; `None` where it is none.
-    fn directory(name: &str, context: &Context) -> Option<String> {
+    pub(crate) fn directory(name: &str, context: &Context) -> Option<String> {
         let elsewhere = name.starts_with('|') || name == "syslog" || name.starts_with("syslog:");
-        (!elsewhere).then(|| crate::files::paths::dir_name(&context.server_relative_as_written(name)).to_string())
+        (!elsewhere).then(|| dir_name(&context.server_relative_as_written(name)).to_string())
     }
 
     /// The path, command or `syslog:…`.

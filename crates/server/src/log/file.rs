@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::lost::Lost;
 use super::program;
-use crate::files::paths::c_path;
+use crate::paths::c_path;
 
 /// This much is written at once at most, in bytes, unless a single line is longer: what a pipe takes atomically.
 const TOGETHER_MAX: usize = 4096;

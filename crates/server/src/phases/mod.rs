@@ -2,7 +2,6 @@
 //! HTTP Server 2.x").
 
 pub(crate) mod access;
-pub mod authz;
 mod delivery;
 pub(crate) mod error_document;
 pub mod filters;

@@ -21,8 +21,8 @@ use crate::config::section::{Matcher, Section};
 use crate::explain::trace::{Met, Step};
 use crate::files::directory_cache::Walked;
 use crate::files::htaccess;
-use crate::files::paths::{base_name, c_path, dir_name};
 use crate::files::watched::{Watch, Way};
+use crate::paths::{base_name, c_path, dir_name};
 use crate::request::Request;
 use crate::request::flow::Flow;
 

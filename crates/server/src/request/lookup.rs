@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::explain::trace::Step;
-use crate::files::paths::dir_name;
+use crate::paths::dir_name;
 use crate::request::hooks::From;
 use crate::request::{Kind, Request, Source};
 

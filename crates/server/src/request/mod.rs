@@ -3,6 +3,7 @@
 mod account;
 mod answer_head;
 mod asked;
+pub mod authz;
 pub mod body;
 pub mod client;
 pub mod dns;

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
 use conf::{Level, Origin};
 
-use crate::files::paths::{c_path, os_path};
+use crate::paths::{c_path, os_path};
 use crate::request::Request;
 use crate::request::fields::add_vary;
 use crate::request::flow::Flow;

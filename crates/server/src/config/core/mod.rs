@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Cmd, Gathered, Keyed, Level, Listed, Merge, Origin, Setting, Settings, SettingsMap, settings};
+use conf::{Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Setting, Settings, SettingsMap, settings};
 
 use self::etag::FileETag;
 use crate::config::section::Section;
+use crate::log::LogLevels;
 
 /// A kind of thing that is off, on, or something in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,34 +43,6 @@ pub enum HandlerName {
     Name(Option<String>),
     /// An expression.
     Expr(Arc<StringExpr>),
-}
-
-/// `LogLevel`: one level for all, and levels for single modules.
-/// An inner level that says anything replaces it as a whole.
-#[derive(Clone, Debug, Default)]
-pub struct LogLevels {
-    /// For the modules not named.
-    pub all: Setting<Level>,
-    /// Level by module (log name).
-    pub modules: Keyed<String, Level>,
-}
-
-impl LogLevels {
-    /// The level of a module, if anything is said that concerns it.
-    pub fn of(&self, module: &str) -> Option<Level> {
-        self.modules.get(module).or(self.all.get()).copied()
-    }
-}
-
-impl Merge for LogLevels {
-    fn merge(base: &Self, add: &Self) -> Self {
-        if add.all.is_set() || !add.modules.is_empty() { add.clone() } else { base.clone() }
-    }
-
-    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
-        self.all.origins(see);
-        self.modules.origins(see);
-    }
 }
 
 /// `AllowOverride`.

@@ -13,7 +13,8 @@ use seam::scoreboard::{self, Rows};
 
 use super::*;
 use crate::config::module::{self, Module};
-use crate::config::{Sources, core_module, load};
+use crate::config::{Sources, load};
+use crate::core_module;
 use crate::files::machine::Machine;
 use crate::transport::Endpoint;
 

@@ -1,0 +1,30 @@
+//! What must be true of error logs before a configuration is taken.
+
+use conf::{Context, Error, Level, Notice};
+
+use crate::config::core::CoreServer;
+use crate::config::draft::Draft;
+use crate::log::{DEFAULT_NAME, ErrorLog};
+use crate::paths::why_no_directory;
+
+/// Whether the directories of all error logs are there: the main server's, then those of the virtual hosts, the last one
+/// first. All that are missing are named.
+pub(crate) fn check_directories(draft: &Draft, context: &mut Context) -> Result<(), Error> {
+    let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
+    let hosts = draft.hosts.iter().rev().filter_map(|host| {
+        let name = host.own.get::<CoreServer>().error_log.get()?;
+        Some((name.as_str(), format!("error log of vhost defined at {}", host.origin)))
+    });
+    let mut missing: Vec<String> = std::iter::once((main, "main error log".to_string()))
+        .chain(hosts)
+        .filter_map(|(name, whose)| {
+            let dir = ErrorLog::directory(name, context).filter(|dir| !context.system.is_dir(dir))?;
+            let why = why_no_directory(&*context.system, &dir);
+            Some(format!("{why}: AH02291: Cannot access directory '{dir}' for {whose}"))
+        })
+        .collect();
+    let Some(last) = missing.pop() else { return Ok(()) };
+    let notice = |text| Notice { module: "core", level: Level::Emerg, text, bare: true, origin: None };
+    context.notices.extend(missing.into_iter().map(notice));
+    Err(Error::check(last))
+}
