@@ -6,18 +6,20 @@
 //! anything for it.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use seam::executor::timeout_at;
-use sys::process::{Pid, Reaped};
+use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
 use crate::command::Failure;
-use crate::leader::{Permitted, Progress};
-use crate::reaper::{LEAVE, Left, OBEY, Patience, keep, leave};
+use crate::gate;
+use crate::leader::{Leader, Permitted, Progress};
+use crate::reaper::{self, LEAVE, Left, OBEY, Patience, keep, leave};
 
 /// The process of a script that runs. Dropped, it is asked to end with all its group, and then ended.
 #[derive(Debug)]
@@ -135,6 +137,42 @@ impl Process {
     }
 }
 
+/// How long scripts may take to end when the process ends that has started them; its parent waits three seconds before it
+/// speaks of that.
+const LAST: Duration = Duration::from_secs(2);
+/// How often it is looked whether they have.
+const PAUSE: Duration = Duration::from_millis(5);
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is about to end: nothing more becomes of the requests that it serves.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
+}
+
+/// Ends the scripts of this process, which is about to end: those that still run for a request and those that were left alone.
+/// Waits for them, but not for long; what does not obey is killed.
+pub fn end_all() {
+    ENDING.store(true, Ordering::Relaxed);
+    let lives = |pid: Pid| matches!(reap(Some(pid)), Ok(None));
+    // A daemon's are no children of ours, and the daemon ends them.
+    let mut asked: Vec<Pid> = gate::own_processes().into_iter().filter(|pid| lives(*pid)).collect();
+    asked.iter().for_each(|pid| Leader::Own(*pid).signal(Signal::TERM, true));
+    let end = Instant::now() + LAST;
+    loop {
+        asked.retain(|pid| lives(*pid) || pid.group_exists());
+        if asked.is_empty() && !reaper::is_anybody_left() || Instant::now() >= end {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "the process has nothing else to do any more")]
+        std::thread::sleep(PAUSE);
+    }
+    // Another thread may just have started one.
+    asked.extend(gate::own_processes().into_iter().filter(|pid| lives(*pid)));
+    asked.iter().for_each(|pid| Leader::Own(*pid).signal(Signal::KILL, lives(*pid)));
+    reaper::kill_all();
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let Some(permitted) = self.permitted.take() else { return };
@@ -147,12 +185,10 @@ impl Drop for Process {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use server::ScriptUse;
 
     use crate::gate::Permit;
-    use crate::leader::Leader;
     use std::ffi::CStr;
     use std::io::{BufRead, Read};
     use std::os::fd::AsFd;

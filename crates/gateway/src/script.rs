@@ -13,7 +13,7 @@ use seam::executor::Timer;
 use server::{BodyError, BodyStream, Piece, Request, Slices};
 
 use crate::caller::Caller;
-use crate::ending::Process;
+use crate::ending::{self, Process};
 use crate::input::{Input, Stopped};
 use crate::pipe::Reader;
 use crate::reaper;
@@ -168,6 +168,10 @@ impl Script {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request) -> Poll<Event> {
+        // The script was asked to end, and nobody is told what comes of that.
+        if ending::is_ending() {
+            return Poll::Pending;
+        }
         let feeds_on = match self.feed(cx, request) {
             Ok(feeds_on) => feeds_on,
             Err(error) => return Poll::Ready(Event::Body(error)),

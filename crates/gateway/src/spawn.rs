@@ -11,7 +11,7 @@ use server::{Request, ScriptUse};
 use crate::caller::{Caller, Starter};
 use crate::command::{Command, Failure};
 use crate::daemon;
-use crate::ending::Process;
+use crate::ending::{self, Process};
 use crate::gate::Permit;
 use crate::leader::{Leader, Permitted};
 use crate::pipe::Reader;
@@ -31,6 +31,9 @@ pub(crate) async fn start(
     permit: Permit,
     caller: &Caller,
 ) -> Result<Started, Failure> {
+    if ending::is_ending() {
+        return std::future::pending().await;
+    }
     let began = Instant::now();
     let (command, pipes) = match prepare(request, caller) {
         Ok(prepared) => prepared,

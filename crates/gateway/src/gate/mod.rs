@@ -133,6 +133,12 @@ pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() 
     Ok(Permit { seat: Some(seat), began, queued: began - came })
 }
 
+/// The scripts that run on behalf of this process, except those that are about to end.
+pub(crate) fn own_processes() -> Vec<Pid> {
+    let locked = GATE.get().and_then(|gate| gate.table.lock());
+    locked.map(|locked| locked.own_processes()).unwrap_or_default()
+}
+
 impl Gate {
     /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: whoever may be gone, or the
     /// last of those who wait for the script that most wait for.

@@ -386,6 +386,15 @@ impl Locked<'_> {
         running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
     }
 
+    /// The processes of this process's entries that run and have not closed their outputs.
+    pub(super) fn own_processes(&self) -> Vec<Pid> {
+        let own = own();
+        let is_own =
+            |entry: &usize| self.0.get(*entry, Field::Holder) == own && self.0.get(*entry, Field::Leaving) == 0;
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).filter(is_own);
+        running.filter_map(|entry| pid(self.0.get(entry, Field::Process))).collect()
+    }
+
     /// Notes what a running entry has; nothing is what a process has that has ended.
     pub(super) fn weigh(&self, entry: usize, pid: Pid, has: u64) {
         let is_the_same = self.0.get(entry, Field::Process) == u64::from(pid.number().unsigned_abs());

@@ -15,7 +15,7 @@ use crate::row;
 /// The module. Where mod_cgid is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Middle, SCRIPTS)],
+    hooks: &[Hook::Handler(Order::Middle, SCRIPTS), Hook::ChildEnd(gateway::ending::end_all)],
 };
 
 const SCRIPTS: Handler = Handler::Later {

@@ -62,6 +62,8 @@ pub enum Hook {
     HelperProcess(HelperHook),
     /// A new child runs, without privileges.
     ChildInit(ServerHook),
+    /// A child is about to end, and serves nobody any more, though requests may be left in its threads.
+    ChildEnd(fn()),
     /// The head was read. All hooks run.
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
@@ -128,6 +130,7 @@ impl Hook {
             | Hook::Authn(_)
             | Hook::Mutex(_)
             | Hook::SharedCache(_)
+            | Hook::ChildEnd(_)
             | Hook::Dump(..) => return None,
         })
     }
@@ -198,6 +201,7 @@ pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
             Hook::OpenLogs(f) => life.open_logs.push(*f),
             Hook::HelperProcess(f) => life.helper.push(*f),
             Hook::ChildInit(f) => life.child_init.push(*f),
+            Hook::ChildEnd(f) => life.child_end.push(*f),
             _ => {}
         }
     }

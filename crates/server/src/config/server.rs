@@ -34,6 +34,7 @@ pub(crate) struct Lifecycle {
     pub(crate) open_logs: Vec<LogHook>,
     pub(crate) helper: Vec<HelperHook>,
     pub(crate) child_init: Vec<ServerHook>,
+    pub(crate) child_end: Vec<fn()>,
 }
 
 /// The server as configured: immutable, but for caches. Restarts make a new one.
@@ -107,6 +108,11 @@ impl Server {
     pub fn child_started(&self, children: usize) {
         self.watched.child_started(children);
         self.life.child_init.iter().for_each(|start| start(self));
+    }
+
+    /// Tells the modules that this child is about to end.
+    pub fn child_ends(&self) {
+        self.life.child_end.iter().for_each(|end| end());
     }
 
     /// The main server's error log, for everything outside this crate.

@@ -75,6 +75,7 @@ mod options;
 mod passwords;
 mod piped_logs;
 mod recycling;
+mod script_ends;
 mod sections;
 mod ssl;
 mod starting;

@@ -106,6 +106,7 @@ impl Service for HttpService {
     }
 
     fn before_end(&self) {
+        self.server.child_ends();
         crate::log::flush_last();
     }
 }
