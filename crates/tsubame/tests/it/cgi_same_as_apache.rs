@@ -26,9 +26,10 @@ fn allowed() -> Vec<Allowed> {
         what,
         entry: "The length of a short CGI answer",
     });
-    let fields = [Allowed { case: "*", what: "keep-alive", entry: "Keep-Alive, Date and Server" }];
-    let statuses = ["%s", "%>s"].map(|what| Allowed { case: "*", what, entry: "A status that is none" });
-    framing.into_iter().chain(fields).chain(statuses).collect()
+    let fields = [Allowed { case: "*Keep-Alive: x*", what: "keep-alive", entry: "Keep-Alive, Date and Server" }];
+    let none = ["*Status: 1000 *", "*Status: 99 *", "*Status: abc*", "*Status:\\n*", "*Status: 299 a*"];
+    let status = |what| none.map(|case| Allowed { case, what, entry: "A status that is none" });
+    framing.into_iter().chain(fields).chain(status("%s")).chain(status("%>s")).collect()
 }
 
 /// A request of its own connection: a line without version, fields, and what comes behind them.

@@ -1,12 +1,14 @@
 //! Limits and time-outs: what is too much, too long or too slow, and what becomes of the connection.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::{Mpm, under_every_mpm};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
-use crate::wire::get;
+use crate::wire::{Client, get};
 
 fn site() -> Site {
     Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")])
@@ -187,5 +189,23 @@ under_every_mpm! {
         let response = client.response();
         assert_eq!(response.body.len(), size);
         assert!(response.body.iter().enumerate().all(|(n, byte)| *byte == (n % 251) as u8));
+    }
+}
+
+/// A client that goes on sending when its connection is over is left all the same, after the two seconds that follow a time-out.
+#[test]
+fn whoever_never_stops_sending_is_left() {
+    for mpm in [Mpm::Percore, Mpm::Worker] {
+        let site = site();
+        let server = Server::start(mpm, &site, "RequestReadTimeout header=1");
+        let mut stream = TcpStream::connect(server.address()).expect("connect");
+        let mut client = Client::over(stream.try_clone().expect("the same connection"));
+        client.send("GET / HTTP/1.1\r\nHost: loc");
+        assert_eq!(client.response().status, 408, "{mpm}");
+        let begin = Instant::now();
+        while stream.write_all(&[b'x'; 4096]).is_ok() {
+            assert!(begin.elapsed() < Duration::from_secs(15), "{mpm}: it is still there");
+        }
+        assert!(begin.elapsed() > Duration::from_secs(1), "{mpm}: {:?}", begin.elapsed());
     }
 }

@@ -159,3 +159,26 @@ fn large_heads_count_until_they_are_answered() {
     }
     assert_eq!(refused(), before);
 }
+
+/// The fields behind a body share the budget of heads: whatever is too much of them is refused, though each is small enough.
+#[test]
+fn unfinished_trailers_share_the_budget() {
+    let site = Site::with([("index.html", "hello\n")]);
+    let server = Server::start(Mpm::Percore, &site, "");
+    until("the first request to be served", || serves(&server));
+    let fields: String = (0..90).map(|number| format!("X-{number}: {}\r\n", "x".repeat(8000))).collect();
+    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut clients: Vec<Client> = Vec::new();
+    for _ in 0..60 * server.children().len() {
+        let mut client = Client::over(TcpStream::connect(server.address()).expect("connect"));
+        client.send(format!("{head}0\r\n{fields}"));
+        clients.push(client);
+    }
+    let refused = until("one to be refused", || clients.iter().position(|client| !client.is_silent()));
+    assert_eq!(clients.swap_remove(refused).response().status, 413);
+    until("small requests to be served", || serves(&server));
+    // What was given up gives its room back.
+    drop(clients);
+    let whole = format!("{head}0\r\n{fields}\r\n");
+    until("others to have room", || (server.client().request(&whole).status == 200).then_some(()));
+}
