@@ -279,7 +279,7 @@ impl<H: Dispatcher> Acceptor<H> {
             match self.entry.take_batch(&self.listener, room) {
                 Batch::Full => {
                     self.shortage.over();
-                    self.entry.service.before_wait();
+                    self.entry.service.before_pass();
                     yield_now().await;
                 }
                 Batch::Empty => {

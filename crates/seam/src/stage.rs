@@ -100,6 +100,9 @@ pub trait Service: Send + Sync {
     fn helpers(&self, children: Option<&Identity>) -> Result<Vec<HelperProcess>, String>;
     /// Called before a child waits for something to happen: the moment to write what was kept back (log lines).
     fn before_wait(&self);
+    /// Called where an event loop looks for events without waiting, and others of its tasks may run before that: what these
+    /// ask the system is no answer to what the look announces.
+    fn before_pass(&self);
     /// Called once, before a child ends: what was kept back is written now, also what other threads are about to write.
     fn before_end(&self);
 }

@@ -33,6 +33,7 @@ impl Service for Nothing {
         Ok(Vec::new())
     }
     fn before_wait(&self) {}
+    fn before_pass(&self) {}
 
     fn before_end(&self) {}
 }

@@ -14,6 +14,7 @@ cases! {
     ["prefork"]: the_number_of_children_follows_the_idle_ones, the_limit_is_reached_once,
         a_generation_is_replaced_as_large_as_it_was;
     ["prefork", "worker"]: nobody_waits_for_the_next_look;
+    ["percore"]: an_acceptor_that_goes_on_shares_no_looks;
     ["worker", "event"]: the_number_of_children_follows_the_idle_threads, the_limit_of_threads_is_told;
 }
 
@@ -39,6 +40,17 @@ fn serves_and_ends(mpm: &str) {
     assert_eq!(client.answer(), None);
     assert!(!server.pid_file().exists());
     assert!(children.iter().all(|pid| !Pid::new(*pid).expect("pid").exists()), "all were reaped");
+}
+
+/// Between two batches of new connections the reactor looks for events although nobody has waited: the service learns of it.
+fn an_acceptor_that_goes_on_shares_no_looks(mpm: &str) {
+    let server = Server::start(mpm, TWO);
+    let children = server.children();
+    children.iter().for_each(|child| kill(*child, Signal::STOP));
+    let mut clients: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    children.iter().for_each(|child| kill(*child, Signal::CONT));
+    server.said("others first");
+    assert!(clients.iter_mut().all(|client| children.contains(&client.served_by())));
 }
 
 fn a_killed_child_is_replaced(mpm: &str) {

@@ -153,6 +153,9 @@ impl Service for Lines {
         Ok(Vec::new())
     }
     fn before_wait(&self) {}
+    fn before_pass(&self) {
+        println!("others first");
+    }
 
     fn before_end(&self) {}
 }

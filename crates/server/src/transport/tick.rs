@@ -36,6 +36,11 @@ pub(crate) fn next() {
     PRESENT.set(NonZeroU64::new(LAST.fetch_add(1, Ordering::Relaxed) + 1));
 }
 
+/// There is no tick in this thread until it waits again: the reactor is going to look for events before that.
+pub(crate) fn none() {
+    PRESENT.set(None);
+}
+
 /// The present tick of this thread, if there is one.
 pub(crate) fn present() -> Option<NonZeroU64> {
     PRESENT.get()
@@ -79,7 +84,7 @@ impl Look {
 /// Lets the other tasks have their turn, and those that wait for events too: whoever wakes itself only lets those go first
 /// that are ready already.
 pub async fn pass() {
-    PRESENT.set(None);
+    none();
     seam::executor::yield_now().await;
 }
 

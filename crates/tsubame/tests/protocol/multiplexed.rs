@@ -144,6 +144,8 @@ impl Service for Multiplexed {
         server::log::flush_all();
     }
 
+    fn before_pass(&self) {}
+
     fn before_end(&self) {
         server::log::flush_last();
     }

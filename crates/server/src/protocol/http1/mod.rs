@@ -105,6 +105,11 @@ impl Service for HttpService {
         tick::next();
     }
 
+    fn before_pass(&self) {
+        crate::log::flush_all();
+        tick::none();
+    }
+
     fn before_end(&self) {
         self.server.child_ends();
         crate::log::flush_last();
