@@ -42,10 +42,25 @@ impl Unserved {
     pub fn words(self) -> (u16, &'static str) {
         match self {
             Unserved::UnknownHost => {
-                (400, "AH02032: Hostname provided via the request is not known here (StrictHostCheck)")
+                (400, "no virtual host that could be meant has the name of the requested host (StrictHostCheck)")
             }
             Unserved::Method => (501, "the method is not registered (HttpProtocolOptions)"),
         }
+    }
+}
+
+/// What the error log has of a request for a host that is not known.
+pub(crate) fn unknown_host(request: &Request) -> String {
+    let name = request.asked.hostname.as_deref().unwrap_or_default();
+    match &request.vhost.origin {
+        None => format!(
+            "AH10156: Requested hostname '{name}' did not match any ServerName/ServerAlias in the global server \
+             configuration "
+        ),
+        Some(origin) => format!(
+            "AH10157: Requested hostname '{name}' did not match any ServerName/ServerAlias in the matching virtual host \
+             (default vhost for current connection is {origin})"
+        ),
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use seam::scoreboard::{Answered, Row, Traffic, Workers};
 
-pub(crate) use self::begin::{AskedHost, request, virtual_host};
+pub(crate) use self::begin::{AskedHost, request, unknown_host, virtual_host};
 pub use self::begin::{Running, TurnedAway, Unserved};
 use crate::phases::{self, Response};
 use crate::request::{Client, Fields, Request, RequestHead};

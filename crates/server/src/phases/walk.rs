@@ -23,8 +23,8 @@ use crate::files::directory_cache::Walked;
 use crate::files::htaccess;
 use crate::files::watched::{Watch, Way};
 use crate::paths::{base_name, c_path, dir_name};
-use crate::request::Request;
 use crate::request::flow::Flow;
+use crate::request::{Kind, Request};
 
 /// More remembered directories than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
@@ -276,7 +276,14 @@ fn check_last_link(request: &Request) -> Result<(), Flow> {
 }
 
 fn link_refused(request: &Request, path: &str) -> Flow {
-    let text = format!("AH00037: Symbolic link not allowed or link target not accessible: {path}");
+    // Apache has two numbers: one is for a file of a directory that this request, or the one it is for, has met before.
+    let is_beside = |other: &str| dir_name(other) == dir_name(path);
+    let number = match &request.kind {
+        Kind::Lookup { .. } if path == request.mapped.filename => "AH00032",
+        Kind::Redirected(previous) if is_beside(&previous.filename) => "AH00032",
+        _ => "AH00037",
+    };
+    let text = format!("{number}: Symbolic link not allowed or link target not accessible: {path}");
     request.log("core", Level::Error, text);
     Flow::Status(403)
 }

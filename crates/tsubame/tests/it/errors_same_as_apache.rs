@@ -1,7 +1,9 @@
 //! Answers to errors, `ErrorDocument`, and what is no request that could be served: as in Apache.
 
-use crate::oracle::{Allowed, Case, compare, rows};
+use crate::oracle::{Allowed, Case, both, compare, rows};
 use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
 
 /// Prints what it was asked.
 const TELL: &str =
@@ -31,7 +33,7 @@ fn build(site: &Site) {
 const SCRIPTS: &str = "AddHandler cgi-script .cgi\nOptions +ExecCGI\n";
 
 /// What is not Apache's about lengths, ranges and connections.
-const MEANT: [Allowed; 25] = [
+const MEANT: [Allowed; 24] = [
     Allowed { case: "*|Range: bytes=20-", what: "%k", entry: "416 says how long the file is" },
     Allowed { case: "*|Range: bytes=20-", what: "content-range", entry: "416 says how long the file is" },
     Allowed { case: "*|Range: bytes=20-", what: "content-length", entry: "416 says how long the file is" },
@@ -52,7 +54,6 @@ const MEANT: [Allowed; 25] = [
     Allowed { case: "too large*", what: "content-length", entry: "The length of an error page" },
     Allowed { case: "no *chunk", what: "content-length", entry: "The length of an error page" },
     Allowed { case: "another method", what: "allow", entry: "An unregistered method is told all others" },
-    Allowed { case: "another host", what: "error log", entry: "A host that is not known" },
     Allowed { case: "GET /a.txt|Expect: foo", what: "%X", entry: "417 says that the connection closes" },
     Allowed { case: "GET /a.txt|Expect: foo", what: "connection", entry: "417 says that the connection closes" },
     Allowed {
@@ -170,6 +171,52 @@ fn what_is_no_request() {
     let cases: Vec<Case> = cases.into_iter().filter(read).collect();
     let script = format!("{strict}{SCRIPTS}{}", documents("/tell.cgi?x"));
     compare("what_is_no_request", build, &script, &cases, &meant);
+}
+
+/// Whose names were compared with that of a host that is not known stands in the error log.
+#[test]
+fn hosts_that_are_not_known() {
+    let host = |name: &str| format!("<VirtualHost *:8080>\nServerName {name}\n</VirtualHost>\n");
+    let elsewhere = "<VirtualHost 127.0.0.1:8080>\nServerName one\n</VirtualHost>\n";
+    let requests = ["other", "localhost", "two"]
+        .map(|name| Case { name: name.into(), bytes: format!("GET /a.txt HTTP/1.1\r\nHost: {name}\r\n\r\n").into() });
+    let lengths = Allowed { case: "*", what: "content-length", entry: "The length of an error page" };
+    let lengths = [lengths];
+    for hosts in ["".to_string(), host("one"), host("one") + &host("two"), elsewhere.into()] {
+        compare("hosts_that_are_not_known", build, &format!("StrictHostCheck On\n{hosts}"), &requests, &lengths);
+    }
+}
+
+/// A link that may not be followed: Apache tells by a number of its own that the directory was met before.
+#[test]
+fn links_that_may_not_be_followed() {
+    let build = |site: &Site| {
+        build(site);
+        for (file, link) in [("../a.txt", "bare/index.html"), ("a.txt", "link.txt"), ("a.txt", "l.html")] {
+            std::os::unix::fs::symlink(file, site.root.join("htdocs").join(link)).expect("link");
+        }
+        std::os::unix::fs::symlink("d", site.root.join("htdocs/to-d")).expect("link");
+    };
+    let requests: &[&str] = &["GET /bare/", "GET /link.txt", "GET /l", "GET /to-d/f.txt", "GET /none", "GET /d/none"];
+    let text = "<Directory ${DOCS}>\nOptions MultiViews\n</Directory>\n";
+    let whole = Allowed { case: "GET /to-d/f.txt", what: "%f", entry: "The file of a request" };
+    let meant: Vec<Allowed> = MEANT.into_iter().chain([whole]).collect();
+    rows("links_that_may_not_be_followed", build, &[(text, requests)], &meant);
+}
+
+/// `%<f` is the file of the request, not that of its error document.
+#[test]
+fn the_file_of_the_original_request_is_logged() {
+    let lines = "ErrorDocument 404 /mine.html\nCustomLog logs/files \"%<f %>f %f\"\n";
+    both("the_file_of_the_original_request_is_logged", build, lines, |site| {
+        let mut client = Client::connect(site.address());
+        assert_eq!(client.get("/none").status, 404);
+        assert_eq!(client.get("/a.txt").status, 200);
+        let docs = format!("{}/htdocs", site.path());
+        let want = format!("{docs}/none {docs}/mine.html {docs}/mine.html\n{0} {0} {0}\n", format!("{docs}/a.txt"));
+        until("the log", || (site.read("logs/files").lines().count() == 2).then_some(()));
+        assert_eq!(site.read("logs/files"), want);
+    });
 }
 
 /// After a request that expects what no server can do there is no other.

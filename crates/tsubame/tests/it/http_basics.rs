@@ -122,7 +122,7 @@ under_every_mpm! {
     fn an_unknown_host_is_told_so(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, "StrictHostCheck On");
-        server.announce("AH02032");
+        server.announce("AH10156: Requested hostname 'other' did not match any ServerName/ServerAlias in the global server");
         assert_eq!(server.get("/").status, 200);
         let mut client = server.client();
         let response = client.request("GET / HTTP/1.1\r\nHost: other\r\n\r\n");

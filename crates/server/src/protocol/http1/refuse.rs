@@ -53,7 +53,7 @@ impl HttpConnection {
             Why::Head(error) => ("core", Level::Debug, error.note()),
             Why::CutOff(CutOff::Timeout) => ("reqtimeout", Level::Info, ""),
             Why::CutOff(CutOff::NoRoom) => ("core", Level::Error, ""),
-            Why::Unserved(Unserved::UnknownHost) => ("core", Level::Error, ""),
+            Why::Unserved(Unserved::UnknownHost) => ("core", Level::Warn, ""),
             Why::Unserved(Unserved::Method) => ("core", Level::Debug, ""),
         };
         let asked = match why {
@@ -64,7 +64,10 @@ impl HttpConnection {
         request.account.sent.received = request.asked.head.len();
         request.asked.salvage_line();
         self.buffer.clear();
-        request.log(module, level, reason);
+        match why {
+            Why::Unserved(Unserved::UnknownHost) => request.log(module, level, exchange::unknown_host(&request)),
+            _ => request.log(module, level, reason),
+        }
         if silent {
             return Stage::ShortLinger;
         }
