@@ -180,8 +180,7 @@ fn hosts_that_are_not_known() {
     let elsewhere = "<VirtualHost 127.0.0.1:8080>\nServerName one\n</VirtualHost>\n";
     let requests = ["other", "localhost", "two"]
         .map(|name| Case { name: name.into(), bytes: format!("GET /a.txt HTTP/1.1\r\nHost: {name}\r\n\r\n").into() });
-    let lengths = Allowed { case: "*", what: "content-length", entry: "The length of an error page" };
-    let lengths = [lengths];
+    let lengths = [Allowed { case: "*", what: "content-length", entry: "The length of an error page" }];
     for hosts in ["".to_string(), host("one"), host("one") + &host("two"), elsewhere.into()] {
         compare("hosts_that_are_not_known", build, &format!("StrictHostCheck On\n{hosts}"), &requests, &lengths);
     }
