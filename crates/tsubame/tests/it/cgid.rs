@@ -190,7 +190,7 @@ under_every_mpm! {
         let site = site();
         let server = start(mpm, &site, "ScriptSockDaemons 1\nCGIDScriptTimeout 60\nCustomLog logs/access \"%U %X\"\n\
             <Location /status>\nSetHandler server-status\n</Location>\n<Files ok>\nAdmissionLimit 1\n</Files>\n");
-        let daemon = daemons(&server).pop_first().and_then(Pid::new).expect("a daemon");
+        let daemon = until("a daemon", || daemons(&server).pop_first().and_then(Pid::new));
         daemon.kill(Signal::STOP).expect("stop");
         let ask = || {
             let mut client = server.client();
