@@ -69,7 +69,7 @@ impl ErrorLog {
             Target::File(file) => file.open(),
             Target::Syslog { facility, tag, open } => {
                 if open.get().is_none() {
-                    let _ = open.set(Mutex::new(Syslog::connect(*facility, tag)?));
+                    let _ = open.set(Mutex::new(Syslog::open(*facility, tag)?));
                 }
                 Ok(())
             }
