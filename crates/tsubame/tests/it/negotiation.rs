@@ -26,6 +26,15 @@ fn a_pipe_is_no_type_map() {
     });
 }
 
+/// A directory that is said to be a type map is one without variants.
+#[test]
+fn a_directory_is_an_empty_type_map() {
+    let build = |site: &Site| _ = site.page("d/f.txt", "f");
+    both("a_directory_is_an_empty_type_map", build, "<Location /d>\nSetHandler type-map\n</Location>", |site| {
+        assert_eq!(Client::connect(site.address()).get("/d/").status, 406);
+    });
+}
+
 /// So many files that begin like the name asked for are an error, not a request that is under way for ever.
 #[test]
 fn a_name_has_so_many_variants() {

@@ -43,6 +43,10 @@ pub(super) fn read(path: &str) -> io::Result<Arc<Map>> {
     // Whoever opens a pipe and waits for somebody to write into it waits for ever.
     let file = File::from(sys::file::open(&os)?);
     let meta = file.metadata()?;
+    if meta.is_dir() {
+        // As in Apache nothing stands in it.
+        return Ok(Arc::default());
+    }
     if !meta.is_file() {
         return Err(io::Error::other("a type map is a regular file"));
     }
