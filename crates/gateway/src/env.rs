@@ -88,7 +88,7 @@ fn common(request: &Request) -> Variables {
     add("SERVER_NAME", http1::uri::escape_html(&name).into_owned());
     add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string());
     add("SERVER_PORT", request.server_port().to_string());
-    if let Some(name) = request.client.name() {
+    if let Some(name) = request.client_name() {
         add("REMOTE_HOST", name.to_string());
     }
     add("REMOTE_ADDR", request.client.ip());

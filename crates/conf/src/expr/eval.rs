@@ -17,7 +17,10 @@ use crate::pattern::{Captures, MatchError, Regex};
 /// case. A variable that has no value is the empty string.
 pub trait Subject {
     /// The value of a variable.
-    fn variable(&self, variable: Variable) -> Cow<'_, str>;
+    ///
+    /// # Errors
+    /// Nobody knows it: [`EvalError::Unknown`].
+    fn variable(&self, variable: Variable) -> Result<Cow<'_, str>, EvalError>;
     /// A header of the request.
     fn header_in(&self, name: &str) -> Option<Cow<'_, str>>;
     /// A header of the response, those of error responses included.
@@ -78,12 +81,14 @@ pub enum EvalError {
     Regex(MatchError),
     /// A subrequest for that path would have to wait, for a password or a name, and an expression cannot.
     Waits(String),
+    /// Nobody knows what a variable is, and why.
+    Unknown(String),
 }
 
 impl EvalError {
     /// Whether nobody knows what the expression comes to, so that what it decides has to be refused.
     pub fn is_undecided(&self) -> bool {
-        matches!(self, EvalError::Regex(_) | EvalError::Waits(_))
+        matches!(self, EvalError::Regex(_) | EvalError::Waits(_) | EvalError::Unknown(_))
     }
 }
 
@@ -95,6 +100,7 @@ impl fmt::Display for EvalError {
             Self::File(FileError::TooLarge, path) => write!(f, "File {path} too large"),
             Self::File(FileError::Read, path) => write!(f, "Cannot read from file {path}"),
             Self::Regex(why) => why.fmt(f),
+            Self::Unknown(why) => f.write_str(why),
             Self::Waits(path) => write!(f, "a subrequest for {path} has to wait, which an expression cannot"),
         }
     }
@@ -273,7 +279,7 @@ impl<'a> Walk<'a, '_> {
     fn word(&mut self, word: &'a Word) -> Result<Cow<'a, str>, EvalError> {
         Ok(match word {
             Word::Text(text) => Cow::Borrowed(text),
-            Word::Variable(variable) => self.subject.variable(*variable),
+            Word::Variable(variable) => self.subject.variable(*variable)?,
             Word::RequestHeader(name) => self.request_header(name),
             Word::Ssl(name) => self.subject.ssl_variable(name),
             Word::BackReference(group) => Cow::Owned(self.eval.capture(usize::from(*group)).to_owned()),

@@ -18,8 +18,8 @@ fn find<'v>(table: &[(&str, &'v str)], name: &str) -> Option<Cow<'v, str>> {
 }
 
 impl Subject for Request {
-    fn variable(&self, variable: Variable) -> Cow<'_, str> {
-        Cow::Borrowed(match variable {
+    fn variable(&self, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
+        Ok(Cow::Borrowed(match variable {
             Variable::TimeYear => "2026",
             Variable::RequestMethod => "GET",
             Variable::RequestScheme => "http",
@@ -36,7 +36,7 @@ impl Subject for Request {
             Variable::IsSubreq => "false",
             Variable::Https | Variable::Http2 | Variable::Ipv6 => "off",
             _ => "",
-        })
+        }))
     }
 
     fn header_in(&self, name: &str) -> Option<Cow<'_, str>> {

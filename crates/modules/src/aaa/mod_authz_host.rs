@@ -101,9 +101,9 @@ async fn has_name(request: &Request, names: &Parsed) -> Verdict {
     let what = "AH03354: authz_host authorize: require forward-dns: Can't evaluate require expression";
     let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
     let client = request.client.peer.ip().to_canonical();
-    let mut otherwise = Verdict::Denied;
+    let (deadline, mut otherwise) = (dns::deadline(), Verdict::Denied);
     for name in words(without_comment(&text)) {
-        let (why, addresses) = match dns::addresses_of(&name, client).await {
+        let (why, addresses) = match dns::addresses_of(&name, client, deadline).await {
             Ok(addresses) => (String::new(), addresses),
             Err(why) => {
                 otherwise = Verdict::Unknown;

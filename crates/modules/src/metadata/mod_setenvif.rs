@@ -161,11 +161,11 @@ impl Attribute {
     }
 
     /// The value for a request; nothing is the empty text.
-    fn fetch(&self, request: &Request, value: &mut String) -> Result<(), MatchError> {
+    fn fetch(&self, request: &Request, value: &mut String) -> Result<(), EvalError> {
         value.clear();
         match self {
             Attribute::RemoteAddress => value.push_str(&request.client.ip()),
-            Attribute::RemoteHost => value.push_str(&request.client.host()),
+            Attribute::RemoteHost => value.push_str(&request.client_host()?),
             Attribute::ServerAddress => value.push_str(&request.client.local().ip().to_canonical().to_string()),
             Attribute::Uri => value.push_str(&request.asked.uri),
             Attribute::Method => value.push_str(&request.asked.method),
@@ -176,7 +176,7 @@ impl Attribute {
             },
             Attribute::Fields(names) => {
                 for (name, _) in request.headers().iter().rev() {
-                    if names.is_match(name)? {
+                    if names.is_match(name).map_err(EvalError::Regex)? {
                         value.push_str(&request.header_joined(name).unwrap_or_default());
                         break;
                     }
@@ -229,8 +229,9 @@ fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
                     _ => attribute.fetch(request, &mut value),
                 };
                 last = Some(attribute);
-                let matched = fetched.and_then(|()| matches(request, rule, regex, *plain, &value, &mut captures));
-                matched.map_err(EvalError::Regex)
+                fetched.and_then(|()| {
+                    matches(request, rule, regex, *plain, &value, &mut captures).map_err(EvalError::Regex)
+                })
             }
             When::Holds(expr) => holds(request, rule, expr, origin),
         };

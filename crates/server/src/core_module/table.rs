@@ -113,7 +113,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("Protocol", SERVER, Take1(set::ignored), "", "Set the Protocol for httpd to use.").without_effect("The protocol of a socket is that of its Listen line."),
     row("AcceptFilter", GLOBAL, Take2(protocol::accept_filter), "http data", "Set the Accept Filter to use for a protocol"),
     row("Port", SERVER, Raw(|_, _| Err("Port was replaced with Listen in Apache 2.0".into())), "", "Port was replaced with Listen in Apache 2.0"),
-    row("HostnameLookups", CONF, Take1(set::hostname_lookups), "Off", "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, before anything can ask for it, and nobody waits longer than 5 s."),
+    row("HostnameLookups", CONF, Take1(set::hostname_lookups), "Off", "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, at the start of the first request, and no request waits for it longer than 5 s."),
     row("ServerAdmin", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_admin, v) }), http1::NO_ADMIN, "The email address of the server administrator"),
     row("ServerName", SERVER, Take1(set::server_name), "", "The hostname and port of the server"),
     row("ServerSignature", ANY, Take1(answers::signature), "Off", "En-/disable server signature (on|off|email)"),

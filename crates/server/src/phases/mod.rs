@@ -43,6 +43,7 @@ impl Response {
 
 /// Takes a new request through all phases, its redirects and error documents, and its answer through its filters.
 pub(crate) async fn answer(request: &mut Request) -> Response {
+    name_client(request).await;
     let answer = match unmet_expectation(request) {
         Some(status) => Answer::Status(status),
         None => match prepare(request).await {
@@ -136,15 +137,14 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> An
 
 /// `HostnameLookups` of the sections that the request has met so far: what needs the client's name later cannot wait for it.
 async fn name_client(request: &Request) {
-    let how = request.dir::<CoreDir>().hostname_lookups.or(Tri::Off);
-    if how != Tri::Off && !request.client.is_looked_up() && !request.is_lookup() {
+    let how = request.hostname_lookups();
+    if how != Tri::Off && request.client.looked_up(how).is_none() && !request.is_lookup() {
         Box::pin(request.client.look_up(how)).await;
     }
 }
 
 /// All phases before the handler.
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
-    name_client(request).await;
     if !request.hooks.post_read.is_empty() {
         // These hooks see the path as it was sent.
         request.asked.uri = path_as_sent(request);
@@ -197,6 +197,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
         return Ok(());
     }
     walk::locations(request)?;
+    name_client(request).await;
     walk::conditions(request)?;
     if let Flow::Status(status) = first(request, &phase::TRANSLATE).await {
         return Err(Flow::Status(status));
@@ -207,7 +208,9 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     map_file(request)?;
     walk::locations(request)?;
     name_client(request).await;
-    walk::conditions(request)
+    walk::conditions(request)?;
+    name_client(request).await;
+    Ok(())
 }
 
 /// From the file name to the settings of its sections: where a look-up by file begins.

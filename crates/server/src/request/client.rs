@@ -5,8 +5,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::config::core::Tri;
-use crate::request::dns::{self, Unanswered};
+use conf::expr::EvalError;
+
+use crate::config::core::{CoreDir, Tri};
+use crate::request::Request;
+use crate::request::dns::{self, Reply, Unanswered};
 use crate::request::unique::{self, Unique};
 use crate::transport::Endpoint;
 
@@ -19,8 +22,10 @@ pub struct Client {
     endpoint: Arc<dyn Endpoint>,
     /// Our address; asked for only when somebody wants to know.
     local: OnceLock<Box<SocketAddr>>,
-    /// The client's name, once somebody has asked for it; `None` if there is none, or none could be found out.
-    name: OnceLock<Option<Arc<str>>>,
+    /// The name that belongs to the address, once it was looked up. Anybody can name an address of his after somebody else.
+    name: OnceLock<Reply<Option<Arc<str>>>>,
+    /// The same, if that name leads back to the address.
+    own_name: OnceLock<Reply<Option<Arc<str>>>>,
     /// What stands for the connection in logs; 0 until the error log has said something about it.
     pub(crate) log_id: AtomicU64,
 }
@@ -40,6 +45,7 @@ impl Client {
             endpoint,
             local: OnceLock::new(),
             name: OnceLock::new(),
+            own_name: OnceLock::new(),
             log_id: AtomicU64::new(0),
         }
     }
@@ -65,42 +71,34 @@ impl Client {
         self.peer.ip().to_canonical().to_string()
     }
 
-    /// The client's name, if it was looked up and found: by `HostnameLookups`, or to decide about access.
-    pub fn name(&self) -> Option<&str> {
-        self.name.get()?.as_deref()
-    }
-
-    /// What the client is called: by its name if that is known, otherwise by its address.
-    pub fn host(&self) -> String {
-        self.name().map_or_else(|| self.ip(), str::to_string)
-    }
-
     /// The client's name, if that leads back to its address. Only such a name may decide anything.
     pub async fn own_name(&self) -> Result<Option<Arc<str>>, Unanswered> {
-        let address = self.peer.ip();
+        let (address, deadline) = (self.peer.ip(), dns::deadline());
         // Logs show the name from now on, as in Apache.
-        let name = dns::name_of(address).await;
-        let _ = self.name.set(name.clone().ok().flatten());
-        match name? {
-            Some(_) => dns::own_name_of(address).await,
-            None => Ok(None),
-        }
+        let name = dns::name_of(address, deadline).await;
+        let _ = self.name.set(name);
+        let own = dns::own_name_of(address, deadline).await;
+        let _ = self.own_name.set(own.clone());
+        own
     }
 
     /// Looks the client up for logs and variables as `HostnameLookups` says, once per connection.
     pub(crate) async fn look_up(&self, how: Tri) {
-        let address = self.peer.ip();
-        let name = match how {
+        let (address, deadline) = (self.peer.ip(), dns::deadline());
+        let _ = match how {
             Tri::Off => return,
-            Tri::On => dns::name_of(address).await,
-            Tri::Other => dns::own_name_of(address).await,
+            Tri::On => self.name.set(dns::name_of(address, deadline).await),
+            Tri::Other => self.own_name.set(dns::own_name_of(address, deadline).await),
         };
-        let _ = self.name.set(name.ok().flatten());
     }
 
-    /// Whether the client was looked up already.
-    pub(crate) fn is_looked_up(&self) -> bool {
-        self.name.get().is_some()
+    /// What looking the client up has come to. Where `HostnameLookups` is `Double` nothing but a checked name counts, even if
+    /// another section or a rule has had the name looked up before; otherwise what is known is shown.
+    pub(crate) fn looked_up(&self, how: Tri) -> Option<&Reply<Option<Arc<str>>>> {
+        match how {
+            Tri::Other => self.own_name.get(),
+            Tri::On | Tri::Off => self.name.get().or_else(|| self.own_name.get()),
+        }
     }
 
     /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the
@@ -114,5 +112,31 @@ impl Client {
         let id = Unique::draw().number();
         // Several requests may be under way at once: whichever was first, the id stays.
         let _ = self.log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl Request {
+    pub(crate) fn hostname_lookups(&self) -> Tri {
+        self.dir::<CoreDir>().hostname_lookups.or(Tri::Off)
+    }
+
+    /// The client's name, if it was looked up and found: by `HostnameLookups`, or to decide about access.
+    pub fn client_name(&self) -> Option<&str> {
+        self.client.looked_up(self.hostname_lookups())?.as_ref().ok()?.as_deref()
+    }
+
+    /// What a rule knows the client by: its name, or its address if it has none.
+    ///
+    /// # Errors
+    /// `HostnameLookups` wants the name, and nobody knows it: the rule might be about this client.
+    pub fn client_host(&self) -> Result<String, EvalError> {
+        let how = self.hostname_lookups();
+        let unknown = |why: &Unanswered| Err(EvalError::Unknown(format!("{why}: the client's name is unknown")));
+        match self.client.looked_up(how) {
+            Some(Ok(Some(name))) => Ok(name.to_string()),
+            Some(Err(why)) if how != Tri::Off => unknown(why),
+            None if how != Tri::Off => unknown(&Unanswered::NotAsked),
+            _ => Ok(self.client.ip()),
+        }
     }
 }

@@ -34,6 +34,8 @@ pub enum Unanswered {
     TimedOut,
     /// Too many other questions are under way.
     TooMany,
+    /// Nobody has asked.
+    NotAsked,
     /// What the resolver says.
     Failed(Arc<str>),
 }
@@ -43,29 +45,36 @@ impl fmt::Display for Unanswered {
         match self {
             Unanswered::TimedOut => write!(f, "no name server has answered within {} s", WAIT.as_secs()),
             Unanswered::TooMany => f.write_str("too many names are being looked up already"),
+            Unanswered::NotAsked => f.write_str("it was not looked up"),
             Unanswered::Failed(why) => write!(f, "the resolver failed: {why}"),
         }
     }
 }
 
-type Answer<T> = Result<T, Unanswered>;
+/// What a question comes to.
+pub type Reply<T> = Result<T, Unanswered>;
 
-/// The name of an address in lower case, `None` if it has none. Anybody can name his address after somebody else.
-pub async fn name_of(address: IpAddr) -> Answer<Option<Arc<str>>> {
-    NAMES.answer(address.to_canonical()).await
+/// When what begins to ask now stops waiting, however many names it asks for one after the other.
+pub fn deadline() -> Instant {
+    Instant::now() + WAIT
+}
+
+/// The name of an address in lower case, `None` if it has none. Anybody can name an address of his after somebody else.
+pub async fn name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc<str>>> {
+    NAMES.answer(address.to_canonical(), deadline).await
 }
 
 /// The name of an address, if that name leads back to the address.
-pub async fn own_name_of(address: IpAddr) -> Answer<Option<Arc<str>>> {
+pub async fn own_name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc<str>>> {
     let address = address.to_canonical();
-    let Some(name) = name_of(address).await? else { return Ok(None) };
-    let leads_back = addresses_of(&name, address).await?.contains(&address);
+    let Some(name) = name_of(address, deadline).await? else { return Ok(None) };
+    let leads_back = addresses_of(&name, address, deadline).await?.contains(&address);
     Ok(Some(name).filter(|_| leads_back))
 }
 
 /// The addresses of a name that are of the same family as `like`.
-pub async fn addresses_of(name: &str, like: IpAddr) -> Answer<Arc<[IpAddr]>> {
-    ADDRESSES.answer((name.to_ascii_lowercase(), Family::of(like.to_canonical()))).await
+pub async fn addresses_of(name: &str, like: IpAddr, deadline: Instant) -> Reply<Arc<[IpAddr]>> {
+    ADDRESSES.answer((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
 }
 
 /// Whether a host name is `domain` or stands below it (`.example.com` only below), without difference of case.
@@ -98,14 +107,14 @@ struct Table<K, V> {
 }
 
 enum Question<V> {
-    Answered(Answer<V>, Instant),
+    Answered(Reply<V>, Instant),
     UnderWay(Arc<Asked<V>>),
 }
 
 /// A question under way.
 struct Asked<V> {
     deadline: Instant,
-    answer: Shared<Answer<V>>,
+    answer: Shared<Reply<V>>,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, V> {
@@ -117,21 +126,24 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, 
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn answer(&'static self, key: K) -> Answer<V> {
-        let asked = match self.join(key)? {
+    async fn answer(&'static self, key: K, deadline: Instant) -> Reply<V> {
+        let asked = match self.join(key, deadline)? {
             Joined::Known(answer) => return Ok(answer),
             Joined::UnderWay(asked) => asked,
         };
-        executor::timeout_at(asked.deadline, asked.answer.wait()).await.unwrap_or(Err(Unanswered::TimedOut))
+        executor::timeout_at(asked.deadline.min(deadline), asked.answer.wait())
+            .await
+            .unwrap_or(Err(Unanswered::TimedOut))
     }
 
     /// What is known; otherwise begins to ask, unless somebody has.
-    fn join(&'static self, key: K) -> Answer<Joined<V>> {
+    fn join(&'static self, key: K, deadline: Instant) -> Reply<Joined<V>> {
         let (mut questions, now) = (self.questions(), Instant::now());
         match questions.get(&key) {
             Some(Question::Answered(answer, until)) if now < *until => return answer.clone().map(Joined::Known),
             Some(Question::UnderWay(asked)) if now < asked.deadline => return Ok(Joined::UnderWay(asked.clone())),
             Some(Question::UnderWay(_)) => return Err(Unanswered::TimedOut),
+            _ if now >= deadline => return Err(Unanswered::TimedOut),
             _ => {}
         }
         let asked = Arc::new(Asked { deadline: now + WAIT, answer: Shared::default() });
@@ -196,8 +208,10 @@ mod tests {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
         let asked = Arc::new(Asked { deadline: Instant::now(), answer: Shared::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
-        assert!(matches!(TABLE.join(1), Err(Unanswered::TimedOut)), "somebody waits for it");
+        assert!(matches!(TABLE.join(1, deadline()), Err(Unanswered::TimedOut)), "somebody waits for it");
         TABLE.resolve(1, &asked);
+        assert!(TABLE.questions().is_empty());
+        assert!(matches!(TABLE.join(1, Instant::now()), Err(Unanswered::TimedOut)), "there is no time left");
         assert!(TABLE.questions().is_empty());
     }
 
@@ -205,9 +219,9 @@ mod tests {
     fn the_local_host_is_known_and_strangers_are_not() {
         let here = IpAddr::from([127, 0, 0, 1]);
         let checks = async {
-            assert_eq!(own_name_of(here).await.expect("/etc/hosts").as_deref(), Some("localhost"));
-            assert!(addresses_of("LOCALHOST", here).await.expect("/etc/hosts").contains(&here));
-            assert!(addresses_of("no such host", here).await.expect("a name with blanks").is_empty());
+            assert_eq!(own_name_of(here, deadline()).await.expect("/etc/hosts").as_deref(), Some("localhost"));
+            assert!(addresses_of("LOCALHOST", here, deadline()).await.expect("/etc/hosts").contains(&here));
+            assert!(addresses_of("no such host", here, deadline()).await.expect("a name with blanks").is_empty());
         };
         sys::block_on::block_on(checks, || ()).expect("answers");
     }

@@ -40,12 +40,12 @@ impl Request {
     }
 
     /// Refuses what the line at `origin` was to decide: a regular expression in it ran out of its budget, or it asks for what
-    /// would have to wait. So nobody knows what it comes to, and the line might be the one that denies.
+    /// would have to wait or for a name that nobody knows. So nobody knows what it comes to, and the line might be the one that denies.
     pub fn undecided(&self, module: &str, why: &dyn fmt::Display, origin: &Origin) -> Flow {
         self.log(
             module,
             Level::Error,
-            format!("{why}, so the line at {origin} decides nothing; simplify the expression"),
+            format!("{why}, so the line at {origin} decides nothing; simplify the expression, or ask for less in it"),
         );
         Flow::Status(500)
     }
@@ -71,7 +71,7 @@ struct OfRequest<'a> {
 }
 
 impl Subject for OfRequest<'_> {
-    fn variable(&self, variable: Variable) -> Cow<'_, str> {
+    fn variable(&self, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
         value(self.request, variable)
     }
 
@@ -152,7 +152,7 @@ impl Subject for OfRequest<'_> {
     }
 }
 
-fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
+fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
     let seconds = || request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
     let local = || {
         let now = seconds();
@@ -166,7 +166,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         format!("{:02}", MONTHS.iter().position(|name| **name == local()[3..6]).unwrap_or(0) + 1)
     };
     let text = |value: Option<&str>| value.map_or(Cow::Borrowed(""), |value| Cow::Owned(value.to_string()));
-    match variable {
+    Ok(match variable {
         Variable::TimeYear => part(7..11).into(),
         Variable::TimeMon => month().into(),
         Variable::TimeDay => part(0..2).into(),
@@ -186,7 +186,7 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::RequestScheme => request.vhost.scheme.into(),
         Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.asked.uri),
         Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.mapped.filename),
-        Variable::RemoteHost => request.client.host().into(),
+        Variable::RemoteHost => request.client_host()?.into(),
         Variable::RemoteAddr | Variable::ConnRemoteAddr => request.client.ip().into(),
         Variable::RemoteIdent => "".into(),
         Variable::RemoteUser => text(request.login.user.as_deref()),
@@ -222,5 +222,5 @@ fn value(request: &Request, variable: Variable) -> Cow<'_, str> {
         Variable::Https | Variable::Http2 => "off".into(),
         Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
         Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
-    }
+    })
 }

@@ -147,7 +147,6 @@ fn host_names_are_looked_up_as_in_apache() {
         ("HostnameLookups Double", borrowed),
         (required, borrowed),
         ("HostnameLookups On", &[]),
-        ("HostnameLookups On", &[(CLIENT, Reply::Failure)]),
     ] {
         let configuration = format!("{common}{text}");
         let place = || {
@@ -167,6 +166,83 @@ fn host_names_are_looked_up_as_in_apache() {
             let server = start(&site, mpm, &names, &configuration);
             server.allow("");
             assert_eq!((shown(&site), names.count(CLIENT)), theirs, "{mpm}: {text}");
+        }
+    }
+}
+
+/// Where a section wants names checked, nothing else counts that the connection has found out about the client before.
+#[test]
+fn a_borrowed_name_counts_for_nothing_where_names_are_checked() {
+    if !needs::ROOT.is_there("a_borrowed_name_counts_for_nothing_where_names_are_checked") {
+        return;
+    }
+    let rules = "CustomLog logs/names %h\n\
+                 <Location /in>\nHostnameLookups Double\nRequire expr \"%{REMOTE_HOST} == 'client.example'\"\n\
+                 </Location>\n<Location /host>\nHostnameLookups Off\nRequire host client.example\n</Location>\n";
+    let own: &[(&str, Reply)] = &[(CLIENT, Reply::Name("client.example")), ("client.example", HERE)];
+    let borrowed: &[(&str, Reply)] = &[(CLIENT, Reply::Name("client.example"))];
+    for (outside, before, replies, status, shown) in [
+        ("On", "", borrowed, 403, "127.0.0.1"),
+        ("On", "/f.txt", borrowed, 403, "127.0.0.1"),
+        ("Off", "/host/f.txt", borrowed, 403, "127.0.0.1"),
+        ("On", "/f.txt", own, 200, "client.example"),
+        ("Off", "/host/f.txt", own, 200, "client.example"),
+    ] {
+        let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n"), ("host/f.txt", "x\n")]);
+        let names = NameServer::start(&site, replies);
+        let server = start(&site, Mpm::Percore, &names, &format!("HostnameLookups {outside}\n{rules}"));
+        server.allow("");
+        let mut client = server.client();
+        if !before.is_empty() {
+            client.get(before);
+        }
+        assert_eq!(client.get("/in/f.txt").status, status, "{outside}, after {before}");
+        let count = 1 + usize::from(!before.is_empty());
+        let log = until("the log", || Some(site.read("logs/names")).filter(|log| log.lines().count() == count));
+        assert_eq!(log.lines().last(), Some(shown), "{outside}, after {before}");
+    }
+}
+
+under_every_mpm! {
+    /// A rule about the client's name may be the one that denies: whoever can disturb a name server must not turn it off.
+    fn what_asks_for_an_unknown_name_decides_nothing(mpm: Mpm) {
+        if !needs::ROOT.is_there("what_asks_for_an_unknown_name_decides_nothing") {
+            return;
+        }
+        let failed = "the resolver failed: Temporary failure in name resolution: the client's name is unknown";
+        let silent = "no name server has answered within 5 s: the client's name is unknown";
+        for (how, reply, cause) in [
+            ("On", Reply::Failure, failed),
+            ("Double", Reply::Failure, failed),
+            ("Off", Reply::Failure, ""),
+            ("On", Reply::None, ""),
+            ("On", Reply::Silence, silent),
+        ] {
+            if cause == silent && mpm != Mpm::Percore {
+                continue;
+            }
+            let site = Site::with(["plain/f.txt", "if/f.txt", "expr/f.txt", "env/f.txt"].map(|page| (page, "x\n")));
+            site.script("tell", TELL);
+            let names = NameServer::start(&site, &[(CLIENT, reply)]);
+            let server = start(&site, mpm, &names, &format!(
+                "ScriptAlias /cgi-bin/ ${{ROOT}}/cgi-bin/\nCustomLog logs/names %h\nHostnameLookups {how}\n\
+                 <Location /if>\n<If \"%{{REMOTE_HOST}} == 'bad.example'\">\nRequire all denied\n</If>\n</Location>\n\
+                 <Location /expr>\n<RequireAll>\nRequire all granted\n\
+                 Require not expr \"%{{REMOTE_HOST}} == 'bad.example'\"\n</RequireAll>\n</Location>\n\
+                 <Location /env>\nSetEnvIf Remote_Host bad.example bad\n<RequireAll>\nRequire all granted\n\
+                 Require not env bad\n</RequireAll>\n</Location>\n"
+            ));
+            if !cause.is_empty() {
+                server.announce(format!("{cause}, so the line at "));
+                server.announce(format!("AH02320: Error evaluating expression in 'Require expr': {cause}"));
+                server.allow(cause);
+            }
+            let status = |name: &str| server.client().get(&format!("/{name}/f.txt")).status;
+            let decided = if cause.is_empty() { 200 } else { 500 };
+            assert_eq!(["plain", "if", "expr", "env"].map(status), [200, decided, decided, decided], "{how}: {cause}");
+            // What only shows the client shows its address.
+            assert_eq!(server.client().get("/cgi-bin/tell").text(), "none 127.0.0.1\n");
+            until("the log", || (site.read("logs/names") == "127.0.0.1\n".repeat(5)).then_some(()));
         }
     }
 }

@@ -60,7 +60,7 @@ impl Field {
             What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http1::text::to_bytes(text))),
             What::Nothing => nothing(out),
             What::Address => address(out, request.client.peer.ip()),
-            What::Host => match request.client.name() {
+            What::Host => match request.client_name() {
                 Some(name) => text::<E>(out, Some(name)),
                 None => address(out, request.client.peer.ip()),
             },
