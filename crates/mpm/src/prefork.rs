@@ -73,6 +73,7 @@ struct ChildLoop {
 #[derive(PartialEq, Eq)]
 enum Next {
     Go,
+    Leave,
     End,
 }
 
@@ -93,10 +94,14 @@ impl ChildLoop {
             self.child.service.before_wait();
             let timeout = self.last_round.map(|_| Duration::ZERO);
             self.poller.wait(timeout, &mut ready)?;
-            if ready.contains(&ORDERS) && self.obey() == Next::End {
-                return Ok(());
-            }
             let waiting = ready.iter().any(|token| *token != ORDERS);
+            if ready.contains(&ORDERS) {
+                match self.obey() {
+                    Next::Go => {}
+                    Next::Leave if waiting => return self.leave(),
+                    Next::Leave | Next::End => return Ok(()),
+                }
+            }
             if self.last_round.is_some_and(|end| !waiting || monotonic() > end) {
                 return Ok(());
             }
@@ -110,13 +115,30 @@ impl ChildLoop {
 
     /// Orders that came while no connection was open.
     fn obey(&mut self) -> Next {
+        let mut next = Next::Go;
         while let Some(order) = Order::next(&self.child.signals) {
             match order {
                 Order::LeaveLast => self.leave_last(),
-                Order::Leave | Order::End => return Next::End,
+                Order::Leave => next = Next::Leave,
+                Order::End => return Next::End,
             }
         }
-        Next::Go
+        next
+    }
+
+    /// Leaves while a connection waits. It may have woken this child and nobody else, and those that sleep would not see it
+    /// before the next one comes. So they have a moment to take it; then this child serves it.
+    fn leave(&mut self) -> io::Result<()> {
+        readable(&self.child.signals, Some(SUCCESSION))?;
+        if self.obey() == Next::End {
+            return Ok(());
+        }
+        if let Some((socket, peer)) = take_one(&std::mem::take(&mut self.child.listeners)) {
+            self.child.workers.accepted();
+            seam::drain();
+            converse(&mut self.child, socket, peer)?;
+        }
+        Ok(())
     }
 
     fn leave_last(&mut self) {

@@ -6,6 +6,8 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
+use http1::Version;
+
 use crate::request::{Fields, Request, RequestHead};
 
 /// An interim response on its way; how many bytes it was.
@@ -27,6 +29,10 @@ impl Request {
     /// Sends an interim response: a status of 1xx other than 100 and 101, with its fields. Not to be given up half-way. It is
     /// the caller's error where the final answer has begun, or where the request is not the client's own.
     pub async fn send_interim(&mut self, status: u16, fields: &Fields) -> io::Result<()> {
+        if self.asked.version < Version::Http11 {
+            // So the client says, or the configuration of it (`downgrade-1.0`): it knows none.
+            return Ok(());
+        }
         let Some(interim) = self.interim.as_ref().filter(|_| matches!(status, 102..=199)) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };

@@ -6,6 +6,8 @@ use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use http1::Version;
+
 use crate::request::Request;
 
 /// The client's end of a tunnel: what it sends, from the first byte behind its head on, and what it is sent.
@@ -28,7 +30,10 @@ pub struct Tunnel {
 impl Request {
     /// The protocols with which the client would go on, separated by commas; `None`: this request cannot become a tunnel.
     pub fn tunnel_for(&self) -> Option<Cow<'_, str>> {
-        let interim = self.interim.as_ref().filter(|_| self.body.is_none())?;
+        // What a module took away from the request was not asked for.
+        let asks = self.asked.version >= Version::Http11
+            && self.asked.changed_fields().is_none_or(|fields| fields.contains("Upgrade"));
+        let interim = self.interim.as_ref().filter(|_| asks && self.body.is_none())?;
         Some(match interim.tunnel_for(&self.asked.head)? {
             Cow::Borrowed(bytes) => http1::text::from_bytes(bytes),
             Cow::Owned(bytes) => Cow::Owned(http1::text::from_bytes(&bytes).into_owned()),

@@ -84,9 +84,9 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Incoming {
-    /// Whether the client still waits for `100 Continue`.
-    pub(super) fn expects(&self) -> bool {
-        lock(&self.0).expects
+    /// The answer begins: from here on `100 Continue` would stand inside it. Whether the client still waits for that.
+    pub(super) fn withdraw(&self) -> bool {
+        std::mem::take(&mut lock(&self.0).expects)
     }
 
     /// Bytes received for it so far, behind those that came with the head.
@@ -144,11 +144,11 @@ impl Inner {
             }
             if self.expects {
                 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-                // Nothing was sent on this connection for a while, so these few bytes always fit. A socket that was watched
-                // meanwhile may still have to be asked whether it takes them.
                 let sent = ready!(self.transport.poll_send(cx, CONTINUE, false));
                 self.expects = false;
-                if sent.is_err() {
+                if !matches!(sent, Ok(length) if length == CONTINUE.len()) {
+                    // A socket takes so few bytes as a whole. Behind a part of them nothing else can be said.
+                    let _ = self.transport.shutdown();
                     return Poll::Ready(Err(BodyError::Closed));
                 }
             }

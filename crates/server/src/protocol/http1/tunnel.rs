@@ -107,7 +107,8 @@ struct Stream {
     buffer: Vec<u8>,
     used: usize,
     carried: Arc<Carried>,
-    /// Bytes for which nobody had to wait, and the turn of others that comes after too many of them.
+    /// Bytes carried since the last turn of others, and the next one, which comes after too many of them. A wait counts for no
+    /// turn: it may be that of one direction, while the other one goes on.
     since: u64,
     turn: Option<Speaking>,
 }
@@ -133,12 +134,9 @@ impl Stream {
 
     /// Counts what was moved.
     fn note(&mut self, polled: &Poll<io::Result<usize>>, which: fn(&Carried) -> &AtomicU64) {
-        match polled {
-            Poll::Ready(Ok(count)) => {
-                self.since += *count as u64;
-                which(&self.carried).fetch_add(*count as u64, Ordering::Relaxed);
-            }
-            _ => self.since = 0,
+        if let Poll::Ready(Ok(count)) = polled {
+            self.since += *count as u64;
+            which(&self.carried).fetch_add(*count as u64, Ordering::Relaxed);
         }
     }
 }

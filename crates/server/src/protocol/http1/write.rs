@@ -65,7 +65,7 @@ impl HttpConnection {
         let body = &exchange.request.body;
         // A client that still waits for `100 Continue` may or may not send its body now: nobody could tell the next
         // request from it.
-        let expects = self.incoming.as_ref().is_some_and(Incoming::expects);
+        let expects = self.incoming.as_ref().is_some_and(Incoming::withdraw);
         // A script may answer before it has read everything; it goes on reading while its answer goes out.
         let shared = body.is_shared();
         let unread = expects || !shared && !body.is_done() && !discard(body).await;
