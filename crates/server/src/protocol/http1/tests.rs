@@ -5,21 +5,33 @@ use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use conf::{Language, ModuleInfo};
 use seam::scoreboard::{self, Rows};
 
 use super::*;
+use crate::config::BodyRules;
 use crate::config::module::{self, Module};
 use crate::config::{Sources, load};
 use crate::core_module;
 use crate::files::machine::Machine;
-use crate::transport::Endpoint;
+use crate::request::RequestBody;
+use crate::transport::{Endpoint, Transport};
 
-/// What a transport says when it is read: `None`, that nothing is there yet.
-struct Script(Mutex<VecDeque<Option<&'static str>>>);
+/// A transport with a client that does what is written here.
+#[derive(Default)]
+struct Script {
+    /// What it says when it is read: `None`, that nothing is there yet.
+    reads: Mutex<VecDeque<Option<&'static str>>>,
+    /// It takes nothing.
+    full: AtomicBool,
+    sent: Mutex<Vec<u8>>,
+}
 
 impl Endpoint for Script {
     fn local(&self) -> io::Result<SocketAddr> {
@@ -37,7 +49,7 @@ impl Endpoint for Script {
 
 impl Transport for Script {
     fn poll_read(&self, _: &mut Context<'_>, buffer: &mut Vec<u8>, _: usize) -> Poll<io::Result<usize>> {
-        match self.0.lock().expect("script").pop_front().flatten() {
+        match self.reads.lock().expect("script").pop_front().flatten() {
             None => Poll::Pending,
             Some(text) => {
                 buffer.extend_from_slice(text.as_bytes());
@@ -47,6 +59,10 @@ impl Transport for Script {
     }
 
     fn poll_send(&self, _: &mut Context<'_>, bytes: &[u8], _: bool) -> Poll<io::Result<usize>> {
+        if self.full.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        self.sent.lock().expect("sent").extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -80,7 +96,8 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     let board = scoreboard::create(1, 1).expect("memory");
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
-    service.over(Arc::new(Script(Mutex::new(script.into_iter().collect()))), ([127, 0, 0, 1], 1).into(), workers)
+    let script = Script { reads: Mutex::new(script.into_iter().collect()), ..Script::default() };
+    service.over(Arc::new(script), ([127, 0, 0, 1], 1).into(), workers)
 }
 
 /// A head may come in the moment in which the time for it is over. It is served, and a head that begins behind it has its own
@@ -96,4 +113,33 @@ fn a_time_out_does_not_outlive_its_request() {
     assert_eq!(step(Stage::ReadHead), Stage::Serve, "too late");
     assert_eq!(step(Stage::Serve), Stage::Serve, "it is there all the same, and so is the beginning of another one");
     assert_eq!(step(Stage::Serve), Stage::ReadHead, "of which the rest may come");
+}
+
+/// A socket may take nothing when `100 Continue` is to be sent, and the answer may begin meanwhile: from there on the client is
+/// not asked for anything, though a script reads on.
+#[test]
+fn no_invitation_comes_inside_an_answer() {
+    let client = Arc::new(Script::default());
+    let transport: Arc<dyn Transport> = client.clone();
+    let rules = BodyRules { timeout: Duration::from_secs(60), read_timeout: None, limits: http1::Limits::default() };
+    let ask = |body: &RequestBody| {
+        let polled = pin!(body.read()).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "the client has sent nothing");
+        std::mem::take(&mut *client.sent.lock().expect("sent"))
+    };
+    let steps = async {
+        for (begins, sent) in [(false, "HTTP/1.1 100 Continue\r\n\r\n"), (true, "")] {
+            let (incoming, body) =
+                body::incoming(&transport, Framing::Length(4), Vec::new(), true, rules).expect("a body");
+            client.full.store(true, Ordering::Relaxed);
+            assert_eq!(ask(&body), b"");
+            if begins {
+                assert!(incoming.withdraw(), "the client still waits");
+            }
+            client.full.store(false, Ordering::Relaxed);
+            assert_eq!(ask(&body), sent.as_bytes());
+            assert!(!incoming.withdraw());
+        }
+    };
+    sys::block_on::block_on(steps, || ()).expect("poll(2)");
 }
