@@ -6,7 +6,7 @@
 //! anything for it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -143,17 +143,23 @@ const LAST: Duration = Duration::from_secs(2);
 /// How often it is looked whether they have.
 const PAUSE: Duration = Duration::from_millis(5);
 
-static ENDING: AtomicBool = AtomicBool::new(false);
+static ENDING: RwLock<bool> = RwLock::new(false);
 
 /// Whether this process is about to end: nothing more becomes of the requests that it serves.
 pub(crate) fn is_ending() -> bool {
-    ENDING.load(Ordering::Relaxed)
+    *ENDING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leave to start a script: [`end_all`] waits until it is given back, and ends that script too. `None`: none is started any
+/// more.
+pub(crate) fn may_start() -> Option<RwLockReadGuard<'static, bool>> {
+    Some(ENDING.read().unwrap_or_else(PoisonError::into_inner)).filter(|ending| !**ending)
 }
 
 /// Ends the scripts of this process, which is about to end: those that still run for a request and those that were left alone.
 /// Waits for them, but not for long; what does not obey is killed.
 pub fn end_all() {
-    ENDING.store(true, Ordering::Relaxed);
+    *ENDING.write().unwrap_or_else(PoisonError::into_inner) = true;
     let lives = |pid: Pid| matches!(reap(Some(pid)), Ok(None));
     // A daemon's are no children of ours, and the daemon ends them.
     let mut asked: Vec<Pid> = gate::own_processes().into_iter().filter(|pid| lives(*pid)).collect();
@@ -167,8 +173,6 @@ pub fn end_all() {
         #[expect(clippy::disallowed_methods, reason = "the process has nothing else to do any more")]
         std::thread::sleep(PAUSE);
     }
-    // Another thread may just have started one.
-    asked.extend(gate::own_processes().into_iter().filter(|pid| lives(*pid)));
     asked.iter().for_each(|pid| Leader::Own(*pid).signal(Signal::KILL, lives(*pid)));
     reaper::kill_all();
 }

@@ -46,12 +46,9 @@ pub(crate) async fn start(
     let stdio = [stdin.unwrap_or(nothing), its_stdout.as_fd(), its_stderr.as_fd()];
     let cost = Arc::new(ScriptUse::new(permit.queued));
     let process = match &caller.starter {
-        Starter::Own => match command.start(stdio, permit.process()) {
-            Ok(pid) => Process::new(Permitted { leader: Leader::Own(pid), permit, cost: cost.clone() }),
-            Err(error) => {
-                permit.not_started();
-                return Err(Failure::of_start(error));
-            }
+        Starter::Own => match start_here(&command, stdio, permit, &cost)? {
+            Some(process) => process,
+            None => return std::future::pending().await,
         },
         Starter::Daemon { address, .. } => {
             let deadline = began + caller.timeout;
@@ -71,6 +68,28 @@ pub(crate) async fn start(
     cost.set_started(began.elapsed());
     request.account.script = Some(cost);
     Ok(Started { process, stdout, stderr })
+}
+
+/// Starts a script as a child of this process; `None`: the process is about to end.
+fn start_here(
+    command: &Command,
+    stdio: [BorrowedFd<'_>; 3],
+    permit: Permit,
+    cost: &Arc<ScriptUse>,
+) -> Result<Option<Process>, Failure> {
+    let may_start = ending::may_start();
+    let started = may_start.as_ref().map(|_| command.start(stdio, permit.process()));
+    match started {
+        Some(Ok(pid)) => Ok(Some(Process::new(Permitted { leader: Leader::Own(pid), permit, cost: cost.clone() }))),
+        Some(Err(error)) => {
+            permit.not_started();
+            Err(Failure::of_start(error))
+        }
+        None => {
+            permit.not_started();
+            Ok(None)
+        }
+    }
 }
 
 /// The pipes of a script, and what it reads from where it has no input.

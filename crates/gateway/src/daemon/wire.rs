@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_arrive_as_they_were_sent() {
+    fn messages_arrive_as_they_were_sent() {
         let pid = Pid::own();
         let statuses = [Status::Exited(0), Status::Exited(255), Status::Signaled { signal: Signal::KILL, core: true }];
         let time = Duration::from_micros(1_234_567);

@@ -73,6 +73,13 @@ under_every_mpm! {
     /// A client of HTTP/1.0 would take them for the answer.
     fn old_clients_get_none(mpm: Mpm) {
         let site = site();
+        let configured = format!("{CONFIGURATION}SetEnvIf X-Old yes downgrade-1.0 force-response-1.0\n");
+        let server = Server::start(mpm, &site, &configured);
+        let mut client = server.client();
+        client.send("POST /cgi/hints HTTP/1.1\r\nHost: localhost\r\nX-Old: yes\r\nContent-Length: 4\r\n\r\nbody");
+        let response = client.response();
+        assert_eq!((response.status, response.interim.len(), response.text().as_str()), (200, 0, "body"));
+        drop(server);
         let server = Server::start(mpm, &site, CONFIGURATION);
         let mut client = ask(&server, "hints", "1.0");
         client.send("body");
