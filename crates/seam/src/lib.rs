@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod awaited;
 pub mod executor;
 mod helper_process;
 mod lifetime;
@@ -13,14 +14,13 @@ pub mod log;
 pub mod log_levels;
 mod offload;
 pub mod scoreboard;
-mod shared;
 mod stage;
 
 pub use accept::AcceptFilters;
+pub use awaited::Awaited;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use offload::{Load, offload, offload_apart};
-pub use shared::Shared;
 pub use stage::{
     Accepted, Connection, Service, Stage, Stepping, briefly, drain, draining, is_worker_released, needs_worker,
     release_worker,

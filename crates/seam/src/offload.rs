@@ -4,12 +4,16 @@
 //! serves nobody. [`offload`] hands such a job to a thread of a small pool. A thread that serves one connection at a time
 //! (prefork, worker) does the job itself, at once: nobody else waits for that thread.
 //!
+//! What several requests may want at once, such as the digest of a file or the name of a client, goes to a thread under every
+//! MPM ([`offload_apart`]).
+//!
 //! Each process has one pool for each kind of [`Load`]. Its threads are started when they are needed, and end when they
 //! have had nothing to do for [`IDLE`].
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -65,10 +69,11 @@ pub async fn offload<T: Send + 'static>(load: Load, job: impl FnOnce() -> T + Se
     release_worker(Offloaded { pool, job: Arc::new(Job::new(job)), queued: false }).await
 }
 
-/// Has a job that blocks done by the pool, for several who may want what comes of it; whoever they are, it is done to its
-/// end, and never in place. `false`: the pool has too much to do, and the job is not done.
-pub fn offload_apart(load: Load, job: impl FnOnce() + Send + 'static) -> bool {
-    Pool::of(load).push(Arc::new(Job::new(job)), None)
+/// Has a job that blocks done by the pool, for several requests that may want what comes of it; it is done to its end, and
+/// never in place. Where the pool has too much to do, or no thread can be started, the job is dropped undone: what it holds
+/// can tell those that wait.
+pub fn offload_apart(load: Load, job: impl FnOnce() + Send + 'static) {
+    Pool::of(load).push(Arc::new(Job::new(job)), None);
 }
 
 /// A job on its way through a pool.
@@ -187,6 +192,7 @@ impl<T: Send> Work for Job<T> {
 /// The threads for one kind of load, and their queue.
 struct Pool {
     load: Load,
+    start: fn(&'static Pool) -> io::Result<()>,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -208,8 +214,12 @@ impl fmt::Debug for Pool {
 
 impl Pool {
     const fn new(load: Load) -> Pool {
+        Pool::with(load, Pool::start)
+    }
+
+    const fn with(load: Load, start: fn(&'static Pool) -> io::Result<()>) -> Pool {
         let state = State { queue: VecDeque::new(), waiting: Vec::new(), threads: 0, idle: 0 };
-        Pool { load, state: Mutex::new(state), work: Condvar::new() }
+        Pool { load, start, state: Mutex::new(state), work: Condvar::new() }
     }
 
     fn of(load: Load) -> &'static Pool {
@@ -233,7 +243,8 @@ impl Pool {
         }
     }
 
-    /// Queues a job. `false`: there is no room, and `waker` is called when there is some.
+    /// Queues a job. `false`: there is no room, and `waker` is called when there is some. Without a waker the job is for a
+    /// thread alone, and it is `false` too where none can be started.
     fn push(&'static self, job: Arc<dyn Work>, waker: Option<&Waker>) -> bool {
         let mut state = self.state();
         if state.queue.len() >= QUEUE_MAX {
@@ -241,30 +252,35 @@ impl Pool {
             return false;
         }
         state.queue.push_back(job);
-        if state.queue.len() > state.idle && state.threads < self.threads_max() {
-            state.threads += 1;
-            drop(state);
-            self.start();
-        } else {
+        if state.queue.len() <= state.idle || state.threads >= self.threads_max() {
             self.work.notify_one();
+            return true;
         }
-        true
-    }
-
-    /// Starts a thread, which is counted already. Where the system has no room for one, the others do the work; without any
-    /// other it is done here, and that takes its time.
-    fn start(&'static self) {
-        let name = format!("offload-{:?}", self.load).to_lowercase();
-        let Err(error) = thread::Builder::new().name(name).spawn(|| self.live()) else { return };
+        // The queue is locked meanwhile: no other job may rely on a thread that does not come to be.
+        let Err(error) = (self.start)(self) else {
+            state.threads += 1;
+            return true;
+        };
+        // The other threads do the work. Without any, this is the only job.
+        let left = if state.threads == 0 { state.queue.pop_back() } else { None };
+        drop(state);
         let text = "no thread can be started for work beside the event loop";
         crate::log!("core", Error, "{}: {text}", sys::describe(&error));
-        let mut state = self.state();
-        state.threads -= 1;
-        if state.threads == 0 {
-            let jobs = std::mem::take(&mut state.queue);
-            drop(state);
-            jobs.iter().for_each(|job| job.run());
+        match (left, waker) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(job), Some(_)) => {
+                // It takes its time here.
+                job.run();
+                true
+            }
         }
+    }
+
+    /// Starts a thread.
+    fn start(&'static self) -> io::Result<()> {
+        let name = format!("offload-{:?}", self.load).to_lowercase();
+        thread::Builder::new().name(name).spawn(|| self.live()).map(drop)
     }
 
     /// The life of a thread.

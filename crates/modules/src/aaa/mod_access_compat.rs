@@ -182,7 +182,7 @@ async fn check(request: &mut Request) -> Flow {
         None => match request.client.own_name().await {
             Ok(name) => lets_in(request, rules, Some(name.as_deref())),
             Err(why) => {
-                let text = format!("{why}: what Allow and Deny say of host names cannot be decided for this client");
+                let text = format!("{why}: cannot check Allow and Deny for host names: this client's name is unknown");
                 request.log("access_compat", Level::Error, text);
                 None
             }

@@ -74,6 +74,20 @@ fn who_gives_up_is_not_served() {
     assert_eq!(done.iter().count(), 2, "the job that was not given up, and the one that came later");
 }
 
+#[test]
+fn without_a_thread_a_job_is_done_in_place_unless_it_is_for_a_thread_alone() {
+    static POOL: Pool = Pool::with(Load::Resolve, |_| Err(io::ErrorKind::WouldBlock.into()));
+    let (did, done) = mpsc::channel();
+    let job = || {
+        let did = did.clone();
+        Arc::new(Job::new(move || did.send(here())))
+    };
+    assert!(!POOL.push(job(), None));
+    assert!(done.try_recv().is_err() && POOL.state().queue.is_empty(), "it was done, or will be");
+    assert!(POOL.push(job(), Some(Waker::noop())));
+    assert_eq!(done.try_recv(), Ok(here()));
+}
+
 struct Tell(Mutex<mpsc::Sender<()>>);
 
 impl std::task::Wake for Tell {

@@ -41,9 +41,7 @@ impl Unserved {
     /// The status of the answer, and a clause for the error log.
     pub fn words(self) -> (u16, &'static str) {
         match self {
-            Unserved::UnknownHost => {
-                (400, "no virtual host that could be meant has the name of the requested host (StrictHostCheck)")
-            }
+            Unserved::UnknownHost => (400, "no virtual host has the requested name (StrictHostCheck)"),
             Unserved::Method => (501, "the method is not registered (HttpProtocolOptions)"),
         }
     }

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use conf::Level;
-use seam::{Load, Shared, offload_apart};
+use seam::{Awaited, Load, offload_apart, release_worker};
 use sys::file::Meta;
 
 use crate::config::core::CoreDir;
@@ -81,30 +81,48 @@ async fn after_digest(request: &mut Request) -> Answer {
 /// A file whose digest is being computed: its name and identity, and the parts of its tag.
 type Digested = (String, [i128; 5], Bits);
 type Opened = Result<Arc<Kept>, Arc<io::Error>>;
-static DIGESTS: LazyLock<Mutex<HashMap<Digested, Shared<Opened>>>> = LazyLock::new(Mutex::default);
+static DIGESTS: LazyLock<Mutex<HashMap<Digested, Awaited<Opened>>>> = LazyLock::new(Mutex::default);
+
+fn digests() -> MutexGuard<'static, HashMap<Digested, Awaited<Opened>>> {
+    DIGESTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Opens a file and reads the whole of it. Requests for the same file wait for the same result.
 async fn digested(name: String, meta: Meta, parts: Bits) -> Opened {
-    let digests = || DIGESTS.lock().unwrap_or_else(PoisonError::into_inner);
     let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
     let key = (name, identity, parts);
     let (digest, is_first) = match digests().entry(key.clone()) {
         Entry::Occupied(digest) => (digest.get().clone(), false),
-        Entry::Vacant(place) => (place.insert(Shared::default()).clone(), true),
+        Entry::Vacant(place) => (place.insert(Awaited::default()).clone(), true),
     };
     if is_first {
-        let (told, about) = (digest.clone(), key.clone());
-        let begun = offload_apart(Load::Digest, move || {
-            let opened = open(&about.0, parts).map(Arc::new).map_err(Arc::new);
-            digests().remove(&about);
-            told.tell(opened);
-        });
-        if !begun {
-            digests().remove(&key);
-            digest.tell(Err(Arc::new(io::ErrorKind::WouldBlock.into())));
-        }
+        let digesting =
+            Digesting { key, digest: digest.clone(), opened: Err(Arc::new(io::ErrorKind::WouldBlock.into())) };
+        offload_apart(Load::Digest, || digesting.run(open));
     }
-    digest.wait().await
+    release_worker(digest.wait()).await
+}
+
+/// The job that computes a digest. However it ends, those that wait get what it has come to: also if it never begins, or
+/// panics.
+struct Digesting {
+    key: Digested,
+    digest: Awaited<Opened>,
+    opened: Opened,
+}
+
+impl Digesting {
+    fn run(mut self, open: fn(&str, Bits) -> io::Result<Kept>) {
+        self.opened = Err(Arc::new(io::Error::other("computing the digest has panicked")));
+        self.opened = open(&self.key.0, self.key.2).map(Arc::new).map_err(Arc::new);
+    }
+}
+
+impl Drop for Digesting {
+    fn drop(&mut self) {
+        digests().remove(&self.key);
+        self.digest.tell(self.opened.clone());
+    }
 }
 
 /// The file that is asked for; `Err`: the answer is another one.
@@ -163,6 +181,7 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
                 io::ErrorKind::NotFound => 404,
                 // Too many other files are being read.
                 io::ErrorKind::WouldBlock => 503,
+                io::ErrorKind::Other => 500,
                 _ if sys::is_shortage(&error) => 503,
                 _ => 403,
             })
@@ -204,14 +223,35 @@ mod tests {
         let kept = Arc::new(open(&name, DIGEST).expect("a file"));
         let meta = kept.meta;
         let identity = [meta.dev.into(), meta.ino.into(), meta.size.into(), meta.mtime, meta.ctime];
-        let (key, digest) = ((name.clone(), identity, DIGEST), Shared::<Opened>::default());
-        DIGESTS.lock().expect("digests").insert(key.clone(), digest.clone());
+        let (key, digest) = ((name.clone(), identity, DIGEST), Awaited::<Opened>::default());
+        digests().insert(key.clone(), digest.clone());
         digest.tell(Ok(kept.clone()));
         let ask = || sys::block_on::block_on(digested(name.clone(), meta, DIGEST), || ()).expect("an answer");
         assert!(Arc::ptr_eq(&ask().expect("a file"), &kept), "it is computed twice");
-        DIGESTS.lock().expect("digests").remove(&key);
+        digests().remove(&key);
         let anew = ask().expect("a file");
         assert!(!Arc::ptr_eq(&anew, &kept) && anew.etag == kept.etag);
-        assert!(DIGESTS.lock().expect("digests").is_empty(), "it is still under way");
+        assert!(!digests().contains_key(&key), "it is still under way");
+    }
+    #[test]
+    fn a_digest_that_fails_leaves_nobody_waiting() {
+        for (begins, kind) in [(true, io::ErrorKind::Other), (false, io::ErrorKind::WouldBlock)] {
+            let key = ("no file".to_string(), [i128::from(begins); 5], DIGEST);
+            let digest = Awaited::default();
+            digests().insert(key.clone(), digest.clone());
+            let opened = Err(Arc::new(io::ErrorKind::WouldBlock.into()));
+            let digesting = Digesting { key: key.clone(), digest: digest.clone(), opened };
+            // As when a pool does the job, or has no room for it.
+            let ended = std::thread::spawn(move || {
+                if begins {
+                    digesting.run(|_, _| panic!("on purpose"))
+                }
+            })
+            .join();
+            assert_eq!(ended.is_err(), begins);
+            let opened = sys::block_on::block_on(digest.wait(), || ()).expect("a result");
+            assert_eq!(opened.err().map(|error| error.kind()), Some(kind));
+            assert!(!digests().contains_key(&key));
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use seam::{Load, Shared, executor, offload_apart};
+use seam::{Awaited, Load, executor, offload_apart, release_worker};
 use sys::resolve::{self, Family};
 
 /// How long a question may take: one try of a resolver with the usual settings.
@@ -61,7 +61,7 @@ pub fn deadline() -> Instant {
 
 /// The name of an address in lower case, `None` if it has none. Anybody can name an address of his after somebody else.
 pub async fn name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc<str>>> {
-    NAMES.answer(address.to_canonical(), deadline).await
+    NAMES.ask(address.to_canonical(), deadline).await
 }
 
 /// The name of an address, if that name leads back to the address.
@@ -74,7 +74,7 @@ pub async fn own_name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc
 
 /// The addresses of a name that are of the same family as `like`.
 pub async fn addresses_of(name: &str, like: IpAddr, deadline: Instant) -> Reply<Arc<[IpAddr]>> {
-    ADDRESSES.answer((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
+    ADDRESSES.ask((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
 }
 
 /// Whether a host name is `domain` or stands below it (`.example.com` only below), without difference of case.
@@ -114,10 +114,10 @@ enum Question<V> {
 /// A question under way.
 struct Asked<V> {
     deadline: Instant,
-    answer: Shared<Reply<V>>,
+    reply: Awaited<Reply<V>>,
 }
 
-impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, V> {
+impl<K, V> Table<K, V> {
     const fn new(resolve: fn(&K) -> io::Result<V>) -> Table<K, V> {
         Table { resolve, questions: LazyLock::new(Mutex::default) }
     }
@@ -125,48 +125,72 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Table<K, 
     fn questions(&self) -> MutexGuard<'_, HashMap<K, Question<V>>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    async fn answer(&'static self, key: K, deadline: Instant) -> Reply<V> {
+impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Table<K, V> {
+    async fn ask(&'static self, key: K, deadline: Instant) -> Reply<V> {
         let asked = match self.join(key, deadline)? {
-            Joined::Known(answer) => return Ok(answer),
+            Joined::Known(value) => return Ok(value),
             Joined::UnderWay(asked) => asked,
         };
-        executor::timeout_at(asked.deadline.min(deadline), asked.answer.wait())
-            .await
-            .unwrap_or(Err(Unanswered::TimedOut))
+        let reply = executor::timeout_at(asked.deadline.min(deadline), asked.reply.wait());
+        release_worker(reply).await.unwrap_or(Err(Unanswered::TimedOut))
     }
 
     /// What is known; otherwise begins to ask, unless somebody has.
     fn join(&'static self, key: K, deadline: Instant) -> Reply<Joined<V>> {
         let (mut questions, now) = (self.questions(), Instant::now());
         match questions.get(&key) {
-            Some(Question::Answered(answer, until)) if now < *until => return answer.clone().map(Joined::Known),
+            Some(Question::Answered(reply, until)) if now < *until => return reply.clone().map(Joined::Known),
             Some(Question::UnderWay(asked)) if now < asked.deadline => return Ok(Joined::UnderWay(asked.clone())),
             Some(Question::UnderWay(_)) => return Err(Unanswered::TimedOut),
             _ if now >= deadline => return Err(Unanswered::TimedOut),
             _ => {}
         }
-        let asked = Arc::new(Asked { deadline: now + WAIT, answer: Shared::default() });
+        let asked = Arc::new(Asked { deadline: now + WAIT, reply: Awaited::default() });
         keep(&mut questions, key.clone(), Question::UnderWay(asked.clone()));
         drop(questions);
-        let (job, about) = (asked.clone(), key.clone());
-        if offload_apart(Load::Resolve, move || self.resolve(about, &job)) {
-            return Ok(Joined::UnderWay(asked));
-        }
-        self.questions().remove(&key);
-        Err(Unanswered::TooMany)
+        let asking = Asking { table: self, key, asked: asked.clone(), reply: Err(Unanswered::TooMany) };
+        offload_apart(Load::Resolve, || asking.resolve());
+        Ok(Joined::UnderWay(asked))
     }
+}
 
+/// The job that answers a question. However it ends, those that wait get its reply: also if it never begins, or panics.
+struct Asking<K: Eq + Hash + Clone + 'static, V: Clone + 'static> {
+    table: &'static Table<K, V>,
+    key: K,
+    asked: Arc<Asked<V>>,
+    reply: Reply<V>,
+}
+
+impl<K: Eq + Hash + Clone, V: Clone> Asking<K, V> {
     /// Asks and blocks, unless the question was in the queue for so long that nobody waits any more.
-    fn resolve(&self, key: K, asked: &Asked<V>) {
-        if Instant::now() >= asked.deadline {
-            self.questions().remove(&key);
+    fn resolve(mut self) {
+        if Instant::now() >= self.asked.deadline {
+            self.reply = Err(Unanswered::TimedOut);
             return;
         }
-        let answer = (self.resolve)(&key).map_err(|error| Unanswered::Failed(error.to_string().into()));
-        let counts = if answer.is_ok() { REMEMBERED } else { FAILURE_REMEMBERED };
-        keep(&mut self.questions(), key, Question::Answered(answer.clone(), Instant::now() + counts));
-        asked.answer.tell(answer);
+        self.reply = Err(Unanswered::Failed("it has panicked".into()));
+        self.reply = (self.table.resolve)(&self.key).map_err(|error| Unanswered::Failed(error.to_string().into()));
+    }
+}
+
+impl<K: Eq + Hash + Clone, V: Clone> Drop for Asking<K, V> {
+    fn drop(&mut self) {
+        let remembered = match &self.reply {
+            Ok(_) => Some(REMEMBERED),
+            Err(Unanswered::Failed(_)) => Some(FAILURE_REMEMBERED),
+            // No name server was asked.
+            Err(_) => None,
+        };
+        let (mut questions, key) = (self.table.questions(), self.key.clone());
+        match remembered {
+            Some(time) => keep(&mut questions, key, Question::Answered(self.reply.clone(), Instant::now() + time)),
+            None => drop(questions.remove(&key)),
+        }
+        drop(questions);
+        self.asked.reply.tell(self.reply.clone());
     }
 }
 
@@ -185,6 +209,9 @@ fn keep<K: Eq + Hash, V>(questions: &mut HashMap<K, Question<V>>, key: K, questi
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Future, poll_fn};
+    use std::task::Poll;
+
     use super::*;
 
     #[test]
@@ -206,13 +233,43 @@ mod tests {
     #[test]
     fn what_nobody_waits_for_any_more_is_not_asked() {
         static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
-        let asked = Arc::new(Asked { deadline: Instant::now(), answer: Shared::default() });
+        let asked = Arc::new(Asked { deadline: Instant::now(), reply: Awaited::default() });
         keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
         assert!(matches!(TABLE.join(1, deadline()), Err(Unanswered::TimedOut)), "somebody waits for it");
-        TABLE.resolve(1, &asked);
+        Asking { table: &TABLE, key: 1, asked, reply: Err(Unanswered::TooMany) }.resolve();
         assert!(TABLE.questions().is_empty());
         assert!(matches!(TABLE.join(1, Instant::now()), Err(Unanswered::TimedOut)), "there is no time left");
         assert!(TABLE.questions().is_empty());
+    }
+
+    fn wait_for<T>(future: impl Future<Output = T>) -> T {
+        sys::block_on::block_on(future, || ()).expect("a reply")
+    }
+
+    #[test]
+    fn those_that_wait_for_what_cannot_be_asked_know_at_once() {
+        static TABLE: Table<u8, u8> = Table::new(|_| panic!("on purpose"));
+        let asked = Arc::new(Asked { deadline: deadline(), reply: Awaited::default() });
+        keep(&mut TABLE.questions(), 1, Question::UnderWay(asked.clone()));
+        let mut waits = Box::pin(TABLE.ask(1, deadline()));
+        let mut polled = || wait_for(poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx))));
+        assert!(polled().is_pending());
+        // No pool takes the job.
+        drop(Asking { table: &TABLE, key: 1, asked, reply: Err(Unanswered::TooMany) });
+        assert_eq!(polled(), Poll::Ready(Err(Unanswered::TooMany)));
+        assert!(TABLE.questions().is_empty());
+        // The resolver panics.
+        let why = wait_for(TABLE.ask(1, deadline()));
+        assert!(matches!(why, Err(Unanswered::Failed(_))), "{why:?}");
+    }
+
+    #[test]
+    fn a_wait_that_the_time_ends_needs_a_worker_again() {
+        static TABLE: Table<u8, u8> = Table::new(|_| panic!("it is asked"));
+        let asked = Arc::new(Asked { deadline: deadline(), reply: Awaited::default() });
+        keep(&mut TABLE.questions(), 1, Question::UnderWay(asked));
+        assert_eq!(wait_for(TABLE.ask(1, Instant::now())), Err(Unanswered::TimedOut));
+        assert!(!seam::is_worker_released());
     }
 
     #[test]
@@ -223,6 +280,6 @@ mod tests {
             assert!(addresses_of("LOCALHOST", here, deadline()).await.expect("/etc/hosts").contains(&here));
             assert!(addresses_of("no such host", here, deadline()).await.expect("a name with blanks").is_empty());
         };
-        sys::block_on::block_on(checks, || ()).expect("answers");
+        wait_for(checks);
     }
 }

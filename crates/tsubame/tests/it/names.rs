@@ -69,7 +69,7 @@ under_every_mpm! {
             let site = site();
             let names = NameServer::start(&site, &replies);
             let server = start(&site, mpm, &names, &rules());
-            server.announce(format!("{cause}what Allow and Deny say of host names cannot be decided for this client"));
+            server.announce(format!("{cause}cannot check Allow and Deny for host names: this client's name is unknown"));
             server.announce(format!("{cause}AH01753: access check of 'bad.example' to /not/f.txt failed"));
             server.allow("AH01753: access check of 'bad.example' to /host/f.txt failed");
             server.allow("AH01753: access check of 'bad.example' to /either/f.txt failed");
@@ -245,6 +245,25 @@ under_every_mpm! {
             until("the log", || (site.read("logs/names") == "127.0.0.1\n".repeat(5)).then_some(()));
         }
     }
+}
+
+/// A line that names several hosts waits for all of them together: their number does not prolong the wait.
+#[test]
+fn the_names_of_a_line_share_one_deadline() {
+    if !needs::ROOT.is_there("the_names_of_a_line_share_one_deadline") {
+        return;
+    }
+    let site = Site::with([("f.txt", "x\n")]);
+    let silent = ["a.example", "b.example", "c.example"];
+    let names = NameServer::start(&site, &silent.map(|name| (name, Reply::Silence)));
+    let lines = "<Location />\nRequire forward-dns a.example b.example c.example\n</Location>\n";
+    let server = start(&site, Mpm::Percore, &names, lines);
+    for name in silent {
+        server.announce(format!("no name server has answered within 5 s: AH03356: No sockaddr info for \"{name}\""));
+    }
+    server.announce("AH01630: client denied by server configuration");
+    assert_eq!(server.client().get("/f.txt").status, 403);
+    assert_eq!(names.count("b.example"), 0, "it was asked after the deadline");
 }
 
 /// However many connections of a client wait for its name, it is asked for once in each process.

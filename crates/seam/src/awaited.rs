@@ -6,11 +6,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::release_worker;
-
 /// The result, once it is there. Copies are of the same one.
 #[derive(Debug)]
-pub struct Shared<T>(Arc<Mutex<State<T>>>);
+pub struct Awaited<T>(Arc<Mutex<State<T>>>);
 
 #[derive(Debug)]
 struct State<T> {
@@ -20,19 +18,19 @@ struct State<T> {
     next: u64,
 }
 
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Shared<T> {
-        Shared(self.0.clone())
+impl<T> Clone for Awaited<T> {
+    fn clone(&self) -> Awaited<T> {
+        Awaited(self.0.clone())
     }
 }
 
-impl<T> Default for Shared<T> {
-    fn default() -> Shared<T> {
-        Shared(Arc::new(Mutex::new(State { result: None, wakers: HashMap::new(), next: 0 })))
+impl<T> Default for Awaited<T> {
+    fn default() -> Awaited<T> {
+        Awaited(Arc::new(Mutex::new(State { result: None, wakers: HashMap::new(), next: 0 })))
     }
 }
 
-impl<T: Clone> Shared<T> {
+impl<T: Clone> Awaited<T> {
     /// Here it is: wakes all who wait.
     pub fn tell(&self, result: T) {
         let wakers = {
@@ -43,9 +41,10 @@ impl<T: Clone> Shared<T> {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// Waits for it; under event no worker does. Whoever gives up leaves nothing behind.
+    /// Waits for it, which nothing but a wake-up brings on ([`release_worker`](crate::release_worker)). A wait that is given up
+    /// leaves nothing behind.
     pub async fn wait(&self) -> T {
-        release_worker(Waiting { shared: self.clone(), number: None }).await
+        Waiting { awaited: self.clone(), number: None }.await
     }
 }
 
@@ -55,7 +54,7 @@ fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
 
 /// Somebody who waits.
 struct Waiting<T> {
-    shared: Shared<T>,
+    awaited: Awaited<T>,
     number: Option<u64>,
 }
 
@@ -63,8 +62,8 @@ impl<T: Clone> Future for Waiting<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let shared = self.shared.clone();
-        let mut state = lock(&shared.0);
+        let awaited = self.awaited.clone();
+        let mut state = lock(&awaited.0);
         if let Some(result) = &state.result {
             return Poll::Ready(result.clone());
         }
@@ -80,7 +79,7 @@ impl<T: Clone> Future for Waiting<T> {
 impl<T> Drop for Waiting<T> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            lock(&self.shared.0).wakers.remove(&number);
+            lock(&self.awaited.0).wakers.remove(&number);
         }
     }
 }
@@ -91,16 +90,16 @@ mod tests {
 
     #[test]
     fn all_get_it_and_nobody_leaves_anything_behind() {
-        let shared = Shared::default();
+        let awaited = Awaited::default();
         let mut cx = Context::from_waker(Waker::noop());
-        let (mut first, mut second) = (Box::pin(shared.wait()), Box::pin(shared.wait()));
+        let (mut first, mut second) = (Box::pin(awaited.wait()), Box::pin(awaited.wait()));
         assert!(first.as_mut().poll(&mut cx).is_pending() && first.as_mut().poll(&mut cx).is_pending());
         assert!(second.as_mut().poll(&mut cx).is_pending());
-        assert_eq!(lock(&shared.0).wakers.len(), 2);
+        assert_eq!(lock(&awaited.0).wakers.len(), 2);
         drop(first);
-        assert_eq!(lock(&shared.0).wakers.len(), 1);
-        shared.tell(7);
+        assert_eq!(lock(&awaited.0).wakers.len(), 1);
+        awaited.tell(7);
         assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(7));
-        assert_eq!(Box::pin(shared.wait()).as_mut().poll(&mut cx), Poll::Ready(7));
+        assert_eq!(Box::pin(awaited.wait()).as_mut().poll(&mut cx), Poll::Ready(7));
     }
 }
