@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use http1::Version;
+use http1::{Known, Version};
 
 use crate::request::Request;
 
@@ -31,8 +31,9 @@ impl Request {
     /// The protocols with which the client would go on, separated by commas; `None`: this request cannot become a tunnel.
     pub fn tunnel_for(&self) -> Option<Cow<'_, str>> {
         // What a module took away from the request was not asked for.
-        let asks = self.asked.version >= Version::Http11
-            && self.asked.changed_fields().is_none_or(|fields| fields.contains("Upgrade"));
+        let taken = self.asked.head.has(Known::Upgrade)
+            && self.asked.changed_fields().is_some_and(|fields| !fields.contains("Upgrade"));
+        let asks = self.asked.version >= Version::Http11 && !taken;
         let interim = self.interim.as_ref().filter(|_| asks && self.body.is_none())?;
         Some(match interim.tunnel_for(&self.asked.head)? {
             Cow::Borrowed(bytes) => http1::text::from_bytes(bytes),
