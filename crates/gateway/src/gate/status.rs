@@ -1,6 +1,9 @@
 //! What the gate tells of itself as a whole, for pages and programs.
 
-use super::{EntryState, GATE, READ_RELAXED, ScriptStats, free};
+use super::GATE;
+use super::admit::{READ_RELAXED, free};
+use super::policy::UNLIMITED;
+use super::table::{EntryState, ScriptStats};
 
 /// The gate at a moment; memory in bytes.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +55,7 @@ pub fn status() -> Option<GateStatus> {
         total: memory.total,
         reserved: running.iter().map(|guest| guest.has.max(guest.needs)).sum(),
         limit: match free(locked.allowance(), memory, &running) {
-            super::UNLIMITED => None,
+            UNLIMITED => None,
             free => Some(free.saturating_add(have)),
         },
         scripts: locked.scripts(),

@@ -1,0 +1,64 @@
+//! Why a request is not let in, for the error log.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::admit::Gate;
+use super::table::{Locked, ScriptStats};
+
+/// How long is waited before a request that was refused may come again, at least.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why a request was not let in.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What to log.
+    pub reason: String,
+    /// When it may be tried again.
+    pub retry: Duration,
+}
+
+impl Refusal {
+    /// The table cannot be had.
+    pub(super) fn stuck() -> Refusal {
+        let reason = "a process of the server that has the table of scripts does not go on";
+        Refusal { reason: reason.into(), retry: RETRY }
+    }
+}
+
+impl Gate {
+    /// Why a request for a script is not let in, with who has the memory.
+    pub(super) fn refusal(&self, locked: &Locked<'_>, script: usize, what: String, available: u64) -> Refusal {
+        let known = locked.described(script, 0, 0);
+        let retry = known.median.max(RETRY);
+        if !locked.refuse(script) {
+            return Refusal { reason: what, retry };
+        }
+        let needs = match known.expected {
+            0 => "what it needs is not known yet".into(),
+            bytes => format!("it needs {}", mib(bytes)),
+        };
+        let mut holders = locked.running_scripts();
+        let crowd = match holders.iter().map(|script| script.running).sum::<u64>() >= self.most {
+            true => format!("; there is room for {} scripts at once, whatever they need", self.most),
+            false => String::new(),
+        };
+        holders.sort_by_key(|script| std::cmp::Reverse(script.running * script.expected));
+        let holders: Vec<String> = holders.iter().take(5).map(|script| script.to_string()).collect();
+        let holders = match holders.is_empty() {
+            true => "no script runs".into(),
+            false => format!("running: {}", holders.join(", ")),
+        };
+        Refusal { reason: format!("{what}: {needs}; {} are available{crowd}; {holders}", mib(available)), retry }
+    }
+}
+
+impl fmt::Display for ScriptStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} with {} each", self.running, self.name, mib(self.expected))
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}

@@ -1,0 +1,78 @@
+//! The place of a request in the table, and waiting there.
+
+use std::time::{Duration, Instant};
+
+use super::Rules;
+use super::admit::{Gate, LOOK, READ_RELAXED};
+use super::refusal::Refusal;
+use super::wait::WakeUp;
+
+/// The same at first where a script is about to end, and how often.
+const LEAVING: Duration = Duration::from_millis(1);
+const LEAVING_ROUNDS: u32 = 5;
+
+/// An entry of the table, given back on drop: somebody else may come in then.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) gate: &'static Gate,
+    pub(super) entry: usize,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        match self.gate.table.lock() {
+            Some(locked) => locked.leave(self.entry),
+            None => self.gate.table.abandon(self.entry),
+        }
+        self.gate.go_on();
+    }
+}
+
+impl Seat {
+    pub(super) fn is_let_in(&self) -> bool {
+        self.gate.table.is_running(self.entry)
+    }
+
+    /// Waits to be let in.
+    pub(super) async fn wait(
+        &self,
+        deadline: Instant,
+        rules: &Rules,
+        script: &str,
+        doubtful: impl Fn() -> bool,
+    ) -> Result<(), Refusal> {
+        // Without one it looks from time to time, as all do.
+        let mut wake_up = WakeUp::of(&self.gate.name, self.entry);
+        let mut timer = seam::executor::Timer::default();
+        let mut rounds = 0;
+        loop {
+            self.gate.end_leaving();
+            // What those that run have taken meanwhile need not be kept for them.
+            self.gate.look();
+            if self.is_let_in() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            let turned_away = self.gate.table.is_turned_away(self.entry);
+            if turned_away || now >= deadline {
+                let memory = self.gate.memory(READ_RELAXED);
+                let locked = self.gate.table.lock().ok_or_else(Refusal::stuck)?;
+                if self.is_let_in() {
+                    return Ok(());
+                }
+                let text = match turned_away {
+                    true => "gave way to requests for other scripts, because too many wait".into(),
+                    false => format!("waited {:?} for its turn", rules.timeout),
+                };
+                return Err(self.gate.refusal(&locked, locked.script(script), text, memory.available));
+            }
+            if doubtful() {
+                self.gate.table.doubt(self.entry);
+            }
+            rounds += 1;
+            let soon = rounds <= LEAVING_ROUNDS && self.gate.table.is_anybody_leaving();
+            let pause = if soon { LEAVING } else { LOOK };
+            seam::release_worker(timer.until(deadline.min(now + pause), wake_up.arrives())).await;
+        }
+    }
+}
