@@ -1,5 +1,8 @@
 //! The table: places, expectations, the lock.
 
+use sys::process::Pid;
+
+use super::lock::{NUMBER_BITS, is_there, own};
 use super::*;
 
 #[test]

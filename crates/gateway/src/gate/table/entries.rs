@@ -1,0 +1,172 @@
+//! Who waits and who runs: an entry for each.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+use sys::process::Pid;
+
+use super::lock::{Locked, is_there, own, pid};
+use super::{ENTRIES, EntryState, Field, Header, SCRIPTS, hash, micros, now};
+use crate::gate::Rules;
+use crate::gate::policy::Guest;
+
+impl Locked<'_> {
+    pub(super) fn used(&self) -> usize {
+        (self.0.header(Header::Used).load(Relaxed) as usize).min(ENTRIES)
+    }
+
+    pub(super) fn count_waiting(&self) {
+        let waiting = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Waiting).count();
+        self.0.header(Header::Waiting).store(waiting as u64, Relaxed);
+    }
+
+    /// Whether too many wait.
+    pub(in crate::gate) fn is_full(&self, rules: &Rules) -> bool {
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).count();
+        self.waiting() > rules.queue.max(1) || self.waiting() + running > rules.places.max(1)
+    }
+
+    pub(super) fn state(&self, entry: usize) -> EntryState {
+        let state = self.0.get(entry, Field::State);
+        let known = [EntryState::Waiting, EntryState::Running, EntryState::Turned, EntryState::Ended];
+        known.into_iter().find(|known| *known as u64 == state).unwrap_or(EntryState::Free)
+    }
+
+    fn set_state(&self, entry: usize, state: EntryState) {
+        let waiting = self.0.header(Header::Waiting);
+        let before = self.state(entry);
+        waiting.fetch_add(u64::from(state == EntryState::Waiting), Relaxed);
+        if before == EntryState::Waiting {
+            waiting.fetch_sub(1, Relaxed);
+        }
+        self.0.entries[entry][Field::State as usize].store(state as u64, Release);
+    }
+
+    /// Takes an entry for somebody who waits from now on. `None`: there are too many already.
+    pub(in crate::gate) fn enter(&self, script: usize, host: &str, most: u64) -> Option<usize> {
+        let used = self.used();
+        let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == EntryState::Free)?;
+        self.0.header(Header::Used).fetch_max(entry as u64 + 1, Relaxed);
+        let values = [
+            (Field::Holder, own()),
+            (Field::Script, script as u64),
+            (Field::Host, hash(host)),
+            (Field::Since, now()),
+            (Field::Has, 0),
+            (Field::Peak, 0),
+            (Field::Most, most),
+            (Field::Process, 0),
+            (Field::StartedBy, 0),
+            (Field::Doubtful, 0),
+            (Field::Leaving, 0),
+        ];
+        for (field, value) in values {
+            self.0.set(entry, field, value);
+        }
+        self.set_state(entry, EntryState::Waiting);
+        Some(entry)
+    }
+
+    /// Lets somebody know that others are to be let in.
+    pub(in crate::gate) fn turn_away(&self, entry: usize) {
+        self.set_state(entry, EntryState::Turned);
+    }
+
+    /// Lets somebody in.
+    pub(in crate::gate) fn admit(&self, entry: usize) {
+        self.0.set(entry, Field::Since, now());
+        self.set_state(entry, EntryState::Running);
+    }
+
+    /// Gives an entry back.
+    pub(in crate::gate) fn leave(&self, entry: usize) {
+        self.set_state(entry, EntryState::Free);
+    }
+
+    /// All in a state, with their entries.
+    pub(in crate::gate) fn guests(&self, state: EntryState) -> (Vec<usize>, Vec<Guest>) {
+        let entries = (0..self.used()).filter(|entry| self.state(*entry) == state);
+        entries.map(|entry| (entry, self.guest(entry))).unzip()
+    }
+
+    pub(super) fn script_of(&self, entry: usize) -> usize {
+        (self.0.get(entry, Field::Script) as usize).min(SCRIPTS - 1)
+    }
+
+    fn guest(&self, entry: usize) -> Guest {
+        let get = |field| self.0.get(entry, field);
+        let script = self.script_of(entry);
+        let expected = self.expected(script);
+        Guest {
+            script,
+            host: get(Field::Host),
+            since: get(Field::Since),
+            needs: expected.unwrap_or(0),
+            has: get(Field::Has),
+            known: expected.is_some(),
+            most: get(Field::Most),
+            doubtful: get(Field::Doubtful) != 0,
+        }
+    }
+
+    /// The processes of running entries that were let in so long ago at least.
+    pub(in crate::gate) fn processes(&self, age: Duration) -> Vec<(usize, Pid)> {
+        let number = |entry: &usize| pid(self.0.get(*entry, Field::Process));
+        let before = now().saturating_sub(micros(age));
+        let is_old = |entry: &usize| self.0.get(*entry, Field::Since) <= before;
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).filter(is_old);
+        running.filter_map(|entry| Some((entry, number(&entry)?))).collect()
+    }
+
+    /// The processes of this process's entries that run and have not closed their outputs.
+    pub(in crate::gate) fn own_processes(&self) -> Vec<Pid> {
+        let own = own();
+        let is_own =
+            |entry: &usize| self.0.get(*entry, Field::Holder) == own && self.0.get(*entry, Field::Leaving) == 0;
+        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).filter(is_own);
+        running.filter_map(|entry| pid(self.0.get(entry, Field::Process))).collect()
+    }
+
+    /// Notes what a running entry has; nothing is what a process has that has ended.
+    pub(in crate::gate) fn weigh(&self, entry: usize, pid: Pid, has: u64) {
+        let is_the_same = self.0.get(entry, Field::Process) == u64::from(pid.number().unsigned_abs());
+        if self.state(entry) != EntryState::Running || !is_the_same {
+            return;
+        }
+        self.0.set(entry, Field::Has, has);
+        self.0.set(entry, Field::Peak, self.0.get(entry, Field::Peak).max(has));
+        if has == 0 {
+            self.set_state(entry, EntryState::Ended);
+        }
+    }
+
+    /// Looks whether scripts that were about to end have done so; returns whether one has.
+    pub(in crate::gate) fn end_leaving(&self) -> bool {
+        let is_leaving =
+            |entry: &usize| self.state(*entry) == EntryState::Running && self.0.get(*entry, Field::Leaving) != 0;
+        let leaving = (0..self.used()).filter(is_leaving);
+        let ended: Vec<usize> = leaving.filter(|entry| !self.script_is_there(*entry)).collect();
+        ended.iter().for_each(|entry| self.set_state(*entry, EntryState::Ended));
+        !ended.is_empty()
+    }
+
+    /// Forgets those whose process of the server is gone: who waited at once, who runs when its script is gone too.
+    pub(in crate::gate) fn sweep(&self) {
+        let mut holders = HashMap::new();
+        for entry in (0..self.used()).filter(|entry| self.state(*entry) != EntryState::Free) {
+            let holder = self.0.get(entry, Field::Holder);
+            let lives = *holders.entry(holder).or_insert_with(|| is_there(holder));
+            let waits = matches!(self.state(entry), EntryState::Waiting | EntryState::Turned);
+            if !lives && (waits || !self.script_is_there(entry)) {
+                self.leave(entry);
+            }
+        }
+        self.count_waiting();
+    }
+
+    fn script_is_there(&self, entry: usize) -> bool {
+        let started_by = self.0.get(entry, Field::StartedBy);
+        pid(self.0.get(entry, Field::Process)).is_some_and(|pid| sys::process::is_there_since(pid, started_by))
+    }
+}
