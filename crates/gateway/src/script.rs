@@ -1,16 +1,18 @@
 //! A script that runs: the body of the request goes into it, its output comes out of it, and what it writes to its
 //! standard error goes to the error log. All at once, because nobody knows in which order it reads and writes.
 
+mod errors;
+mod output;
+
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use conf::Level;
 use http1::text::from_bytes;
 use seam::executor::Timer;
-use server::{BodyError, BodyStream, Piece, Request, Slices};
+use server::{BodyError, Request, Slices};
 
 use crate::caller::Caller;
 use crate::ending::{self, Process};
@@ -19,6 +21,9 @@ use crate::pipe::Reader;
 use crate::reaper;
 use crate::script_log::{ScriptLog, complain};
 use crate::spawn::Started;
+use errors::Errors;
+
+pub(crate) use output::{Output, fail};
 
 /// How much is read at once, in bytes: as much as a pipe holds.
 const PIECE: usize = 64 * 1024;
@@ -27,8 +32,6 @@ const FIRST_PIECE: usize = 8 * 1024;
 /// Most scripts end sooner. What is done for those that do not: the reactor watches their standard error, and the kernel is to
 /// end them sooner than the server where memory runs out.
 const BRIEF: Duration = Duration::from_millis(10);
-/// The longest line of standard error that is logged as one, in bytes, as in Apache.
-const ERROR_LINE_MAX: usize = 8191;
 
 /// What a script did.
 #[derive(Debug)]
@@ -71,13 +74,6 @@ pub(crate) struct Script {
     accounts: bool,
 }
 
-/// Standard error on its way into the log.
-struct Errors {
-    pipe: Reader,
-    /// A line without its end.
-    line: Vec<u8>,
-}
-
 impl Script {
     pub(crate) fn new(started: Started, input: Option<Input>, caller: &Caller) -> Script {
         let Started { process, stdout, stderr } = started;
@@ -86,7 +82,7 @@ impl Script {
             process: Some(process),
             input,
             stdout: Some(stdout),
-            stderr: Some(Errors { pipe: stderr, line: Vec::new() }),
+            stderr: Some(Errors::new(stderr)),
             output: Vec::new(),
             body_start: Vec::new(),
             piece: FIRST_PIECE,
@@ -282,7 +278,7 @@ impl Script {
                     read_so_far += read;
                     self.active = Instant::now();
                     errors.line.extend_from_slice(&piece);
-                    let lines = take_lines(&mut errors.line);
+                    let lines = errors.take_lines();
                     lines.iter().for_each(|line| self.complain(request, line));
                 }
                 Poll::Ready(_) => {
@@ -328,111 +324,3 @@ impl Script {
 
 /// `EPIPE`
 const BROKEN_PIPE: i32 = 32;
-
-/// Takes the whole lines out of `buffer`, without their ends; what is too long for a line is cut.
-fn take_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {
-    let mut lines = Vec::new();
-    loop {
-        let window = &buffer[..buffer.len().min(ERROR_LINE_MAX)];
-        let (end, next) = match window.iter().position(|byte| *byte == b'\n') {
-            Some(end) => (end, end + 1),
-            None if window.len() == ERROR_LINE_MAX => (ERROR_LINE_MAX, ERROR_LINE_MAX),
-            None => return lines,
-        };
-        let mut line: Vec<u8> = buffer.drain(..next).take(end).collect();
-        if line.last() == Some(&b'\r') && next > end {
-            line.pop();
-        }
-        lines.push(line);
-    }
-}
-
-/// The output of a script as the body of an answer, sent as it comes.
-pub(crate) struct Output {
-    pub(crate) script: Script,
-    /// What the error log speaks of, while the request itself goes its way.
-    pub(crate) speaker: Box<Request>,
-    /// How much is still promised, where the script's own `Content-Length` is trusted.
-    pub(crate) promised: Option<u64>,
-}
-
-impl Output {
-    /// No more than was promised, if anything was.
-    fn take(&mut self) -> Bytes {
-        let mut piece = Bytes::from(std::mem::take(&mut self.script.output));
-        if let Some(left) = &mut self.promised {
-            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-            *left -= piece.len() as u64;
-        }
-        piece
-    }
-}
-
-impl BodyStream for Output {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(async move {
-            // The time that the client took is not the script's.
-            self.script.active = Instant::now();
-            loop {
-                let piece = self.take();
-                if !piece.is_empty() {
-                    return Some(Ok(piece));
-                }
-                match self.script.next(&self.speaker).await {
-                    Event::Output => {}
-                    Event::Ended if self.promised.is_some_and(|left| left > 0) => {
-                        return Some(Err(io::ErrorKind::UnexpectedEof.into()));
-                    }
-                    Event::Ended => return None,
-                    event => {
-                        let status = fail(&self.speaker, self.script.module, event);
-                        return Some(Err(io::Error::other(format!("status {status}"))));
-                    }
-                }
-            }
-        })
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.promised
-    }
-}
-
-/// Logs why there will be no more output. Returns the status for an answer that has not begun.
-pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16 {
-    match event {
-        Event::TimedOut => {
-            let text = format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename);
-            request.log(module, Level::Warn, text);
-            504
-        }
-        Event::Body(error) => {
-            let text = "AH01225: Error reading request entity data";
-            match error {
-                BodyError::Timeout => {
-                    // Apache's own number for it.
-                    let error = io::Error::other("(70007)The timeout specified has expired");
-                    request.log_os(module, Level::Error, &error, text);
-                }
-                _ => request.log(module, Level::Error, text),
-            }
-            error.status()
-        }
-        Event::Output | Event::Ended | Event::Busy => 500,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_standard_error() {
-        let mut buffer = b"one\r\ntwo\n\nthree\r".to_vec();
-        assert_eq!(take_lines(&mut buffer), [&b"one"[..], b"two", b""]);
-        assert_eq!(buffer, b"three\r");
-        let mut buffer = vec![b'a'; 2 * ERROR_LINE_MAX + 1];
-        let lengths: Vec<_> = take_lines(&mut buffer).iter().map(Vec::len).collect();
-        assert_eq!((lengths, buffer.len()), (vec![ERROR_LINE_MAX; 2], 1));
-    }
-}

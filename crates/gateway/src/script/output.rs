@@ -1,0 +1,85 @@
+//! The output of a script as the body of an answer.
+
+use std::io;
+use std::time::Instant;
+
+use bytes::Bytes;
+use conf::Level;
+use server::{BodyError, BodyStream, Piece, Request};
+
+use super::{Event, Script};
+
+/// The output of a script as the body of an answer, sent as it comes.
+pub(crate) struct Output {
+    pub(crate) script: Script,
+    /// What the error log speaks of, while the request itself goes its way.
+    pub(crate) speaker: Box<Request>,
+    /// How much is still promised, where the script's own `Content-Length` is trusted.
+    pub(crate) promised: Option<u64>,
+}
+
+impl Output {
+    /// No more than was promised, if anything was.
+    fn take(&mut self) -> Bytes {
+        let mut piece = Bytes::from(std::mem::take(&mut self.script.output));
+        if let Some(left) = &mut self.promised {
+            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= piece.len() as u64;
+        }
+        piece
+    }
+}
+
+impl BodyStream for Output {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move {
+            // The time that the client took is not the script's.
+            self.script.active = Instant::now();
+            loop {
+                let piece = self.take();
+                if !piece.is_empty() {
+                    return Some(Ok(piece));
+                }
+                match self.script.next(&self.speaker).await {
+                    Event::Output => {}
+                    Event::Ended if self.promised.is_some_and(|left| left > 0) => {
+                        return Some(Err(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    Event::Ended => return None,
+                    event => {
+                        let status = fail(&self.speaker, self.script.module, event);
+                        return Some(Err(io::Error::other(format!("status {status}"))));
+                    }
+                }
+            }
+        })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.promised
+    }
+}
+
+/// Logs why there will be no more output. Returns the status for an answer that has not begun.
+pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16 {
+    match event {
+        Event::TimedOut => {
+            let text = format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename);
+            request.log(module, Level::Warn, text);
+            504
+        }
+        Event::Body(error) => {
+            let text = "AH01225: Error reading request entity data";
+            match error {
+                BodyError::Timeout => {
+                    // Apache's own number for it.
+                    let error = io::Error::other("(70007)The timeout specified has expired");
+                    request.log_os(module, Level::Error, &error, text);
+                }
+                _ => request.log(module, Level::Error, text),
+            }
+            error.status()
+        }
+        Event::Output | Event::Ended | Event::Busy => 500,
+    }
+}
