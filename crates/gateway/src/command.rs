@@ -18,12 +18,10 @@ use sys::rlimit::{Bounds, Limit};
 use sys::spawn::{Directory, Spawn, Starting};
 
 use crate::env;
+use crate::owners::{self, Owner};
 
 /// The most arguments that a query makes, as in Apache (`_POSIX_ARG_MAX`).
 const ARGUMENTS_MAX: usize = 4094;
-
-/// Who a script runs as where that is not the server's user: numbers of user and group.
-pub type Owner = (u32, u32);
 
 /// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,25 +33,30 @@ pub(crate) struct Command {
     /// `NAME=value`
     pub(crate) environment: Vec<CString>,
     pub(crate) limits: Vec<(Limit, Bounds)>,
+    /// As whom it runs, where that is not the server's user.
     pub(crate) owner: Option<Owner>,
 }
 
 impl Command {
     /// The script that is the request's file; its variables are in the request's environment already. It works in its own
     /// directory. `None`: no file has such a name.
-    pub(crate) fn of(request: &Request, owner: Option<Owner>) -> Option<Command> {
+    pub(crate) fn of(request: &Request) -> Option<Command> {
         Some(Command {
             program: c_path(&request.mapped.filename)?,
             directory: c_path(dir_name(&request.mapped.filename)).filter(|directory| !directory.is_empty()),
             arguments: arguments(request.asked.args.as_deref().unwrap_or_default()),
             environment: env::environment(&request.env),
             limits: limits(request),
-            owner,
+            owner: owners::run_as(request).map(|run_as| run_as.owner),
         })
     }
 
-    /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything.
+    /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything. What has
+    /// an owner is never started like this.
     pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3], number: Option<&AtomicU64>) -> io::Result<Pid> {
+        if self.owner.is_some() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.spawn(stdio, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
     }
 
@@ -99,6 +102,8 @@ pub(crate) enum Failure {
     System(io::Error),
     /// No daemon answers.
     Daemon(io::Error),
+    /// It has an owner, and there are no daemons.
+    NoDaemon,
     /// It may not run as its owner: why, as a number.
     Refused(u64),
 }
@@ -164,7 +169,25 @@ fn bounds(setting: &Setting<Rlimit>, limit: Limit) -> Option<Bounds> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
     use super::*;
+
+    #[test]
+    fn what_has_an_owner_is_not_started_as_the_server() {
+        let null = File::open("/dev/null").expect("/dev/null");
+        let command = Command {
+            program: c"/bin/true".into(),
+            directory: None,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            limits: Vec::new(),
+            owner: Some((sys::cred::uid(), 0)),
+        };
+        let started = command.start([null.as_fd(), null.as_fd(), null.as_fd()], None);
+        assert_eq!(started.map_err(|error| error.kind()), Err(io::ErrorKind::PermissionDenied));
+    }
 
     #[test]
     fn queries_as_arguments() {

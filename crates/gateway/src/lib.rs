@@ -3,7 +3,7 @@
 //! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, [`spawn`]
 //! starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the header it writes,
 //! [`answer`] makes an answer of that, and [`ending`] sees to it that its process is gone afterwards, with the help of a thread
-//! (`reaper`). [`run`] is the whole way. Which requests are scripts, and what has to be true of them, is for the modules to say.
+//! (`reaper`). [`run`] is the whole way. [`owners`] says as whom scripts run. Which requests are scripts, and what has to be true of them, is for the modules to say.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod env;
 pub mod gate;
 mod input;
 mod leader;
+pub mod owners;
 mod pipe;
 mod reaper;
 pub mod reply;
@@ -24,6 +25,6 @@ mod script;
 pub mod script_log;
 pub mod spawn;
 
-pub use caller::{Caller, Starter};
+pub use caller::Caller;
 pub use run::run;
 pub use script_log::{ScriptLog, complain};

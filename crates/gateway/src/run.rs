@@ -15,6 +15,7 @@ use crate::command;
 use crate::env;
 use crate::gate::{self, Permit, Refusal};
 use crate::input::{Input, Stopped};
+use crate::owners;
 use crate::reply::{Fault, HEADER_MAX, Parser, Reply};
 use crate::script::{Event, Output, Script, fail};
 use crate::script_log::{Failure, complain};
@@ -87,7 +88,15 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
     let path = request.mapped.filename.clone();
     let said = match failure {
         command::Failure::Exec(error) => format!("{}exec of '{path}' failed", server::log::os_prefix(&error)),
-        command::Failure::Refused(why) => format!("{}: ({path})", caller.starter.refusal(why)),
+        command::Failure::Refused(why) => {
+            let refusal = owners::run_as(request).map(|run_as| (run_as.rules.refusal)(why));
+            format!("{}: ({path})", refusal.as_deref().unwrap_or("a daemon refuses to start the script"))
+        }
+        command::Failure::NoDaemon => {
+            let text = format!("a script that runs as its owner needs a daemon, and there is none with -X: {path}");
+            request.log(caller.module, Level::Error, text);
+            return 500;
+        }
         command::Failure::System(error) => {
             let text = format!("AH01223: couldn't spawn child process: {path}");
             request.log_os(caller.module, Level::Error, &error, text);

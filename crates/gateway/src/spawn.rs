@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use server::{Request, ScriptUse};
 
-use crate::caller::{Caller, Starter};
+use crate::caller::Caller;
 use crate::command::{Command, Failure};
 use crate::daemon;
 use crate::ending::{self, Process};
@@ -23,6 +24,27 @@ pub(crate) struct Started {
     pub(crate) stderr: Reader,
 }
 
+/// Who starts a script.
+enum Starter {
+    /// The process that serves the request.
+    Own,
+    /// One of the daemons that are asked there.
+    Daemon(Arc<Path>),
+}
+
+impl Starter {
+    /// Who starts this one, which is for `daemons` or not. `None`: it has an owner, and nobody can become that.
+    fn of(command: &Command, daemons: bool) -> Option<Starter> {
+        match (command.owner, daemon::address()) {
+            (Some(_), None) => None,
+            (None, _) if !daemons => Some(Starter::Own),
+            (_, Some(address)) => Some(Starter::Daemon(address)),
+            // Where one process is all there is (`-X`), it does it.
+            (None, None) => Some(Starter::Own),
+        }
+    }
+}
+
 /// Starts the script that is the request's file; its variables are in the request's environment already. It reads from
 /// `stdin`, if anything. What it costs is noted in the request.
 pub(crate) async fn start(
@@ -35,7 +57,7 @@ pub(crate) async fn start(
         return std::future::pending().await;
     }
     let began = Instant::now();
-    let (command, pipes) = match prepare(request, caller) {
+    let (command, starter, pipes) = match prepare(request, caller) {
         Ok(prepared) => prepared,
         Err(failure) => {
             permit.not_started();
@@ -45,14 +67,14 @@ pub(crate) async fn start(
     let Pipes { nothing, stdout, stderr, its_stdout, its_stderr } = pipes;
     let stdio = [stdin.unwrap_or(nothing), its_stdout.as_fd(), its_stderr.as_fd()];
     let cost = Arc::new(ScriptUse::new(permit.queued));
-    let process = match &caller.starter {
+    let process = match starter {
         Starter::Own => match start_here(&command, stdio, permit, &cost)? {
             Some(process) => process,
             None => return std::future::pending().await,
         },
-        Starter::Daemon { address, .. } => {
+        Starter::Daemon(address) => {
             let deadline = began + caller.timeout;
-            let remote = match daemon::ask(address, &command, stdio, deadline).await {
+            let remote = match daemon::ask(&address, &command, stdio, deadline).await {
                 Ok(remote) => remote,
                 Err(error) => {
                     permit.not_started();
@@ -102,9 +124,9 @@ struct Pipes {
 }
 
 /// All that can fail before a start: behind it nothing may, as nobody would end the script.
-fn prepare(request: &Request, caller: &Caller) -> Result<(Command, Pipes), Failure> {
-    let command = Command::of(request, caller.starter.owner());
-    let command = command.ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
+fn prepare(request: &Request, caller: &Caller) -> Result<(Command, Starter, Pipes), Failure> {
+    let command = Command::of(request).ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
+    let starter = Starter::of(&command, caller.daemons).ok_or(Failure::NoDaemon)?;
     let pipes = || {
         let (stdout, its_stdout) = io::pipe()?;
         let (stderr, its_stderr) = io::pipe()?;
@@ -113,7 +135,7 @@ fn prepare(request: &Request, caller: &Caller) -> Result<(Command, Pipes), Failu
         stdout.watch()?;
         Ok(Pipes { nothing: nothing()?, stdout, stderr, its_stdout, its_stderr })
     };
-    Ok((command, pipes().map_err(Failure::System)?))
+    Ok((command, starter, pipes().map_err(Failure::System)?))
 }
 
 /// The input of scripts that have none.

@@ -7,13 +7,11 @@
 //! that nobody wants the script any more. Which of the daemons serves a connection is whoever is idle ([`serve`]).
 
 mod remote;
-mod run_as;
 mod serve;
 mod socket;
 mod wire;
 
 pub use remote::Remote;
 pub(crate) use remote::ask;
-pub use run_as::{Admitted, Owners, RunAs};
 pub use serve::{Users, serve};
 pub use socket::{Socket, address, set_address};

@@ -20,13 +20,13 @@ use tokio::io::Interest;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::run_as::Owners;
 use super::socket::Socket;
 use super::wire::{self, COMMAND_MAX, Message};
 use crate::command::{Command, expose};
 use crate::ending::Process;
 use crate::gate::Permit;
 use crate::leader::{Leader, Permitted};
+use crate::owners::Owners;
 use crate::reaper;
 
 /// How long a child may take to say what it wants.

@@ -3,11 +3,11 @@
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conf::{Context, Error, Merge, Origin, Setting, settings};
-use gateway::daemon::{self, Owners, Socket, Users};
+use gateway::daemon::{self, Socket, Users};
+use gateway::owners;
 use seam::HelperProcess;
 use server::{Draft, Server};
 use sys::cred::Identity;
@@ -55,11 +55,7 @@ pub(super) fn start_all_scripts(server: &Server) -> bool {
 
 /// Opens their socket, with the parent's number behind its name as in Apache, and a further one after each restart: the
 /// children of each configuration have daemons of their own. Where there are owners, as whom scripts run, the daemons are root.
-pub(super) fn open(
-    server: &Server,
-    children: Option<&Identity>,
-    owners: Option<Arc<dyn Owners>>,
-) -> Result<HelperProcess, String> {
+pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<HelperProcess, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     let conf = server.main().settings.get::<DaemonServer>();
     let path = match OPENED.fetch_add(1, Ordering::Relaxed) {
@@ -76,7 +72,7 @@ pub(super) fn open(
     let socket = socket
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
     daemon::set_address(socket.path());
-    let users = Users { server: children.cloned(), owners };
+    let users = Users { server: children.cloned(), owners: owners::all(server) };
     let processors = || std::thread::available_parallelism().map_or(1, usize::from).max(2);
     Ok(HelperProcess {
         name: "cgid",

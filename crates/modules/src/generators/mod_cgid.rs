@@ -13,7 +13,6 @@ use server::{Handler, Hook, Module, Order, Server};
 use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
-use super::mod_suexec::owners;
 use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, Way, answer, is_script, refusal};
 use crate::row;
 
@@ -76,5 +75,5 @@ fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// The daemons, where they are who starts scripts.
 fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
-    daemons::start_all_scripts(server).then(|| daemons::open(server, children, owners(server))).transpose()
+    daemons::start_all_scripts(server).then(|| daemons::open(server, children)).transpose()
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
-use gateway::daemon::{Owners, RunAs};
+use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use seam::HelperProcess;
-use server::{Hook, Module, Request, Server};
-use sys::cred::{Identity, User, user_by_id};
+use server::{Hook, Module, Server};
+use sys::cred::Identity;
 
 use super::daemons;
 use crate::arch::mod_unixd::UnixConf;
@@ -36,8 +36,6 @@ const DIRECTIVES: &[Directive] = &[
 settings! {
     /// The module's settings of a server.
     pub struct SuexecServer {
-        /// Numbers of user and group.
-        owner: Setting<(u32, u32)>,
         root: Setting<String>,
     }
 }
@@ -52,7 +50,7 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
     let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}"))?;
     let gid = number(group).or_else(|| host.group(group));
     let gid = gid.ok_or_else(|| format!("AH00544: bad group name {group}"))?;
-    cmd.server_set(|s: &mut SuexecServer| &mut s.owner, (uid, gid))
+    cmd.server_set(|s: &mut Ownership| &mut s.run_as, RunAs { owner: (uid, gid), rules: &RULES })
 }
 
 fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -60,28 +58,17 @@ fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut SuexecServer| &mut s.root, path)
 }
 
-/// Who the scripts of a request run as, where that is not the server's user.
-pub(super) fn owner(request: &Request) -> Option<RunAs> {
-    let owner = *request.host::<SuexecServer>().owner.get()?;
-    Some(RunAs { owner, refusal: policy::refusal })
-}
+/// Suexec's rules.
+static RULES: OwnerRules = OwnerRules { owners: policy, refusal: policy::refusal };
 
-/// All owners of scripts, if there are any.
-pub(super) fn owners(server: &Server) -> Option<Arc<dyn Owners>> {
-    let mut identities: Vec<Identity> = Vec::new();
-    for (uid, gid) in server.hosts.iter().filter_map(|host| host.settings.get::<SuexecServer>().owner.get().copied()) {
-        if !identities.iter().any(|known| (known.uid, known.gid) == (uid, gid)) {
-            let unnamed = User { uid, gid, name: String::new(), home: String::new() };
-            identities.push(Identity::new(&user_by_id(uid).ok().flatten().unwrap_or(unnamed), gid));
-        }
-    }
+fn policy(server: &Server, identities: Vec<Identity>) -> Arc<dyn Owners> {
     let root = server.main().settings.get::<SuexecServer>().root.get().map_or(ROOT, String::as_str).into();
-    if identities.is_empty() { None } else { Some(Arc::new(policy::Policy { identities, root })) }
+    Arc::new(policy::Policy { identities, root })
 }
 
 /// Somebody must be able to become an owner: said before anything of this configuration is in use.
 fn check(server: &Server) -> Result<(), String> {
-    if owners(server).is_none() || sys::cred::is_root() {
+    if owners::all(server).is_none() || sys::cred::is_root() {
         return Ok(());
     }
     Err("SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root".into())
@@ -89,7 +76,9 @@ fn check(server: &Server) -> Result<(), String> {
 
 /// Daemons for scripts with owners, unless there are some for all scripts.
 fn helper(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
-    let Some(owners) = owners(server) else { return Ok(None) };
+    if owners::all(server).is_none() {
+        return Ok(None);
+    }
     seam::log!("suexec", Notice, "AH01232: suEXEC mechanism enabled (daemons of the server start the scripts)");
-    if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children, Some(owners)).map(Some) }
+    if daemons::start_all_scripts(server) { Ok(None) } else { daemons::open(server, children).map(Some) }
 }

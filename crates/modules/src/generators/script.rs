@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::values::{atoi, strtol};
-use conf::{Allowed, Cmd, Directive, Level, Outcome, Setting, settings, shown};
-use gateway::{Caller, ScriptLog, Starter, daemon};
+use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings, shown};
+use gateway::{Caller, ScriptLog};
 use server::Waiting;
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
@@ -13,7 +13,6 @@ use server::paths::base_name;
 use server::{Answer, Request};
 
 use super::mod_admission::rules;
-use super::mod_suexec::owner;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::FORCED_TYPE;
 use crate::row;
@@ -81,28 +80,12 @@ pub(super) fn is_script(request: &Request) -> bool {
 /// Answers requests for scripts.
 pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting<'a, Answer> {
     Box::pin(async move {
-        let Some(starter) = starter(request, way) else {
-            let text = "a script that runs as its owner needs a daemon, and there is none with -X";
-            request.log(way.module, Level::Error, format!("{text}: {}", request.mapped.filename));
-            return Answer::Status(500);
-        };
-        let caller = caller(request, way, starter);
+        let caller = caller(request, way);
         gateway::run(request, caller).await
     })
 }
 
-/// Who starts the script. `None`: it has an owner, and nobody can become that.
-fn starter(request: &Request, way: &Way) -> Option<Starter> {
-    match (owner(request), daemon::address()) {
-        (Some(_), None) => None,
-        (None, _) if !way.daemons => Some(Starter::Own),
-        (owner, Some(address)) => Some(Starter::Daemon { address, owner }),
-        // Where one process is all there is (`-X`), it does it.
-        (None, None) => Some(Starter::Own),
-    }
-}
-
-fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
+fn caller(request: &Request, way: &Way) -> Caller {
     let own = (way.timeout)(request).filter(|own| !own.is_zero());
     let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let nph = base_name(&request.mapped.filename).starts_with("nph-");
@@ -112,7 +95,7 @@ fn caller(request: &Request, way: &Way, starter: Starter) -> Caller {
         nph,
         log: log(request),
         rules: rules(request),
-        starter,
+        daemons: way.daemons,
         accounts: accounts_for_scripts(request),
     }
 }

@@ -42,12 +42,16 @@ fn site() -> Option<Site> {
 }
 
 /// With one of the two modules only.
-fn start<'a>(mpm: Mpm, site: &'a Site, module: &str, text: &str) -> Server<'a> {
+fn configure(mpm: Mpm, site: &Site, module: &str, text: &str) {
     let other = if module == "cgi" { " cgid_module " } else { " cgi_module " };
     let modules = load_lines(mpm);
     let modules =
         modules.lines().filter(|line| !line.contains(other)).fold(String::new(), |all, line| all + line + "\n");
     site.configure_with(&modules, &format!("{CONFIGURATION}{text}"));
+}
+
+fn start<'a>(mpm: Mpm, site: &'a Site, module: &str, text: &str) -> Server<'a> {
+    configure(mpm, site, module, text);
     let server = Start::new(site, mpm).run();
     if text.contains("SuexecUserGroup") {
         server.announce("[suexec:notice]");
@@ -132,9 +136,11 @@ fn a_refused_restart_leaves_the_daemons() {
 /// Nobody's scripts run as the server's user because nobody can become their owner.
 #[test]
 fn without_daemons_nothing_runs_as_an_owner() {
-    let Some(site) = site() else { return };
-    site.configure(Mpm::Prefork, &format!("{CONFIGURATION}SuexecUserGroup #{OWNER} #{OWNER}\n"));
-    let server = Start::new(&site, Mpm::Prefork).arguments(&["-X"]).run();
-    server.announce("a script that runs as its owner needs a daemon, and there is none with -X");
-    assert_eq!((server.get("/cgi/ok").status, server.get("/a.txt").status), (500, 200));
+    for module in ["cgi", "cgid"] {
+        let Some(site) = site() else { return };
+        configure(Mpm::Prefork, &site, module, &format!("SuexecUserGroup #{OWNER} #{OWNER}\n"));
+        let server = Start::new(&site, Mpm::Prefork).arguments(&["-X"]).run();
+        server.announce("a script that runs as its owner needs a daemon, and there is none with -X");
+        assert_eq!((server.get("/cgi/ok").status, server.get("/a.txt").status), (500, 200), "{module}");
+    }
 }

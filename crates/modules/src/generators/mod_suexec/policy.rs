@@ -8,7 +8,7 @@ use std::fs::canonicalize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use gateway::daemon::{Admitted, Owners};
+use gateway::owners::{Admitted, Owners};
 use sys::cred::Identity;
 use sys::file::{OpenDirectory, Ownership};
 

@@ -1,0 +1,79 @@
+//! As whom scripts run. Mostly that is the server's user. A module may have those of a virtual host run as somebody else: it
+//! says so in [`Ownership`], and all that starts scripts goes by that.
+
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::sync::Arc;
+
+use conf::{Setting, settings};
+use server::{Request, Server};
+use sys::cred::{Identity, User, user_by_id};
+use sys::file::OpenDirectory;
+
+/// Who a script runs as where that is not the server's user: numbers of user and group.
+pub type Owner = (u32, u32);
+
+settings! {
+    /// As whom the scripts of a server run.
+    pub struct Ownership {
+        /// Unset: as the server's user.
+        pub run_as: Setting<RunAs>,
+    }
+}
+
+/// As whom a script runs, and who decides whether it may.
+#[derive(Clone, Copy, Debug)]
+pub struct RunAs {
+    /// Its owner.
+    pub owner: Owner,
+    /// The rules of the module that says so.
+    pub rules: &'static OwnerRules,
+}
+
+/// A module's rules for scripts that run as their owners.
+#[derive(Debug)]
+pub struct OwnerRules {
+    /// The rules of a configuration, which names these owners.
+    pub owners: fn(&Server, Vec<Identity>) -> Arc<dyn Owners>,
+    /// What the error log says of a script that may not run as its owner, by the number that [`Owners::admit`] gave.
+    pub refusal: fn(u64) -> String,
+}
+
+/// Who may own scripts. The daemons that ask are root, and become the owner only on the way into the script.
+pub trait Owners: fmt::Debug + Send + Sync {
+    /// Looks whether a program may run as that owner, and what is to be executed then. `Err`: why not, as a number.
+    fn admit(&self, program: &CStr, owner: Owner) -> Result<Admitted<'_>, u64>;
+
+    /// What is left of an environment for a script that runs as its owner.
+    fn environment(&self, environment: &[CString]) -> Vec<CString>;
+}
+
+/// A program that may run as its owner: who that is, and what was looked at.
+#[derive(Debug)]
+pub struct Admitted<'a> {
+    /// The owner.
+    pub identity: &'a Identity,
+    /// The directory that the program works in.
+    pub directory: OpenDirectory,
+    /// The program, in that directory.
+    pub name: CString,
+}
+
+/// As whom the script of a request runs; `None`: as the server's user.
+pub(crate) fn run_as(request: &Request) -> Option<RunAs> {
+    request.host::<Ownership>().run_as.get().copied()
+}
+
+/// All owners of scripts, if there are any.
+pub fn all(server: &Server) -> Option<Arc<dyn Owners>> {
+    let run_as = || server.hosts.iter().filter_map(|host| host.settings.get::<Ownership>().run_as.get());
+    let rules = run_as().next()?.rules;
+    let mut identities: Vec<Identity> = Vec::new();
+    for (uid, gid) in run_as().map(|run_as| run_as.owner) {
+        if !identities.iter().any(|known| (known.uid, known.gid) == (uid, gid)) {
+            let unnamed = User { uid, gid, name: String::new(), home: String::new() };
+            identities.push(Identity::new(&user_by_id(uid).ok().flatten().unwrap_or(unnamed), gid));
+        }
+    }
+    Some((rules.owners)(server, identities))
+}
