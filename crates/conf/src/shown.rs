@@ -1,4 +1,4 @@
-//! Numbers as text while the program is compiled: a table shows the default that the code goes by.
+//! Numbers and flags as text while the program is compiled: a table shows the default that the code goes by.
 
 /// The digits of a number.
 pub struct Digits {
@@ -28,6 +28,11 @@ impl Digits {
     }
 }
 
+/// The word for a constant flag, for the column of defaults in a table of directives.
+pub const fn on_or_off(on: bool) -> &'static str {
+    if on { "On" } else { "Off" }
+}
+
 /// The text of a constant number, for the column of defaults in a table of directives.
 #[macro_export]
 macro_rules! shown {
@@ -44,5 +49,10 @@ mod tests {
     fn numbers_are_shown_as_they_are_written() {
         assert_eq!([shown!(0), shown!(9), shown!(10), shown!(8190)], ["0", "9", "10", "8190"]);
         assert_eq!(shown!(u64::MAX), u64::MAX.to_string());
+    }
+
+    #[test]
+    fn flags_are_shown_as_they_are_written() {
+        assert_eq!([true, false].map(super::on_or_off), ["On", "Off"]);
     }
 }

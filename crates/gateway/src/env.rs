@@ -111,7 +111,7 @@ fn common(request: &Request) -> Variables {
         let args = previous.args.as_ref();
         add(
             "REDIRECT_URL",
-            match request.dir::<CoreDir>().qualify_redirect_url.or(false) {
+            match request.dir::<CoreDir>().qualify_redirect_url() {
                 // As Apache makes it: with the query, and not escaped.
                 true => {
                     request.url(&args.map_or_else(|| previous.uri.clone(), |args| format!("{}?{args}", previous.uri)))
@@ -164,7 +164,7 @@ fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
 /// The fields of the request. Passwords stay here, unless `CGIPassAuth` lets them out.
 fn headers(request: &Request) -> Variables {
     let mut all = Variables::with_capacity(48);
-    let pass = request.dir::<CoreDir>().cgi_pass_auth.or(false);
+    let pass = request.dir::<CoreDir>().cgi_pass_auth();
     for (name, value) in request.headers() {
         let secret = ["Authorization", "Proxy-Authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
         let Some(name) = variable(&name).filter(|_| pass || !secret) else { continue };

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use server::PhaseHook::{Later, Now};
 use server::authz::Authn;
 use server::module::find_authn;
@@ -29,16 +29,19 @@ pub static MODULE: Module = Module {
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("AuthBasicProvider", Allowed::AUTH, Iterate(add_provider), "file", "specify the auth providers for a directory or location"),
-    row("AuthBasicAuthoritative", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut BasicDir| &mut d.authoritative, on)), "On", "Set to 'Off' to allow access control to be passed along to lower modules if the UserID is not known to this module"),
+    row("AuthBasicAuthoritative", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut BasicDir| &mut d.authoritative, on)), on_or_off(AUTHORITATIVE), "Set to 'Off' to allow access control to be passed along to lower modules if the UserID is not known to this module"),
     row("AuthBasicFake", Allowed::AUTH, Take12(set_fake), "off", "Fake basic authentication using the given expressions for username and password, 'off' to disable. Password defaults to 'password' if missing."),
     row("AuthBasicUseDigestAlgorithm", Allowed::AUTH, Take1(set_digest), "Off", "Set to 'MD5' to use the auth provider's authentication check for digest auth, using a hash of 'user:realm:pass'"),
 ];
+
+/// Whether it is on where nothing is said.
+const AUTHORITATIVE: bool = true;
 
 settings! {
     /// The module's settings of a section.
     pub struct BasicDir {
         providers: Gathered<Vec<Source>>,
-        authoritative: Setting<bool>,
+        authoritative: Setting<bool> = AUTHORITATIVE,
         digest: Setting<bool>,
         fake: Setting<Option<(Text, Text)>>,
     }
@@ -90,7 +93,7 @@ async fn check_user(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let conf = slots.get::<BasicDir>();
     let answer = ask(request, conf, &user, &password, &realm).await;
-    if !conf.authoritative.or(true) && !matches!(answer, Authn::Granted | Authn::Denied | Authn::Busy) {
+    if !conf.authoritative() && !matches!(answer, Authn::Granted | Authn::Denied | Authn::Busy) {
         return Flow::Declined;
     }
     let text = match answer {

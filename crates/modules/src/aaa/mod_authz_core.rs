@@ -11,7 +11,7 @@ use conf::directive::Args::{Flag, Raw, Section, Take1};
 use conf::words::next_word;
 use conf::{
     Allowed, Cmd, Context, Directive, Error, Failure, Keyed, Level, Listed, Merge, ModuleInfo, Origin, Outcome,
-    Setting, SettingsMap, settings,
+    Setting, SettingsMap, on_or_off, settings,
 };
 use server::PhaseHook::{Later, Now};
 use server::authz::{AuthzProvider, Verdict};
@@ -47,14 +47,17 @@ const DIRECTIVES: &[Directive] = &[
     row("<RequireAny", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::Any)), "", "container for grouping authorization directives of which one must pass for a request to succeed"),
     row("<RequireNone", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::None)), "", "container for grouping authorization directives of which none must pass for a request to succeed"),
     row("AuthMerging", Allowed::AUTH, Take1(set_merging), "Off", "controls how a <Directory>, <Location>, or similar directive's authorization directives are combined with those of its predecessor"),
-    row("AuthzSendForbiddenOnFailure", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut AuthzDir| &mut d.forbidden, on)), "Off", "Controls if an authorization failure should result in a '403 FORBIDDEN' response instead of the HTTP-conforming '401 UNAUTHORIZED'"),
+    row("AuthzSendForbiddenOnFailure", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut AuthzDir| &mut d.forbidden, on)), on_or_off(FORBIDDEN), "Controls if an authorization failure should result in a '403 FORBIDDEN' response instead of the HTTP-conforming '401 UNAUTHORIZED'"),
 ];
+
+/// Whether it is on where nothing is said.
+const FORBIDDEN: bool = false;
 
 settings! {
     /// The module's settings of a section.
     pub struct AuthzDir {
         wanted: Wanted,
-        forbidden: Setting<bool>,
+        forbidden: Setting<bool> = FORBIDDEN,
     }
 }
 
@@ -287,7 +290,7 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
             let user = request.login.user.as_deref().unwrap_or_default();
             let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.asked.uri);
             request.log("authz_core", Level::Error, text);
-            if conf.forbidden.or(false) { Flow::Status(403) } else { try_again(request) }
+            if conf.forbidden() { Flow::Status(403) } else { try_again(request) }
         }
         // Whoever could not decide has said why.
         Verdict::Error => Flow::Status(500),

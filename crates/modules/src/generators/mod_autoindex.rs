@@ -12,11 +12,11 @@ mod table;
 use std::io;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, Stacked, on_or_off, settings};
 use server::core::options::INDEXES;
 use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 
-use self::entry::{Description, Ignored, Item, Kind};
+use self::entry::{Description, Ignored, Item, Kind, RESET};
 use self::options::{Options, TRACK_MODIFIED, Width};
 use self::query::{Key, Query};
 use crate::row;
@@ -44,7 +44,7 @@ const DIRECTIVES: &[Directive] = &[
     row("IndexOptions", INDEX, Words(set_options), "", "one or more index options [+|-][]"),
     row("IndexOrderDefault", INDEX, Take2(set_order), "Ascending Name", "{Ascending,Descending} {Name,Size,Description,Date}"),
     row("IndexIgnore", INDEX, Iterate(add_ignored), ".", "one or more file extensions"),
-    row("IndexIgnoreReset", INDEX, Flag(|c, on| c.set(|d: &mut IndexDir| &mut d.ignored.reset, on)), "Off", "Reset the inherited list of IndexIgnore filenames"),
+    row("IndexIgnoreReset", INDEX, Flag(|c, on| c.set(|d: &mut IndexDir| &mut d.ignored.reset, on)), on_or_off(RESET), "Reset the inherited list of IndexIgnore filenames"),
     row("AddDescription", INDEX, Iterate2(add_description), "", "Descriptive text followed by one or more filenames"),
     row("HeaderName", INDEX, Take1(|c, v| text(c, v, |d| &mut d.header)), "", "a filename"),
     row("ReadmeName", INDEX, Take1(|c, v| text(c, v, |d| &mut d.readme)), "", "a filename"),

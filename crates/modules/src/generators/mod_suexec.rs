@@ -41,7 +41,7 @@ settings! {
 }
 
 fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
-    if cmd.server.get::<UnixConf>().suexec.get() == Some(&false) {
+    if !cmd.server.get::<UnixConf>().suexec() {
         return Err("SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off".into());
     }
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());

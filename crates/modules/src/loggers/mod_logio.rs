@@ -5,7 +5,7 @@
 //! Apache manual: mod_logio.
 
 use conf::directive::Args::Flag;
-use conf::{Allowed, Directive, ModuleInfo, Setting, settings};
+use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, settings};
 use server::Module;
 
 use crate::row;
@@ -18,12 +18,15 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("LogIOTrackTTFB", Allowed::ANY, Flag(|c, on| c.set(|d: &mut LogIoDir| &mut d.first_byte, on)), "Off", "Set to 'ON' to enable tracking time to first byte"),
+    row("LogIOTrackTTFB", Allowed::ANY, Flag(|c, on| c.set(|d: &mut LogIoDir| &mut d.first_byte, on)), on_or_off(FIRST_BYTE), "Set to 'ON' to enable tracking time to first byte"),
 ];
+
+/// Whether it is on where nothing is said.
+const FIRST_BYTE: bool = false;
 
 settings! {
     /// The module's settings of a section.
     pub struct LogIoDir {
-        pub first_byte: Setting<bool>,
+        pub first_byte: Setting<bool> = FIRST_BYTE,
     }
 }

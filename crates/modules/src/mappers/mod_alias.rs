@@ -10,7 +10,7 @@ use std::sync::Arc;
 use conf::directive::Args::{Flag, Take2, Take12, Take23, Take123};
 use conf::expr::StringExpr;
 use conf::pattern::{Captures, Regex, substitute};
-use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, Stacked, settings};
+use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, Stacked, on_or_off, settings};
 use http1::uri::escape_path;
 use server::PhaseHook::Now;
 use server::core_module::is_url;
@@ -41,9 +41,13 @@ const DIRECTIVES: &[Directive] = &[
     row("RedirectMatch", Allowed::FILEINFO, Take23(|c, a, b, d| add_redirect(c, [Some(a), Some(b), d], 302, true)), "", "an optional status, then a regular expression and destination URL"),
     row("RedirectTemp", Allowed::FILEINFO, Take2(|c, a, b| add_redirect(c, [Some(a), Some(b), None], 302, false)), "", "a document to be redirected, then the destination URL"),
     row("RedirectPermanent", Allowed::FILEINFO, Take2(|c, a, b| add_redirect(c, [Some(a), Some(b), None], 301, false)), "", "a document to be redirected, then the destination URL"),
-    row("RedirectRelative", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.relative, on)), "Off", "Set to ON to allow relative redirect targets to be issued as-is"),
-    row("AliasPreservePath", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.preserve, on)), "Off", "Set to ON to map the full path after the fakename to the realname."),
+    row("RedirectRelative", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.relative, on)), on_or_off(RELATIVE), "Set to ON to allow relative redirect targets to be issued as-is"),
+    row("AliasPreservePath", Allowed::FILEINFO, Flag(|c, on| c.set(|d: &mut AliasDir| &mut d.preserve, on)), on_or_off(PRESERVE), "Set to ON to map the full path after the fakename to the realname."),
 ];
+
+/// Whether they are on where nothing is said.
+const RELATIVE: bool = false;
+const PRESERVE: bool = false;
 
 settings! {
     /// What holds for a server; each list is searched in order.
@@ -59,8 +63,8 @@ settings! {
         redirects: Stacked<Arc<Redirect>>,
         alias: Setting<Arc<SectionAlias>>,
         redirect: Setting<Arc<SectionRedirect>>,
-        relative: Setting<bool>,
-        preserve: Setting<bool>,
+        relative: Setting<bool> = RELATIVE,
+        preserve: Setting<bool> = PRESERVE,
     }
 }
 
@@ -188,7 +192,7 @@ fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &st
     if !is_redirect(status) {
         return Flow::Status(status);
     }
-    let relative = dir.relative.or(false);
+    let relative = dir.relative();
     if target.starts_with('/') && !relative {
         let url = request.url(&target);
         if request.logs("alias", Level::Debug) {
@@ -226,7 +230,7 @@ fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
             return Err(Flow::Status(500));
         }
     };
-    let kept = if dir.preserve.or(false) { matched(&request.asked.uri, &alias.prefix) } else { None };
+    let kept = if dir.preserve() { matched(&request.asked.uri, &alias.prefix) } else { None };
     if let Some(length) = kept {
         request.mapped.context = Some((alias.prefix.clone(), path.clone()));
         path.push_str(&request.asked.uri[length..]);

@@ -4,7 +4,7 @@
 
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
 use crate::metadata::mod_mime::DIRECTORY;
@@ -23,17 +23,21 @@ const LATE: PhaseHook = PhaseHook::Later { claims: has_no_file, run: |request| B
 const DIRECTIVES: &[Directive] = &[
     row("FallbackResource", Allowed::INDEXES, Take1(set_fallback), "disabled", "Set a default handler"),
     row("DirectoryIndex", Allowed::INDEXES, Raw(add_index), "index.html", "a list of file names"),
-    row("DirectorySlash", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.slash, on)), "On", "On or Off"),
-    row("DirectoryCheckHandler", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.check_handler, on)), "Off", "On or Off"),
+    row("DirectorySlash", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.slash, on)), on_or_off(SLASH), "On or Off"),
+    row("DirectoryCheckHandler", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.check_handler, on)), on_or_off(CHECK_HANDLER), "On or Off"),
     row("DirectoryIndexRedirect", Allowed::INDEXES, Take12(set_redirect), "Off", "On, Off, or a 3xx status code."),
 ];
+
+/// Whether they are on where nothing is said.
+const SLASH: bool = true;
+const CHECK_HANDLER: bool = false;
 
 settings! {
     /// The module's settings of a section.
     pub struct DirConf {
         index: Gathered<Vec<String>>,
-        slash: Setting<bool>,
-        check_handler: Setting<bool>,
+        slash: Setting<bool> = SLASH,
+        check_handler: Setting<bool> = CHECK_HANDLER,
         fallback: Setting<Option<String>>,
         redirect: Setting<Option<u16>>,
     }
@@ -89,7 +93,7 @@ async fn directory(request: &mut Request) -> Flow {
     // Whatever type it is given: what handles directories goes by the name.
     request.mapped.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
     if !request.asked.uri.ends_with('/') {
-        if !conf.slash.or(true) {
+        if !conf.slash() {
             return Flow::Declined;
         }
         let path = http1::uri::escape_path(&request.asked.uri).into_owned();
@@ -100,7 +104,7 @@ async fn directory(request: &mut Request) -> Flow {
         });
         return Flow::Status(301);
     }
-    if conf.check_handler.or(false) && request.mapped.handler.as_deref() != Some(DIRECTORY) {
+    if conf.check_handler() && request.mapped.handler.as_deref() != Some(DIRECTORY) {
         // The module that has taken the directory over says what it is.
         if request.answer.content_type() == Some(DIRECTORY) {
             request.answer.clear_content_type();

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use http1::Version;
 use server::PhaseHook::Now;
 use server::paths::{dir_name, os_path};
@@ -47,15 +47,18 @@ const MAP_TYPE: &str = "application/x-type-map";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("CacheNegotiatedDocs", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut NegotiationServer| &mut s.cache, on)), "Off", "Either 'on' or 'off' (default)"),
+    row("CacheNegotiatedDocs", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut NegotiationServer| &mut s.cache, on)), on_or_off(CACHE), "Either 'on' or 'off' (default)"),
     row("LanguagePriority", Allowed::FILEINFO, Iterate(add_language), "", "space-delimited list of MIME language abbreviations"),
     row("ForceLanguagePriority", Allowed::FILEINFO, Iterate(add_force), "Prefer", "Force LanguagePriority elections, either None, or Fallback and/or Prefer"),
 ];
 
+/// Whether it is on where nothing is said.
+const CACHE: bool = false;
+
 settings! {
     /// The module's settings of a server.
     pub struct NegotiationServer {
-        cache: Setting<bool>,
+        cache: Setting<bool> = CACHE,
     }
 }
 
@@ -240,7 +243,7 @@ async fn type_map(request: &mut Request) -> Answer {
         Err(status) => return Answer::Status(status),
     };
     // Caches that speak HTTP/1.0 know nothing of Vary.
-    if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache.or(false) {
+    if request.asked.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
         let now = request.account.time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let date = String::from_utf8_lossy(&http1::date::http_date(now as i64)).into_owned();
         request.answer.err_headers_out.set("Expires", date);

@@ -11,7 +11,9 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
-use conf::{Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, settings};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings,
+};
 use server::PhaseHook::Now;
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
 
@@ -47,8 +49,11 @@ const DIRECTIVES: &[Directive] = &[
     row("RemoveOutputFilter", FILEINFO, Iterate(|c, e| remove(c, Trait::OutputFilter, e)), "", EXTENSIONS),
     row("RemoveType", FILEINFO, Iterate(|c, e| remove(c, Trait::Type, e)), "", EXTENSIONS),
     row("TypesConfig", Allowed::SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut MimeServer| &mut s.types_config, v) }), TYPES_CONFIG, "the MIME types config file"),
-    row("ModMimeUsePathInfo", Allowed::SECTION, Flag(|c, on| c.set(|d: &mut MimeDir| &mut d.use_path_info, on)), "Off", "Set to 'yes' to allow mod_mime to use path info for type checking"),
+    row("ModMimeUsePathInfo", Allowed::SECTION, Flag(|c, on| c.set(|d: &mut MimeDir| &mut d.use_path_info, on)), on_or_off(USE_PATH_INFO), "Set to 'yes' to allow mod_mime to use path info for type checking"),
 ];
+
+/// Whether it is on where nothing is said.
+const USE_PATH_INFO: bool = false;
 
 /// Where the types are, relative to `ServerRoot`.
 const TYPES_CONFIG: &str = "conf/mime.types";
@@ -71,7 +76,7 @@ settings! {
         extensions: Extensions,
         default_language: Setting<String>,
         multiviews: Gathered<Multiviews>,
-        use_path_info: Setting<bool>,
+        use_path_info: Setting<bool> = USE_PATH_INFO,
     }
 }
 
@@ -288,7 +293,7 @@ fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<
 /// The name that is looked at.
 fn examined<'a>(request: &'a Request, conf: &MimeDir) -> Cow<'a, str> {
     let base = server::paths::base_name;
-    match conf.use_path_info.or(false) && !request.mapped.path_info.is_empty() {
+    match conf.use_path_info() && !request.mapped.path_info.is_empty() {
         true => Cow::Owned(base(&format!("{}{}", request.mapped.filename, request.mapped.path_info)).to_string()),
         false => Cow::Borrowed(base(&request.mapped.filename)),
     }

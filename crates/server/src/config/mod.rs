@@ -168,7 +168,7 @@ fn resolve(
     }
     let tokens = draft.main.get::<CoreServer>().server_tokens.or(Tokens::Full);
     Ok(Server {
-        extended_status: draft.main.get::<CoreServer>().extended_status.or(true),
+        extended_status: draft.main.get::<CoreServer>().extended_status(),
         by_name: Hosts::new(&hosts),
         life: module::lifecycle(&modules),
         hosts,

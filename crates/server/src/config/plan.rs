@@ -38,7 +38,7 @@ impl Plan {
         // A clock that counts nanoseconds cannot tell what lies much further ahead.
         let timeout = core.timeout().min(Duration::from_secs(u32::MAX.into()));
         let read_timeouts = settings.get::<ReadTimeouts>();
-        let encoded_slashes = match core.encoded_slashes.or(Tri::Off) {
+        let encoded_slashes = match core.encoded_slashes() {
             Tri::Off => http1::uri::EncodedSlashes::Off,
             Tri::On => http1::uri::EncodedSlashes::On,
             Tri::Other => http1::uri::EncodedSlashes::NoDecode,
@@ -54,7 +54,7 @@ impl Plan {
             body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
             head_timeout: read_timeouts.header.or(None),
             timeout,
-            path: http1::uri::PathOptions { merge_slashes: core.merge_slashes.or(true), encoded_slashes },
+            path: http1::uri::PathOptions { merge_slashes: core.merge_slashes(), encoded_slashes },
             redirects_max,
             lookups_max,
         }

@@ -162,5 +162,5 @@ impl Group {
 
 /// Whether an unknown name is to be refused (`StrictHostCheck`).
 pub(crate) fn is_strict(host: &VirtualHost) -> bool {
-    host.settings.get::<CoreServer>().strict_host_check.or(false)
+    host.settings.get::<CoreServer>().strict_host_check()
 }

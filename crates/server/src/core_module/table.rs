@@ -1,7 +1,7 @@
 //! The directives of core.c, http_core.c, mod_so.c, mod_version.c, mod_watchdog.c and mod_macro.c. tidy: table
 
 use conf::directive::Args::{Flag, Iterate, OnRead, Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, shown};
+use conf::{Allowed, Directive, ModuleInfo, OnRead as Run, on_or_off, shown};
 
 use super::{answers, limits, mutex, overrides, protocol, sections, set};
 use crate::config::core::{CoreDir, CoreServer, DOCUMENT_ROOT, Methods, defaults};
@@ -113,10 +113,10 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("Protocol", SERVER, Take1(set::ignored), "", "Set the Protocol for httpd to use.").without_effect("The protocol of a socket is that of its Listen line."),
     row("AcceptFilter", GLOBAL, Take2(protocol::accept_filter), "http data", "Set the Accept Filter to use for a protocol"),
     row("Port", SERVER, Raw(|_, _| Err("Port was replaced with Listen in Apache 2.0".into())), "", "Port was replaced with Listen in Apache 2.0"),
-    row("HostnameLookups", CONF, Take1(set::hostname_lookups), "Off", "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, at the start of the first request, and no request waits for it longer than 5 s."),
+    row("HostnameLookups", CONF, Take1(set::hostname_lookups), defaults::HOSTNAME_LOOKUPS.shown(), "\"on\" to enable, \"off\" to disable reverse DNS lookups, or \"double\" to enable double-reverse DNS lookups").differs("A name is looked up once per connection, at the start of the first request, and no request waits for it longer than 5 s."),
     row("ServerAdmin", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_admin, v) }), http1::NO_ADMIN, "The email address of the server administrator"),
     row("ServerName", SERVER, Take1(set::server_name), "", "The hostname and port of the server"),
-    row("ServerSignature", ANY, Take1(answers::signature), "Off", "En-/disable server signature (on|off|email)"),
+    row("ServerSignature", ANY, Take1(answers::signature), defaults::SIGNATURE.shown(), "En-/disable server signature (on|off|email)"),
     row("ServerRoot", GLOBAL, OnRead(Run::ServerRoot), "/etc/apache2", "Common directory of server-related files (logs, confs, etc.)"),
     row("DefaultRuntimeDir", GLOBAL, OnRead(Run::DefaultRuntimeDir), "logs", "Common directory for run-time files (shared memory, locks, etc.)"),
     row("ErrorLog", SERVER, Take1(set::error_log), "logs/error_log", "The filename of the error log"),
@@ -125,8 +125,8 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ServerPath", SERVER, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut CoreServer| &mut s.server_path, v) }), "", "The pathname the server can be reached at").without_effect("A virtual host is not chosen by a path; that was for clients which send no Host."),
     row("Timeout", SERVER, Take1(protocol::timeout), shown!(defaults::TIMEOUT.as_secs()), "Timeout duration (sec)"),
     row("ContentDigest", Allowed::OPTIONS, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.content_digest, on)), "Off", "whether or not to send a Content-MD5 header with each request").without_effect("Content-MD5 is not made: HTTP has dropped it (RFC 7231 appendix B)."),
-    row("UseCanonicalName", CONF, Take1(set::canonical_name), "Off", "How to work out the ServerName : Port when constructing URLs").differs("DNS means the configured name, with the port of the request: nothing is looked up."),
-    row("UseCanonicalPhysicalPort", CONF, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.canonical_physical_port, v)), "Off", "Whether to use the physical Port when constructing URLs"),
+    row("UseCanonicalName", CONF, Take1(set::canonical_name), defaults::CANONICAL_NAME.shown(), "How to work out the ServerName : Port when constructing URLs").differs("DNS means the configured name, with the port of the request: nothing is looked up."),
+    row("UseCanonicalPhysicalPort", CONF, Take1(|c, v| set::on_off(c, |d: &mut CoreDir| &mut d.canonical_physical_port, v)), on_or_off(defaults::CANONICAL_PHYSICAL_PORT), "Whether to use the physical Port when constructing URLs"),
     row("Include", CONF, OnRead(Run::Include), "", "Name(s) of the config file(s) to be included; fails if the wildcard does not match at least one file"),
     row("IncludeOptional", CONF, OnRead(Run::IncludeOptional), "", "Name or pattern of the config file(s) to be included; ignored if the file does not exist or the pattern does not match any files"),
     row("LogLevel", CONF, Iterate(set::log_level), "warn", "Level of verbosity in error logging"),
@@ -146,31 +146,31 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("RLimitNPROC", ANY, Take12(|c, a, b| limits::rlimit(c, |d: &mut CoreDir| &mut d.rlimit_nproc, a, b)), "", "soft/hard limits for max number of processes per uid").differs(OF_SCRIPTS),
     row("RegexDefaultOptions", GLOBAL, Words(set::regex_options), "DOTALL DOLLAR_ENDONLY", "default options for regexes (prefixed by '+' to add, '-' to del)").without_effect("Regular expressions always have DOTALL and DOLLAR_ENDONLY."),
     row("LimitInternalRecursion", SERVER, Take12(limits::internal_recursion), shown!(defaults::INTERNAL_RECURSION), "maximum recursion depth of internal redirects and subrequests"),
-    row("CGIPassAuth", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.cgi_pass_auth, on)), "Off", "Controls whether HTTP authorization headers, normally hidden, will be passed to scripts"),
+    row("CGIPassAuth", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.cgi_pass_auth, on)), on_or_off(defaults::CGI_PASS_AUTH), "Controls whether HTTP authorization headers, normally hidden, will be passed to scripts"),
     row("CGIVar", FILEINFO, Take2(answers::cgi_var), "", "Controls how some CGI variables are set"),
-    row("QualifyRedirectURL", FILEINFO, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.qualify_redirect_url, on)), "Off", "Controls whether the REDIRECT_URL environment variable is fully qualified"),
-    row("StrictHostCheck", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.strict_host_check, on)), "Off", "Controls whether a hostname match is required"),
+    row("QualifyRedirectURL", FILEINFO, Flag(|c, on| c.set(|d: &mut CoreDir| &mut d.qualify_redirect_url, on)), on_or_off(defaults::QUALIFY_REDIRECT_URL), "Controls whether the REDIRECT_URL environment variable is fully qualified"),
+    row("StrictHostCheck", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.strict_host_check, on)), on_or_off(defaults::STRICT_HOST_CHECK), "Controls whether a hostname match is required"),
     row("ForceType", FILEINFO, Take1(answers::force_type), "", "a mime type that overrides other configured type"),
     row("SetHandler", FILEINFO, Take1(answers::set_handler), "", "a handler name that overrides any other configured handler"),
     row("SetOutputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.output_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request content"),
     row("SetInputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.input_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request body").without_effect("No module filters the bodies of requests; the error log says so where one has a body."),
-    row("AllowEncodedSlashes", SERVER, Take1(protocol::encoded_slashes), "Off", "Allow URLs containing '/' encoded as '%2F'").differs("A path that leaves the root when it is decoded is invalid (400); Apache answers 404."),
+    row("AllowEncodedSlashes", SERVER, Take1(protocol::encoded_slashes), defaults::ENCODED_SLASHES.shown(), "Allow URLs containing '/' encoded as '%2F'").differs("A path that leaves the root when it is decoded is invalid (400); Apache answers 404."),
     row("ExtendedStatus", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.extended_status, on)), "On with mod_status", "\"On\" to track extended status information, \"Off\" to disable"),
-    row("SeeRequestTail", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.see_request_tail, on)), "Off", "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63"),
-    row("TraceEnable", SERVER, Take1(protocol::trace), "On", "'on' (default), 'off' or 'extended' to trace request body content").differs("TRACE is answered with the request as it came: fields of one name are not joined, the length is told."),
+    row("SeeRequestTail", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.see_request_tail, on)), on_or_off(defaults::SEE_REQUEST_TAIL), "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63"),
+    row("TraceEnable", SERVER, Take1(protocol::trace), defaults::TRACE.shown(), "'on' (default), 'off' or 'extended' to trace request body content").differs("TRACE is answered with the request as it came: fields of one name are not joined, the length is told."),
     row("MergeTrailers", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_trailers, on)), "Off", "merge request trailers into request headers or not").without_effect("Trailers never get among the fields of the head; the access log shows them."),
     row("Protocols", SERVER, Iterate(protocol::protocols), "http/1.1", "Controls which protocols are allowed").without_effect(ONE_PROTOCOL),
     row("ProtocolsHonorOrder", SERVER, Take1(protocol::protocols_honor_order), "On", "'off' (default) or 'on' to respect given order of protocols, by default the client specified order determines selection").without_effect(ONE_PROTOCOL),
     row("HttpProtocolOptions", SERVER, Iterate(protocol::protocol_options), "Strict LenientMethods Allow0.9", "'Allow0.9' or 'Require1.0' (default); 'RegisteredMethods' or 'LenientMethods' (default); 'Unsafe' or 'Strict' (default). Sets HTTP acceptance rules").differs("HTTP/0.9 is not spoken, also with Allow0.9; the 501 of RegisteredMethods lists all methods in Allow."),
     row("RegisterHttpMethod", GLOBAL, Iterate(|c, v| { Methods::add(c, v); Ok(()) }), "", "Registers non-standard HTTP methods"),
-    row("MergeSlashes", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_slashes, on)), "On", "Controls whether consecutive slashes in the URI path are merged"),
+    row("MergeSlashes", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.merge_slashes, on)), on_or_off(defaults::MERGE_SLASHES), "Controls whether consecutive slashes in the URI path are merged"),
 ];
 
 #[rustfmt::skip]
 const HTTP_DIRECTIVES: &[Directive] = &[
     row("KeepAliveTimeout", SERVER, Take1(protocol::keep_alive_timeout), shown!(defaults::KEEP_ALIVE_TIMEOUT.as_secs()), "Keep-Alive timeout duration (sec)").differs("Where others wait to be let in, event closes what was idle for a tenth of a second; a child that leaves keeps to it."),
     row("MaxKeepAliveRequests", SERVER, Take1(protocol::max_keep_alive_requests), shown!(defaults::MAX_KEEP_ALIVE_REQUESTS), "Maximum number of Keep-Alive requests per connection, or 0 for infinite"),
-    row("KeepAlive", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.keep_alive, on)), "On", "Whether persistent connections should be On or Off"),
+    row("KeepAlive", SERVER, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.keep_alive, on)), on_or_off(defaults::KEEP_ALIVE), "Whether persistent connections should be On or Off"),
 ];
 
 #[rustfmt::skip]

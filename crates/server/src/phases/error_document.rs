@@ -137,7 +137,7 @@ fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Bod
 
 /// The footer of pages that the server makes (`ServerSignature`).
 pub(crate) fn signature(request: &Request) -> String {
-    let email = match request.dir::<CoreDir>().signature.or(Tri::Off) {
+    let email = match request.dir::<CoreDir>().signature() {
         Tri::Off => return String::new(),
         Tri::On => None,
         Tri::Other => Some(request.vhost.admin.as_deref().unwrap_or(http1::NO_ADMIN)),
@@ -149,7 +149,7 @@ impl Request {
     /// The value of an `Allow` field.
     pub fn allowed_methods(&self) -> String {
         let mut methods = "GET,POST,OPTIONS,HEAD".to_string();
-        if self.host::<CoreServer>().trace.or(Tri::On) != Tri::Off {
+        if self.host::<CoreServer>().trace() != Tri::Off {
             methods.push_str(",TRACE");
         }
         methods

@@ -13,7 +13,7 @@ pub(super) fn is_asked(request: &Request) -> bool {
 
 /// Whether it is answered (`TraceEnable`).
 pub(super) fn check(request: &Request) -> Result<(), Flow> {
-    match request.host::<CoreServer>().trace.or(Tri::On) {
+    match request.host::<CoreServer>().trace() {
         Tri::Off => Err(Flow::Status(405)),
         Tri::On if !request.body.is_none() => {
             request.body.refuse();

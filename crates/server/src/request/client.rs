@@ -117,7 +117,7 @@ impl Client {
 
 impl Request {
     pub(crate) fn hostname_lookups(&self) -> Tri {
-        self.dir::<CoreDir>().hostname_lookups.or(Tri::Off)
+        self.dir::<CoreDir>().hostname_lookups()
     }
 
     /// The client's name, if it was looked up and found: by `HostnameLookups`, or to decide about access.

@@ -50,15 +50,15 @@ impl Request {
 
 /// Whether URLs of our own carry the configured name instead of the one asked for.
 fn canonical_name(request: &Request) -> bool {
-    !matches!(request.dir::<CoreDir>().canonical_name.or(Tri::Off), Tri::Off)
+    !matches!(request.dir::<CoreDir>().canonical_name(), Tri::Off)
 }
 
 /// The port of URLs of our own (Apache manual, `UseCanonicalName`, `UseCanonicalPhysicalPort`).
 fn server_port(request: &Request) -> u16 {
     let dir = request.dir::<CoreDir>();
-    let physical = dir.canonical_physical_port.or(false).then(|| request.client.local().port());
+    let physical = dir.canonical_physical_port().then(|| request.client.local().port());
     let configured = request.vhost.port;
-    let port = match dir.canonical_name.or(Tri::Off) {
+    let port = match dir.canonical_name() {
         Tri::On => configured.or(physical),
         // `DNS` is about the name.
         Tri::Off | Tri::Other => request.asked_port().or(physical).or(configured),

@@ -78,6 +78,9 @@ pub(super) fn find(list: &Stacked<Item>, path: &str, file: Option<&Request>) -> 
     list.iter().find(|item| item.is_for(path, file)).map(|item| item.data.clone())
 }
 
+/// `IndexIgnoreReset` where nothing is said.
+pub(super) const RESET: bool = false;
+
 /// `IndexIgnore`, with its way to start anew.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ignored {
@@ -90,7 +93,7 @@ pub(super) struct Ignored {
 
 impl Merge for Ignored {
     fn merge(base: &Self, add: &Self) -> Self {
-        let (list, done) = match add.reset.origin().filter(|_| add.reset.or(false)) {
+        let (list, done) = match add.reset.origin().filter(|_| add.reset.or(RESET)) {
             Some(line) => (add.list.clone(), Some(line.clone())),
             None => (Merge::merge(&base.list, &add.list), base.done.clone()),
         };

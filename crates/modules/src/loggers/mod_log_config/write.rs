@@ -129,7 +129,7 @@ impl Field {
                 },
             ),
             What::Script(cost) => script(out, request, *cost),
-            What::FirstByte => match sent.first_byte.filter(|_| request.dir::<LogIoDir>().first_byte.or(false)) {
+            What::FirstByte => match sent.first_byte.filter(|_| request.dir::<LogIoDir>().first_byte()) {
                 Some(time) => number(out, time.as_micros() as u64),
                 None => nothing(out),
             },

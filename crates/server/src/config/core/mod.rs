@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::expr::StringExpr;
-use conf::{Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Setting, Settings, SettingsMap, settings};
+use conf::{Allowed, Cmd, Gathered, Keyed, Listed, Merge, Origin, Setting, Settings, SettingsMap, on_or_off, settings};
 
 use self::etag::FileETag;
 use crate::config::section::Section;
@@ -21,6 +21,17 @@ pub enum Tri {
     Off,
     On,
     Other,
+}
+
+impl Tri {
+    /// The word for a default in a table of directives. The third one differs from directive to directive.
+    pub(crate) const fn shown(self) -> &'static str {
+        match self {
+            Tri::Off => on_or_off(false),
+            Tri::On => on_or_off(true),
+            Tri::Other => panic!("it has no word"),
+        }
+    }
 }
 
 /// A custom answer for a status.
@@ -117,6 +128,8 @@ pub struct HostAddress {
 pub(crate) mod defaults {
     use std::time::Duration;
 
+    use super::Tri;
+
     pub(crate) const ACCESS_FILE_NAME: &str = ".htaccess";
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
     pub(crate) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -129,6 +142,18 @@ pub(crate) mod defaults {
     pub(crate) const MAX_RANGES: u32 = 200;
     pub(crate) const MAX_RANGE_OVERLAPS: u32 = 20;
     pub(crate) const MAX_RANGE_REVERSALS: u32 = 20;
+    pub(crate) const ENCODED_SLASHES: Tri = Tri::Off;
+    pub(crate) const TRACE: Tri = Tri::On;
+    pub(crate) const SIGNATURE: Tri = Tri::Off;
+    pub(crate) const CANONICAL_NAME: Tri = Tri::Off;
+    pub(crate) const HOSTNAME_LOOKUPS: Tri = Tri::Off;
+    pub(crate) const CANONICAL_PHYSICAL_PORT: bool = false;
+    pub(crate) const CGI_PASS_AUTH: bool = false;
+    pub(crate) const QUALIFY_REDIRECT_URL: bool = false;
+    pub(crate) const STRICT_HOST_CHECK: bool = false;
+    pub(crate) const SEE_REQUEST_TAIL: bool = false;
+    pub(crate) const MERGE_SLASHES: bool = true;
+    pub(crate) const KEEP_ALIVE: bool = true;
 }
 
 settings! {
@@ -147,25 +172,25 @@ settings! {
         pub log_level: LogLevels,
         pub access_file_names: Setting<Vec<String>>,
         pub timeout: Setting<Duration> = defaults::TIMEOUT,
-        pub keep_alive: Setting<bool> = true,
+        pub keep_alive: Setting<bool> = defaults::KEEP_ALIVE,
         pub keep_alive_timeout: Setting<Duration> = defaults::KEEP_ALIVE_TIMEOUT,
         pub max_keep_alive_requests: Setting<u32> = defaults::MAX_KEEP_ALIVE_REQUESTS,
         pub limit_request_line: Setting<usize> = defaults::LIMIT_REQUEST_LINE,
         pub limit_request_field_size: Setting<usize> = defaults::LIMIT_REQUEST_FIELD_SIZE,
         pub limit_request_fields: Setting<usize> = defaults::LIMIT_REQUEST_FIELDS,
-        pub trace: Setting<Tri>,
-        pub encoded_slashes: Setting<Tri>,
-        pub merge_slashes: Setting<bool>,
+        pub trace: Setting<Tri> = defaults::TRACE,
+        pub encoded_slashes: Setting<Tri> = defaults::ENCODED_SLASHES,
+        pub merge_slashes: Setting<bool> = defaults::MERGE_SLASHES,
         pub merge_trailers: Setting<bool>,
         pub strict: Setting<bool>,
         pub registered_methods: Setting<bool>,
         pub allow_0_9: Setting<bool>,
-        pub strict_host_check: Setting<bool>,
+        pub strict_host_check: Setting<bool> = defaults::STRICT_HOST_CHECK,
         pub internal_recursion: Setting<(u32, u32)> = (defaults::INTERNAL_RECURSION, defaults::INTERNAL_RECURSION),
         pub protocols: Gathered<Vec<String>>,
         pub server_tokens: Setting<Tokens>,
-        pub extended_status: Setting<bool>,
-        pub see_request_tail: Setting<bool>,
+        pub extended_status: Setting<bool> = true,
+        pub see_request_tail: Setting<bool> = defaults::SEE_REQUEST_TAIL,
         pub mutexes: Keyed<String, Mutex>,
     }
 }
@@ -196,10 +221,10 @@ settings! {
         pub sendfile: Setting<bool>,
         pub mmap: Setting<bool>,
         pub content_digest: Setting<bool>,
-        pub signature: Setting<Tri>,
-        pub canonical_name: Setting<Tri>,
-        pub canonical_physical_port: Setting<bool>,
-        pub hostname_lookups: Setting<Tri>,
+        pub signature: Setting<Tri> = defaults::SIGNATURE,
+        pub canonical_name: Setting<Tri> = defaults::CANONICAL_NAME,
+        pub canonical_physical_port: Setting<bool> = defaults::CANONICAL_PHYSICAL_PORT,
+        pub hostname_lookups: Setting<Tri> = defaults::HOSTNAME_LOOKUPS,
         pub log_level: LogLevels,
         pub limit_request_body: Setting<u64> = defaults::LIMIT_REQUEST_BODY,
         pub limit_xml_request_body: Setting<u64>,
@@ -207,9 +232,9 @@ settings! {
         pub max_range_overlaps: Setting<Option<u32>> = Some(defaults::MAX_RANGE_OVERLAPS),
         pub max_range_reversals: Setting<Option<u32>> = Some(defaults::MAX_RANGE_REVERSALS),
         pub read_buffer_size: Setting<usize>,
-        pub cgi_pass_auth: Setting<bool>,
+        pub cgi_pass_auth: Setting<bool> = defaults::CGI_PASS_AUTH,
         pub cgi_vars: Keyed<String, String>,
-        pub qualify_redirect_url: Setting<bool>,
+        pub qualify_redirect_url: Setting<bool> = defaults::QUALIFY_REDIRECT_URL,
         pub rlimit_cpu: Setting<Rlimit>,
         pub rlimit_mem: Setting<Rlimit>,
         pub rlimit_nproc: Setting<Rlimit>,
