@@ -5,17 +5,22 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::sync::Arc;
 
-use conf::{Setting, settings};
-use server::{Request, Server};
+use conf::{Origin, Setting, settings};
+use server::{Draft, Request, Server};
 use sys::cred::{Identity, User, user_by_id};
 use sys::file::OpenDirectory;
 
 /// Who a script runs as where that is not the server's user: numbers of user and group.
 pub type Owner = (u32, u32);
 
+/// [`Ownership::allowed`] where nothing is said.
+pub const ALLOWED: bool = true;
+
 settings! {
     /// As whom the scripts of a server run.
     pub struct Ownership {
+        /// Whether any may run as somebody else than the server. That of the main server counts.
+        pub allowed: Setting<bool> = ALLOWED,
         /// Unset: as the server's user.
         pub run_as: Setting<RunAs>,
     }
@@ -57,6 +62,12 @@ pub struct Admitted<'a> {
     pub directory: OpenDirectory,
     /// The program, in that directory.
     pub name: CString,
+}
+
+/// Where a configuration says both that scripts run as somebody else and that none do: the line that says as whom.
+pub fn contradiction(draft: &Draft) -> Option<&Origin> {
+    let allowed = draft.main.get::<Ownership>().allowed();
+    draft.servers().filter(|_| !allowed).find_map(|server| server.get::<Ownership>().run_as.origin())
 }
 
 /// As whom the script of a request runs; `None`: as the server's user.

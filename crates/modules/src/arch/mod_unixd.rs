@@ -6,6 +6,7 @@ use conf::directive::Args::{Flag, Take1};
 use conf::{
     Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, SettingsMap, System, on_or_off, settings,
 };
+use gateway::owners::{self, Ownership};
 use server::{Draft, Hook, Module, Server};
 
 use crate::row;
@@ -21,11 +22,8 @@ const DIRECTIVES: &[Directive] = &[
     row("User", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.user, v) }), "#-1", "Effective user id for this server"),
     row("Group", Allowed::GLOBAL, Take1(|c, v| { let v = v.to_string(); c.server_set(|s: &mut UnixConf| &mut s.group, v) }), "#-1", "Effective group id for this server"),
     row("ChrootDir", Allowed::GLOBAL, Take1(set_chroot), "", "The directory to chroot(2) into").differs("The server does not start with it when root starts it: it does not change its root. A service manager can (RootDirectory= of systemd)."),
-    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut UnixConf| &mut s.suexec, on)), on_or_off(SUEXEC), "Enable or disable suEXEC support").differs("No setuid program is looked for: it is On where nothing is said."),
+    row("Suexec", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut Ownership| &mut s.allowed, on)), on_or_off(owners::ALLOWED), "Enable or disable suEXEC support").differs("No setuid program is looked for: it is On where nothing is said."),
 ];
-
-/// Whether it is on where nothing is said.
-const SUEXEC: bool = true;
 
 settings! {
     /// The module's settings of the server.
@@ -33,7 +31,6 @@ settings! {
         pub user: Setting<String>,
         pub group: Setting<String>,
         pub chroot: Setting<String>,
-        pub suexec: Setting<bool> = SUEXEC,
     }
 }
 

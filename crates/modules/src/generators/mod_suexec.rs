@@ -8,21 +8,28 @@ mod policy;
 use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
+use conf::error::Phase;
+use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, settings};
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use seam::HelperProcess;
-use server::{Hook, Module, Server};
+use server::{Draft, Hook, Module, Server};
 use sys::cred::Identity;
 
 use super::daemons;
-use crate::arch::mod_unixd::UnixConf;
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(daemons::resolve), Hook::OpenLogs(check), Hook::HelperProcess(helper)],
+    hooks: &[
+        Hook::Check(daemons::resolve),
+        Hook::Check(is_allowed),
+        Hook::OpenLogs(check),
+        Hook::HelperProcess(helper),
+    ],
 };
+
+const DISABLED: &str = "SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off";
 
 /// Where scripts with owners lie, as in Debian's suEXEC.
 const ROOT: &str = "/var/www";
@@ -41,9 +48,6 @@ settings! {
 }
 
 fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
-    if !cmd.server.get::<UnixConf>().suexec() {
-        return Err("SuexecUserGroup configured, but suEXEC is disabled: Suexec directive is Off".into());
-    }
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
     let host = cmd.context.system.clone();
     let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
@@ -64,6 +68,14 @@ static RULES: OwnerRules = OwnerRules { owners: policy, refusal: policy::refusal
 fn policy(server: &Server, identities: Vec<Identity>) -> Arc<dyn Owners> {
     let root = server.main().settings.get::<SuexecServer>().root.get().map_or(ROOT, String::as_str).into();
     Arc::new(policy::Policy { identities, root })
+}
+
+/// `Suexec Off` contradicts an owner, wherever the two stand.
+fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+    match owners::contradiction(draft) {
+        Some(origin) => Err(Error::at(Phase::Apply, origin, DISABLED)),
+        None => Ok(()),
+    }
 }
 
 /// Somebody must be able to become an owner: said before anything of this configuration is in use.
