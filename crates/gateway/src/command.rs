@@ -89,6 +89,7 @@ impl Command {
             more: &[],
             own_group: true,
             limits: &self.limits,
+            end_with_us: None,
         })
     }
 }

@@ -212,6 +212,7 @@ mod tests {
             more: &[],
             own_group: true,
             limits: &[],
+            end_with_us: None,
         };
         let pid = spawn.start().expect("start");
         let cost = Arc::new(ScriptUse::new(Duration::ZERO));

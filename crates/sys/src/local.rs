@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::net::{
@@ -27,14 +27,27 @@ fn address(path: &Path) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(path)?)
 }
 
-fn socket() -> io::Result<OwnedFd> {
-    Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+/// How what is sent arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As bytes in order.
+    Stream,
+    /// As messages in order, each of them whole.
+    Packets,
+}
+
+fn socket(kind: Kind) -> io::Result<OwnedFd> {
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Packets => SocketType::SEQPACKET,
+    };
+    Ok(net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
 /// Listens, without blocking, at a path that must not exist yet and has at most [`PATH_MAX`] bytes; only this user (and
 /// root) can connect. `backlog` connections may wait to be accepted.
-pub fn listen(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
-    let socket = socket()?;
+pub fn listen(path: &Path, backlog: i32, kind: Kind) -> io::Result<OwnedFd> {
+    let socket = socket(kind)?;
     // The file gets the mode that the socket has when it is bound: there is no moment in which others could connect.
     rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     net::bind(&socket, &address(path)?)?;
@@ -48,10 +61,44 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// Connects to a path. `WouldBlock`: too many wait there already. The socket does not block.
-pub fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket()?;
+pub fn connect(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
+    let socket = socket(kind)?;
     net::connect(&socket, &address(path)?)?;
     Ok(socket)
+}
+
+/// A listening stream socket without a name: nobody connects to it who does not have this.
+#[derive(Debug)]
+pub struct Unnamed {
+    listener: OwnedFd,
+    /// The socket's file, which has been removed.
+    file: OwnedFd,
+}
+
+impl Unnamed {
+    /// Listens. For a moment the socket has a name in `directory`, which only this user may connect to; `name` must not be
+    /// taken there.
+    pub fn listen(directory: &Path, name: &str, backlog: i32) -> io::Result<Unnamed> {
+        let path = directory.join(name);
+        let listener = listen(&path, backlog, Kind::Stream)?;
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOFOLLOW;
+        let file = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
+        let removed = std::fs::remove_file(&path);
+        let file = file?;
+        removed?;
+        Ok(Unnamed { listener, file })
+    }
+
+    /// What to accept from.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Connects. `WouldBlock`: too many wait there already. The socket does not block.
+    pub fn connect(&self) -> io::Result<OwnedFd> {
+        // The file has no name any more, but it is still what that descriptor leads to (proc(5)).
+        connect(Path::new(&format!("/proc/self/fd/{}", self.file.as_raw_fd())), Kind::Stream)
+    }
 }
 
 /// The user of the process at the other end, when it connected, or when it began to listen.
@@ -100,11 +147,11 @@ mod tests {
     fn descriptors_travel() {
         let path = std::env::temp_dir().join(format!("local-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        let listener = listen(&path, 4).expect("listen");
+        let listener = listen(&path, 4, Kind::Stream).expect("listen");
         let mode = std::fs::metadata(&path).expect("metadata").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(accept(&listener).expect_err("nobody yet").kind(), io::ErrorKind::WouldBlock);
-        let client = connect(&path).expect("connect");
+        let client = connect(&path, Kind::Stream).expect("connect");
         let server = accept(&listener).expect("accept");
         assert_eq!(peer_user(&server).ok(), Some(crate::cred::uid()));
         assert_eq!([&client, &server].map(|end| peer_process(end).ok()), [Some(Pid::own()); 2]);
@@ -118,8 +165,37 @@ mod tests {
         let mut text = String::new();
         io::Read::read_to_string(&mut reader, &mut text).expect("read");
         assert_eq!(text, "through");
-        assert!(listen(&path, 4).is_err(), "the path is taken");
+        assert!(listen(&path, 4, Kind::Stream).is_err(), "the path is taken");
         let _ = std::fs::remove_file(&path);
+    }
+
+    #[test]
+    fn packets_arrive_whole() {
+        let path = std::env::temp_dir().join(format!("packets-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = listen(&path, 4, Kind::Packets).expect("listen");
+        let client = connect(&path, Kind::Packets).expect("connect");
+        let server = accept(&listener).expect("accept");
+        assert_eq!((send(&client, b"one", &[]).ok(), send(&client, b"two!", &[]).ok()), (Some(3), Some(4)));
+        let (mut buffer, mut none) = ([0; 16], Vec::new());
+        assert_eq!(receive(&server, &mut buffer, &mut none).ok(), Some(3));
+        assert_eq!(receive(&server, &mut buffer, &mut none).ok(), Some(4));
+        assert_eq!(&buffer[..4], b"two!");
+        let _ = std::fs::remove_file(&path);
+    }
+
+    #[test]
+    fn what_has_no_name_can_be_connected_to() {
+        let directory = std::env::temp_dir();
+        let name = format!("unnamed-{}.sock", std::process::id());
+        let unnamed = Unnamed::listen(&directory, &name, 4).expect("listen");
+        assert!(!directory.join(&name).exists());
+        for _ in 0..2 {
+            let client = unnamed.connect().expect("connect");
+            let server = accept(unnamed.listener()).expect("accept");
+            assert_eq!(send(&client, b"hello", &[]).ok(), Some(5));
+            assert_eq!(receive(&server, &mut [0; 16], &mut Vec::new()).ok(), Some(5));
+        }
     }
 
     #[test]
@@ -128,9 +204,9 @@ mod tests {
             let begin = format!("{}/{}-", std::env::temp_dir().display(), std::process::id());
             std::path::PathBuf::from(format!("{begin:x<length$}"))
         };
-        drop(listen(&path(PATH_MAX), 1).expect("listen"));
+        drop(listen(&path(PATH_MAX), 1, Kind::Stream).expect("listen"));
         std::fs::remove_file(path(PATH_MAX)).expect("the file");
-        let error = listen(&path(PATH_MAX + 1), 1).expect_err("too long").to_string();
+        let error = listen(&path(PATH_MAX + 1), 1, Kind::Stream).expect_err("too long").to_string();
         assert_eq!(error, "the path of a socket has at most 107 bytes, and this one 108");
     }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use crate::cred::Identity;
 use crate::process::Pid;
 use crate::rlimit::{Bounds, Limit};
+use crate::signal::Signal;
 use child::{Plan, clone, not_default, without_signals};
 
 /// A program to start. It inherits nothing but what is said here: no descriptor but those, no environment but `env`, no
@@ -35,6 +36,8 @@ pub struct Spawn<'a> {
     pub own_group: bool,
     /// Limits that hold before its first instruction.
     pub limits: &'a [(Limit, Bounds)],
+    /// What it is sent when the thread that starts it ends, however that ends.
+    pub end_with_us: Option<Signal>,
 }
 
 /// A directory to work in.

@@ -185,7 +185,8 @@ fn ask(Meeting { socket, pid_file }: &Meeting, words: &[String]) -> Result<Strin
 /// directory of that user's own.
 fn connect(socket: &Path) -> Result<UnixStream, String> {
     let place = socket.display();
-    let connected = sys::local::connect(socket).and_then(|fd| Ok((sys::local::peer_user(&fd)?, UnixStream::from(fd))));
+    let connected = sys::local::connect(socket, sys::local::Kind::Stream)
+        .and_then(|fd| Ok((sys::local::peer_user(&fd)?, UnixStream::from(fd))));
     let (user, stream) = connected.map_err(|error| {
         let what = match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use seam::executor::{sleep, timeout_at};
+use sys::local::Kind;
 use sys::process::Pid;
 use sys::signal::Signal;
 use sys::watch::watch;
@@ -56,7 +57,7 @@ pub(crate) async fn ask(
 
 async fn connect(address: &Path) -> io::Result<OwnedFd> {
     loop {
-        match sys::local::connect(address) {
+        match sys::local::connect(address, Kind::Stream) {
             // All who wait there are served one after the other.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 sleep(RETRY).await;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sys::local::Kind;
 use sys::process::Pid;
 
 /// How many connections may wait until a daemon accepts them; the kernel's `somaxconn` caps it.
@@ -21,12 +22,12 @@ pub struct Socket {
 impl Socket {
     /// Opens one at `path` (what an earlier process left there is removed), for `owner` to connect to, if that is somebody
     /// else.
-    pub fn open(path: PathBuf, owner: Option<(u32, u32)>) -> io::Result<Socket> {
+    pub fn open(path: PathBuf, owner: Option<(u32, u32)>, kind: Kind) -> io::Result<Socket> {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = sys::local::listen(&path, BACKLOG)?;
+        let listener = sys::local::listen(&path, BACKLOG, kind)?;
         if let Some((uid, gid)) = owner {
             // Whoever may write to the directory could have put a link there meanwhile.
             std::os::unix::fs::lchown(&path, Some(uid), Some(gid))?;

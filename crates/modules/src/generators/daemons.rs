@@ -11,6 +11,7 @@ use gateway::owners;
 use seam::HelperProcess;
 use server::{Draft, Server};
 use sys::cred::Identity;
+use sys::local::Kind;
 use sys::process::Pid;
 
 settings! {
@@ -68,7 +69,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
             sys::describe(&error)
         )
     })?;
-    let socket = Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)));
+    let socket = Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)), Kind::Stream);
     let socket = socket
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
     daemon::set_address(socket.path());

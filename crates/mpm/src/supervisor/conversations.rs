@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sys::local::Kind;
 use sys::process::{Fork, Pid, Reaped, die_after, die_with, exit_now, fork, set_title};
 use sys::signal::{Signal, unblock};
 use sys::time::monotonic;
@@ -50,7 +51,7 @@ impl Socket {
             }
             Ok(_) => {
                 let ours = |pid| pid == Pid::own() || Some(pid) == predecessor;
-                let listens = sys::local::connect(&path).and_then(sys::local::peer_process);
+                let listens = sys::local::connect(&path, Kind::Stream).and_then(sys::local::peer_process);
                 // `WouldBlock`: so many ask it that nobody else can.
                 if listens.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |pid| !ours(*pid)) {
                     return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
@@ -60,7 +61,7 @@ impl Socket {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let listener = sys::local::listen(&path, BACKLOG)?;
+        let listener = sys::local::listen(&path, BACKLOG, Kind::Stream)?;
         let file = identity(&path);
         Ok(Socket { listener, path, file })
     }

@@ -74,6 +74,7 @@ impl Supervisor<'_> {
             more: &sockets,
             own_group: false,
             limits: &[],
+            end_with_us: None,
         }
         .start()
     }

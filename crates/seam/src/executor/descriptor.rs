@@ -47,7 +47,7 @@ impl Descriptor {
     pub async fn connect_unix(path: &Path, deadline: Instant) -> io::Result<Descriptor> {
         timeout_at(deadline, async {
             loop {
-                match sys::local::connect(path) {
+                match sys::local::connect(path, sys::local::Kind::Stream) {
                     Ok(socket) => return Descriptor::new(socket),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
                     Err(error) => return Err(error),

@@ -137,6 +137,12 @@ impl Plan<'_> {
             {
                 return error();
             }
+            // A change of the user would have ended that again.
+            if let Some(signal) = self.spawn.end_with_us
+                && libc::prctl(libc::PR_SET_PDEATHSIG, signal.number()) != 0
+            {
+                return error();
+            }
             let entered = match self.spawn.directory {
                 None => 0,
                 Some(Directory::Named(name)) => libc::chdir(name.as_ptr()),

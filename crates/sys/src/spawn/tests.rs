@@ -21,6 +21,7 @@ fn run(program: &CStr, argv: &[&CStr], directory: Option<&CStr>) -> io::Result<(
         more: &[],
         own_group: true,
         limits: &[],
+        end_with_us: None,
     }
     .start()?;
     drop(writer);
@@ -69,6 +70,7 @@ fn more_descriptors_have_the_next_numbers() {
         more: &more,
         own_group: false,
         limits: &[],
+        end_with_us: None,
     };
     let number = AtomicU64::new(0);
     let pid = spawn.start_noted(&number).expect("sh runs");
@@ -98,6 +100,7 @@ fn another_user() {
             more: &[],
             own_group: true,
             limits: &[],
+            end_with_us: None,
         };
         let starting = spawn.start_as(&identity).expect("a process");
         assert!(crate::poll::readable(&starting.outcome, None).expect("poll"));
