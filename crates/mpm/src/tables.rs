@@ -1,15 +1,15 @@
 //! The directives of the multi-processing modules, in the order and the words of `apache2 -L`.
 
 mod listen;
+mod set;
 
 use std::time::Duration;
 
-use conf::values::{atoi, duration, number, size, strtol};
-use conf::{Allowed, Args, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, shown};
+use conf::values::{duration, number, size};
+use conf::{Allowed, Args, Directive, Level, ModuleInfo, shown};
 
 use crate::defaults;
 use crate::settings::MpmSettings;
-use crate::thread_pool::STACK;
 
 /// `prefork.c`: a process for each connection.
 pub static PREFORK: ModuleInfo = info("mpm_prefork_module", "prefork.c", &PREFORK_ROWS);
@@ -129,45 +129,16 @@ const fn row(name: &'static str, args: Args, default: &'static str, help: &'stat
     Directive::new(name, Allowed::GLOBAL, args, default, help)
 }
 
-/// Sets a number as `atoi` reads it.
-fn lenient(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
-    cmd.server_set(field, atoi(word).into())
-}
-
-/// The same, of a number that must be above zero.
-fn positive(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
-    match atoi(word) {
-        value @ 1.. => cmd.server_set(field, value.into()),
-        _ => Err(format!("{} must be > 0", cmd.row.name)),
-    }
-}
-
-/// Sets a size as `strtol` reads it; it must not be below zero.
-fn not_negative(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
-    match strtol(word) {
-        value @ 0.. if value < i64::MAX => cmd.server_set(field, value),
-        _ => Err(format!("Invalid {} value: {word}", cmd.row.name)),
-    }
-}
-
-/// The same, of a socket buffer.
-fn buffer(cmd: &mut Cmd<'_>, field: fn(&mut MpmSettings) -> &mut Setting<i64>, word: &str) -> Outcome {
-    match atoi(word) {
-        value @ (0 | 512..) => cmd.server_set(field, value.into()),
-        _ => Err(format!("{} must be >= 512 bytes, or 0 for system default.", cmd.row.name)),
-    }
-}
-
 const BACKLOG: Directive = row(
     "ListenBacklog",
-    Args::Take1(|cmd, word| positive(cmd, |s| &mut s.backlog, word)),
+    Args::Take1(|cmd, word| set::positive(cmd, |s| &mut s.backlog, word)),
     shown!(defaults::BACKLOG),
     "Maximum length of the queue of pending connections, as used by listen(2)",
 );
 
 const BUCKETS: Directive = row(
     "ListenCoresBucketsRatio",
-    Args::Take1(|cmd, word| positive(cmd, |s| &mut s.buckets_ratio, word)),
+    Args::Take1(|cmd, word| set::positive(cmd, |s| &mut s.buckets_ratio, word)),
     "0",
     "Ratio between the number of CPU cores (online) and the number of listeners buckets",
 )
@@ -184,76 +155,81 @@ const LISTEN: Directive = row(
 
 const SEND_BUFFER: Directive = row(
     "SendBufferSize",
-    Args::Take1(|cmd, word| buffer(cmd, |s| &mut s.send_buffer, word)),
+    Args::Take1(|cmd, word| set::buffer(cmd, |s| &mut s.send_buffer, word)),
     "0",
     "Send buffer size in bytes",
 );
 
 const RECEIVE_BUFFER: Directive = row(
     "ReceiveBufferSize",
-    Args::Take1(|cmd, word| buffer(cmd, |s| &mut s.receive_buffer, word)),
+    Args::Take1(|cmd, word| set::buffer(cmd, |s| &mut s.receive_buffer, word)),
     "0",
     "Receive buffer size in bytes",
 );
 
 const DEFER_ACCEPT: Directive = row(
     "ListenTCPDeferAccept",
-    Args::Take1(|cmd, word| positive(cmd, |s| &mut s.defer_accept, word)),
+    Args::Take1(|cmd, word| set::positive(cmd, |s| &mut s.defer_accept, word)),
     shown!(defaults::DEFER_ACCEPT),
     "Value set for the socket option TCP_DEFER_ACCEPT if it is set",
 );
 
 const START_SERVERS: Directive = row(
     "StartServers",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.start_servers, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.start_servers, word)),
     "",
     "Number of child processes launched at server startup",
 );
 
 const MIN_SPARE_SERVERS: Directive = row(
     "MinSpareServers",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.min_spare_servers, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.min_spare_servers, word)),
     shown!(defaults::prefork::MIN_SPARE_SERVERS),
     "Minimum number of idle children, to handle request spikes",
 );
 
 const MAX_SPARE_SERVERS: Directive = row(
     "MaxSpareServers",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_spare_servers, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.max_spare_servers, word)),
     shown!(defaults::prefork::MAX_SPARE_SERVERS),
     "Maximum number of idle children",
 );
 
 const MIN_SPARE_THREADS: Directive = row(
     "MinSpareThreads",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.min_spare_threads, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.min_spare_threads, word)),
     shown!(defaults::MIN_SPARE_THREADS),
     "Minimum number of idle threads, to handle request spikes",
 );
 
 const MAX_SPARE_THREADS: Directive = row(
     "MaxSpareThreads",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_spare_threads, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.max_spare_threads, word)),
     shown!(defaults::MAX_SPARE_THREADS),
     "Maximum number of idle threads",
 );
 
 const fn max_clients() -> Directive {
-    row("MaxClients", Args::Take1(old_max_clients), "", "Deprecated name of MaxRequestWorkers").syntax("number")
+    row("MaxClients", Args::Take1(set::old_max_clients), "", "Deprecated name of MaxRequestWorkers").syntax("number")
 }
 
 const fn max_request_workers(default: &'static str, help: &'static str) -> Directive {
-    row("MaxRequestWorkers", Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.max_request_workers, word)), default, help)
+    row(
+        "MaxRequestWorkers",
+        Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.max_request_workers, word)),
+        default,
+        help,
+    )
 }
 
 const fn server_limit(default: &'static str, help: &'static str) -> Directive {
-    row("ServerLimit", Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.server_limit, word)), default, help)
+    row("ServerLimit", Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.server_limit, word)), default, help)
         .differs(NUMBERED)
 }
 
 const THREAD_LIMIT: Directive = row(
     "ThreadLimit",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.thread_limit, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.thread_limit, word)),
     shown!(defaults::THREAD_LIMIT),
     "Maximum number of worker threads per child process for this run of Apache - Upper limit for ThreadsPerChild",
 )
@@ -261,21 +237,21 @@ const THREAD_LIMIT: Directive = row(
 
 const THREADS_PER_CHILD: Directive = row(
     "ThreadsPerChild",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.threads_per_child, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.threads_per_child, word)),
     shown!(defaults::THREADS_PER_CHILD),
     "Number of threads each child creates",
 );
 
 const ASYNC_FACTOR: Directive = row(
     "AsyncRequestWorkerFactor",
-    Args::Take1(async_factor),
+    Args::Take1(set::async_factor),
     shown!(defaults::ASYNC_FACTOR),
     "How many additional connects will be accepted per idle worker thread",
 );
 
 const GRACEFUL: Directive = row(
     "GracefulShutdownTimeout",
-    Args::Take1(|cmd, word| lenient(cmd, |s| &mut s.graceful_shutdown_timeout, word)),
+    Args::Take1(|cmd, word| set::lenient(cmd, |s| &mut s.graceful_shutdown_timeout, word)),
     shown!(defaults::GRACEFUL_SHUTDOWN_TIMEOUT),
     "Maximum time in seconds to wait for child processes to complete transactions during shutdown",
 );
@@ -327,21 +303,21 @@ const STALL_TIMEOUT: Directive = row(
 .syntax("time[ms|s|min]");
 
 const fn max_connections(name: &'static str, help: &'static str) -> Directive {
-    row(name, Args::Take1(max_connections_per_child), "0", help).syntax("number").differs(
+    row(name, Args::Take1(set::max_connections_per_child), "0", help).syntax("number").differs(
         "Each child draws a limit of its own from the uppermost quarter, and goes on until its successor accepts.",
     )
 }
 
 const CORE_DUMP_DIRECTORY: Directive = row(
     "CoreDumpDirectory",
-    Args::Take1(core_dump_directory),
+    Args::Take1(set::core_dump_directory),
     "",
     "The location of the directory Apache changes to before dumping core",
 );
 
 const MAX_MEM_FREE: Directive = row(
     "MaxMemFree",
-    Args::Take1(|cmd, word| not_negative(cmd, |s| &mut s.max_mem_free, word)),
+    Args::Take1(|cmd, word| set::not_negative(cmd, |s| &mut s.max_mem_free, word)),
     "2048",
     "Maximum number of 1k blocks a particular child's allocator may hold.",
 )
@@ -349,7 +325,7 @@ const MAX_MEM_FREE: Directive = row(
 
 const THREAD_STACK_SIZE: Directive = row(
     "ThreadStackSize",
-    Args::Take1(thread_stack_size),
+    Args::Take1(set::thread_stack_size),
     "",
     "Size in bytes of stack used by threads handling client connections",
 )
@@ -378,51 +354,6 @@ const MAX_MEMORY_GROWTH: Directive = row(
     "Memory that a child takes on before another one takes its place, in bytes or with K, M or G",
 )
 .syntax("bytes[K|M|G]");
-
-fn old_max_clients(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    let mpms = [(&PREFORK, "AH00188: "), (&WORKER, "AH00324: "), (&EVENT, "AH00521: "), (&PERCORE, "")];
-    let owner = |info: &ModuleInfo| info.directives.iter().any(|row| std::ptr::eq(row, cmd.row));
-    if let Some((info, number)) = mpms.into_iter().find(|(info, _)| owner(info)) {
-        let text = format!("{number}MaxClients is deprecated, use MaxRequestWorkers instead.");
-        cmd.context.note(info.log_name(), Level::Info, text);
-    }
-    lenient(cmd, |s| &mut s.max_request_workers, word)
-}
-
-fn max_connections_per_child(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    if cmd.row.name == "MaxRequestsPerChild" {
-        let text = "AH00545: MaxRequestsPerChild is deprecated, use MaxConnectionsPerChild instead.";
-        cmd.context.note("core", Level::Info, text);
-    }
-    lenient(cmd, |s| &mut s.max_connections_per_child, word)
-}
-
-fn async_factor(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    match word.parse::<f64>() {
-        Ok(factor) if factor > 0.0 => cmd.server_set(|s: &mut MpmSettings| &mut s.async_factor, factor),
-        Ok(_) => Err("AsyncRequestWorkerFactor argument must be a positive number".to_string()),
-        Err(_) => Err("error parsing value".to_string()),
-    }
-}
-
-fn thread_stack_size(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    if (1..STACK as i64).contains(&strtol(word)) {
-        let text = format!("ThreadStackSize {word}: stacks may grow to {STACK} bytes; only what is used costs memory");
-        cmd.context.note("core", Level::Notice, text);
-    }
-    not_negative(cmd, |s| &mut s.thread_stack_size, word)
-}
-
-fn core_dump_directory(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
-    let path = cmd.context.server_relative(word);
-    if !cmd.context.system.exists(&path) {
-        return Err(format!("CoreDumpDirectory {path} does not exist"));
-    }
-    if !cmd.context.system.is_dir(&path) {
-        return Err(format!("CoreDumpDirectory {path} is not a directory"));
-    }
-    cmd.server_set(|s: &mut MpmSettings| &mut s.core_dump_directory, path)
-}
 
 #[cfg(test)]
 mod tests;

@@ -4,89 +4,15 @@
 //! stack of states. It runs to the end or to the first error; an error is a token too,
 //! because the grammar decides what the message looks like.
 
+mod strings;
+mod token;
+
 use super::tree::Comparison;
+
+pub(super) use token::Token;
 
 /// The longest run of plain text in a string, and the longest regular expression.
 const MAX_TEXT: usize = 8192;
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
-    End,
-    True,
-    False,
-    Error(String),
-    Digit(String),
-    Id(String),
-    Text(String),
-    Regex {
-        pattern: String,
-        ignore_case: bool,
-    },
-    BackReference(u8),
-    Unary(String),
-    Binary(String),
-    StringBegin,
-    StringEnd,
-    VariableBegin,
-    VariableEnd,
-    Numeric(Comparison),
-    Textual(Comparison),
-    Match,
-    NoMatch,
-    In,
-    Concat,
-    Or,
-    And,
-    Not,
-    /// One of `(){},:`.
-    Sign(char),
-}
-
-impl Token {
-    /// The name that Apache's messages give to a token.
-    pub(super) fn name(&self) -> String {
-        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-        let name = match self {
-            Self::End => "$end",
-            Self::True => "T_TRUE",
-            Self::False => "T_FALSE",
-            Self::Error(_) => "T_ERROR",
-            Self::Digit(_) => "T_DIGIT",
-            Self::Id(_) => "T_ID",
-            Self::Text(_) => "T_STRING",
-            Self::Regex { ignore_case, .. } if *ignore_case => "T_REGEX_I",
-            Self::Regex { .. } => "T_REGEX",
-            Self::BackReference(_) => "T_REGEX_BACKREF",
-            Self::Unary(_) => "T_OP_UNARY",
-            Self::Binary(_) => "T_OP_BINARY",
-            Self::StringBegin => "T_STR_BEGIN",
-            Self::StringEnd => "T_STR_END",
-            Self::VariableBegin => "T_VAR_BEGIN",
-            Self::VariableEnd => "T_VAR_END",
-            Self::Numeric(Equal) => "T_OP_EQ",
-            Self::Numeric(NotEqual) => "T_OP_NE",
-            Self::Numeric(Less) => "T_OP_LT",
-            Self::Numeric(LessOrEqual) => "T_OP_LE",
-            Self::Numeric(Greater) => "T_OP_GT",
-            Self::Numeric(GreaterOrEqual) => "T_OP_GE",
-            Self::Textual(Equal) => "T_OP_STR_EQ",
-            Self::Textual(NotEqual) => "T_OP_STR_NE",
-            Self::Textual(Less) => "T_OP_STR_LT",
-            Self::Textual(LessOrEqual) => "T_OP_STR_LE",
-            Self::Textual(Greater) => "T_OP_STR_GT",
-            Self::Textual(GreaterOrEqual) => "T_OP_STR_GE",
-            Self::Match => "T_OP_REG",
-            Self::NoMatch => "T_OP_NRE",
-            Self::In => "T_OP_IN",
-            Self::Concat => "T_OP_CONCAT",
-            Self::Or => "T_OP_OR",
-            Self::And => "T_OP_AND",
-            Self::Not => "T_OP_NOT",
-            Self::Sign(c) => return format!("'{c}'"),
-        };
-        name.to_owned()
-    }
-}
 
 /// The tokens of a condition; the last one is `End` or `Error`.
 pub(super) fn condition(text: &str) -> Vec<Token> {
@@ -289,122 +215,6 @@ impl<'t> Lexer<'t> {
         let digit = second_digit(self.rest).unwrap_or_default();
         self.take(2);
         self.push(Token::BackReference(digit))
-    }
-
-    /// Text between quotes up to the next variable, back reference or end.
-    fn string(&mut self, quote: Option<char>) -> Step {
-        let text = self.text(|c| Some(c) == quote)?;
-        let at_end = self.rest.is_empty();
-        if at_end && quote.is_some() {
-            return Err(UNTERMINATED.to_owned());
-        }
-        if at_end || !text.is_empty() {
-            self.tokens.push(Token::Text(text));
-        }
-        match quote {
-            None if at_end => {
-                self.states.pop();
-                Ok(())
-            }
-            Some(quote) if self.rest.starts_with(quote) => {
-                self.take(1);
-                self.states.pop();
-                self.push(Token::StringEnd)
-            }
-            _ => self.interpolation(),
-        }
-    }
-
-    /// The argument in `%{function:argument}`.
-    fn argument(&mut self) -> Step {
-        let text = self.text(|c| c == '}')?;
-        if self.rest.is_empty() {
-            return Err(UNTERMINATED.to_owned());
-        }
-        if !text.is_empty() {
-            self.tokens.push(Token::Text(text));
-        }
-        if self.eat("}") {
-            self.states.pop();
-            return self.push(Token::VariableEnd);
-        }
-        self.interpolation()
-    }
-
-    fn interpolation(&mut self) -> Step {
-        if self.eat("%{") {
-            self.states.push(State::Variable);
-            return self.push(Token::VariableBegin);
-        }
-        self.back_reference()
-    }
-
-    /// Plain text up to `%{`, a back reference, the end, or what `stop` says.
-    fn text(&mut self, stop: impl Fn(char) -> bool) -> Result<String, String> {
-        let mut text = String::new();
-        while let Some(c) = self.rest.chars().next() {
-            let special = self.rest.starts_with("%{") || (c == '$' && second_digit(self.rest).is_some());
-            if special || stop(c) {
-                break;
-            }
-            self.take(c.len_utf8());
-            match c {
-                '\n' => return Err(UNTERMINATED.to_owned()),
-                '\\' => text.push(self.escape()?),
-                c => text.push(c),
-            }
-            if text.len() >= MAX_TEXT {
-                return Err("String too long".to_owned());
-            }
-        }
-        Ok(text)
-    }
-
-    /// What follows a backslash in a string.
-    fn escape(&mut self) -> Result<char, String> {
-        let digits = run(self.rest, |b| b.is_ascii_digit());
-        if digits > 0 {
-            let octal = run(self.rest, |b| b.is_ascii_digit() && b < b'8').min(3);
-            if octal < digits {
-                return Err("Bad escape sequence".to_owned());
-            }
-            let code = u32::from_str_radix(self.take(octal), 8).unwrap_or(u32::MAX);
-            return u8::try_from(code).map(char::from).map_err(|_| "Escape sequence out of bound".to_owned());
-        }
-        let c = self.rest.chars().next().ok_or(UNTERMINATED)?;
-        self.take(c.len_utf8());
-        Ok(match c {
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'b' => '\x08',
-            'f' => '\x0c',
-            c => c,
-        })
-    }
-
-    /// The name in `%{name}` and what ends it.
-    fn variable(&mut self) -> Step {
-        let c = self.rest.chars().next().ok_or(UNTERMINATED)?;
-        match c {
-            'a'..='z' | 'A'..='Z' => {
-                let name = self.take(run(self.rest, is_word)).to_owned();
-                self.push(Token::Id(name))
-            }
-            '}' => {
-                self.take(1);
-                self.states.pop();
-                self.push(Token::VariableEnd)
-            }
-            ':' => {
-                self.take(1);
-                self.states.pop();
-                self.states.push(State::Argument);
-                self.push(Token::Sign(':'))
-            }
-            '\n' => Err(UNTERMINATED.to_owned()),
-            c => Err(format!("Invalid character in variable name '{c}'")),
-        }
     }
 }
 

@@ -1,0 +1,180 @@
+//! Conditions: what is joined, negated and compared.
+
+use super::{Abort, Parsed, Parser, single};
+use crate::expr::lex::Token;
+use crate::expr::names;
+use crate::expr::tree::{Condition, List, Word};
+use crate::ip::Subnet;
+use crate::pattern::{Flags, Regex};
+
+impl Parser {
+    /// Conditions joined by `||`.
+    pub(super) fn any(&mut self) -> Parsed<Condition> {
+        let mut conditions = vec![self.all()?];
+        while self.accept(&Token::Or) {
+            conditions.push(self.all()?);
+        }
+        Ok(single(conditions, Condition::Any))
+    }
+
+    /// Conditions joined by `&&`.
+    fn all(&mut self) -> Parsed<Condition> {
+        let mut conditions = vec![self.negation()?];
+        while self.accept(&Token::And) {
+            conditions.push(self.negation()?);
+        }
+        Ok(single(conditions, Condition::All))
+    }
+
+    fn negation(&mut self) -> Parsed<Condition> {
+        let mut negated = false;
+        while self.accept(&Token::Not) {
+            negated = !negated;
+        }
+        let condition = self.condition()?;
+        Ok(if negated { Condition::Not(Box::new(condition)) } else { condition })
+    }
+
+    fn condition(&mut self) -> Parsed<Condition> {
+        match self.peek() {
+            Token::True | Token::False => Ok(Condition::Constant(self.next() == Token::True)),
+            Token::Error(_) => Err(Abort::Scanner),
+            Token::Unary(_) => self.unary(),
+            Token::Sign('(') => {
+                self.advance();
+                let condition = self.nested(Self::any)?;
+                let close = Token::Sign(')');
+                self.expect(&close, &["T_OP_OR", "T_OP_AND", "')'"])?;
+                Ok(condition)
+            }
+            _ => self.comparison(),
+        }
+    }
+
+    /// A condition that begins with a word.
+    fn comparison(&mut self) -> Parsed<Condition> {
+        let left = self.word()?;
+        Ok(match self.peek().clone() {
+            Token::Binary(name) => {
+                self.advance();
+                let (right, constant) = self.operand()?;
+                self.binary(&name, left, right, constant)
+            }
+            Token::Numeric(comparison) | Token::Textual(comparison) if self.options.ssl_require => {
+                self.advance();
+                Condition::CompareBySize(comparison, left, self.word()?)
+            }
+            Token::Numeric(comparison) => {
+                self.advance();
+                Condition::CompareNumbers(comparison, left, self.word()?)
+            }
+            Token::Textual(comparison) => {
+                self.advance();
+                Condition::CompareText(comparison, left, self.word()?)
+            }
+            operator @ (Token::Match | Token::NoMatch) => {
+                self.advance();
+                Condition::Regex { subject: left, regex: Box::new(self.regex()?), negated: operator == Token::NoMatch }
+            }
+            Token::In => {
+                self.advance();
+                Condition::In(left, self.list()?)
+            }
+            _ => return Err(self.unexpected(&[])),
+        })
+    }
+
+    /// A word, and whether it is one quoted text without anything variable.
+    fn operand(&mut self) -> Parsed<(Word, bool)> {
+        let quoted = *self.peek() == Token::StringBegin;
+        let word = self.word()?;
+        let constant = quoted && matches!(word, Word::Text(_));
+        Ok((word, constant))
+    }
+
+    fn unary(&mut self) -> Parsed<Condition> {
+        let Token::Unary(name) = self.next() else {
+            return Err(self.unexpected(&[]));
+        };
+        let (word, constant) = self.operand()?;
+        if name == "R" {
+            let subnet = self.subnet(&name, &word, constant);
+            return Ok(subnet.map_or(Condition::Constant(false), Condition::ClientIn));
+        }
+        let Some(operator) = names::unary(&name) else {
+            self.detail = Some(format!("Unary operator '-{name}' does not exist"));
+            return Ok(Condition::Constant(false));
+        };
+        Ok(Condition::Unary(operator, word))
+    }
+
+    fn binary(&mut self, name: &str, left: Word, right: Word, constant: bool) -> Condition {
+        if name.eq_ignore_ascii_case("ipmatch") {
+            return match self.subnet(name, &right, constant) {
+                Some(subnet) => Condition::AddressIn(left, subnet),
+                None => Condition::Constant(false),
+            };
+        }
+        match names::wildcard(name) {
+            Some(flags) => Condition::Wildcard(left, right, flags),
+            None => {
+                self.detail = Some(format!("Binary operator '-{name}' does not exist"));
+                Condition::Constant(false)
+            }
+        }
+    }
+
+    /// The network that `-R` and `-ipmatch` compare with.
+    fn subnet(&mut self, name: &str, word: &Word, constant: bool) -> Option<Subnet> {
+        let Word::Text(text) = word else {
+            self.detail = Some(not_constant(name));
+            return None;
+        };
+        if !constant {
+            self.detail = Some(not_constant(name));
+            return None;
+        }
+        let subnet = Subnet::parse(text).ok();
+        if subnet.is_none() {
+            self.detail = Some("parsing of subnet/netmask failed".to_owned());
+        }
+        subnet
+    }
+
+    fn regex(&mut self) -> Parsed<Regex> {
+        let Token::Regex { pattern, ignore_case } = self.peek().clone() else {
+            return Err(self.unexpected(&["T_REGEX", "T_REGEX_I"]));
+        };
+        self.advance();
+        let flags = Flags { ignore_case, ..Flags::default() };
+        Regex::new(&pattern, flags).map_err(|_| Abort::Message("Failed to compile regular expression".to_owned()))
+    }
+
+    /// What follows `in`.
+    fn list(&mut self) -> Parsed<List> {
+        match self.peek().clone() {
+            Token::Sign('{') => {
+                self.advance();
+                let mut words = vec![self.word()?];
+                while self.accept(&Token::Sign(',')) {
+                    words.push(self.word()?);
+                }
+                self.expect(&Token::Sign('}'), &["'}'", "','"])?;
+                Ok(List::Words(words))
+            }
+            Token::Id(name) => {
+                self.advance();
+                let argument = self.parenthesized_word()?;
+                if !(self.options.ssl && name.eq_ignore_ascii_case("PeerExtList")) {
+                    self.detail = Some(format!("List-returning function '{name}' does not exist"));
+                }
+                Ok(List::PeerExtensions(argument))
+            }
+            _ => Err(self.unexpected(&["T_ID", "'{'"])),
+        }
+    }
+}
+
+fn not_constant(operator: &str) -> String {
+    format!("-{operator} requires subnet/netmask as constant argument")
+}

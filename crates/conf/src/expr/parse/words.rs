@@ -1,0 +1,140 @@
+//! Words: texts, variables, functions, and what is put together of them.
+
+use super::{Abort, Parsed, Parser, single};
+use crate::expr::lex::Token;
+use crate::expr::names::{self, Function, VariableKind};
+use crate::expr::tree::Word;
+
+impl Parser {
+    /// Parts joined by the `.` operator.
+    pub(super) fn word(&mut self) -> Parsed<Word> {
+        let mut parts = vec![self.part()?];
+        while self.accept(&Token::Concat) {
+            parts.push(self.part()?);
+        }
+        Ok(single(parts, Word::Concat))
+    }
+
+    fn part(&mut self) -> Parsed<Word> {
+        match self.peek().clone() {
+            Token::Digit(number) => {
+                self.advance();
+                Ok(Word::Text(number.into()))
+            }
+            Token::BackReference(group) => {
+                self.advance();
+                Ok(Word::BackReference(group))
+            }
+            Token::StringBegin => {
+                self.advance();
+                if self.accept(&Token::StringEnd) {
+                    return Ok(Word::Text("".into()));
+                }
+                let more = ["T_STRING", "T_REGEX_BACKREF", "T_STR_END", "T_VAR_BEGIN"];
+                self.parts(&Token::StringEnd, &[], &more)
+            }
+            Token::VariableBegin => {
+                self.advance();
+                self.nested(Self::variable)
+            }
+            Token::Id(name) => {
+                self.advance();
+                let argument = self.parenthesized_word()?;
+                Ok(self.call(&name, argument))
+            }
+            _ => Err(self.unexpected(&[])),
+        }
+    }
+
+    /// The argument of a function.
+    pub(super) fn parenthesized_word(&mut self) -> Parsed<Word> {
+        self.expect(&Token::Sign('('), &["'('"])?;
+        let word = self.nested(Self::word)?;
+        self.expect(&Token::Sign(')'), &["T_OP_CONCAT", "')'"])?;
+        Ok(word)
+    }
+
+    /// The inside of a string up to `end`; `none` and `more` are what is expected before and after
+    /// the first part of it.
+    pub(super) fn parts(&mut self, end: &Token, none: &[&str], more: &[&str]) -> Parsed<Word> {
+        let mut parts = Vec::new();
+        loop {
+            let part = match self.peek().clone() {
+                Token::Text(text) => {
+                    self.advance();
+                    Word::Text(text.into())
+                }
+                Token::BackReference(group) => {
+                    self.advance();
+                    Word::BackReference(group)
+                }
+                Token::VariableBegin => {
+                    self.advance();
+                    self.nested(Self::variable)?
+                }
+                Token::Error(_) if parts.is_empty() => return Err(Abort::Scanner),
+                _ if parts.is_empty() => return Err(self.unexpected(none)),
+                token if token == *end => {
+                    self.advance();
+                    break;
+                }
+                _ => return Err(self.unexpected(more)),
+            };
+            parts.push(part);
+        }
+        if parts.len() > 1 {
+            parts.retain(|part| !matches!(part, Word::Text(text) if text.is_empty()));
+        }
+        Ok(single(parts, Word::Concat))
+    }
+
+    /// What follows `%{`.
+    fn variable(&mut self) -> Parsed<Word> {
+        let Token::Id(name) = self.peek().clone() else {
+            return Err(self.unexpected(&["T_ID"]));
+        };
+        self.advance();
+        match self.peek() {
+            Token::VariableEnd => {
+                self.advance();
+                Ok(self.variable_named(&name))
+            }
+            Token::Sign(':') => {
+                self.advance();
+                let none = ["T_ERROR", "T_STRING", "T_REGEX_BACKREF", "T_VAR_BEGIN"];
+                let more = ["T_STRING", "T_REGEX_BACKREF", "T_VAR_BEGIN", "T_VAR_END"];
+                let argument = self.parts(&Token::VariableEnd, &none, &more)?;
+                Ok(self.call(&name, argument))
+            }
+            _ => Err(self.unexpected(&["T_VAR_END", "':'"])),
+        }
+    }
+
+    fn variable_named(&mut self, name: &str) -> Word {
+        match names::variable(name) {
+            Some(VariableKind::Known(variable)) => Word::Variable(variable),
+            Some(VariableKind::RequestHeader(header)) => Word::RequestHeader(header),
+            None if self.options.ssl && names::is_ssl(name) => Word::Ssl(name.into()),
+            None => {
+                self.detail = Some(format!("Variable '{name}' does not exist"));
+                Word::Concat(Vec::new())
+            }
+        }
+    }
+
+    fn call(&mut self, name: &str, argument: Word) -> Word {
+        let Some(function) = names::function(name) else {
+            self.detail = Some(format!("Function '{name}' does not exist"));
+            return argument;
+        };
+        let restricted = match function {
+            Function::File => Some("file"),
+            Function::FileSize => Some("filesize"),
+            _ => None,
+        };
+        if let Some(name) = restricted.filter(|_| self.options.restricted) {
+            self.detail = Some(format!("{name} not available in restricted context"));
+        }
+        Word::Call(function, Box::new(argument))
+    }
+}
