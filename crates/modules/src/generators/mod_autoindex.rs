@@ -68,7 +68,7 @@ settings! {
         description_width: Setting<Width>,
         media_type: Setting<String>,
         charset: Setting<String>,
-        old_dates: Setting<bool>,
+        old_dates: Setting<bool> = false,
         order: Setting<(bool, Key)>,
         header: Setting<String>,
         readme: Setting<String>,

@@ -3,7 +3,8 @@
 //! To PCRE2 a bracket, `&&` or `--` inside a class is a plain character; to the engine they nest,
 //! intersect and subtract, so such characters are written in a class of their own.
 
-use super::{Escape, Translator, code_point, hex, unknown_escape};
+use super::escapes::Escape;
+use super::{Translator, code_point, hex, unknown_escape};
 use crate::pattern::PatternError;
 
 const POSIX_CLASSES: [&str; 14] = [
