@@ -76,6 +76,7 @@ mod passwords;
 mod piped_logs;
 mod recycling;
 mod script_ends;
+mod script_log_same_as_apache;
 mod sections;
 mod ssl;
 mod starting;
