@@ -239,6 +239,17 @@ impl Cmd<'_> {
         Ok(())
     }
 
+    /// The same for the settings of the server, by a key.
+    pub fn server_put<S: Settings, K: Ord, T>(
+        &mut self,
+        field: fn(&mut S) -> &mut Keyed<K, T>,
+        key: K,
+        value: T,
+    ) -> Outcome {
+        field(self.server.edit()).set(key, value, &self.node.origin);
+        Ok(())
+    }
+
     /// Sets the value of a key of this section.
     pub fn put<S: Settings, K: Ord, T>(&mut self, field: fn(&mut S) -> &mut Keyed<K, T>, key: K, value: T) -> Outcome {
         field(self.dir.edit()).set(key, value, &self.node.origin);

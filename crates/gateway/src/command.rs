@@ -15,6 +15,7 @@ use server::paths::{c_path, dir_name};
 use sys::cred::Identity;
 use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
+use sys::signal::Signal;
 use sys::spawn::{Directory, Spawn, Starting};
 
 use crate::env;
@@ -37,6 +38,24 @@ pub(crate) struct Command {
     pub(crate) owner: Option<Owner>,
 }
 
+/// What a program gets of the process that starts it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// Standard input, output and error.
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    /// Descriptors behind them.
+    pub(crate) more: &'a [BorrowedFd<'a>],
+    /// Whether it ends with the thread that starts it.
+    pub(crate) ends_with_us: bool,
+}
+
+impl<'a> Given<'a> {
+    /// What a script gets.
+    pub(crate) fn script(stdio: [BorrowedFd<'a>; 3]) -> Given<'a> {
+        Given { stdio, more: &[], ends_with_us: false }
+    }
+}
+
 impl Command {
     /// The script that is the request's file; its variables are in the request's environment already. It works in its own
     /// directory. `None`: no file has such a name.
@@ -53,27 +72,27 @@ impl Command {
 
     /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything. What has
     /// an owner is never started like this.
-    pub(crate) fn start(&self, stdio: [BorrowedFd<'_>; 3], number: Option<&AtomicU64>) -> io::Result<Pid> {
+    pub(crate) fn start(&self, given: Given<'_>, number: Option<&AtomicU64>) -> io::Result<Pid> {
         if self.owner.is_some() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.spawn(stdio, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
+        self.spawn(given, None, |spawn| number.map_or_else(|| spawn.start(), |at| spawn.start_noted(at)))
     }
 
     /// The same as another user, which only root can do; where `place` is given, the program of that name in that directory,
     /// which then works there.
     pub(crate) fn start_as(
         &self,
-        stdio: [BorrowedFd<'_>; 3],
+        given: Given<'_>,
         identity: &Identity,
         place: Option<(BorrowedFd<'_>, &CStr)>,
     ) -> io::Result<Starting> {
-        self.spawn(stdio, place, |spawn| spawn.start_as(identity))
+        self.spawn(given, place, |spawn| spawn.start_as(identity))
     }
 
     fn spawn<T>(
         &self,
-        stdio: [BorrowedFd<'_>; 3],
+        given: Given<'_>,
         place: Option<(BorrowedFd<'_>, &CStr)>,
         start: impl FnOnce(&Spawn<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
@@ -85,11 +104,11 @@ impl Command {
             argv: &argv,
             env: &env,
             directory: place.map(|(directory, _)| Directory::Open(directory)).or(directory),
-            stdio,
-            more: &[],
+            stdio: given.stdio,
+            more: given.more,
             own_group: true,
             limits: &self.limits,
-            end_with_us: None,
+            end_with_us: given.ends_with_us.then_some(Signal::TERM),
         })
     }
 }
@@ -155,7 +174,7 @@ fn escape_for_shell(word: &[u8]) -> Vec<u8> {
 }
 
 /// `RLimitCPU`, `RLimitMEM` and `RLimitNPROC`.
-fn limits(request: &Request) -> Vec<(Limit, Bounds)> {
+pub(crate) fn limits(request: &Request) -> Vec<(Limit, Bounds)> {
     let dir = request.dir::<CoreDir>();
     let settings =
         [(Limit::Cpu, &dir.rlimit_cpu), (Limit::Memory, &dir.rlimit_mem), (Limit::Processes, &dir.rlimit_nproc)];
@@ -186,7 +205,7 @@ mod tests {
             limits: Vec::new(),
             owner: Some((sys::cred::uid(), 0)),
         };
-        let started = command.start([null.as_fd(), null.as_fd(), null.as_fd()], None);
+        let started = command.start(Given::script([null.as_fd(), null.as_fd(), null.as_fd()]), None);
         assert_eq!(started.map_err(|error| error.kind()), Err(io::ErrorKind::PermissionDenied));
     }
 

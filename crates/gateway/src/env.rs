@@ -68,6 +68,11 @@ fn inherited() -> &'static Inherited {
     })
 }
 
+/// `PATH` of scripts where nothing sets it.
+pub fn path() -> String {
+    inherited().path.clone()
+}
+
 /// What every kind of script gets (Apache's `ap_add_common_vars`).
 fn common(request: &Request) -> Variables {
     let mut all = headers(request);

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod backend;
 mod caller;
 mod command;
 pub mod daemon;
@@ -19,13 +20,16 @@ mod input;
 mod leader;
 pub mod owners;
 mod pipe;
+pub mod protocol;
 mod reaper;
 pub mod reply;
+mod respond;
 pub mod run;
 mod script;
 pub mod script_log;
 pub mod spawn;
 
-pub use caller::Caller;
+pub use caller::{CGI, Caller, Cgi, Words};
 pub use run::run;
+pub use script::conversation::Speech;
 pub use script_log::{ScriptLog, complain};

@@ -75,6 +75,11 @@ pub(crate) fn run_as(request: &Request) -> Option<RunAs> {
     request.host::<Ownership>().run_as.get().copied()
 }
 
+/// The owner of the scripts of a request; `None`: they run as the server's user.
+pub fn of(request: &Request) -> Option<Owner> {
+    run_as(request).map(|run_as| run_as.owner)
+}
+
 /// All owners of scripts, if there are any.
 pub fn all(server: &Server) -> Option<Arc<dyn Owners>> {
     let run_as = || server.hosts.iter().filter_map(|host| host.settings.get::<Ownership>().run_as.get());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use server::{Request, ScriptUse};
 
 use crate::caller::Caller;
-use crate::command::{Command, Failure};
+use crate::command::{Command, Failure, Given};
 use crate::daemon;
 use crate::ending::{self, Process};
 use crate::gate::Permit;
@@ -52,12 +52,13 @@ pub(crate) async fn start(
     stdin: Option<BorrowedFd<'_>>,
     permit: Permit,
     caller: &Caller,
+    daemons: bool,
 ) -> Result<Started, Failure> {
     if ending::is_ending() {
         return std::future::pending().await;
     }
     let began = Instant::now();
-    let (command, starter, pipes) = match prepare(request, caller) {
+    let (command, starter, pipes) = match prepare(request, daemons) {
         Ok(prepared) => prepared,
         Err(failure) => {
             permit.not_started();
@@ -100,7 +101,7 @@ fn start_here(
     cost: &Arc<ScriptUse>,
 ) -> Result<Option<Process>, Failure> {
     let may_start = ending::may_start();
-    let started = may_start.as_ref().map(|_| command.start(stdio, permit.process()));
+    let started = may_start.as_ref().map(|_| command.start(Given::script(stdio), permit.process()));
     match started {
         Some(Ok(pid)) => Ok(Some(Process::new(Permitted { leader: Leader::Own(pid), permit, cost: cost.clone() }))),
         Some(Err(error)) => {
@@ -124,9 +125,9 @@ struct Pipes {
 }
 
 /// All that can fail before a start: behind it nothing may, as nobody would end the script.
-fn prepare(request: &Request, caller: &Caller) -> Result<(Command, Starter, Pipes), Failure> {
+fn prepare(request: &Request, daemons: bool) -> Result<(Command, Starter, Pipes), Failure> {
     let command = Command::of(request).ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
-    let starter = Starter::of(&command, caller.daemons).ok_or(Failure::NoDaemon)?;
+    let starter = Starter::of(&command, daemons).ok_or(Failure::NoDaemon)?;
     let pipes = || {
         let (stdout, its_stdout) = io::pipe()?;
         let (stderr, its_stderr) = io::pipe()?;

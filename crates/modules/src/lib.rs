@@ -54,6 +54,7 @@ pub static MODULES: &[&Module] = &[
     &mappers::mod_alias::MODULE,
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,
+    &generators::mod_fcgid::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
     &metadata::mod_env::MODULE,

@@ -41,6 +41,11 @@ impl<T: Clone> Awaited<T> {
         wakers.into_values().for_each(Waker::wake);
     }
 
+    /// The result, if it is there.
+    pub fn get(&self) -> Option<T> {
+        lock(&self.0).result.clone()
+    }
+
     /// Waits for it, which nothing but a wake-up brings on ([`release_worker`](crate::release_worker)). A wait that is given up
     /// leaves nothing behind.
     pub async fn wait(&self) -> T {

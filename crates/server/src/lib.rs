@@ -21,6 +21,7 @@ mod transport;
 
 pub use config::merge::Layer;
 pub use config::module::{self, Hook, Module, Order, SharedCache};
+pub use config::server::HelperHook;
 pub use config::{
     Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
     known_infos, load, read_only,

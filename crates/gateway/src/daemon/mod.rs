@@ -9,9 +9,12 @@
 mod remote;
 mod serve;
 mod socket;
-mod wire;
+mod users;
+pub(crate) mod wire;
 
 pub use remote::Remote;
 pub(crate) use remote::ask;
-pub use serve::{Users, serve};
+pub use serve::serve;
 pub use socket::{Socket, address, set_address};
+pub(crate) use users::Refused;
+pub use users::Users;

@@ -9,106 +9,28 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use seam::executor::{sleep, timeout};
-use server::ScriptUse;
-use sys::cred::Identity;
 use sys::process::{Pid, end_of};
-use sys::rlimit::{Bounds, Limit};
 use sys::signal::{Signal, SignalFd};
-use sys::spawn::Starting;
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::socket::Socket;
+use super::users::{Refused, Users, process};
 use super::wire::{self, COMMAND_MAX, Message};
-use crate::command::{Command, expose};
+use crate::command::{Command, Given, expose};
 use crate::ending::Process;
-use crate::gate::Permit;
-use crate::leader::{Leader, Permitted};
-use crate::owners::Owners;
 use crate::reaper;
 
 /// How long a child may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// `ETIMEDOUT`
-const TIMED_OUT: i32 = 110;
 /// How long scripts may take to end when the daemon has to; its parent waits a second for it.
 const OBEY: Duration = Duration::from_millis(300);
 /// How long is waited where there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How much is received at once, in bytes: most commands are shorter.
 const PIECE: usize = 16 * 1024;
-
-/// Who may ask a daemon, and as whom it starts scripts.
-#[derive(Clone, Debug, Default)]
-pub struct Users {
-    /// The user of the children, where the daemon is root and they are not: scripts run as this one too.
-    pub server: Option<Identity>,
-    /// Who may own scripts, and runs them then.
-    pub owners: Option<Arc<dyn Owners>>,
-}
-
-impl Users {
-    /// Whether a process of this user may ask.
-    fn is_known(&self, user: u32) -> bool {
-        user == self.server.as_ref().map_or_else(sys::cred::uid, |server| server.uid)
-    }
-
-    /// Starts what a command says, as who it is to be. A daemon that is not root starts all as who it is, but never what has
-    /// an owner. `Err`: what to tell the child.
-    async fn start(&self, mut command: Command, stdio: [OwnedFd; 3]) -> Result<Process, Message> {
-        let failed = |error: io::Error| Message::Failed(error.raw_os_error().unwrap_or_default());
-        cap(&mut command.limits);
-        let fds = stdio.each_ref().map(AsFd::as_fd);
-        let starting = match (command.owner, &self.server) {
-            (Some(owner), _) => {
-                let owners = self.owners.as_ref().ok_or(Message::Refused(0))?;
-                let admitted = owners.admit(&command.program, owner).map_err(Message::Refused)?;
-                command.environment = owners.environment(&command.environment);
-                let place = (admitted.directory.as_fd(), admitted.name.as_c_str());
-                command.start_as(fds, admitted.identity, Some(place))
-            }
-            (None, Some(server)) if sys::cred::is_root() => command.start_as(fds, server, None),
-            (None, _) => return command.start(fds, None).map(process).map_err(failed),
-        };
-        drop(stdio);
-        outcome(starting.map_err(failed)?).await.map_err(failed)
-    }
-}
-
-/// Waits until a program runs as its user. Whoever that is may delay it, but not for ever.
-async fn outcome(starting: Starting) -> io::Result<Process> {
-    let process = process(starting.pid);
-    let watched = watch(Arc::new(starting.outcome.try_clone()?), Interest::READABLE)?;
-    let told = timeout(PATIENCE, watched.readable()).await.map(|ready| ready.map(drop));
-    let result = match told {
-        Ok(Ok(())) => starting.result(),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(io::Error::from_raw_os_error(TIMED_OUT)),
-    };
-    if result.is_err() {
-        // It ends by itself, or was stopped before it could.
-        process.signal(Signal::KILL);
-    }
-    result.map(|()| process)
-}
-
-/// A script of this daemon.
-fn process(pid: Pid) -> Process {
-    let cost = Arc::new(ScriptUse::new(Duration::ZERO));
-    Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost })
-}
-
-/// Nobody gets more than this process may have itself, whatever was asked for.
-fn cap(limits: &mut [(Limit, Bounds)]) {
-    for (limit, bounds) in limits {
-        let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
-        let own = sys::rlimit::get(*limit).hard;
-        bounds.hard = least(bounds.hard, own);
-        bounds.soft = least(bounds.soft, bounds.hard);
-    }
-}
 
 /// Serves until an order comes: `SIGTERM` ends it, and with it all scripts; any other lets it accept nobody any more and end
 /// with its last script.
@@ -177,9 +99,14 @@ async fn attend(connection: OwnedFd, users: Rc<Users>) {
     if sys::socket::peek(connection.get_ref(), &mut [0]).is_ok() {
         return;
     }
-    let process = match users.start(command, stdio).await {
-        Ok(process) => process,
-        Err(message) => return message.send(&connection),
+    let started = users.start(command, Given::script(stdio.each_ref().map(AsFd::as_fd))).await;
+    drop(stdio);
+    let process = match started {
+        Ok(pid) => process(pid),
+        Err(Refused::Owner(why)) => return Message::Refused(why).send(&connection),
+        Err(Refused::System(error)) => {
+            return Message::Failed(error.raw_os_error().unwrap_or_default()).send(&connection);
+        }
     };
     let Some(pid) = process.pid() else { return };
     Message::Started(pid).send(&connection);

@@ -36,7 +36,7 @@ impl Socket {
     }
 
     /// What daemons accept from.
-    pub(super) fn listener(&self) -> Arc<OwnedFd> {
+    pub(crate) fn listener(&self) -> Arc<OwnedFd> {
         self.listener.clone()
     }
 

@@ -49,7 +49,7 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// A command as bytes.
-pub(super) fn encode(command: &Command) -> Vec<u8> {
+pub(crate) fn encode(command: &Command) -> Vec<u8> {
     let Command { program, directory, arguments, environment, limits, owner } = command;
     let (uid, gid) = owner.unwrap_or_default();
     let mut numbers: Vec<u64> = vec![
@@ -76,7 +76,7 @@ pub(super) fn encode(command: &Command) -> Vec<u8> {
 }
 
 /// The command that these bytes are; `None` if they are none.
-pub(super) fn decode(bytes: &[u8]) -> Option<Command> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Command> {
     let count = |index: usize| number(bytes, index).and_then(|count| usize::try_from(count).ok());
     let (argc, envc, limitc) = (count(1)?, count(2)?, count(3)?);
     if limitc > LIMITS.len() {

@@ -82,6 +82,11 @@ pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() 
     Ok(Permit::of(seat, came))
 }
 
+/// How many requests wait for memory, or for their turn to run a script.
+pub(crate) fn waiting() -> u64 {
+    GATE.get().map_or(0, |gate| gate.table.waiting() as u64)
+}
+
 /// The scripts that run on behalf of this process, except those that are about to end.
 pub(crate) fn own_processes() -> Vec<Pid> {
     let locked = GATE.get().and_then(|gate| gate.table.lock());

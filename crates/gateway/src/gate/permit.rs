@@ -42,6 +42,16 @@ impl Permit {
         }
     }
 
+    /// The script, which goes on, has so many bytes: others of it are taken to need as much.
+    pub fn weighed(&self, pid: Pid, has: u64) {
+        if let Some(seat) = &self.seat
+            && let Some(locked) = seat.gate.table.lock()
+        {
+            locked.weigh(seat.entry, pid, has);
+            locked.presume(locked.script_of(seat.entry), has);
+        }
+    }
+
     /// The script has closed its outputs, and is about to end. Returns whether that need not be noticed at once: nobody waits
     /// for its place (if somebody comes before it is, they look themselves), and what it needs is known from runs before.
     pub fn leaves(&self) -> bool {

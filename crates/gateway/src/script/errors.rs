@@ -24,7 +24,7 @@ impl Errors {
 }
 
 /// Takes the whole lines out of `buffer`, without their ends; what is too long for a line is cut.
-fn take_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {
+pub(crate) fn take_lines(buffer: &mut Vec<u8>) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     loop {
         let window = &buffer[..buffer.len().min(ERROR_LINE_MAX)];

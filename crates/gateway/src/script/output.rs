@@ -1,13 +1,14 @@
 //! The output of a script as the body of an answer.
 
 use std::io;
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::Bytes;
 use conf::Level;
 use server::{BodyError, BodyStream, Piece, Request};
 
-use super::{Event, Script};
+use super::{Event, Failure, Script};
+use crate::caller::Words;
 
 /// The output of a script as the body of an answer, sent as it comes.
 pub(crate) struct Output {
@@ -34,7 +35,7 @@ impl BodyStream for Output {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(async move {
             // The time that the client took is not the script's.
-            self.script.active = Instant::now();
+            self.script.source.touch();
             loop {
                 let piece = self.take();
                 if !piece.is_empty() {
@@ -47,7 +48,7 @@ impl BodyStream for Output {
                     }
                     Event::Ended => return None,
                     event => {
-                        let status = fail(&self.speaker, self.script.module, event);
+                        let status = self.script.fail(&self.speaker, event);
                         return Some(Err(io::Error::other(format!("status {status}"))));
                     }
                 }
@@ -60,12 +61,18 @@ impl BodyStream for Output {
     }
 }
 
-/// Logs why there will be no more output. Returns the status for an answer that has not begun.
-pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16 {
+impl Script {
+    /// Logs why there will be no more output. Returns the status for an answer that has not begun.
+    pub(crate) fn fail(&self, request: &Request, event: Event) -> u16 {
+        fail(request, self.module, self.words, self.timeout, event)
+    }
+}
+
+/// The same where there is no script yet.
+pub(crate) fn fail(request: &Request, module: &'static str, words: &Words, timeout: Duration, event: Event) -> u16 {
     match event {
         Event::TimedOut => {
-            let text = format!("AH01220: Timeout waiting for output from CGI script {}", request.mapped.filename);
-            request.log(module, Level::Warn, text);
+            request.log(module, words.timeout_level, (words.timed_out)(request, timeout));
             504
         }
         Event::Body(error) => {
@@ -79,6 +86,10 @@ pub(crate) fn fail(request: &Request, module: &'static str, event: Event) -> u16
                 _ => request.log(module, Level::Error, text),
             }
             error.status()
+        }
+        Event::Failed(Failure { status, text, level, .. }) => {
+            request.log(module, level, text);
+            status
         }
         Event::Output | Event::Ended | Event::Busy => 500,
     }

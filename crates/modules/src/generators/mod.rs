@@ -1,10 +1,12 @@
 //! What makes content itself.
 
+mod backends;
 mod daemons;
 pub mod mod_admission;
 pub mod mod_autoindex;
 pub mod mod_cgi;
 pub mod mod_cgid;
+pub mod mod_fcgid;
 pub mod mod_info;
 pub mod mod_metrics;
 pub mod mod_status;

@@ -9,7 +9,7 @@ use conf::values::duration;
 
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
 use seam::HelperProcess;
-use server::{Handler, Hook, Module, Order, Server};
+use server::{Handler, HelperHook, Hook, Module, Order, Server};
 use sys::cred::Identity;
 
 use super::daemons::{self, DaemonServer};
@@ -19,7 +19,7 @@ use crate::row;
 /// The module. Where mod_cgi is loaded too, the one that was loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Check(daemons::resolve), Hook::HelperProcess(helper), Hook::Handler(Order::Middle, SCRIPTS)],
+    hooks: &[Hook::Check(daemons::resolve), Hook::HelperProcess(&HELPER), Hook::Handler(Order::Middle, SCRIPTS)],
 };
 
 const SCRIPTS: Handler = Handler::Later {
@@ -37,6 +37,8 @@ static WAY: Way = Way {
 
 /// The most daemons there may be.
 const DAEMONS_MAX: usize = 256;
+
+static HELPER: HelperHook = helper;
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

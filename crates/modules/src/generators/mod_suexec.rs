@@ -12,7 +12,7 @@ use conf::error::Phase;
 use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, Setting, settings};
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use seam::HelperProcess;
-use server::{Draft, Hook, Module, Server};
+use server::{Draft, HelperHook, Hook, Module, Server};
 use sys::cred::Identity;
 
 use super::daemons;
@@ -25,7 +25,7 @@ pub static MODULE: Module = Module {
         Hook::Check(daemons::resolve),
         Hook::Check(is_allowed),
         Hook::OpenLogs(check),
-        Hook::HelperProcess(helper),
+        Hook::HelperProcess(&HELPER),
     ],
 };
 
@@ -33,6 +33,8 @@ const DISABLED: &str = "SuexecUserGroup configured, but suEXEC is disabled: Suex
 
 /// Where scripts with owners lie, as in Debian's suEXEC.
 const ROOT: &str = "/var/www";
+
+static HELPER: HelperHook = helper;
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conf::directive::Args::Take1;
 use conf::values::{atoi, strtol};
 use conf::{Allowed, Cmd, Directive, Outcome, Setting, settings, shown};
-use gateway::{Caller, ScriptLog};
+use gateway::{Caller, Cgi, ScriptLog};
 use server::Waiting;
 use server::core::CoreServer;
 use server::core::options::EXEC_CGI;
@@ -80,8 +80,8 @@ pub(super) fn is_script(request: &Request) -> bool {
 /// Answers requests for scripts.
 pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting<'a, Answer> {
     Box::pin(async move {
-        let caller = caller(request, way);
-        gateway::run(request, caller).await
+        let (caller, cgi) = (caller(request, way), Cgi { rules: rules(request), daemons: way.daemons });
+        gateway::run(request, caller, cgi).await
     })
 }
 
@@ -91,11 +91,10 @@ fn caller(request: &Request, way: &Way) -> Caller {
     let nph = base_name(&request.mapped.filename).starts_with("nph-");
     Caller {
         module: way.module,
+        words: &gateway::CGI,
         timeout,
         nph,
         log: log(request),
-        rules: rules(request),
-        daemons: way.daemons,
         accounts: accounts_for_scripts(request),
     }
 }

@@ -58,8 +58,8 @@ pub enum Hook {
     /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
     OpenLogs(LogHook),
     /// The processes that the module has beside the children, if any; runs in the parent, before they are forked. `Err`: this
-    /// configuration cannot be used.
-    HelperProcess(HelperHook),
+    /// configuration cannot be used. Those that several modules need are there once.
+    HelperProcess(&'static HelperHook),
     /// A new child runs, without privileges.
     ChildInit(ServerHook),
     /// A child is about to end, and serves nobody any more, though requests may be left in its threads.
@@ -199,7 +199,10 @@ pub(crate) fn lifecycle(modules: &[&'static Module]) -> Lifecycle {
             Hook::Start(f) => life.start.push(*f),
             Hook::Dump(name, f) => life.dump.push((name, *f)),
             Hook::OpenLogs(f) => life.open_logs.push(*f),
-            Hook::HelperProcess(f) => life.helper.push(*f),
+            Hook::HelperProcess(helper) if !life.helper.iter().any(|known| std::ptr::eq(*known, *helper)) => {
+                life.helper.push(helper);
+            }
+            Hook::HelperProcess(_) => {}
             Hook::ChildInit(f) => life.child_init.push(*f),
             Hook::ChildEnd(f) => life.child_end.push(*f),
             _ => {}

@@ -32,7 +32,7 @@ pub(crate) struct Lifecycle {
     pub(crate) start: Vec<StartHook>,
     pub(crate) dump: Vec<(&'static str, DumpHook)>,
     pub(crate) open_logs: Vec<LogHook>,
-    pub(crate) helper: Vec<HelperHook>,
+    pub(crate) helper: Vec<&'static HelperHook>,
     pub(crate) child_init: Vec<ServerHook>,
     pub(crate) child_end: Vec<fn()>,
 }

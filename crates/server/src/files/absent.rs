@@ -16,7 +16,7 @@ const TABLE: &[Absent] = &[
     Absent("application/x-lsphp*", "mod_lsapi", &[]),
     Absent("cgi-script", "mod_cgi or mod_cgid", CGI),
     Absent("fastcgi-script", "mod_fastcgi", &[]),
-    Absent("fcgid-script", "mod_fcgid", &[]),
+    Absent("fcgid-script", "mod_fcgid", &["fcgid_module"]),
     Absent("lsapi-script", "mod_lsapi", &[]),
     Absent("lua-script", "mod_lua", &[]),
     Absent("modperl", "mod_perl", &[]),

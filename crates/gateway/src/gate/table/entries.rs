@@ -90,7 +90,7 @@ impl Locked<'_> {
         entries.map(|entry| (entry, self.guest(entry))).unzip()
     }
 
-    pub(super) fn script_of(&self, entry: usize) -> usize {
+    pub(in crate::gate) fn script_of(&self, entry: usize) -> usize {
         (self.0.get(entry, Field::Script) as usize).min(SCRIPTS - 1)
     }
 

@@ -1,0 +1,142 @@
+//! Backends: script processes that outlive a request.
+//!
+//! Backends of one [`Class`] are a pool. A process of its own, the process manager ([`manager`]), has all pools of a
+//! configuration: it starts backends through the [gate](crate::gate), keeps them, and ends them. A child asks it for a backend and
+//! gets a connection to one ([`lease`]); requests wait in the manager's queue, in the order in which they came, and the first of
+//! them gets a backend the moment one is free. What becomes of a pool is a pure function ([`policy`]).
+
+mod lease;
+mod manager;
+mod policy;
+mod pool;
+mod run;
+pub mod stats;
+mod wire;
+
+use std::ffi::CString;
+use std::time::Duration;
+
+use crate::command::Command;
+use crate::protocol::Protocol;
+
+pub use lease::set_address;
+pub(crate) use lease::{Lease, Outcome};
+pub use manager::{Manager, Users, serve};
+pub use run::{Head, converse};
+
+/// What makes a backend what it is: those of one class can stand in for each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// What it is called in logs and on pages: the handler and the program or script, such as `fcgid /srv/app.fcgi`.
+    pub name: String,
+    /// The module whose name stands in log lines.
+    pub module: String,
+    /// The virtual host on whose behalf it runs.
+    pub host: String,
+    /// What is spoken with it.
+    pub protocol: Protocol,
+    /// How many requests a backend serves at once.
+    pub concurrency: Concurrency,
+    /// How it is started.
+    pub program: Program,
+    /// How many of them there are, and for how long.
+    pub settings: PoolSettings,
+}
+
+/// How many requests a backend serves at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concurrency {
+    /// One, on a connection that stays.
+    One,
+    /// As many as come, each on a connection of its own: it makes a process for each of them.
+    Many,
+}
+
+/// A program that is started with a listening socket as its standard input, as FastCGI has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(pub(crate) Command);
+
+impl Program {
+    /// A program with its arguments and environment (`NAME=value`), which works in `directory` and runs as `owner`, if that is
+    /// not the server's user. `None`: no file has such a name.
+    pub fn new(
+        path: &str,
+        arguments: &[String],
+        environment: Vec<CString>,
+        directory: &str,
+        owner: Option<crate::owners::Owner>,
+    ) -> Option<Program> {
+        let text = |text: &String| CString::new(http1::text::to_bytes(text).into_owned()).ok();
+        Some(Program(Command {
+            program: server::paths::c_path(path)?,
+            directory: server::paths::c_path(directory).filter(|directory| !directory.is_empty()),
+            arguments: arguments.iter().map(text).collect::<Option<_>>()?,
+            environment,
+            limits: Vec::new(),
+            owner,
+        }))
+    }
+
+    /// The same, under the limits that the configuration of a request has for scripts (`RLimitCPU` and others).
+    #[must_use]
+    pub fn limited_for(mut self, request: &server::Request) -> Program {
+        self.0.limits = crate::command::limits(request);
+        self
+    }
+}
+
+/// How many backends a pool has, and for how long it keeps each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// The most there may be, and how many are kept although nobody needs them.
+    pub max: u64,
+    /// See `max`.
+    pub min: u64,
+    /// The most that there may be of all classes together which say so.
+    pub max_of_all: u64,
+    /// How long one that nobody needs is kept.
+    pub idle: Option<Duration>,
+    /// How long one lives.
+    pub lifetime: Option<Duration>,
+    /// How many requests one serves.
+    pub requests: Option<u64>,
+    /// How much memory one may have, in bytes, give or take a tenth: so that not all end at once.
+    pub memory: Option<u64>,
+    /// What limits how fast they are started.
+    pub score: Option<Score>,
+    /// How long a request waits for one.
+    pub wait: Duration,
+    /// How many requests wait at most.
+    pub queue: u64,
+}
+
+/// A score that grows when backends start and end and falls with time: while it is at its limit, none is started
+/// (Apache manual: mod_fcgid, `FcgidSpawnScore`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Score {
+    /// What a start adds.
+    pub start: u64,
+    /// What an end adds.
+    pub end: u64,
+    /// What a second takes away.
+    pub second: u64,
+    /// The limit.
+    pub limit: u64,
+}
+
+impl Default for PoolSettings {
+    fn default() -> PoolSettings {
+        PoolSettings {
+            max: 4,
+            min: 0,
+            max_of_all: u64::MAX,
+            idle: Some(Duration::from_secs(300)),
+            lifetime: None,
+            requests: None,
+            memory: None,
+            score: None,
+            wait: Duration::from_secs(60),
+            queue: 1024,
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! What becomes of a pool: how many backends are started, and which end. Pure.
+//!
+//! A backend is started where requests wait and no more can be expected to be free soon: as many at a time as there are
+//! processors, since those that have not answered yet are busy with their own beginning.
+
+use std::time::Duration;
+
+use super::PoolSettings;
+
+/// How long nothing is started after a backend has ended before it served anything: at first, and at most.
+const BACK_OFF: Duration = Duration::from_millis(100);
+const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+/// So many of those in a row, and requests are not kept waiting for the next one.
+pub(super) const HOPELESS: u32 = 3;
+
+/// Why a backend ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Nobody has needed it for long.
+    Idle,
+    /// It is old.
+    Lifetime,
+    /// It has served as many requests as it may.
+    Requests,
+    /// It has more memory than it may have.
+    Memory,
+    /// Others need the memory.
+    Pressure,
+    /// A request that it served was given up, or it did not answer as it should.
+    Broken,
+    /// It has said so itself.
+    Own,
+    /// It ended by itself, or was ended from outside.
+    Died,
+}
+
+impl Reason {
+    /// All reasons, with what a page calls them.
+    pub const ALL: [(Reason, &'static str); 8] = [
+        (Reason::Idle, "idle"),
+        (Reason::Lifetime, "lifetime"),
+        (Reason::Requests, "requests"),
+        (Reason::Memory, "memory"),
+        (Reason::Pressure, "pressure"),
+        (Reason::Broken, "broken"),
+        (Reason::Own, "own"),
+        (Reason::Died, "died"),
+    ];
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Reason::ALL[self as usize].1
+    }
+}
+
+/// What a backend does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It has nobody to serve.
+    Idle,
+    /// It serves.
+    Busy,
+    /// It was told to end.
+    Ending,
+}
+
+/// A backend, as the policy sees it. Times are since some beginning.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) doing: Doing,
+    /// Since when.
+    pub(super) since: Duration,
+    pub(super) born: Duration,
+    pub(super) served: u64,
+    /// Bytes that it has, where that is known.
+    pub(super) memory: Option<u64>,
+    /// How much more or less than others it may have and live, in thousandths.
+    pub(super) jitter: i64,
+}
+
+/// A pool, as the policy sees it.
+#[derive(Clone, Debug)]
+pub(super) struct View<'a> {
+    pub(super) settings: &'a PoolSettings,
+    pub(super) backends: &'a [Seen],
+    /// Requests that wait.
+    pub(super) waiting: usize,
+    /// Backends that wait to be let in at the gate.
+    pub(super) starting: usize,
+    /// Backends of all classes that count together.
+    pub(super) of_all: u64,
+    /// How many start at once.
+    pub(super) processors: usize,
+    /// The score when it was last changed, and when that was.
+    pub(super) score: (u64, Duration),
+    /// Backends that have ended in a row before they served anything, and when the last one did.
+    pub(super) failures: (u32, Duration),
+    pub(super) now: Duration,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// So many are started.
+    pub(super) start: usize,
+    /// These end, by their places in the view.
+    pub(super) end: Vec<(usize, Reason)>,
+    /// When to look again, if nothing happens.
+    pub(super) again: Option<Duration>,
+}
+
+pub(super) fn decide(view: &View<'_>) -> Decision {
+    let View { settings, backends, now, .. } = *view;
+    let mut decision = Decision::default();
+    let mut again = |at: Duration| decision.again = Some(decision.again.map_or(at, |other| other.min(at)));
+    let mut alive = backends.iter().filter(|seen| seen.doing != Doing::Ending).count() as u64;
+    // The longest idle first: what is used last stays warm.
+    let mut idle: Vec<usize> = (0..backends.len()).filter(|index| backends[*index].doing == Doing::Idle).collect();
+    idle.sort_by_key(|index| backends[*index].since);
+    for index in idle.iter().copied() {
+        let seen = &backends[index];
+        let spread = |value: u64| value.saturating_add_signed((value as i64 / 1000).saturating_mul(seen.jitter));
+        let old = settings.lifetime.map(|lifetime| seen.born + lifetime);
+        let unused = settings.idle.map(|idle| seen.since + idle).filter(|_| alive > settings.min);
+        let reason = match () {
+            () if settings.requests.is_some_and(|requests| seen.served >= requests) => Some(Reason::Requests),
+            () if settings.memory.zip(seen.memory).is_some_and(|(most, has)| has > spread(most)) => {
+                Some(Reason::Memory)
+            }
+            // One that is old, but one of those that are kept, is replaced when it is needed.
+            () if old.is_some_and(|at| now >= at) && seen.served > 0 => Some(Reason::Lifetime),
+            () if view.waiting == 0 && unused.is_some_and(|at| now >= at) => Some(Reason::Idle),
+            () => None,
+        };
+        match reason {
+            Some(reason) => {
+                decision.end.push((index, reason));
+                alive -= 1;
+            }
+            None => [old.filter(|_| seen.served > 0), unused].into_iter().flatten().for_each(&mut again),
+        }
+    }
+    let free = idle.len() - decision.end.len();
+    // Those that have not answered yet are as good as free: they are about to be.
+    let young = backends.iter().filter(|seen| seen.doing == Doing::Busy && seen.served == 0).count();
+    let wanted = (settings.min.saturating_sub(alive) as usize)
+        .max(view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)))
+        .saturating_sub(view.starting);
+    let room = settings.max.saturating_sub(alive).min(settings.max_of_all.saturating_sub(view.of_all));
+    let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(view.starting));
+    if wanted == 0 {
+        return decision;
+    }
+    let from = starts_from(view);
+    match now >= from {
+        true => decision.start = wanted,
+        false => again(from),
+    }
+    decision
+}
+
+/// When the next backend may be started.
+fn starts_from(view: &View<'_>) -> Duration {
+    let (failures, failed) = view.failures;
+    let rested = match failures {
+        0 => Duration::ZERO,
+        _ => failed + BACK_OFF.saturating_mul(1 << (failures - 1).min(16)).min(BACK_OFF_MAX),
+    };
+    let (score, changed) = view.score;
+    let fallen = match view.settings.score {
+        Some(limits) if score >= limits.limit => {
+            let seconds = (score - limits.limit + 1).div_ceil(limits.second.max(1));
+            changed + Duration::from_secs(seconds)
+        }
+        _ => Duration::ZERO,
+    };
+    rested.max(fallen)
+}
+
+/// A score now.
+pub(super) fn score_at(view_score: (u64, Duration), second: u64, now: Duration) -> u64 {
+    view_score.0.saturating_sub(now.saturating_sub(view_score.1).as_secs().saturating_mul(second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Score;
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1000);
+
+    fn seen(doing: Doing, seconds: u64, served: u64) -> Seen {
+        let since = NOW - Duration::from_secs(seconds);
+        Seen { doing, since, born: since, served, memory: None, jitter: 0 }
+    }
+
+    fn look(settings: &PoolSettings, backends: &[Seen], waiting: usize, starting: usize) -> Decision {
+        decide(&View {
+            settings,
+            backends,
+            waiting,
+            starting,
+            of_all: backends.len() as u64,
+            processors: 2,
+            score: (0, Duration::ZERO),
+            failures: (0, Duration::ZERO),
+            now: NOW,
+        })
+    }
+
+    #[test]
+    fn as_many_start_as_are_needed_and_processors_bear() {
+        let settings = PoolSettings::default();
+        let busy = seen(Doing::Busy, 1, 9);
+        let young = seen(Doing::Busy, 1, 0);
+        let idle = seen(Doing::Idle, 1, 9);
+        for (backends, waiting, starting, want) in [
+            (&[][..], 0, 0, 0),
+            (&[], 1, 0, 1),
+            (&[], 9, 0, 2),
+            (&[], 9, 1, 1),
+            (&[], 9, 2, 0),
+            (&[busy], 9, 0, 2),
+            (&[young], 9, 0, 1),
+            (&[young, young], 9, 0, 0),
+            (&[idle], 1, 0, 0),
+            (&[busy, busy, busy], 9, 0, 1),
+            (&[busy, busy, busy, busy], 9, 0, 0),
+        ] {
+            assert_eq!(look(&settings, backends, waiting, starting).start, want, "{backends:?} {waiting} {starting}");
+        }
+    }
+
+    #[test]
+    fn a_minimum_is_kept_and_a_maximum_of_all() {
+        let settings = PoolSettings { min: 3, max: 9, max_of_all: 2, ..PoolSettings::default() };
+        assert_eq!(look(&settings, &[], 0, 0).start, 2);
+        assert_eq!(look(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 0).start, 3);
+        assert_eq!(look(&PoolSettings { max_of_all: 9, ..settings }, &[], 0, 3).start, 0);
+        let old = [seen(Doing::Idle, 999, 1); 4];
+        let decision = look(&PoolSettings { max_of_all: 9, ..settings }, &old, 0, 0);
+        assert_eq!(decision.end, [(0, Reason::Idle)], "down to the minimum");
+    }
+
+    #[test]
+    fn why_backends_end() {
+        let ends = |settings: PoolSettings, seen: Seen| look(&settings, &[seen], 0, 0).end.first().map(|end| end.1);
+        let settings = PoolSettings { idle: None, ..PoolSettings::default() };
+        let idle = seen(Doing::Idle, 100, 10);
+        assert_eq!(ends(settings, idle), None);
+        assert_eq!(ends(PoolSettings { requests: Some(10), ..settings }, idle), Some(Reason::Requests));
+        assert_eq!(ends(PoolSettings { requests: Some(11), ..settings }, idle), None);
+        let hundred = Some(Duration::from_secs(100));
+        assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, idle), Some(Reason::Lifetime));
+        assert_eq!(ends(PoolSettings { idle: hundred, ..settings }, idle), Some(Reason::Idle));
+        assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, seen(Doing::Busy, 200, 1)), None, "it serves");
+        let memory = PoolSettings { memory: Some(100_000), ..settings };
+        let grown = |memory, jitter| Seen { memory: Some(memory), jitter, ..idle };
+        assert_eq!(ends(memory, grown(100_001, 0)), Some(Reason::Memory));
+        assert_eq!(ends(memory, grown(105_000, 100)), None);
+        assert_eq!(ends(memory, grown(95_000, -100)), Some(Reason::Memory));
+    }
+
+    #[test]
+    fn it_is_looked_at_again_in_time() {
+        let settings = PoolSettings { idle: Some(Duration::from_secs(30)), ..PoolSettings::default() };
+        assert_eq!(look(&settings, &[seen(Doing::Idle, 10, 1)], 0, 0).again, Some(NOW + Duration::from_secs(20)));
+        assert_eq!(look(&settings, &[seen(Doing::Busy, 10, 1)], 0, 0).again, None);
+    }
+
+    #[test]
+    fn starts_are_limited_by_a_score_and_by_failures() {
+        let score = Score { start: 1, end: 2, second: 1, limit: 10 };
+        let settings = PoolSettings { score: Some(score), ..PoolSettings::default() };
+        let view = |score, failures| View {
+            settings: &settings,
+            backends: &[],
+            waiting: 1,
+            starting: 0,
+            of_all: 0,
+            processors: 2,
+            score,
+            failures,
+            now: NOW,
+        };
+        let (none, no_score) = ((0, Duration::ZERO), (0, Duration::ZERO));
+        assert_eq!(decide(&view((9, NOW), none)).start, 1);
+        let blocked = decide(&view((10, NOW), none));
+        assert_eq!((blocked.start, blocked.again), (0, Some(NOW + Duration::from_secs(1))));
+        assert_eq!(decide(&view((12, NOW - Duration::from_secs(3)), none)).start, 1);
+        let failed = decide(&view(no_score, (3, NOW)));
+        assert_eq!((failed.start, failed.again), (0, Some(NOW + Duration::from_millis(400))));
+        assert_eq!(decide(&view(no_score, (60, NOW - BACK_OFF_MAX))).start, 1, "however often it has failed");
+        assert_eq!(score_at((10, NOW), 2, NOW + Duration::from_secs(3)), 4);
+    }
+}

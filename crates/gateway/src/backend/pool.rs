@@ -1,0 +1,395 @@
+//! A pool of backends and the requests that wait for one of them: what the process manager knows of both.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use seam::Awaited;
+use sys::local::Unnamed;
+use sys::process::Pid;
+
+use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
+use super::stats::{Field, Row};
+use super::wire::Outcome;
+use super::{Class, Concurrency};
+use crate::gate::Permit;
+
+/// A backend.
+#[derive(Debug)]
+pub(super) struct Backend {
+    /// No other of this manager has the same.
+    pub(super) number: u64,
+    pub(super) pid: Pid,
+    address: Unnamed,
+    /// The connection to it, if there is one that can be used.
+    connection: Option<Arc<OwnedFd>>,
+    doing: Doing,
+    /// How many requests it serves.
+    busy: u64,
+    since: Instant,
+    born: Instant,
+    served: u64,
+    memory: Option<u64>,
+    jitter: i64,
+    /// Why it ends, once it was told to.
+    reason: Option<Reason>,
+    /// The right to its memory, as long as it lives.
+    pub(super) permit: Option<Permit>,
+}
+
+/// What a request gets.
+#[derive(Clone, Debug)]
+pub(super) enum Granted {
+    /// A backend: its number and process, how many requests it has served, and a connection to it.
+    Backend { number: u64, pid: Pid, served: u64, socket: Arc<OwnedFd> },
+    /// None: the status for the client, and why.
+    None(u16, String),
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    came: Instant,
+    granted: Awaited<Granted>,
+}
+
+/// A pool.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) class: Arc<Class>,
+    pub(super) row: Row,
+    backends: Vec<Backend>,
+    queue: VecDeque<Waiter>,
+    /// Backends that are about to be started.
+    pub(super) starting: usize,
+    score: (u64, Duration),
+    failures: (u32, Duration),
+    /// How the last backend ended that served nothing.
+    last_failure: String,
+    /// When it will be looked at again.
+    pub(super) alarm: Option<Duration>,
+    began: Instant,
+}
+
+impl Pool {
+    pub(super) fn new(class: Class) -> Pool {
+        let row = Row::take(&class.name);
+        row.set(Field::Max, class.settings.max);
+        Pool {
+            row,
+            class: Arc::new(class),
+            backends: Vec::new(),
+            queue: VecDeque::new(),
+            starting: 0,
+            score: (0, Duration::ZERO),
+            failures: (0, Duration::ZERO),
+            last_failure: String::new(),
+            alarm: None,
+            began: Instant::now(),
+        }
+    }
+
+    /// The clock of the pool.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How many backends there are, or will be.
+    pub(super) fn count(&self) -> u64 {
+        (self.backends.len() + self.starting) as u64
+    }
+
+    pub(super) fn backends(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter()
+    }
+
+    /// Puts a request into the queue. `Err`: it need not wait.
+    pub(super) fn enqueue(&mut self, number: u64) -> Result<Awaited<Granted>, Granted> {
+        let (failures, failed) = self.failures;
+        if failures >= HOPELESS && self.count() == 0 && self.now() < failed + Duration::from_secs(u64::from(failures)) {
+            self.row.add(Field::Refused, 1);
+            return Err(Granted::None(503, self.hopeless()));
+        }
+        if self.queue.len() as u64 >= self.class.settings.queue {
+            self.row.add(Field::Refused, 1);
+            return Err(Granted::None(503, format!("{} requests wait for a backend already", self.queue.len())));
+        }
+        let granted = Awaited::default();
+        self.queue.push_back(Waiter { number, came: Instant::now(), granted: granted.clone() });
+        Ok(granted)
+    }
+
+    fn hopeless(&self) -> String {
+        format!("its backends end before they have served anything; the last one {}", self.last_failure)
+    }
+
+    /// A request is given up that waits.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.queue.retain(|waiter| waiter.number != number);
+        self.row.set(Field::Waiting, self.queue.len() as u64);
+    }
+
+    /// A request has waited for too long.
+    pub(super) fn refuse(&mut self, number: u64, text: String) {
+        if let Some(index) = self.queue.iter().position(|waiter| waiter.number == number)
+            && let Some(waiter) = self.queue.remove(index)
+        {
+            self.row.add(Field::Refused, 1);
+            waiter.granted.tell(Granted::None(503, text));
+        }
+    }
+
+    /// There will be no backend: all who wait are told.
+    fn refuse_all(&mut self, status: u16, text: &str) {
+        self.row.add(Field::Refused, self.queue.len() as u64);
+        for waiter in self.queue.drain(..) {
+            waiter.granted.tell(Granted::None(status, text.to_string()));
+        }
+    }
+
+    /// Gives backends that are free to those who wait, in the order in which they came.
+    pub(super) fn grant(&mut self) {
+        let many = self.class.concurrency == Concurrency::Many;
+        while !self.queue.is_empty() {
+            let free = |backend: &&mut Backend| backend.doing == Doing::Idle || many && backend.doing == Doing::Busy;
+            // The one that was used last is warm.
+            let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
+                break;
+            };
+            let socket = match backend.connect(many) {
+                Ok(socket) => socket,
+                // It was not quick enough: its own end will be noticed.
+                Err(error) => {
+                    seam::log!(
+                        &self.class.module,
+                        Error,
+                        "{}: cannot connect to {}",
+                        sys::describe(&error),
+                        self.class.name
+                    );
+                    backend.reason.get_or_insert(Reason::Broken);
+                    backend.doing = Doing::Ending;
+                    backend.end();
+                    continue;
+                }
+            };
+            let Some(waiter) = self.queue.pop_front() else { break };
+            backend.doing = Doing::Busy;
+            backend.busy += 1;
+            backend.since = Instant::now();
+            let waited = u64::try_from(waiter.came.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.row.add(Field::Waited, waited);
+            self.row.raise(Field::LongestWait, waited);
+            let Backend { number, pid, served, .. } = *backend;
+            waiter.granted.tell(Granted::Backend { number, pid, served, socket });
+        }
+    }
+
+    /// A request has left its backend after it has worked for so long. Returns whether that goes on with it: the rest of its
+    /// answer is to be read.
+    pub(super) fn release(&mut self, number: u64, outcome: &Outcome, worked: Duration) -> Option<Arc<OwnedFd>> {
+        let many = self.class.concurrency == Concurrency::Many;
+        let backend = self.backends.iter_mut().find(|backend| backend.number == number)?;
+        backend.busy = backend.busy.saturating_sub(1);
+        backend.served += 1;
+        self.failures = (0, Duration::ZERO);
+        self.row.add(Field::Served, 1);
+        self.row.add(Field::Worked, u64::try_from(worked.as_micros()).unwrap_or(u64::MAX));
+        if many {
+            // A process of its own has served it, and has the connection.
+            if backend.busy == 0 && backend.doing == Doing::Busy {
+                backend.doing = Doing::Idle;
+                backend.since = Instant::now();
+            }
+            return None;
+        }
+        match outcome {
+            Outcome::Ready => {}
+            Outcome::Closed => backend.connection = None,
+            Outcome::Abandoned(_) if backend.doing != Doing::Ending => {
+                backend.busy = 1;
+                return backend.connection.clone();
+            }
+            Outcome::Last => self.end(number, Reason::Own),
+            Outcome::Abandoned(_) | Outcome::Broken => self.end(number, Reason::Broken),
+        }
+        self.rest(number);
+        None
+    }
+
+    /// What was left of an answer is over: `ready`, it can serve again.
+    pub(super) fn drained(&mut self, number: u64, ready: bool) {
+        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
+            backend.busy = 0;
+        }
+        match ready {
+            true => self.rest(number),
+            false => self.end(number, Reason::Broken),
+        }
+    }
+
+    /// A backend has nothing to do.
+    fn rest(&mut self, number: u64) {
+        let memory = self.class.settings.memory.is_some();
+        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number)
+            && backend.doing == Doing::Busy
+        {
+            backend.doing = Doing::Idle;
+            backend.since = Instant::now();
+            // What is needed is known after a few requests; looking costs as much as a request.
+            if memory || backend.served.is_power_of_two() || backend.served.is_multiple_of(1024) {
+                backend.memory = sys::process::tree_memory(backend.pid).ok();
+                if let (Some(permit), Some(memory)) = (&backend.permit, backend.memory) {
+                    permit.weighed(backend.pid, memory);
+                }
+            }
+        }
+    }
+
+    /// Asks a backend to end.
+    pub(super) fn end(&mut self, number: u64, reason: Reason) {
+        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
+            backend.reason.get_or_insert(reason);
+            backend.doing = Doing::Ending;
+            backend.end();
+        }
+    }
+
+    /// A backend was started.
+    pub(super) fn started(&mut self, number: u64, pid: Pid, address: Unnamed, permit: Permit) {
+        self.starting = self.starting.saturating_sub(1);
+        if let Some(limits) = self.class.settings.score {
+            let now = self.now();
+            self.score = (policy::score_at(self.score, limits.second, now) + limits.start, now);
+        }
+        self.row.add(Field::Started, 1);
+        let now = Instant::now();
+        // Spread as the numbers are, from a tenth less to a tenth more.
+        let jitter = i64::try_from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap_or(0) % 201 - 100;
+        self.backends.push(Backend {
+            number,
+            pid,
+            address,
+            connection: None,
+            doing: Doing::Idle,
+            busy: 0,
+            since: now,
+            born: now,
+            served: 0,
+            memory: None,
+            jitter,
+            reason: None,
+            permit: Some(permit),
+        });
+    }
+
+    /// One could not be started. Where there is no other, nobody need wait.
+    pub(super) fn not_started(&mut self, status: u16, text: &str) {
+        self.starting = self.starting.saturating_sub(1);
+        if self.backends.is_empty() && self.starting == 0 {
+            self.refuse_all(status, text);
+        }
+    }
+
+    /// Nobody needs the one that was about to be started any more.
+    pub(super) fn spare(&self) -> bool {
+        self.queue.is_empty() && self.backends.len() as u64 >= self.class.settings.min
+    }
+
+    /// A backend has ended. Returns it with why, for the log.
+    pub(super) fn ended(&mut self, number: u64, how: &str) -> Option<(Backend, Reason)> {
+        let index = self.backends.iter().position(|backend| backend.number == number)?;
+        let backend = self.backends.swap_remove(index);
+        let reason = backend.reason.unwrap_or(Reason::Died);
+        let now = self.now();
+        if let Some(limits) = self.class.settings.score {
+            self.score = (policy::score_at(self.score, limits.second, now) + limits.end, now);
+        }
+        self.row.ended(reason);
+        if backend.served == 0 && reason == Reason::Died {
+            self.failures = (self.failures.0 + 1, now);
+            how.clone_into(&mut self.last_failure);
+            if self.failures.0 >= HOPELESS && self.backends.is_empty() && self.starting == 0 {
+                let text = self.hopeless();
+                self.refuse_all(503, &text);
+            }
+        }
+        Some((backend, reason))
+    }
+
+    /// Whether a backend was asked to end.
+    pub(super) fn is_ending(&self, number: u64) -> bool {
+        self.backends.iter().any(|backend| backend.number == number && backend.doing == Doing::Ending)
+    }
+
+    /// The one that has been idle for longest, where others need its memory.
+    pub(super) fn longest_idle(&self) -> Option<(Instant, u64)> {
+        let idle = self.backends.iter().filter(|backend| backend.doing == Doing::Idle);
+        idle.map(|backend| (backend.since, backend.number)).min()
+    }
+
+    /// What is to be done, where `of_all` backends count together.
+    pub(super) fn decide(&self, of_all: u64, processors: usize) -> (Decision, Vec<u64>) {
+        let at = |instant: Instant| instant.saturating_duration_since(self.began);
+        let seen: Vec<Seen> = self
+            .backends
+            .iter()
+            .map(|backend| Seen {
+                doing: backend.doing,
+                since: at(backend.since),
+                born: at(backend.born),
+                served: backend.served,
+                memory: backend.memory,
+                jitter: backend.jitter,
+            })
+            .collect();
+        let decision = policy::decide(&View {
+            settings: &self.class.settings,
+            backends: &seen,
+            waiting: self.queue.len(),
+            starting: self.starting,
+            of_all,
+            processors,
+            score: self.score,
+            failures: self.failures,
+            now: self.now(),
+        });
+        (decision, self.backends.iter().map(|backend| backend.number).collect())
+    }
+
+    /// Shows what there is.
+    pub(super) fn show(&self) {
+        let busy: u64 = self.backends.iter().map(|backend| backend.busy).sum();
+        self.row.set(Field::Size, self.backends.len() as u64);
+        self.row.set(Field::Busy, busy);
+        self.row.set(Field::Waiting, self.queue.len() as u64);
+        self.row.set(Field::Memory, self.backends.iter().filter_map(|backend| backend.memory).sum());
+    }
+}
+
+impl Backend {
+    /// A connection to it: the one that there is, unless it takes several at once.
+    fn connect(&mut self, many: bool) -> std::io::Result<Arc<OwnedFd>> {
+        if many {
+            return self.address.connect().map(Arc::new);
+        }
+        // It may have closed it behind its last answer.
+        if let Some(connection) =
+            self.connection.take_if(|connection| sys::socket::has_ended(&*connection).unwrap_or(true))
+        {
+            drop(connection);
+        }
+        match &self.connection {
+            Some(connection) => Ok(connection.clone()),
+            None => Ok(self.connection.insert(Arc::new(self.address.connect()?)).clone()),
+        }
+    }
+
+    /// Asks it to end.
+    fn end(&mut self) {
+        self.connection = None;
+        let _ = self.pid.kill(sys::signal::Signal::TERM);
+    }
+}

@@ -1,0 +1,161 @@
+//! The whole way of a request through a backend.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use conf::Level;
+use server::{Answer, Request};
+
+use super::Class;
+use super::lease::{Lease, NoBackend};
+use crate::caller::Caller;
+use crate::protocol::fastcgi::Role;
+use crate::protocol::{Protocol, fastcgi, plain, runtime};
+use crate::script::conversation::{Conversation, Speech};
+use crate::script::{Failure, Script};
+use crate::{env, respond};
+
+/// How many backends a request is sent to at most, where one after the other is gone before it has answered.
+const TRIES: u32 = 3;
+
+/// What a request begins with.
+#[derive(Clone, Debug)]
+pub enum Head {
+    /// FastCGI, in this role.
+    FastCgi(Role),
+    /// The protocol of runtimes; what is to run.
+    Runtime(Vec<(&'static str, Vec<u8>)>),
+    /// SCGI.
+    Scgi,
+    /// uwsgi.
+    Uwsgi,
+}
+
+impl Head {
+    /// What is spoken behind it.
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Head::FastCgi(_) => Protocol::FastCgi,
+            Head::Runtime(_) => Protocol::Runtime,
+            Head::Scgi | Head::Uwsgi => Protocol::Plain,
+        }
+    }
+
+    /// Its bytes, for a connection that stays open behind the request or does not. `Err`: the request does not fit into it.
+    fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
+        let lines = env::environment(&request.env);
+        let pairs = lines.iter().filter_map(pair);
+        match self {
+            Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
+            Head::Runtime(handler) => {
+                runtime::open(handler.iter().map(|(name, value)| (name.as_bytes(), &value[..])), pairs)
+            }
+            Head::Scgi => Ok(plain::scgi(request.body.length().unwrap_or(0), pairs)),
+            Head::Uwsgi => plain::uwsgi(pairs),
+        }
+    }
+}
+
+/// A line of an environment as name and value.
+fn pair(line: &CString) -> Option<(&[u8], &[u8])> {
+    let bytes = line.as_bytes();
+    let end = bytes.iter().position(|byte| *byte == b'=')?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// Lets a backend of the class serve the request, and makes an answer of what it says.
+pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head: &Head, speech: Speech) -> Answer {
+    env::add(request).await;
+    let bytes = match head.bytes(request, true) {
+        Ok(bytes) => bytes,
+        Err(length) => return too_long(request, &caller, length),
+    };
+    let mut tries = 1;
+    loop {
+        let lease = match Lease::of(class).await {
+            Ok(lease) => lease,
+            Err(none) => return no_backend(request, &caller, class, none),
+        };
+        // One that was idle may end the moment it is asked, as it had served enough: another one is asked then, if the
+        // request cannot have had any effect.
+        let again = lease.served > 0 && tries < TRIES && request.body.is_none() && is_safe(request);
+        let socket = lease.socket.clone();
+        match begin(request, head.protocol(), socket, Some(lease), bytes.clone(), &caller, speech).await {
+            Ok(script) => return respond::answer(request, script, &caller).await,
+            Err(failure) if failure.lost && again => tries += 1,
+            Err(failure) => return failed(request, &caller, &failure),
+        }
+    }
+}
+
+/// Lets a server serve the request that is there already, over a connection that somebody has made.
+pub async fn converse_over(
+    request: &mut Request,
+    caller: Caller,
+    socket: OwnedFd,
+    head: &Head,
+    speech: Speech,
+) -> Answer {
+    env::add(request).await;
+    let bytes = match head.bytes(request, false) {
+        Ok(bytes) => bytes,
+        Err(length) => return too_long(request, &caller, length),
+    };
+    match begin(request, head.protocol(), Arc::new(socket), None, bytes, &caller, speech).await {
+        Ok(script) => respond::answer(request, script, &caller).await,
+        Err(failure) => failed(request, &caller, &failure),
+    }
+}
+
+async fn begin(
+    request: &mut Request,
+    protocol: Protocol,
+    socket: Arc<OwnedFd>,
+    lease: Option<Lease>,
+    head: Vec<u8>,
+    caller: &Caller,
+    speech: Speech,
+) -> Result<Script, Failure> {
+    let conversation = Conversation::new(request, protocol, socket, lease, head, caller, speech);
+    let mut script = Script::new(Box::new(conversation), caller);
+    script.begins(request).await?;
+    Ok(script)
+}
+
+/// Whether asking twice is as good as asking once, and asking changes nothing (RFC 9110 section 9.2.1).
+fn is_safe(request: &Request) -> bool {
+    matches!(&*request.asked.method, "GET" | "HEAD" | "OPTIONS")
+}
+
+fn failed(request: &Request, caller: &Caller, failure: &Failure) -> Answer {
+    request.log(caller.module, failure.level, format!("{}: {}", request.mapped.filename, failure.text));
+    Answer::Status(failure.status)
+}
+
+fn too_long(request: &Request, caller: &Caller, length: usize) -> Answer {
+    let text = format!("{}: {length} bytes of variables are too many for the protocol", request.mapped.filename);
+    request.log(caller.module, Level::Error, text);
+    Answer::Status(400)
+}
+
+fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> Answer {
+    let (status, why) = match none {
+        NoBackend::Refused(status, why) => (status, why),
+        NoBackend::NoManager => (503, "there is no process manager with -X".to_string()),
+        NoBackend::Failed(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            (500, "its command and environment are too long".to_string())
+        }
+        NoBackend::Failed(error) => (503, format!("the process manager cannot be asked: {}", sys::describe(&error))),
+    };
+    request.log(
+        caller.module,
+        Level::Error,
+        format!("no backend for {} ({}): {why}", request.mapped.filename, class.name),
+    );
+    if status == 503 {
+        request.answer.err_headers_out.set("Retry-After", "1");
+    }
+    Answer::Status(status)
+}

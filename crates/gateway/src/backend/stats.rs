@@ -1,0 +1,186 @@
+//! What pools tell of themselves: rows in memory that all processes of the server share. The process manager writes them, and
+//! pages read them without asking anybody.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use sys::process::Pid;
+use sys::shm::Shared;
+
+use super::policy::Reason;
+
+/// How many pools can be seen at once; more work all the same.
+const ROWS: usize = 256;
+/// How much of a pool's name is kept, in bytes.
+const NAME: usize = 160;
+const WORD: usize = size_of::<u64>();
+const FIELDS: usize = 12 + Reason::ALL.len();
+const ROW: usize = FIELDS + NAME / WORD;
+
+/// The numbers of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Field {
+    /// The process manager that writes this row, or 0.
+    Owner,
+    Size,
+    Busy,
+    Waiting,
+    Max,
+    Memory,
+    Started,
+    Served,
+    Refused,
+    /// µs that requests have waited and have been served, all in all.
+    Waited,
+    Worked,
+    /// The longest that one has waited, in µs.
+    LongestWait,
+    /// The first of the reasons for which backends have ended.
+    Ended,
+}
+
+/// A pool at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct PoolStats {
+    /// The name of its class.
+    pub name: String,
+    /// Backends that there are, those of them that serve, and the most there may be.
+    pub size: u64,
+    /// See `size`.
+    pub busy: u64,
+    /// See `size`.
+    pub max: u64,
+    /// Requests that wait for one.
+    pub waiting: u64,
+    /// What its backends have, in bytes, as it was last weighed.
+    pub memory: u64,
+    /// Backends that were started.
+    pub started: u64,
+    /// Requests that were served, and that were turned away.
+    pub served: u64,
+    /// See `served`.
+    pub refused: u64,
+    /// Seconds that requests have waited for a backend, and that they have been served, all in all.
+    pub waited: f64,
+    /// See `waited`.
+    pub worked: f64,
+    /// The longest that a request has waited, in seconds.
+    pub longest_wait: f64,
+    /// Backends that have ended, by why.
+    pub ended: Vec<(&'static str, u64)>,
+}
+
+static TABLE: OnceLock<Shared<AtomicU64>> = OnceLock::new();
+
+/// Makes the memory where there is none yet. For the parent, before it forks.
+pub(super) fn open() -> io::Result<()> {
+    if TABLE.get().is_none() {
+        let table = Shared::new(ROWS * ROW)?;
+        // Only one thread is there to do it.
+        let _ = TABLE.set(table);
+    }
+    Ok(())
+}
+
+fn row(index: usize) -> Option<&'static [AtomicU64]> {
+    TABLE.get()?.get(index * ROW..(index + 1) * ROW)
+}
+
+/// The row of a pool, as long as its manager has it.
+#[derive(Debug)]
+pub(super) struct Row(Option<&'static [AtomicU64]>);
+
+impl Row {
+    /// Takes one that is free, or whose manager has died.
+    pub(super) fn take(name: &str) -> Row {
+        let own = u64::from(Pid::own().number().unsigned_abs());
+        let is_dead = |owner: u64| {
+            let pid = i32::try_from(owner).ok().and_then(Pid::new);
+            owner != 0 && pid.is_none_or(|pid| !pid.exists())
+        };
+        let taken = (0..ROWS).filter_map(row).find(|row| {
+            let owner = row[Field::Owner as usize].load(Acquire);
+            (owner == 0 || is_dead(owner))
+                && row[Field::Owner as usize].compare_exchange(owner, own, Release, Relaxed).is_ok()
+        });
+        if let Some(row) = taken {
+            row[1..].iter().for_each(|number| number.store(0, Relaxed));
+            let mut end = name.len().min(NAME);
+            while !name.is_char_boundary(end) {
+                end -= 1;
+            }
+            for (word, bytes) in row[FIELDS..].iter().zip(name.as_bytes()[..end].chunks(WORD)) {
+                let mut whole = [0; WORD];
+                whole[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_ne_bytes(whole), Relaxed);
+            }
+        }
+        Row(taken)
+    }
+
+    pub(super) fn set(&self, field: Field, value: u64) {
+        if let Some(row) = self.0 {
+            row[field as usize].store(value, Relaxed);
+        }
+    }
+
+    pub(super) fn add(&self, field: Field, value: u64) {
+        if let Some(row) = self.0 {
+            row[field as usize].fetch_add(value, Relaxed);
+        }
+    }
+
+    pub(super) fn raise(&self, field: Field, value: u64) {
+        if let Some(row) = self.0 {
+            row[field as usize].fetch_max(value, Relaxed);
+        }
+    }
+
+    pub(super) fn ended(&self, reason: Reason) {
+        if let Some(row) = self.0 {
+            row[Field::Ended as usize + reason as usize].fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        self.set(Field::Owner, 0);
+    }
+}
+
+/// All pools as they are now, by their names; those of several generations are one.
+pub fn pools() -> Vec<PoolStats> {
+    let mut pools: Vec<PoolStats> = Vec::new();
+    for row in (0..ROWS).filter_map(row).filter(|row| row[Field::Owner as usize].load(Acquire) != 0) {
+        let number = |field: Field| row[field as usize].load(Relaxed);
+        let seconds = |field: Field| number(field) as f64 / 1e6;
+        let bytes: Vec<u8> = row[FIELDS..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let ended =
+            Reason::ALL.map(|(reason, name)| (name, row[Field::Ended as usize + reason as usize].load(Relaxed)));
+        let index = pools.iter().position(|pool| pool.name == name).unwrap_or_else(|| {
+            let ended = ended.iter().map(|(name, _)| (*name, 0)).collect();
+            pools.push(PoolStats { name, ended, ..PoolStats::default() });
+            pools.len() - 1
+        });
+        let pool = &mut pools[index];
+        pool.size += number(Field::Size);
+        pool.busy += number(Field::Busy);
+        pool.max = pool.max.max(number(Field::Max));
+        pool.waiting += number(Field::Waiting);
+        pool.memory += number(Field::Memory);
+        pool.started += number(Field::Started);
+        pool.served += number(Field::Served);
+        pool.refused += number(Field::Refused);
+        pool.waited += seconds(Field::Waited);
+        pool.worked += seconds(Field::Worked);
+        pool.longest_wait = pool.longest_wait.max(seconds(Field::LongestWait));
+        pool.ended.iter_mut().zip(ended).for_each(|(sum, (_, number))| sum.1 += number);
+    }
+    pools.sort_by(|one, other| one.name.cmp(&other.name));
+    pools
+}

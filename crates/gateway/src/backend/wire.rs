@@ -1,0 +1,247 @@
+//! What children and the process manager say to each other. Both are the same program, so numbers are in the machine's own
+//! order; each message is a packet.
+
+use std::time::Duration;
+
+use sys::process::Pid;
+
+use super::{Class, Concurrency, PoolSettings, Program, Score};
+use crate::daemon::wire as command;
+use crate::protocol::Protocol;
+
+/// The longest packet, in bytes: what a socket takes without asking for more.
+pub(super) const PACKET_MAX: usize = 128 * 1024;
+const NUMBER: usize = size_of::<u64>();
+
+/// What a child says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked<'a> {
+    /// It wants a backend of the class that these bytes describe.
+    Backend(&'a [u8]),
+    /// It does not need the one that it has got any more.
+    Done(Outcome),
+}
+
+/// How a request has left its backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Ready for the next one, on the same connection.
+    Ready,
+    /// Ready for the next one, on another connection.
+    Closed,
+    /// It has said that it ends now.
+    Last,
+    /// Nobody waits for the rest of its answer, which goes on at this position ([`Frames`](crate::protocol::Frames)).
+    Abandoned(Vec<u8>),
+    /// It cannot be told in what state it is.
+    Broken,
+}
+
+/// What the manager says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Here is a connection to a backend: its process, and how many requests that has served.
+    Granted(Pid, u64),
+    /// There is none, with the status for the client, and why.
+    Refused(u16, String),
+}
+
+impl Asked<'_> {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Asked::Backend(class) => [&[0], *class].concat(),
+            Asked::Done(Outcome::Ready) => vec![1],
+            Asked::Done(Outcome::Closed) => vec![2],
+            Asked::Done(Outcome::Last) => vec![3],
+            Asked::Done(Outcome::Abandoned(position)) => [&[4], &position[..]].concat(),
+            Asked::Done(Outcome::Broken) => vec![5],
+        }
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Asked<'_>> {
+        let (kind, rest) = bytes.split_first()?;
+        Some(match kind {
+            0 => Asked::Backend(rest),
+            1 => Asked::Done(Outcome::Ready),
+            2 => Asked::Done(Outcome::Closed),
+            3 => Asked::Done(Outcome::Last),
+            4 => Asked::Done(Outcome::Abandoned(rest.to_vec())),
+            5 => Asked::Done(Outcome::Broken),
+            _ => return None,
+        })
+    }
+}
+
+impl Told {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Told::Granted(pid, served) => {
+                let pid = i64::from(pid.number()).to_ne_bytes();
+                [&[0], &pid[..], &served.to_ne_bytes()].concat()
+            }
+            Told::Refused(status, text) => [&[1], &status.to_ne_bytes()[..], text.as_bytes()].concat(),
+        }
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Told> {
+        let (kind, rest) = bytes.split_first()?;
+        Some(match kind {
+            0 => {
+                let (pid, rest) = rest.split_first_chunk()?;
+                let pid = Pid::new(i32::try_from(i64::from_ne_bytes(*pid)).ok()?)?;
+                Told::Granted(pid, u64::from_ne_bytes(rest.try_into().ok()?))
+            }
+            1 => {
+                let (status, text) = rest.split_first_chunk()?;
+                Told::Refused(u16::from_ne_bytes(*status), String::from_utf8_lossy(text).into_owned())
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A time, where none is the largest number.
+fn micros(time: Option<Duration>) -> u64 {
+    time.map_or(u64::MAX, |time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1))
+}
+
+fn time(micros: u64) -> Option<Duration> {
+    (micros != u64::MAX).then(|| Duration::from_micros(micros))
+}
+
+/// A number that may be missing.
+fn number(number: Option<u64>) -> u64 {
+    number.unwrap_or(u64::MAX)
+}
+
+fn given(number: u64) -> Option<u64> {
+    (number != u64::MAX).then_some(number)
+}
+
+const PROTOCOLS: [Protocol; 3] = [Protocol::FastCgi, Protocol::Runtime, Protocol::Plain];
+/// The numbers of a class, and its texts.
+const NUMBERS: usize = 16;
+const TEXTS: usize = 3;
+
+impl Class {
+    /// The class as bytes, the same for the same class.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let PoolSettings { max, min, max_of_all, idle, lifetime, requests, memory, score, wait, queue } = self.settings;
+        let points = score.unwrap_or(Score { start: 0, end: 0, second: 0, limit: 0 });
+        let protocol = PROTOCOLS.iter().position(|known| *known == self.protocol).unwrap_or_default() as u64;
+        let numbers: [u64; NUMBERS] = [
+            protocol,
+            u64::from(self.concurrency == Concurrency::Many),
+            max,
+            min,
+            max_of_all,
+            micros(idle),
+            micros(lifetime),
+            number(requests),
+            number(memory),
+            u64::from(score.is_some()),
+            points.start,
+            points.end,
+            points.second,
+            points.limit,
+            micros(Some(wait)),
+            queue,
+        ];
+        let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
+        for text in [&self.name, &self.module, &self.host] {
+            bytes.extend_from_slice(&(text.len() as u64).to_ne_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        bytes.extend_from_slice(&command::encode(&self.program.0));
+        bytes
+    }
+
+    /// The class that these bytes are; `None` if they are none.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Class> {
+        let at = |index: usize| Some(u64::from_ne_bytes(*bytes.get(NUMBER * index..)?.first_chunk()?));
+        let mut rest = bytes.get(NUMBER * NUMBERS..)?;
+        let mut texts = Vec::with_capacity(TEXTS);
+        for _ in 0..TEXTS {
+            let (length, behind) = rest.split_first_chunk()?;
+            let length = usize::try_from(u64::from_ne_bytes(*length)).ok()?;
+            texts.push(std::str::from_utf8(behind.get(..length)?).ok()?.to_string());
+            rest = &behind[length..];
+        }
+        let [name, module, host] = texts.try_into().ok()?;
+        let score = Score { start: at(10)?, end: at(11)?, second: at(12)?, limit: at(13)? };
+        let settings = PoolSettings {
+            max: at(2)?,
+            min: at(3)?,
+            max_of_all: at(4)?,
+            idle: time(at(5)?),
+            lifetime: time(at(6)?),
+            requests: given(at(7)?),
+            memory: given(at(8)?),
+            score: (at(9)? == 1).then_some(score),
+            wait: time(at(14)?)?,
+            queue: at(15)?,
+        };
+        Some(Class {
+            name,
+            module,
+            host,
+            protocol: *PROTOCOLS.get(usize::try_from(at(0)?).ok()?)?,
+            concurrency: if at(1)? == 1 { Concurrency::Many } else { Concurrency::One },
+            program: Program(command::decode(rest)?),
+            settings,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class() -> Class {
+        let program = Program::new("/srv/x.fcgi", &["-a".into()], vec![c"A=1".to_owned()], "/srv/", Some((1, 2)));
+        Class {
+            name: "fcgid /srv/x.fcgi".into(),
+            module: "fcgid".into(),
+            host: "www.example.org".into(),
+            protocol: Protocol::FastCgi,
+            concurrency: Concurrency::One,
+            program: program.expect("a program"),
+            settings: PoolSettings {
+                score: Some(Score { start: 1, end: 2, second: 1, limit: 10 }),
+                lifetime: Some(Duration::from_secs(3600)),
+                ..PoolSettings::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_class_arrives_as_it_was_sent() {
+        let bytes = class().encode();
+        assert_eq!(Class::decode(&bytes), Some(class()));
+        for length in 0..bytes.len() {
+            assert_eq!(Class::decode(&bytes[..length]), None, "{length}");
+        }
+        for index in 0..bytes.len() {
+            for value in [0, 1, 0xff] {
+                let mut broken = bytes.clone();
+                broken[index] = value;
+                // Whatever it is, it does not panic.
+                let _ = Class::decode(&broken);
+            }
+        }
+    }
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let outcomes =
+            [Outcome::Ready, Outcome::Closed, Outcome::Last, Outcome::Abandoned(vec![1, 2]), Outcome::Broken];
+        for asked in outcomes.map(Asked::Done).into_iter().chain([Asked::Backend(b"xyz")]) {
+            assert_eq!(Asked::decode(&asked.encode()), Some(asked));
+        }
+        for told in [Told::Granted(Pid::own(), 7), Told::Refused(503, "why".into())] {
+            assert_eq!(Told::decode(&told.encode()), Some(told));
+        }
+        assert_eq!((Asked::decode(&[]), Asked::decode(&[9])), (None, None));
+        assert_eq!((Told::decode(&[0, 1]), Told::decode(&[9])), (None, None));
+    }
+}

@@ -1,0 +1,103 @@
+//! As whom a process that starts programs for the children does so.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seam::executor::timeout;
+use server::ScriptUse;
+use sys::cred::Identity;
+use sys::process::Pid;
+use sys::rlimit::{Bounds, Limit};
+use sys::signal::Signal;
+use sys::spawn::Starting;
+use sys::watch::watch;
+use tokio::io::Interest;
+
+use crate::command::{Command, Given};
+use crate::ending::Process;
+use crate::gate::Permit;
+use crate::leader::{Leader, Permitted};
+use crate::owners::Owners;
+
+/// How long a program may take to become its owner.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// `ETIMEDOUT`
+const TIMED_OUT: i32 = 110;
+
+/// Why a program was not started.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// It may not run as its owner: why, as a number.
+    Owner(u64),
+    /// The system did not start it.
+    System(io::Error),
+}
+
+/// Who may ask a daemon, and as whom it starts scripts.
+#[derive(Clone, Debug, Default)]
+pub struct Users {
+    /// The user of the children, where the daemon is root and they are not: scripts run as this one too.
+    pub server: Option<Identity>,
+    /// Who may own scripts, and runs them then.
+    pub owners: Option<Arc<dyn Owners>>,
+}
+
+impl Users {
+    /// Whether a process of this user may ask.
+    pub(crate) fn is_known(&self, user: u32) -> bool {
+        user == self.server.as_ref().map_or_else(sys::cred::uid, |server| server.uid)
+    }
+
+    /// Starts what a command says, as who it is to be. A daemon that is not root starts all as who it is, but never what has
+    /// an owner. `Err`: what to tell the child.
+    pub(crate) async fn start(&self, mut command: Command, given: Given<'_>) -> Result<Pid, Refused> {
+        cap(&mut command.limits);
+        let starting = match (command.owner, &self.server) {
+            (Some(owner), _) => {
+                let owners = self.owners.as_ref().ok_or(Refused::Owner(0))?;
+                let admitted = owners.admit(&command.program, owner).map_err(Refused::Owner)?;
+                command.environment = owners.environment(&command.environment);
+                let place = (admitted.directory.as_fd(), admitted.name.as_c_str());
+                command.start_as(given, admitted.identity, Some(place))
+            }
+            (None, Some(server)) if sys::cred::is_root() => command.start_as(given, server, None),
+            (None, _) => return command.start(given, None).map_err(Refused::System),
+        };
+        outcome(starting.map_err(Refused::System)?).await.map_err(Refused::System)
+    }
+}
+
+/// Waits until a program runs as its user. Whoever that is may delay it, but not for ever.
+async fn outcome(starting: Starting) -> io::Result<Pid> {
+    let pid = starting.pid;
+    let watched = watch(Arc::new(starting.outcome.try_clone()?), Interest::READABLE)?;
+    let told = timeout(PATIENCE, watched.readable()).await.map(|ready| ready.map(drop));
+    let result = match told {
+        Ok(Ok(())) => starting.result(),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(io::Error::from_raw_os_error(TIMED_OUT)),
+    };
+    if result.is_err() {
+        // It ends by itself, or was stopped before it could.
+        process(pid).signal(Signal::KILL);
+    }
+    result.map(|()| pid)
+}
+
+/// Nobody gets more than this process may have itself, whatever was asked for.
+fn cap(limits: &mut [(Limit, Bounds)]) {
+    for (limit, bounds) in limits {
+        let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        let own = sys::rlimit::get(*limit).hard;
+        bounds.hard = least(bounds.hard, own);
+        bounds.soft = least(bounds.soft, bounds.hard);
+    }
+}
+
+/// A program that this process has started, without any right to memory.
+pub(super) fn process(pid: Pid) -> Process {
+    let cost = Arc::new(ScriptUse::new(Duration::ZERO));
+    Process::new(Permitted { leader: Leader::Own(pid), permit: Permit::free(), cost })
+}

@@ -1,0 +1,195 @@
+//! Cutting what arrives into frames, as far as they have come. Frames of FastCGI and of runtimes begin with eight bytes each.
+
+use super::{Heard, Protocol, Rubbish, fastcgi, runtime};
+
+/// The length of a frame's header, in bytes.
+pub(crate) const HEADER: usize = 8;
+/// The longest content of a frame that has to be there as a whole, in bytes.
+const HELD_MAX: usize = 64 * 1024;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) kind: Kind,
+    /// The length of the content, and of what is to be skipped behind it, in bytes.
+    pub(super) length: usize,
+    pub(super) padding: usize,
+}
+
+/// What becomes of a frame's content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is output.
+    Output,
+    /// It is for the error log.
+    Errors,
+    /// It means something as a whole, under this number.
+    Whole(u32),
+    /// Nothing.
+    #[default]
+    Skipped,
+}
+
+/// Frames as they arrive.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    protocol: Protocol,
+    header: [u8; HEADER],
+    /// How much of the header has come; all of it while the content comes.
+    filled: usize,
+    head: Head,
+    held: Vec<u8>,
+}
+
+impl Frames {
+    pub(crate) fn new(protocol: Protocol) -> Frames {
+        Frames { protocol, header: [0; HEADER], filled: 0, head: Head::default(), held: Vec::new() }
+    }
+
+    /// Takes what has come. Nothing is read behind the end of the answer: what comes there is rubbish.
+    pub(crate) fn read(&mut self, mut bytes: &[u8], output: &mut Vec<u8>, heard: &mut Heard) -> Result<(), Rubbish> {
+        if self.protocol == Protocol::Plain {
+            output.extend_from_slice(bytes);
+            return Ok(());
+        }
+        while !bytes.is_empty() {
+            if heard.end.is_some() {
+                return Err(Rubbish("it says something behind the end of its answer".into()));
+            }
+            if self.filled < HEADER {
+                let taken = bytes.len().min(HEADER - self.filled);
+                self.header[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
+                self.filled += taken;
+                bytes = &bytes[taken..];
+                if self.filled < HEADER {
+                    return Ok(());
+                }
+                self.head = match self.protocol {
+                    Protocol::FastCgi => fastcgi::head(&self.header)?,
+                    _ => runtime::head(&self.header)?,
+                };
+                if matches!(self.head.kind, Kind::Whole(_)) && self.head.length > HELD_MAX {
+                    return Err(Rubbish(format!("a frame of {} bytes is too long", self.head.length)));
+                }
+            }
+            let taken = bytes.len().min(self.head.length);
+            let (content, rest) = bytes.split_at(taken);
+            match self.head.kind {
+                Kind::Output => output.extend_from_slice(content),
+                Kind::Errors => heard.errors.extend_from_slice(content),
+                Kind::Whole(_) => self.held.extend_from_slice(content),
+                Kind::Skipped => {}
+            }
+            self.head.length -= taken;
+            let skipped = if self.head.length == 0 { rest.len().min(self.head.padding) } else { 0 };
+            self.head.padding -= skipped;
+            bytes = &rest[skipped..];
+            if self.head.length == 0 && self.head.padding == 0 {
+                self.filled = 0;
+                if let Kind::Whole(number) = self.head.kind {
+                    let held = std::mem::take(&mut self.held);
+                    match self.protocol {
+                        Protocol::FastCgi => fastcgi::whole(&held, heard)?,
+                        _ => runtime::whole(number, &held, heard)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in a frame it is, for somebody who reads on: all but the content that was held.
+    pub(crate) fn position(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER + 16);
+        bytes.push(u8::try_from(self.filled).unwrap_or(0));
+        bytes.extend_from_slice(&self.header);
+        for number in [self.head.length, self.head.padding, self.held.len()] {
+            bytes.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes());
+        }
+        bytes.extend_from_slice(&self.held);
+        bytes
+    }
+
+    /// Reads on at such a position; `None`: it is none.
+    pub(crate) fn at(protocol: Protocol, position: &[u8]) -> Option<Frames> {
+        let mut frames = Frames::new(protocol);
+        let (filled, rest) = position.split_first()?;
+        frames.filled = Some(usize::from(*filled)).filter(|filled| *filled <= HEADER)?;
+        let (header, rest) = rest.split_first_chunk()?;
+        frames.header = *header;
+        let number = |index: usize| {
+            let bytes = rest.get(4 * index..)?.first_chunk()?;
+            usize::try_from(u32::from_ne_bytes(*bytes)).ok()
+        };
+        let (length, padding, held) = (number(0)?, number(1)?, number(2)?);
+        frames.held = rest.get(12..).filter(|rest| rest.len() == held)?.to_vec();
+        if frames.filled == HEADER {
+            let head = match protocol {
+                Protocol::FastCgi => fastcgi::head(&frames.header).ok()?,
+                _ => runtime::head(&frames.header).ok()?,
+            };
+            frames.head = Head { kind: head.kind, length, padding };
+        }
+        Some(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer of both protocols.
+    fn answers() -> [(Protocol, Vec<u8>); 2] {
+        let mut fastcgi = vec![1, 6, 0, 1, 0, 5, 3, 0];
+        fastcgi.extend_from_slice(b"hello\0\0\0");
+        fastcgi.extend_from_slice(&[1, 7, 0, 1, 0, 4, 0, 0]);
+        fastcgi.extend_from_slice(b"oops");
+        fastcgi.extend_from_slice(&[1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0]);
+        let mut runtime = Vec::new();
+        for (kind, content) in [(4_u32, &b"hello"[..]), (5, b"oops"), (7, b"status\x007\0")] {
+            runtime.extend_from_slice(&kind.to_be_bytes());
+            runtime.extend_from_slice(&u32::try_from(content.len()).expect("short").to_be_bytes());
+            runtime.extend_from_slice(content);
+        }
+        [(Protocol::FastCgi, fastcgi), (Protocol::Runtime, runtime)]
+    }
+
+    #[test]
+    fn an_answer_is_the_same_however_it_arrives() {
+        for (protocol, bytes) in answers() {
+            for step in 1..=bytes.len() {
+                let (mut frames, mut output, mut heard) = (Frames::new(protocol), Vec::new(), Heard::default());
+                for piece in bytes.chunks(step) {
+                    frames.read(piece, &mut output, &mut heard).expect("well formed");
+                    // Somebody else could read on anywhere.
+                    frames = Frames::at(protocol, &frames.position()).expect("a position");
+                }
+                assert_eq!((&output[..], &heard.errors[..]), (&b"hello"[..], &b"oops"[..]), "{protocol:?} {step}");
+                assert_eq!(heard.end.map(|end| end.status), Some(7), "{protocol:?} {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_may_follow_the_end() {
+        for (protocol, mut bytes) in answers() {
+            bytes.push(1);
+            let mut heard = Heard::default();
+            assert!(Frames::new(protocol).read(&bytes, &mut Vec::new(), &mut heard).is_err());
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        for (protocol, bytes) in answers() {
+            for index in 0..bytes.len() {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut broken = bytes.clone();
+                    broken[index] = value;
+                    let _ = Frames::new(protocol).read(&broken, &mut Vec::new(), &mut Heard::default());
+                    let _ = Frames::at(protocol, &broken);
+                }
+            }
+        }
+    }
+}

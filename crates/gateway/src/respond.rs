@@ -1,0 +1,207 @@
+//! From what a script says to an answer, whatever ran it.
+
+use std::time::Duration;
+
+use conf::Level;
+use server::paths::base_name;
+use server::{Answer, Body, Keep, Request};
+
+use crate::answer;
+use crate::caller::Caller;
+use crate::gate::Refusal;
+use crate::reply::{Fault, HEADER_MAX, Parser, Reply};
+use crate::script::{self, Event, Output, Script};
+use crate::script_log::Failure;
+
+/// How long the end of an output is waited for before the answer begins: an answer of known length is one write, and its
+/// connection stays open also for clients of HTTP/1.0. Nobody notices the delay.
+const MOMENT: Duration = Duration::from_millis(2);
+/// How often a script may say something before its answer.
+const HINTS_MAX: usize = 16;
+/// How much of a failed script's output is kept for the script log, in bytes.
+const LOGGED_MAX: usize = 64 * 1024;
+
+/// Makes an answer of what a script says.
+pub(crate) async fn answer(request: &mut Request, script: Script, caller: &Caller) -> Answer {
+    if caller.nph {
+        return Answer::Raw(stream(request, script, None));
+    }
+    match header(request, script, caller).await {
+        Ok((script, reply)) => respond(request, script, reply, caller).await,
+        Err(status) => Answer::Status(status),
+    }
+}
+
+/// There is no memory for the script: the client may come again.
+pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> Answer {
+    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, refusal.reason));
+    request.answer.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
+    Answer::Status(503)
+}
+
+/// Reads the header. `Err`: there is none, and this is the status.
+async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
+    let mut parser = Parser::default();
+    let mut hints = Hints::default();
+    loop {
+        match parser.advance(&script.output) {
+            Ok(Some(length)) => {
+                script.output.drain(..length);
+                let reply = std::mem::take(&mut parser).into_reply();
+                if !reply.is_early() {
+                    return Ok((script, reply));
+                }
+                if !hints.allow(length) {
+                    return Err(bad_header(request, script, &parser, Fault::TooLong, caller).await);
+                }
+                let fields = answer::early(request, reply)?;
+                if let Err(error) = request.send_interim(103, &fields).await {
+                    request.log_os(caller.module, Level::Debug, &error, "early hints of a script are not sent");
+                }
+                continue;
+            }
+            Ok(None) => {}
+            Err(fault) => return Err(bad_header(request, script, &parser, fault, caller).await),
+        }
+        let name = base_name(&request.mapped.filename).to_string();
+        let (status, text) = match script.next(request).await {
+            Event::Output => continue,
+            Event::Ended => (500, too_early(&parser, &name)),
+            Event::TimedOut => {
+                script.fail(request, Event::TimedOut);
+                (504, format!("Script timed out before returning headers: {name}"))
+            }
+            event => return Err(script.fail(request, event)),
+        };
+        answer::complain_to_client(request, caller.module, &text);
+        log_failure(request, caller, status, &script, "", &[]);
+        return Err(status);
+    }
+}
+
+/// What a script has said before its answer (103, RFC 8297).
+#[derive(Default)]
+struct Hints {
+    number: usize,
+    bytes: usize,
+}
+
+impl Hints {
+    /// Whether one more of this length is not too much.
+    fn allow(&mut self, length: usize) -> bool {
+        self.number += 1;
+        self.bytes += length;
+        self.number <= HINTS_MAX && self.bytes <= HEADER_MAX
+    }
+}
+
+fn too_early(parser: &Parser, name: &str) -> String {
+    let what =
+        if parser.has_begun() { "Premature end of script headers" } else { "End of script output before headers" };
+    format!("{what}: {name}")
+}
+
+/// A header that cannot be used. The script may still say to the end what it wants to say.
+async fn bad_header(request: &mut Request, mut script: Script, parser: &Parser, fault: Fault, caller: &Caller) -> u16 {
+    let name = base_name(&request.mapped.filename).to_string();
+    let (text, line) = match fault {
+        Fault::Malformed(line) => {
+            (format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line)), line)
+        }
+        Fault::TooLong => (too_early(parser, &name), String::new()),
+    };
+    answer::complain_to_client(request, caller.module, &text);
+    script.output.drain(..parser.read());
+    refuse_output(request, script, caller, 500, &line).await;
+    500
+}
+
+/// Lets a script come to its end, although its output is not sent.
+async fn refuse_output(request: &Request, mut script: Script, caller: &Caller, status: u16, line: &str) {
+    let mut kept = Vec::new();
+    while caller.log.is_some() && kept.len() < LOGGED_MAX {
+        kept.append(&mut script.output);
+        if script.has_ended() || !matches!(script.next(request).await, Event::Output) {
+            break;
+        }
+    }
+    if !script.has_ended()
+        && let Err(event) = script.drain(request).await
+    {
+        script.fail(request, event);
+    }
+    log_failure(request, caller, status, &script, line, &kept);
+}
+
+fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script, line: &str, output: &[u8]) {
+    if let Some(log) = &caller.log {
+        log.failure(request, &Failure { status, body: script.body_start(), line, output });
+    }
+}
+
+/// From a header to an answer.
+async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller: &Caller) -> Answer {
+    let name = base_name(&request.mapped.filename).to_string();
+    let decided = reply.status.is_some();
+    let length = reply.content_length.clone().filter(|_| request.env.contains("ap_trust_cgilike_cl"));
+    if let Err(status) = answer::apply(request, reply, caller.module, &name) {
+        drop(script);
+        return Answer::Status(status);
+    }
+    if request.answer.status() == 200
+        && let Some(location) = request.answer.headers_out.get("Location").map(str::to_string)
+    {
+        return redirect(request, script, location, caller).await;
+    }
+    if let Some(status) = request.unmet_condition().filter(|_| !decided) {
+        refuse_output(request, script, caller, status, "").await;
+        if status != 304 {
+            return Answer::Status(status);
+        }
+        request.answer.set_status(status);
+        return Answer::Body(Body::Empty);
+    }
+    let promised = length.and_then(|text| text.trim().parse().ok());
+    // An answer that is all there has a length, and ranges. One to HEAD without a byte says nothing of the length for GET.
+    let whole = promised.is_none() && script.complete(request, MOMENT).await;
+    if whole && !(request.asked.header_only && script.output.is_empty()) {
+        return Answer::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
+    }
+    Answer::Body(stream(request, script, promised))
+}
+
+fn stream(request: &Request, mut script: Script, promised: Option<u64>) -> Body {
+    script.settle();
+    Body::Stream(Box::new(Output { script, speaker: request.speaker(), promised }))
+}
+
+/// `Location` without `Status`: a path of this server goes on here, everything else the client is told about.
+async fn redirect(request: &mut Request, mut script: Script, location: String, caller: &Caller) -> Answer {
+    if let Err(event) = script.drain(request).await {
+        script.fail(request, event);
+    }
+    drop(script);
+    if !location.starts_with('/') {
+        return Answer::Status(302);
+    }
+    // That was for this server, whatever comes of it.
+    request.answer.headers_out.remove("Location");
+    // The body was for this script; the answer is made without it, as in Apache.
+    loop {
+        match request.body.read().await {
+            Ok(Some(_)) => server::pass().await,
+            Ok(None) => break,
+            Err(error) => {
+                return Answer::Status(script::fail(
+                    request,
+                    caller.module,
+                    caller.words,
+                    caller.timeout,
+                    Event::Body(error),
+                ));
+            }
+        }
+    }
+    request.headers_mut().remove("Content-Length");
+    Answer::Redirect { uri: location, keep: Keep { method: false, media_type: true } }
+}

@@ -1,0 +1,345 @@
+//! A backend that is talked to over a stream: the body of the request and its answer go over the same connection, framed as the
+//! [protocol](crate::protocol) has it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use conf::Level;
+use http1::text::from_bytes;
+use seam::executor::Timer;
+use server::{BodyError, Request, RequestBody, ScriptUse};
+use sys::process::{Reaped, Status};
+use sys::watch::{Watched, watch};
+use tokio::io::Interest;
+
+use super::errors::take_lines;
+use super::{Event, FIRST_PIECE, Failure, PIECE, Source};
+use crate::backend::{Lease, Outcome};
+use crate::caller::Caller;
+use crate::ending;
+use crate::protocol::{End, Frames, Heard, Protocol};
+
+/// How many pieces are received or sent before others have their turn.
+const STEPS: usize = 16;
+
+/// A connection to a backend.
+pub(crate) struct Stream {
+    fd: Arc<OwnedFd>,
+    watched: Option<Watched>,
+    /// Whether the reactor tells when it can be written to.
+    writes: bool,
+}
+
+impl Stream {
+    /// Takes a non-blocking socket. The reactor watches it once there is something to wait for.
+    pub(crate) fn new(fd: Arc<OwnedFd>) -> Stream {
+        Stream { fd, watched: None, writes: false }
+    }
+
+    fn watched(&mut self, writes: bool) -> io::Result<&Watched> {
+        if writes && !self.writes {
+            // A reactor knows a descriptor once.
+            self.watched = None;
+            self.writes = true;
+        }
+        match &mut self.watched {
+            Some(watched) => Ok(watched),
+            none => {
+                let interest = if self.writes { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+                Ok(none.insert(watch(self.fd.clone(), interest)?))
+            }
+        }
+    }
+
+    /// Reads into the spare room of `into`. `Ok(0)` is the end.
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        let watched = self.watched(false)?;
+        loop {
+            let mut ready = ready!(watched.poll_read_ready(cx))?;
+            if let Some(result) = ready.try_io(|fd| sys::socket::receive_into(fd, into)) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    /// Sends as much as goes.
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        if !self.writes {
+            match sys::socket::send(&self.fd, from, false) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
+        }
+        let watched = self.watched(true)?;
+        loop {
+            let mut ready = ready!(watched.poll_write_ready(cx))?;
+            if let Some(result) = ready.try_io(|fd| sys::socket::send(fd, from, false)) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+}
+
+/// What a module says of its backends in the error log.
+#[derive(Clone, Copy, Debug)]
+pub struct Speech {
+    /// Of a line that one wrote to its standard error.
+    pub complaint: fn(&Request, &str) -> String,
+    /// How bad that is.
+    pub level: Level,
+}
+
+/// A request that a backend serves.
+pub(crate) struct Conversation {
+    protocol: Protocol,
+    stream: Stream,
+    /// What is to be said next, and how much of it has been said.
+    unsent: Vec<u8>,
+    sent: usize,
+    /// The body, as long as more of it may come.
+    body: Option<RequestBody>,
+    /// The client owes the next piece of it.
+    starving: bool,
+    /// The backend reads no further.
+    deaf: bool,
+    frames: Frames,
+    heard: Heard,
+    received: Vec<u8>,
+    /// Something has come.
+    answers: bool,
+    ended: bool,
+    lease: Option<Lease>,
+    cost: Arc<ScriptUse>,
+    /// The backend's processor time when the request began, where that is to be known.
+    used: Option<Duration>,
+    timer: Timer,
+    timeout: Duration,
+    /// When something last happened.
+    active: Instant,
+    module: &'static str,
+    speech: Speech,
+}
+
+impl Conversation {
+    /// Begins to say `head` over a connection, and then the request's body. A backend of a pool comes with its lease.
+    pub(crate) fn new(
+        request: &mut Request,
+        protocol: Protocol,
+        socket: Arc<OwnedFd>,
+        lease: Option<Lease>,
+        head: Vec<u8>,
+        caller: &Caller,
+        speech: Speech,
+    ) -> Conversation {
+        let cost = Arc::new(ScriptUse::new(lease.as_ref().map_or(Duration::ZERO, |lease| lease.waited)));
+        request.account.script = Some(cost.clone());
+        let pid = lease.as_ref().filter(|_| caller.accounts).map(|lease| lease.pid);
+        let mut conversation = Conversation {
+            protocol,
+            stream: Stream::new(socket),
+            unsent: head,
+            sent: 0,
+            body: (!request.body.is_none()).then(|| request.body.clone()),
+            starving: false,
+            deaf: false,
+            frames: Frames::new(protocol),
+            heard: Heard::default(),
+            received: Vec::new(),
+            answers: false,
+            ended: false,
+            lease,
+            cost,
+            used: pid.and_then(sys::process::processor_time),
+            timer: Timer::default(),
+            timeout: caller.timeout,
+            active: Instant::now(),
+            module: caller.module,
+            speech,
+        };
+        if conversation.body.is_none() {
+            protocol.end_of_input(&mut conversation.unsent);
+        }
+        conversation
+    }
+
+    /// Moves the request on; `true`: there may be more of it, but others wait for their turn.
+    fn feed(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
+        for _ in 0..STEPS {
+            while self.sent < self.unsent.len() && !self.deaf {
+                match self.stream.poll_write(cx, &self.unsent[self.sent..]) {
+                    Poll::Pending => return Ok(false),
+                    Poll::Ready(Ok(sent)) => {
+                        self.sent += sent;
+                        self.active = Instant::now();
+                    }
+                    // It may have answered all the same.
+                    Poll::Ready(Err(_)) => self.deaf = true,
+                }
+            }
+            self.unsent.clear();
+            self.sent = 0;
+            let Some(body) = self.body.as_ref().filter(|_| !self.deaf) else { return Ok(false) };
+            match body.poll_read(cx) {
+                Poll::Pending => {
+                    self.starving = true;
+                    return Ok(false);
+                }
+                Poll::Ready(Ok(Some(piece))) => self.protocol.input(&piece, &mut self.unsent),
+                Poll::Ready(Ok(None)) => {
+                    self.protocol.end_of_input(&mut self.unsent);
+                    self.body = None;
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+            self.starving = false;
+        }
+        Ok(true)
+    }
+
+    /// Whether all of the request has been said.
+    fn has_asked(&self) -> bool {
+        self.body.is_none() && self.unsent.is_empty() && !self.deaf
+    }
+
+    /// Takes what comes. `None`: nothing that would be an event.
+    fn hear(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Option<Event>> {
+        self.received.clear();
+        self.received.reserve(if self.answers { PIECE } else { FIRST_PIECE });
+        match ready!(self.stream.poll_read(cx, &mut self.received)) {
+            Ok(0) if self.protocol.ends_with_connection() => {
+                self.heard.end = Some(End::default());
+            }
+            Ok(0) => return Poll::Ready(Some(self.lost(None))),
+            Err(error) => return Poll::Ready(Some(self.lost(Some(&error)))),
+            Ok(_) => {
+                self.active = Instant::now();
+                self.answers = true;
+            }
+        }
+        let before = output.len();
+        if let Err(rubbish) = self.frames.read(&self.received, output, &mut self.heard) {
+            self.report(request);
+            self.ended = true;
+            drop(self.lease.take());
+            let text = format!("the backend of {} is not understood: {}", request.mapped.filename, rubbish.0);
+            return Poll::Ready(Some(Event::Failed(Failure { status: 500, text, level: Level::Error, lost: false })));
+        }
+        self.report(request);
+        let end = self.heard.end.take();
+        let refused = end.map(|end| self.end(end));
+        Poll::Ready(match refused.flatten() {
+            // What it has said before counts: a header may be there, and with it an answer.
+            Some((status, text)) if output.is_empty() => {
+                let text = format!("{}: {text}", request.mapped.filename);
+                Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false }))
+            }
+            _ if output.len() > before => Some(Event::Output),
+            _ if self.ended => Some(Event::Ended),
+            _ => None,
+        })
+    }
+
+    /// Logs what it has to say.
+    fn report(&mut self, request: &Request) {
+        for (level, text) in self.heard.notes.drain(..) {
+            request.log(self.module, level, text);
+        }
+        let mut lines = take_lines(&mut self.heard.errors);
+        if self.heard.end.is_some() && !self.heard.errors.is_empty() {
+            lines.push(std::mem::take(&mut self.heard.errors));
+        }
+        for line in lines {
+            request.log(self.module, self.speech.level, (self.speech.complaint)(request, &from_bytes(&line)));
+        }
+    }
+
+    /// The connection has ended before the answer.
+    fn lost(&mut self, error: Option<&io::Error>) -> Event {
+        self.ended = true;
+        drop(self.lease.take());
+        let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
+        let when = if self.answers { "in the middle of its answer" } else { "before it answered" };
+        let text = format!("the backend ended {when}: {how}");
+        Event::Failed(Failure { status: 500, text, level: Level::Error, lost: !self.answers })
+    }
+
+    /// The answer is complete: gives the backend back. Returns why there is no answer, if the backend says so.
+    fn end(&mut self, end: End) -> Option<(u16, String)> {
+        self.ended = true;
+        let Some(lease) = self.lease.take() else { return end.refused };
+        let pid = lease.pid;
+        let used = end.used.or_else(|| {
+            let since = self.used?;
+            Some((sys::process::processor_time(pid)?.saturating_sub(since), Duration::ZERO))
+        });
+        if let Some((user, system)) = used {
+            self.cost.set_ended(Reaped { pid, status: Status::Exited(end.status), user, system, max_rss: 0 });
+        }
+        lease.done(match () {
+            () if end.last => Outcome::Last,
+            // What is left of the body would be taken for the next request.
+            () if !self.has_asked() || self.protocol.ends_with_connection() => Outcome::Closed,
+            () => Outcome::Ready,
+        });
+        end.refused
+    }
+}
+
+impl Source for Conversation {
+    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
+        if ending::is_ending() {
+            return Poll::Pending;
+        }
+        if self.ended {
+            return Poll::Ready(Event::Ended);
+        }
+        let feeds_on = match self.feed(cx) {
+            Ok(feeds_on) => feeds_on,
+            Err(error) => return Poll::Ready(Event::Body(error)),
+        };
+        for _ in 0..STEPS {
+            match self.hear(cx, request, output) {
+                Poll::Ready(Some(event)) => return Poll::Ready(event),
+                Poll::Ready(None) => {}
+                Poll::Pending if feeds_on => return Poll::Ready(Event::Busy),
+                Poll::Pending => {
+                    if self.starving {
+                        // It may be waiting for its input, and so are we: the body has a deadline of its own.
+                        self.active = Instant::now();
+                        return Poll::Pending;
+                    }
+                    return self.timer.poll_passed(cx, self.active + self.timeout).map(|()| Event::TimedOut);
+                }
+            }
+        }
+        Poll::Ready(Event::Busy)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    fn settle(&mut self) {}
+
+    fn touch(&mut self) {
+        self.active = Instant::now();
+    }
+
+    fn body_start(&self) -> &[u8] {
+        &[]
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        lease.done(match self.has_asked() {
+            true => Outcome::Abandoned(self.frames.position()),
+            // It may wait for the rest of its input for ever.
+            false => Outcome::Broken,
+        });
+    }
+}

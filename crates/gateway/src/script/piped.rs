@@ -1,0 +1,261 @@
+//! A script that has a process to itself: the body of the request goes into it, its output comes out of it, and what it writes
+//! to its standard error goes to the error log. All at once, because nobody knows in which order it reads and writes.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use conf::Level;
+use http1::text::from_bytes;
+use seam::executor::Timer;
+use server::{BodyError, Request};
+
+use crate::caller::Caller;
+use crate::ending::{self, Process};
+use crate::input::{Input, Stopped};
+use crate::pipe::Reader;
+use crate::reaper;
+use crate::script::errors::Errors;
+use crate::script::{Event, FIRST_PIECE, PIECE, Source};
+use crate::script_log::{ScriptLog, complain};
+use crate::spawn::Started;
+
+/// Most scripts end sooner. What is done for those that do not: the reactor watches their standard error, and the kernel is to
+/// end them sooner than the server where memory runs out.
+const BRIEF: Duration = Duration::from_millis(10);
+
+/// A running script. Dropped before its end, it is ended.
+pub(crate) struct Piped {
+    process: Option<Process>,
+    input: Option<Input>,
+    stdout: Option<Reader>,
+    stderr: Option<Errors>,
+    /// The beginning of the request's body, where the script log wants it.
+    body_start: Vec<u8>,
+    /// How much room is made for the next read.
+    piece: usize,
+    timer: Timer,
+    timeout: Duration,
+    /// When it last did something.
+    active: Instant,
+    /// When it will not have been brief; `None`: that is known already.
+    brief_until: Option<Instant>,
+    module: &'static str,
+    log: Option<ScriptLog>,
+    /// Whether its cost is to be known when the answer ends.
+    accounts: bool,
+}
+
+impl Piped {
+    pub(crate) fn new(started: Started, input: Option<Input>, caller: &Caller) -> Piped {
+        let Started { process, stdout, stderr } = started;
+        let now = Instant::now();
+        Piped {
+            process: Some(process),
+            input,
+            stdout: Some(stdout),
+            stderr: Some(Errors::new(stderr)),
+            body_start: Vec::new(),
+            piece: FIRST_PIECE,
+            timer: Timer::default(),
+            timeout: caller.timeout,
+            active: now,
+            brief_until: Some(now + BRIEF),
+            module: caller.module,
+            log: caller.log.clone(),
+            accounts: caller.accounts,
+        }
+    }
+
+    /// Where the reactor has no room for it, it is read whenever something else happens.
+    fn watch_errors(&mut self) {
+        if let Some(errors) = &mut self.stderr {
+            let _ = errors.pipe.watch();
+        }
+    }
+
+    /// Moves the body on; `true`: there may be more of it, but others wait for their turn.
+    fn feed(&mut self, cx: &mut Context<'_>, request: &Request) -> Result<bool, BodyError> {
+        let Some(input) = &mut self.input else { return Ok(false) };
+        let fed = input.poll(cx);
+        if input.has_moved() || fed.is_ready() {
+            self.active = Instant::now();
+        }
+        match fed {
+            Poll::Pending => {}
+            Poll::Ready(Ok(true)) => self.close_input(),
+            Poll::Ready(Ok(false)) => return Ok(true),
+            Poll::Ready(Err(Stopped::Script(error))) => self.refuse_input(request, &error),
+            Poll::Ready(Err(Stopped::Body(error))) => return Err(error),
+        }
+        Ok(false)
+    }
+
+    fn close_input(&mut self) {
+        if let Some(input) = self.input.take() {
+            self.body_start = input.into_kept();
+        }
+    }
+
+    /// The script reads no further; that is its right.
+    fn refuse_input(&mut self, request: &Request, error: &io::Error) {
+        self.close_input();
+        let text = format!("AH02651: Error writing request body to script {}", request.mapped.filename);
+        request.log_os(self.module, Level::Error, error, text);
+    }
+
+    /// Logs what it complains of; `true`: there may be more of it, but others wait for their turn.
+    fn poll_errors(&mut self, cx: &mut Context<'_>, request: &Request) -> bool {
+        let mut piece = Vec::new();
+        let mut read_so_far = 0;
+        while let Some(errors) = &mut self.stderr {
+            if read_so_far >= PIECE {
+                return true;
+            }
+            piece.clear();
+            piece.reserve(FIRST_PIECE);
+            match errors.pipe.poll_read(cx, &mut piece) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(read)) if read > 0 => {
+                    read_so_far += read;
+                    self.active = Instant::now();
+                    errors.line.extend_from_slice(&piece);
+                    let lines = errors.take_lines();
+                    lines.iter().for_each(|line| self.complain(request, line));
+                }
+                Poll::Ready(_) => {
+                    let last = std::mem::take(&mut errors.line);
+                    self.stderr = None;
+                    self.active = Instant::now();
+                    if !last.is_empty() {
+                        self.complain(request, &last);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn complain(&self, request: &Request, line: &[u8]) {
+        let text = from_bytes(line);
+        complain(request, self.module, "AH01215", self.log.as_ref(), request.answer.status(), &text);
+    }
+
+    /// Its outputs are closed. Where the access log is to say what it has cost, its end is waited for, for a moment.
+    fn poll_cost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let process = self.process.as_mut().filter(|_| self.accounts);
+        match process.map(|process| process.poll_end(cx)) {
+            Some(Poll::Pending) => self.timer.poll_passed(cx, self.active + reaper::LEAVE),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// It has closed its outputs: its process is about to be gone.
+    fn end(&mut self, request: &Request) {
+        match &self.input {
+            Some(input) if !input.is_starving() => {
+                self.refuse_input(request, &io::Error::from_raw_os_error(BROKEN_PIPE));
+            }
+            _ => self.close_input(),
+        }
+        if let Some(process) = self.process.take() {
+            process.leave();
+        }
+    }
+}
+
+impl Source for Piped {
+    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
+        // The script was asked to end, and nobody is told what comes of that.
+        if ending::is_ending() {
+            return Poll::Pending;
+        }
+        let feeds_on = match self.feed(cx, request) {
+            Ok(feeds_on) => feeds_on,
+            Err(error) => return Poll::Ready(Event::Body(error)),
+        };
+        let mut busy = self.poll_errors(cx, request);
+        if let Some(stdout) = &self.stdout {
+            if output.capacity() - output.len() < FIRST_PIECE / 2 {
+                output.reserve(self.piece);
+                self.piece = PIECE;
+            }
+            match stdout.poll_read(cx, output) {
+                Poll::Ready(Ok(read)) if read > 0 => {
+                    self.active = Instant::now();
+                    return Poll::Ready(Event::Output);
+                }
+                Poll::Ready(_) => {
+                    self.stdout = None;
+                    self.active = Instant::now();
+                    // What it said before its end is logged before its end is. Mostly that has come too.
+                    busy = self.poll_errors(cx, request);
+                    if self.stderr.is_some() && !busy {
+                        self.watch_errors();
+                        busy = self.poll_errors(cx, request);
+                    }
+                }
+                Poll::Pending => {}
+            }
+        }
+        if self.stdout.is_none() && self.stderr.is_none() {
+            ready!(self.poll_cost(cx));
+            self.end(request);
+            return Poll::Ready(Event::Ended);
+        }
+        if busy || feeds_on {
+            if self.brief_until.is_some_and(|until| self.active >= until) {
+                self.settle();
+            }
+            return Poll::Ready(Event::Busy);
+        }
+        let starving = self.input.as_ref().is_some_and(Input::is_starving);
+        if starving {
+            // It may be waiting for its input, and so are we: the body has a deadline of its own.
+            self.active = Instant::now();
+        }
+        if let Some(until) = self.brief_until {
+            ready!(self.timer.poll_passed(cx, until));
+            self.settle();
+            // Its standard error is to be looked at anew.
+            return Poll::Ready(Event::Busy);
+        }
+        if starving {
+            return Poll::Pending;
+        }
+        self.timer.poll_passed(cx, self.active + self.timeout).map(|()| match self.stdout {
+            Some(_) => Event::TimedOut,
+            // It has said everything, and something that it started holds its standard error open.
+            None => {
+                self.stderr = None;
+                self.end(request);
+                Event::Ended
+            }
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.process.is_none()
+    }
+
+    fn settle(&mut self) {
+        if self.brief_until.take().is_none() {
+            return;
+        }
+        self.watch_errors();
+        if let Some(process) = &self.process {
+            process.expose();
+        }
+    }
+
+    fn touch(&mut self) {
+        self.active = Instant::now();
+    }
+
+    fn body_start(&self) -> &[u8] {
+        &self.body_start
+    }
+}
+
+/// `EPIPE`
+const BROKEN_PIPE: i32 = 32;

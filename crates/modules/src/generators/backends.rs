@@ -1,0 +1,109 @@
+//! The process manager, for the modules whose scripts are backends.
+
+use std::os::unix::fs::{DirBuilderExt, lchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conf::{Context, Error, Merge, Origin, settings};
+use gateway::backend::{self, Manager, Users};
+use gateway::daemon::Socket;
+use gateway::owners;
+use seam::HelperProcess;
+use server::{Draft, HelperHook, Server};
+use sys::cred::Identity;
+use sys::local::Kind;
+use sys::process::Pid;
+
+/// The helper process of all modules that have backends.
+pub(super) static MANAGER: HelperHook = manager;
+
+settings! {
+    /// Where the sockets of backends are.
+    pub struct BackendServer {
+        directory: Known,
+    }
+}
+
+/// The directory for what exists while the server runs, once the whole configuration is known.
+#[derive(Clone, Debug, Default)]
+struct Known(String);
+
+impl Merge for Known {
+    /// It is the main server's, and known only after servers were merged.
+    fn merge(base: &Self, _: &Self) -> Self {
+        base.clone()
+    }
+
+    /// It is worked out, and no line says it.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
+}
+
+/// Finds out where the directory is.
+pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
+    draft.main.edit::<BackendServer>().directory = Known(context.runtime_relative("backends"));
+    Ok(())
+}
+
+/// Opens it: a directory of its own, which nobody but its user can look into, with the parent's number behind its name, and a
+/// further one after each restart. Where there are owners, as whom backends run, the manager is root.
+fn manager(server: &Server, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+    let directory = &server.main().settings.get::<BackendServer>().directory.0;
+    let restarts = OPENED.fetch_add(1, Ordering::Relaxed);
+    let directory = PathBuf::from(format!("{directory}.{}.{restarts}", Pid::own()));
+    let users = Users { server: children.cloned(), owners: owners::all(server) };
+    let privileged = users.owners.is_some();
+    let open = || {
+        make_directory(&directory, children)?;
+        let owner = children.map(|identity| (identity.uid, identity.gid));
+        let socket = Socket::open(directory.join("manager"), owner, Kind::Packets)?;
+        Manager::open(socket, directory.clone(), users)
+    };
+    let manager = open().map_err(|error| {
+        format!(
+            "{}: the directory {} of the process manager cannot be used",
+            sys::describe(&error),
+            directory.display()
+        )
+    })?;
+    backend::set_address(manager.socket.path());
+    let manager = Arc::new((manager, Directory { path: directory, made_by: Pid::own() }));
+    Ok(Some(HelperProcess {
+        name: "backend",
+        count: 1,
+        privileged,
+        life: Box::new(move |orders| backend::serve(&manager.0, orders)),
+    }))
+}
+
+/// Makes the directory, for the user of the children. What an earlier process with the same number left there is removed.
+fn make_directory(directory: &Path, children: Option<&Identity>) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    if let Some(above) = directory.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(above)?;
+    }
+    std::fs::DirBuilder::new().mode(0o700).create(directory)?;
+    if let Some(identity) = children {
+        lchown(directory, Some(identity.uid), Some(identity.gid))?;
+    }
+    Ok(())
+}
+
+/// The directory, which goes when the process that made it drops it.
+struct Directory {
+    path: PathBuf,
+    made_by: Pid,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.made_by == Pid::own() {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! FastCGI applications that the server starts itself, as many as it takes.
+//!
+//! Apache manual: mod_fcgid (<https://httpd.apache.org/mod_fcgid/mod/mod_fcgid.html>). What differs: a request that has to wait
+//! is woken when a process is free, where mod_fcgid looks once a second; nothing is scanned, so the intervals mean nothing.
+
+use std::ffi::CString;
+use std::time::Duration;
+
+use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
+use conf::values::atoi;
+use conf::{Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, settings, shown};
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
+use gateway::protocol::fastcgi::Role;
+use gateway::{Caller, Speech, Words as Phrases, owners};
+use http1::text::to_bytes;
+use server::core::options::EXEC_CGI;
+use server::paths::{base_name, dir_name};
+use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+
+use super::backends;
+use crate::loggers::mod_log_config::accounts_for_scripts;
+use crate::mappers::mod_alias::FORCED_TYPE;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "fcgid_module", source: "mod_fcgid.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Check(backends::resolve),
+        Hook::HelperProcess(&backends::MANAGER),
+        Hook::Handler(Order::Middle, APPLICATIONS),
+    ],
+};
+
+const APPLICATIONS: Handler =
+    Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
+
+/// What is not needed, since nothing is looked at from time to time.
+const NO_SCANS: &str = "Nothing is scanned: each end is noticed when it comes.";
+/// What is not needed, since sockets have no names that stay.
+const NO_FILES: &str = "The process manager keeps its sockets where no other process can reach them.";
+
+const SERVER: Allowed = Allowed::SERVER;
+const GLOBAL: Allowed = Allowed::GLOBAL;
+
+/// A row of a directive with seconds; its field is set by the number.
+macro_rules! seconds {
+    ($name:literal, $allowed:expr, $field:ident, $default:expr, $help:literal) => {
+        row(
+            $name,
+            $allowed,
+            Take1(|c, v| {
+                let time = time(c, v)?;
+                c.server_set(|s: &mut FcgidServer| &mut s.$field, time)
+            }),
+            shown!($default.as_secs()),
+            $help,
+        )
+    };
+}
+
+/// A row of a directive with a number.
+macro_rules! number {
+    ($name:literal, $allowed:expr, $field:ident, $default:expr, $help:literal) => {
+        row(
+            $name,
+            $allowed,
+            Take1(|c, v| {
+                let number = number(c, v)?;
+                c.server_set(|s: &mut FcgidServer| &mut s.$field, number)
+            }),
+            shown!($default),
+            $help,
+        )
+    };
+}
+
+/// A row of a directive that is accepted and means nothing here.
+macro_rules! nothing {
+    ($name:literal, $allowed:expr, $default:literal, $why:expr, $help:literal) => {
+        row($name, $allowed, Take1(|_, _| Ok(())), $default, $help).without_effect($why)
+    };
+}
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    seconds!("FcgidBusyTimeout", SERVER, busy, BUSY, "a fastcgi application will be killed after handling a request for BusyTimeout"),
+    nothing!("FcgidBusyScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for busy timeout process"),
+    row("FcgidCmdOptions", SERVER, Words(set_command_options), "", "set processing options for a FastCGI command"),
+    seconds!("FcgidConnectTimeout", SERVER, connect, CONNECT, "Connect timeout to fastcgi application").differs("A connection to a process of its own is there at once."),
+    nothing!("FcgidErrorScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for exited process"),
+    row("FcgidFixPathinfo", GLOBAL, Take1(set_fix_path_info), "0", "Set 1, if cgi.fix_pathinfo=1 in php.ini"),
+    seconds!("FcgidIdleTimeout", SERVER, idle, IDLE, "an idle fastcgi application will be killed after IdleTimeout"),
+    nothing!("FcgidIdleScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for idle timeout process"),
+    row("FcgidInitialEnv", SERVER, Take12(add_initial_env), "", "an environment variable name and optional value to pass to FastCGI."),
+    seconds!("FcgidIOTimeout", SERVER, io, IO, "Communication timeout to fastcgi application"),
+    nothing!("FcgidIPCDir", GLOBAL, "logs/fcgidsock", NO_FILES, "fastcgi socket file path"),
+    number!("FcgidMaxProcesses", GLOBAL, max, MAX, "Max total process count"),
+    number!("FcgidMaxProcessesPerClass", SERVER, max_class, MAX_CLASS, "Max process count of one class of fastcgi application"),
+    nothing!("FcgidMaxRequestInMem", SERVER, "65536", "Bodies are passed on as they come.", "The part of HTTP request which greater than this limit will swap to disk"),
+    number!("FcgidMaxRequestLen", SERVER, max_body, MAX_BODY, "Max HTTP request length in byte"),
+    number!("FcgidMaxRequestsPerProcess", SERVER, requests, REQUESTS, "Max requests handled by each fastcgi application"),
+    number!("FcgidMinProcessesPerClass", SERVER, min_class, MIN_CLASS, "Min process count of one class of fastcgi application"),
+    nothing!("FcgidOutputBufferSize", SERVER, "65536", "Output is passed on as it comes.", "CGI output buffer size"),
+    row("FcgidPassHeader", SERVER, Take1(add_pass_header), "", "Header name which will be passed to FastCGI as environment variable."),
+    seconds!("FcgidProcessLifeTime", SERVER, lifetime, LIFETIME, "fastcgi application lifetime"),
+    nothing!("FcgidProcessTableFile", GLOBAL, "logs/fcgid_shm", NO_FILES, "fastcgi shared memory file path"),
+    number!("FcgidSpawnScore", GLOBAL, spawn_score, SPAWN_SCORE, "Score of spawn"),
+    number!("FcgidSpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Spawn score up limit"),
+    number!("FcgidTerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Score of termination"),
+    number!("FcgidTimeScore", GLOBAL, time_score, TIME_SCORE, "Score of passage of time (in seconds)"),
+    row("FcgidWin32PreventOrphans", GLOBAL, Flag(|_, _| Ok(())), "Off", "CGI process window is to be destroyed on Windows").without_effect("There is no Windows here."),
+    row("FcgidWrapper", Allowed::FILEINFO, Take123(add_wrapper), "", "The CGI wrapper file an optional URL suffix and an optional flag"),
+    nothing!("FcgidZombieScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for zombie process"),
+    // The names of versions before 2.3.
+    seconds!("BusyTimeout", SERVER, busy, BUSY, "Deprecated - Use 'FcgidBusyTimeout' instead"),
+    nothing!("BusyScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidBusyScanInterval' instead"),
+    row("DefaultInitEnv", SERVER, Take12(add_initial_env), "", "Deprecated - Use 'FcgidInitialEnv' instead"),
+    number!("DefaultMaxClassProcessCount", SERVER, max_class, MAX_CLASS, "Deprecated - Use 'FcgidMaxProcessesPerClass' instead"),
+    number!("DefaultMinClassProcessCount", SERVER, min_class, MIN_CLASS, "Deprecated - Use 'FcgidMinProcessesPerClass' instead"),
+    nothing!("ErrorScanInterval", GLOBAL, "3", NO_SCANS, "Deprecated - Use 'FcgidErrorScanInterval' instead"),
+    row("FCGIWrapper", Allowed::FILEINFO, Take123(add_wrapper), "", "Deprecated - Use 'FcgidWrapper' instead"),
+    seconds!("IdleTimeout", SERVER, idle, IDLE, "Deprecated - Use 'FcgidIdleTimeout' instead"),
+    nothing!("IdleScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidIdleScanInterval' instead"),
+    seconds!("IPCCommTimeout", SERVER, io, IO, "Deprecated - Use 'FcgidIOTimeout' instead"),
+    seconds!("IPCConnectTimeout", SERVER, connect, CONNECT, "Deprecated - Use 'FcgidConnectTimeout' instead"),
+    number!("MaxProcessCount", GLOBAL, max, MAX, "Deprecated - Use 'FcgidMaxProcesses' instead"),
+    nothing!("MaxRequestInMem", SERVER, "65536", "Bodies are passed on as they come.", "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
+    number!("MaxRequestLen", SERVER, max_body, MAX_BODY, "Deprecated - Use 'FcgidMaxRequestLen' instead"),
+    number!("MaxRequestsPerProcess", SERVER, requests, REQUESTS, "Deprecated - Use 'FcgidMaxRequestsPerProcess' instead"),
+    nothing!("OutputBufferSize", SERVER, "65536", "Output is passed on as it comes.", "Deprecated - Use 'FcgidOutputBufferSize' instead"),
+    row("PassHeader", SERVER, Take1(add_pass_header), "", "Deprecated - Use 'FcgidPassHeader' instead"),
+    row("PHP_Fix_Pathinfo_Enable", GLOBAL, Take1(set_fix_path_info), "0", "Deprecated - Use 'FcgidFixPathinfo' instead"),
+    seconds!("ProcessLifeTime", SERVER, lifetime, LIFETIME, "Deprecated - Use 'FcgidProcessLifeTime' instead"),
+    nothing!("SharememPath", GLOBAL, "logs/fcgid_shm", NO_FILES, "Deprecated - Use 'FcgidProcessTableFile' instead"),
+    nothing!("SocketPath", GLOBAL, "logs/fcgidsock", NO_FILES, "Deprecated - Use 'FcgidIPCDir' instead"),
+    number!("SpawnScore", GLOBAL, spawn_score, SPAWN_SCORE, "Deprecated - Use 'FcgidSpawnScore' instead"),
+    number!("SpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Deprecated - Use 'FcgidSpawnScoreUpLimit' instead"),
+    number!("TerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Deprecated - Use 'FcgidTerminationScore' instead"),
+    number!("TimeScore", GLOBAL, time_score, TIME_SCORE, "Deprecated - Use 'FcgidTimeScore' instead"),
+    nothing!("ZombieScanInterval", GLOBAL, "3", NO_SCANS, "Deprecated - Use 'FcgidZombieScanInterval' instead"),
+];
+
+const BUSY: Duration = Duration::from_secs(300);
+const CONNECT: Duration = Duration::from_secs(3);
+const IDLE: Duration = Duration::from_secs(300);
+const IO: Duration = Duration::from_secs(40);
+const LIFETIME: Duration = Duration::from_secs(3600);
+const MAX: u64 = 1000;
+const MAX_CLASS: u64 = 100;
+const MIN_CLASS: u64 = 3;
+/// In bytes.
+const MAX_BODY: u64 = 131_072;
+/// 0: as many as come.
+const REQUESTS: u64 = 0;
+const SPAWN_SCORE: u64 = 1;
+const TERMINATION_SCORE: u64 = 2;
+const TIME_SCORE: u64 = 1;
+const SCORE_LIMIT: u64 = 10;
+/// How long a request waits for a process, as mod_fcgid does (64 tries of a second each).
+const WAIT: Duration = Duration::from_secs(64);
+
+settings! {
+    /// The module's settings of a server.
+    pub struct FcgidServer {
+        busy: Setting<Duration> = BUSY,
+        connect: Setting<Duration> = CONNECT,
+        idle: Setting<Duration> = IDLE,
+        io: Setting<Duration> = IO,
+        lifetime: Setting<Duration> = LIFETIME,
+        max: Setting<u64> = MAX,
+        max_class: Setting<u64> = MAX_CLASS,
+        min_class: Setting<u64> = MIN_CLASS,
+        max_body: Setting<u64> = MAX_BODY,
+        requests: Setting<u64> = REQUESTS,
+        spawn_score: Setting<u64> = SPAWN_SCORE,
+        termination_score: Setting<u64> = TERMINATION_SCORE,
+        time_score: Setting<u64> = TIME_SCORE,
+        score_limit: Setting<u64> = SCORE_LIMIT,
+        fix_path_info: Setting<bool> = false,
+        initial_env: Keyed<String, String>,
+        pass_headers: Listed<String>,
+        /// By the command.
+        commands: Keyed<String, CommandOptions>,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct FcgidDir {
+        /// By suffix; that for all files has none.
+        wrappers: Keyed<String, Wrapper>,
+    }
+}
+
+/// A program that runs files.
+#[derive(Clone, Debug)]
+struct Wrapper {
+    /// Its path and arguments.
+    command: Vec<String>,
+    /// The file that was asked for need not be there.
+    is_virtual: bool,
+}
+
+/// What `FcgidCmdOptions` says of a command: it has these instead of what the server has.
+#[derive(Clone, Debug)]
+struct CommandOptions {
+    settings: PoolSettings,
+    io: Duration,
+    initial_env: Vec<(String, String)>,
+}
+
+fn time(cmd: &Cmd<'_>, value: &str) -> Result<Duration, String> {
+    number(cmd, value).map(Duration::from_secs)
+}
+
+fn number(cmd: &Cmd<'_>, value: &str) -> Result<u64, String> {
+    let digits = value.strip_prefix('-').unwrap_or(value);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{}: '{value}' is no number", cmd.node.name));
+    }
+    // A negative number is a large one, or none at all: mod_fcgid takes -1 for "no limit".
+    Ok(if value.starts_with('-') { u64::from(u32::MAX) } else { digits.parse().unwrap_or(u64::from(u32::MAX)) })
+}
+
+fn set_fix_path_info(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    cmd.server_set(|s: &mut FcgidServer| &mut s.fix_path_info, atoi(value) != 0)
+}
+
+fn add_initial_env(cmd: &mut Cmd<'_>, name: &str, value: Option<&str>) -> Outcome {
+    cmd.server_put(|s: &mut FcgidServer| &mut s.initial_env, name.to_string(), value.unwrap_or_default().to_string())
+}
+
+fn add_pass_header(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    cmd.server_push(|s: &mut FcgidServer| &mut s.pass_headers, name.to_string())
+}
+
+fn add_wrapper(cmd: &mut Cmd<'_>, line: &str, suffix: Option<&str>, option: Option<&str>) -> Outcome {
+    let (suffix, is_virtual) = match (suffix, option) {
+        (Some(word), None) if word.eq_ignore_ascii_case("virtual") => (None, true),
+        (suffix, Some(word)) if word.eq_ignore_ascii_case("virtual") => (suffix, true),
+        (_, Some(word)) => return Err(format!("Invalid wrapper flag: {word}")),
+        (suffix, None) => (suffix, false),
+    };
+    if let Some(suffix) = suffix
+        && (!suffix.starts_with('.') || suffix.len() < 2 || suffix.contains(['/', '\\']))
+    {
+        return Err(format!("Invalid wrapper file extension {suffix}"));
+    }
+    let command = conf::words::words(line);
+    let Some(program) = command.first() else { return Err("Invalid wrapper config".into()) };
+    if let Err(error) = std::fs::metadata(program) {
+        return Err(format!("Wrapper {program} cannot be accessed: {}", sys::describe(&error)));
+    }
+    let suffix = suffix.unwrap_or_default().to_string();
+    cmd.put(|d: &mut FcgidDir| &mut d.wrappers, suffix, Wrapper { command, is_virtual })
+}
+
+/// The options of a command, all of which hold for it, also those that are not named: then it is the default.
+fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let Some((command, options)) = words.split_first() else {
+        return Err("FcgidCmdOptions takes a command and its options".into());
+    };
+    let mut conf = FcgidServer::default();
+    let (mut io, mut initial_env) = (IO, Vec::new());
+    let origin = cmd.node.origin.clone();
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = options.next().ok_or_else(|| format!("FcgidCmdOptions: {option} has no value"))?;
+        let count = |cmd: &Cmd<'_>| number(cmd, value);
+        match option.to_ascii_lowercase().as_str() {
+            "connecttimeout" => conf.connect.set(time(cmd, value)?, &origin),
+            "idletimeout" => conf.idle.set(time(cmd, value)?, &origin),
+            "initialenv" => {
+                let (name, value) = value.split_once('=').unwrap_or((value, ""));
+                initial_env.push((name.to_string(), value.to_string()));
+            }
+            "iotimeout" => io = time(cmd, value)?,
+            "maxprocesses" => conf.max_class.set(count(cmd)?, &origin),
+            "maxprocesslifetime" => conf.lifetime.set(time(cmd, value)?, &origin),
+            "maxrequestsperprocess" => conf.requests.set(count(cmd)?, &origin),
+            "minprocesses" => conf.min_class.set(count(cmd)?, &origin),
+            _ => return Err(format!("Invalid option for FcgidCmdOptions: {option}")),
+        }
+    }
+    let options = CommandOptions { settings: pool(&conf, &conf), io, initial_env };
+    cmd.server_put(|s: &mut FcgidServer| &mut s.commands, command.clone(), options)
+}
+
+/// The settings of a pool: those of a class, and what the main server has for all.
+fn pool(conf: &FcgidServer, main: &FcgidServer) -> PoolSettings {
+    let some = |time: Duration| Some(time).filter(|time| !time.is_zero());
+    PoolSettings {
+        max: conf.max_class(),
+        min: conf.min_class(),
+        max_of_all: main.max(),
+        idle: some(conf.idle()),
+        lifetime: some(conf.lifetime()),
+        requests: Some(conf.requests()).filter(|requests| *requests > 0),
+        memory: None,
+        score: Some(Score {
+            start: main.spawn_score(),
+            end: main.termination_score(),
+            second: main.time_score(),
+            limit: main.score_limit(),
+        }),
+        wait: WAIT,
+        queue: u64::MAX,
+    }
+}
+
+static PHRASES: Phrases = Phrases {
+    timed_out: |_, time| format!("mod_fcgid: read data timeout in {} seconds", time.as_secs()),
+    timeout_level: Level::Warn,
+};
+
+const SPEECH: Speech = Speech { complaint: |_, line| format!("mod_fcgid: stderr: {line}"), level: Level::Warn };
+
+fn is_application(request: &Request) -> bool {
+    request.handler_name() == Some("fcgid-script")
+}
+
+/// The program that runs the request's file, if that does not run itself.
+fn wrapper(request: &Request) -> Option<Wrapper> {
+    let conf = request.dir::<FcgidDir>();
+    let name = base_name(&request.mapped.filename);
+    let of_suffix = name.rfind('.').and_then(|at| conf.wrappers.get(&name[at..]));
+    of_suffix.or_else(|| conf.wrappers.get("")).cloned()
+}
+
+/// What must be true of an application before it is asked. `None`: it may be.
+fn refusal(request: &mut Request) -> Option<Answer> {
+    let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("fcgid-script"));
+    let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
+    let (status, text) = match request.mapped.stat {
+        _ if request.options() & EXEC_CGI == 0 && !aliased => (403, "Options ExecCGI is off in this directory"),
+        _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
+            (404, "AcceptPathInfo off disallows user's path")
+        }
+        None if !is_virtual => (404, "script not found or unable to stat"),
+        Some(meta) if meta.is_dir() && !is_virtual => (403, "attempt to invoke directory as script"),
+        _ => return None,
+    };
+    request.log("fcgid", Level::Error, format!("mod_fcgid: {text}: {}", request.mapped.filename));
+    Some(Answer::Status(status))
+}
+
+fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        let conf = request.host::<FcgidServer>();
+        let max = conf.max_body();
+        if request.body.length().is_some_and(|length| length > max) {
+            let text = format!(
+                "mod_fcgid: HTTP request length {} (so far) exceeds MaxRequestLen ({max})",
+                request.body.length().unwrap_or_default()
+            );
+            request.log("fcgid", Level::Warn, text);
+            return Answer::Status(500);
+        }
+        let passed = conf.pass_headers.iter();
+        let passed = passed.filter_map(|name| Some((name.clone(), request.header(name)?.into_owned())));
+        for (name, value) in passed.collect::<Vec<_>>() {
+            request.env.set(name, value);
+        }
+        let Some((class, io)) = class(request) else {
+            request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {}", request.mapped.filename));
+            return Answer::Status(500);
+        };
+        let caller = Caller {
+            module: "fcgid",
+            words: &PHRASES,
+            timeout: io,
+            nph: false,
+            log: None,
+            accounts: accounts_for_scripts(request),
+        };
+        converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await
+    })
+}
+
+/// The class of the application that the request is for, and how long it may be silent.
+fn class(request: &Request) -> Option<(Class, Duration)> {
+    let (conf, main) = (request.host::<FcgidServer>(), request.server.main().settings.get::<FcgidServer>());
+    let file = &request.mapped.filename;
+    let command = wrapper(request).map_or_else(|| vec![file.clone()], |wrapper| wrapper.command);
+    let (path, arguments) = command.split_first()?;
+    let options = conf.commands.get(path);
+    let mut environment: Vec<(String, String)> = match options {
+        Some(options) => options.initial_env.clone(),
+        None => conf.initial_env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+    };
+    if !environment.iter().any(|(name, _)| name == "PATH") {
+        environment.push(("PATH".into(), request.env.get("PATH").map_or_else(gateway::env::path, str::to_string)));
+    }
+    let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
+    let environment = environment.iter().map(line).collect::<Option<Vec<_>>>()?;
+    let program = Program::new(path, arguments, environment, dir_name(path), owners::of(request))?;
+    let class = Class {
+        name: format!("fcgid {}", command.join(" ")),
+        module: "fcgid".into(),
+        host: request.vhost.name.clone(),
+        protocol: Head::FastCgi(Role::Responder).protocol(),
+        concurrency: Concurrency::One,
+        program: program.limited_for(request),
+        settings: options
+            .map_or_else(|| pool(conf, main), |options| PoolSettings { max_of_all: main.max(), ..options.settings }),
+    };
+    Some((class, options.map_or_else(|| conf.io(), |options| options.io)))
+}
