@@ -3,7 +3,8 @@
 //! A script is a program that makes the answer to one request (CGI/1.1, RFC 3875). [`env`] makes its variables, [`spawn`]
 //! starts it, [`script`] pumps the request's body into it and its output out of it, [`reply`] reads the header it writes,
 //! [`answer`] makes an answer of that, and [`ending`] sees to it that its process is gone afterwards, with the help of a thread
-//! (`reaper`). [`run`] is the whole way. [`owners`] says as whom scripts run. Which requests are scripts, and what has to be
+//! (`reaper`). [`run`] is the whole way. [`owners`] says as whom scripts run, and [`perl_bundle`]
+//! is the program of persistent Perl. Which requests are scripts, and what has to be
 //! true of them, is for the modules to say.
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod gate;
 mod input;
 mod leader;
 pub mod owners;
+pub mod perl_bundle;
 mod pipe;
 pub mod protocol;
 mod reaper;

@@ -1,0 +1,216 @@
+package Tsubame::Persistent;
+
+# Mode `persistent`: accepts one connection at a time and serves requests on it, one after the other, in this interpreter.
+
+use strict;
+use warnings;
+use Errno ();
+use Socket ();
+use Tsubame::Stdio ();
+use Tsubame::Classes ();
+use Tsubame::Run ();
+use Tsubame::Usage ();
+
+use constant { HANDLER => 1, ENVIRONMENT => 2, INPUT => 3, FINISHED => 7, LONGEST => 1 << 20, PIECE => 1 << 16 };
+
+our $gone;         # the connection is broken: the request is over
+our $sending = 0;
+our $last    = 0;  # the interpreter ends after this request
+our $stop    = 0;  # the server asked it to end
+our $received;     # the bytes of the current request's HANDLER and ENVIRONMENT, for an interpreter that starts anew
+
+my ( $listener, $connection );
+my $in = '';
+my ( $input, $input_end ) = ( '', 1 );
+my ( $on_term, $on_pipe );
+
+sub start {
+    open $listener, '+<&', \*STDIN or die "no listening socket on descriptor 0: $!\n";
+    Tsubame::Stdio::start();
+    $on_term = sub { $stop = 1 };
+    # A program that the script starts gets the default again, because this is a sub and not IGNORE.
+    $on_pipe = sub { Tsubame::Run::leave() if $gone || $sending };
+    $SIG{TERM} = $on_term;
+    $SIG{PIPE} = $on_pipe;
+    resume() if defined $ENV{TSUBAME_RESUME};
+    while ( !$stop && !$last ) {
+        if ( accept my $accepted, $listener ) {
+            $in = '';
+            serve($accepted);
+        }
+        elsif ( $! != Errno::EINTR ) {
+            Tsubame::Stdio::complain("the Perl runtime cannot accept connections: $!\n");
+            last;
+        }
+    }
+    end();
+}
+
+# END blocks of modules and scripts run now, and whatever a class keeps for the end.
+sub end {
+    Tsubame::Run::shutdown();
+    exit 0;
+}
+
+# Serves a connection until the server closes it or the interpreter is to end.
+sub serve {
+    ($connection) = @_;
+    binmode $connection;
+    $gone = 0;
+    while ( !$stop && !$last && !$gone ) {
+        my ( $handler, $environment ) = next_request() or last;
+        ( $input, $input_end ) = ( '', 0 );
+        request( $handler, $environment );
+    }
+    close $connection;
+    undef $connection;
+}
+
+sub request {
+    my ( $handler, $environment ) = @_;
+    my @list = split /\0/, $environment, -1;
+    pop @list;
+    push @list, '' if @list % 2;
+    %ENV  = @list;
+    @list = split /\0/, $handler, -1;
+    pop @list;
+    push @list, '' if @list % 2;
+    my %request = @list;
+    $request{list} = \@list;
+    $received = [ $handler, $environment ];
+
+    my $outcome = Tsubame::Classes::run( \%request );
+    Tsubame::Run::child_ends($outcome) if $$ != $Tsubame::Stdio::owner;
+    alarm 0;
+    Tsubame::Stdio::finish( $outcome->{discard} );
+    if ( !$gone ) {
+        $last = 1 if $stop;
+        my ( $user, $system ) = Tsubame::Usage::since($Tsubame::Stdio::children);
+        my $end = "status\0" . ( $outcome->{status} || 0 ) . "\0user\0$user\0system\0$system\0";
+        $end .= "last\0001\0" if $last;
+        if ( defined $outcome->{error} ) {
+            ( my $error = $outcome->{error} ) =~ tr/\0\n/  /;
+            $error = substr $error, 0, 1000;
+            utf8::encode($error) if utf8::is_utf8($error);
+            $end .= "error\0$error\0";
+        }
+        $end .= "http\0$outcome->{http}\0" if defined $outcome->{http};
+        Tsubame::Stdio::send_out( pack 'N N/a*', FINISHED, $end );
+    }
+    $Tsubame::Stdio::out = '';
+    # Scripts may set signal handlers and keep them, but not these two.
+    my $term = $SIG{TERM};
+    $SIG{TERM} = $on_term if !ref $term || $term != $on_term;
+    my $pipe = $SIG{PIPE};
+    $SIG{PIPE} = $on_pipe if !ref $pipe || $pipe != $on_pipe;
+}
+
+# --- Frames
+
+# The next request's HANDLER and ENVIRONMENT, or nothing at the end of the connection. What the script before left of its
+# input is skipped.
+sub next_request {
+    my $handler;
+    while (1) {
+        my ( $type, $payload ) = frame(1) or return;
+        if ( $type == HANDLER ) {
+            $handler = $payload;
+        }
+        elsif ( $type == ENVIRONMENT && defined $handler ) {
+            return ( $handler, $payload );
+        }
+    }
+}
+
+# The next frame, or nothing when the connection ends or carries rubbish. An idle interpreter ends on SIGTERM.
+sub frame {
+    my ($idle) = @_;
+    while (1) {
+        my $have = length $in;
+        if ( $have >= 8 ) {
+            my ( $type, $length ) = unpack 'N N', $in;
+            if ( $length > LONGEST ) {
+                Tsubame::Stdio::complain("rubbish on the connection to the Perl runtime: frame $type of $length bytes\n");
+                return;
+            }
+            if ( $have >= 8 + $length ) {
+                my $payload = substr $in, 8, $length;
+                substr $in, 0, 8 + $length, '';
+                return ( $type, $payload );
+            }
+        }
+        my $count = sysread $connection, $in, PIECE, $have;
+        next if $count;
+        return if defined $count || $! != Errno::EINTR || ( $idle && $stop && !$have );
+    }
+}
+
+# Up to $most bytes of the request's body, or undef at its end.
+sub input {
+    my ($most) = @_;
+    while ( !length $input ) {
+        return undef if $input_end || $gone;
+        my ( $type, $payload ) = frame();
+        if ( !defined $type ) {
+            # The client's body was cut off: the script must not take it for a whole one.
+            $gone = 1;
+            Tsubame::Run::leave();
+        }
+        next if $type != INPUT;
+        $input     = $payload;
+        $input_end = !length $payload;
+    }
+    return substr $input, 0, $most, '';
+}
+
+# Writes frames to the connection. False when it is broken: SIGPIPE has ended the script then unless it ignores it.
+sub transmit {
+    return 0 if $gone || !$connection;
+    my ( $done, $length ) = ( 0, length $_[0] );
+    $sending = 1;
+    while ( $done < $length ) {
+        my $count = syswrite $connection, $_[0], $length - $done, $done;
+        if ( defined $count ) {
+            $done += $count;
+        }
+        elsif ( $! != Errno::EINTR ) {
+            $gone = 1;
+            last;
+        }
+    }
+    $sending = 0;
+    return !$gone;
+}
+
+# Writes a text of any length as frames of one type.
+sub transmit_pieces {
+    my ( $type, $text ) = @_;
+    return transmit( join '', map { pack 'N N/a*', $type, $_ } unpack '(a' . LONGEST . ')*', $text );
+}
+
+# --- Starting anew, with the request at hand
+
+# Replaces this process by a fresh interpreter which serves the request that has just been read. $why goes to END blocks and the like.
+sub start_anew {
+    my (@switches) = @_;
+    require Tsubame::Handover;
+    Tsubame::Run::shutdown();
+    Tsubame::Stdio::finish(1);
+    my ( $handler, $environment ) = @$received;
+    my $bytes = pack( 'N N/a*', HANDLER, $handler ) . pack( 'N N/a*', ENVIRONMENT, $environment );
+    $bytes .= pack 'N N/a*', INPUT, $input if length $input;
+    $bytes .= pack 'N N/a*', INPUT, '' if $input_end;
+    $bytes .= $in;
+    Tsubame::Handover::restart( 'TSUBAME_RESUME', { bytes => $bytes, connection => fileno $connection }, $listener, [$connection], @switches );
+}
+
+sub resume {
+    require Tsubame::Handover;
+    my $state = Tsubame::Handover::state('TSUBAME_RESUME');
+    open my $accepted, '+<&=', $state->{connection} or die "the connection was lost: $!\n";
+    Tsubame::Handover::close_on_exec($accepted);
+    $in = $state->{bytes};
+    serve($accepted);
+}
+
+1;
