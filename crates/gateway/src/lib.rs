@@ -20,7 +20,7 @@ pub mod gate;
 mod input;
 mod leader;
 pub mod owners;
-pub mod perl_bundle;
+mod perl_bundle;
 mod pipe;
 pub mod protocol;
 mod reaper;

@@ -55,6 +55,8 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,
     &generators::mod_fcgid::MODULE,
+    &generators::mod_perl::MODULE,
+    &generators::mod_speedycgi::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
     &metadata::mod_env::MODULE,

@@ -1,4 +1,10 @@
-//! The memory allocator of this process.
+//! The memory allocator of this process, and files in memory.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 /// How much memory at the end of a heap stays with the process when it is no longer needed, in bytes; what is more goes back
 /// to the system. `None`: all of it stays. (`M_TRIM_THRESHOLD` in mallopt(3).)
@@ -14,6 +20,15 @@ pub fn keep_free(bytes: Option<usize>) {
 pub fn large_blocks_apart() {
     // SAFETY: as above.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024) };
+}
+
+/// A file that exists in memory only, with this content, and cannot be changed. `name` is what proc(5) shows.
+pub fn file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create(name, flags)?);
+    (&file).write_all(content)?;
+    fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK)?;
+    Ok(file.into())
 }
 
 #[cfg(test)]
@@ -32,5 +47,18 @@ mod tests {
         super::keep_free(Some(1 << 20));
         use_and_free();
         assert!(now() < before + (10 << 20), "{} {before}", now());
+    }
+
+    #[test]
+    fn a_file_in_memory_stays_as_it_is() {
+        let file = super::file(c"text", b"hello").expect("a file");
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        assert_eq!(std::fs::read(&path).expect("read"), b"hello");
+        assert!(
+            std::fs::OpenOptions::new()
+                .append(true)
+                .open(&path)
+                .is_ok_and(|file| { std::io::Write::write_all(&mut &file, b"more").is_err() })
+        );
     }
 }

@@ -20,11 +20,11 @@ use sys::signal::{Signal, SignalFd};
 use sys::watch::{Watched, watch};
 use tokio::io::Interest;
 
-use super::Class;
 use super::policy::Reason;
 use super::pool::{Granted, Pool};
 use super::stats;
 use super::wire::{Asked, Outcome, PACKET_MAX, Told};
+use super::{Class, Runtime};
 use crate::command::{Given, expose};
 use crate::daemon::{Refused, Socket};
 use crate::gate::{self, Permit, Rules};
@@ -450,8 +450,9 @@ async fn launch(shared: &Shared, class: &Class, number: u64, permit: &Permit) ->
     let errors = watch(Arc::new(errors), Interest::READABLE).map_err(failed)?;
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").map_err(failed)?;
     let stdio = [address.listener(), nowhere.as_fd(), its_errors.as_fd()];
-    let given = Given { stdio, more: &[], ends_with_us: true };
-    let pid = shared.users.start(class.program.0.clone(), given).await.map_err(|refused| match refused {
+    let text = class.program.runtime.map(Runtime::text).transpose().map_err(failed)?;
+    let given = Given { stdio, more: text.as_slice(), ends_with_us: true };
+    let pid = shared.users.start(class.program.command.clone(), given).await.map_err(|refused| match refused {
         Refused::Owner(why) => format!("it may not run as its owner (reason {why})"),
         Refused::System(error) => sys::describe(&error),
     })?;

@@ -14,9 +14,12 @@ pub mod stats;
 mod wire;
 
 use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::command::Command;
+use crate::perl_bundle;
 use crate::protocol::Protocol;
 
 pub use lease::set_address;
@@ -48,13 +51,42 @@ pub struct Class {
 pub enum Concurrency {
     /// One, on a connection that stays.
     One,
-    /// As many as come, each on a connection of its own: it makes a process for each of them.
-    Many,
+    /// At most so many, each on a connection of its own: it makes a process for each of them.
+    Many(u64),
 }
 
 /// A program that is started with a listening socket as its standard input, as FastCGI has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program(pub(crate) Command);
+pub struct Program {
+    pub(crate) command: Command,
+    /// What it gets besides.
+    pub(crate) runtime: Option<Runtime>,
+}
+
+/// A runtime that the server brings along: its text is descriptor 3 of the program that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// That of Perl.
+    Perl,
+}
+
+impl Runtime {
+    /// The argument that names the text.
+    pub const PATH: &str = "/proc/self/fd/3";
+
+    /// Its text, as a file.
+    fn text(self) -> std::io::Result<BorrowedFd<'static>> {
+        static PERL: OnceLock<OwnedFd> = OnceLock::new();
+        let (cell, name, text) = match self {
+            Runtime::Perl => (&PERL, c"perl-runtime", perl_bundle::bundle as fn() -> String),
+        };
+        if let Some(file) = cell.get() {
+            return Ok(file.as_fd());
+        }
+        let file = sys::memory::file(name, text().as_bytes())?;
+        Ok(cell.get_or_init(|| file).as_fd())
+    }
+}
 
 impl Program {
     /// A program with its arguments and environment (`NAME=value`), which works in `directory` and runs as `owner`, if that is
@@ -67,20 +99,27 @@ impl Program {
         owner: Option<crate::owners::Owner>,
     ) -> Option<Program> {
         let text = |text: &String| CString::new(http1::text::to_bytes(text).into_owned()).ok();
-        Some(Program(Command {
+        let command = Command {
             program: server::paths::c_path(path)?,
             directory: server::paths::c_path(directory).filter(|directory| !directory.is_empty()),
             arguments: arguments.iter().map(text).collect::<Option<_>>()?,
             environment,
             limits: Vec::new(),
             owner,
-        }))
+        };
+        Some(Program { command, runtime: None })
+    }
+
+    /// The same, which runs the text of a runtime.
+    #[must_use]
+    pub fn with_runtime(self, runtime: Runtime) -> Program {
+        Program { runtime: Some(runtime), ..self }
     }
 
     /// The same, under the limits that the configuration of a request has for scripts (`RLimitCPU` and others).
     #[must_use]
     pub fn limited_for(mut self, request: &server::Request) -> Program {
-        self.0.limits = crate::command::limits(request);
+        self.command.limits = crate::command::limits(request);
         self
     }
 }

@@ -13,7 +13,7 @@ use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
 use super::stats::{Field, Row};
 use super::wire::Outcome;
 use super::{Class, Concurrency};
-use crate::gate::Permit;
+use crate::gate::{self, Permit};
 
 /// A backend.
 #[derive(Debug)]
@@ -151,9 +151,16 @@ impl Pool {
 
     /// Gives backends that are free to those who wait, in the order in which they came.
     pub(super) fn grant(&mut self) {
-        let many = self.class.concurrency == Concurrency::Many;
+        let (many, most) = match self.class.concurrency {
+            Concurrency::One => (false, 1),
+            Concurrency::Many(most) => (true, most),
+        };
+        // Each of many is a process of its own, which needs memory.
+        let has_room = !many || gate::has_room();
         while !self.queue.is_empty() {
-            let free = |backend: &&mut Backend| backend.doing == Doing::Idle || many && backend.doing == Doing::Busy;
+            let free = |backend: &&mut Backend| {
+                backend.doing != Doing::Ending && backend.busy < most && (has_room || backend.busy == 0)
+            };
             // The one that was used last is warm.
             let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
                 break;
@@ -190,7 +197,7 @@ impl Pool {
     /// A request has left its backend after it has worked for so long. Returns whether that goes on with it: the rest of its
     /// answer is to be read.
     pub(super) fn release(&mut self, number: u64, outcome: &Outcome, worked: Duration) -> Option<Arc<OwnedFd>> {
-        let many = self.class.concurrency == Concurrency::Many;
+        let many = self.class.concurrency != Concurrency::One;
         let backend = self.backends.iter_mut().find(|backend| backend.number == number)?;
         backend.busy = backend.busy.saturating_sub(1);
         backend.served += 1;

@@ -151,6 +151,19 @@ impl Drop for Row {
     }
 }
 
+impl PoolStats {
+    /// How long a request has waited for a backend, and how long one has served it, in seconds on average.
+    pub fn averages(&self) -> (f64, f64) {
+        let each = |total: f64| total / self.served.max(1) as f64;
+        (each(self.waited), each(self.worked))
+    }
+
+    /// Why backends have ended, as far as any has.
+    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.ended.iter().copied().filter(|(_, number)| *number > 0)
+    }
+}
+
 /// All pools as they are now, by their names; those of several generations are one.
 pub fn pools() -> Vec<PoolStats> {
     let mut pools: Vec<PoolStats> = Vec::new();

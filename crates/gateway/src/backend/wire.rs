@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sys::process::Pid;
 
-use super::{Class, Concurrency, PoolSettings, Program, Score};
+use super::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
 use crate::daemon::wire as command;
 use crate::protocol::Protocol;
 
@@ -120,7 +120,7 @@ fn given(number: u64) -> Option<u64> {
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::FastCgi, Protocol::Runtime, Protocol::Plain];
 /// The numbers of a class, and its texts.
-const NUMBERS: usize = 16;
+const NUMBERS: usize = 17;
 const TEXTS: usize = 3;
 
 impl Class {
@@ -131,7 +131,10 @@ impl Class {
         let protocol = PROTOCOLS.iter().position(|known| *known == self.protocol).unwrap_or_default() as u64;
         let numbers: [u64; NUMBERS] = [
             protocol,
-            u64::from(self.concurrency == Concurrency::Many),
+            match self.concurrency {
+                Concurrency::One => 0,
+                Concurrency::Many(most) => most.max(1),
+            },
             max,
             min,
             max_of_all,
@@ -146,13 +149,17 @@ impl Class {
             points.limit,
             micros(Some(wait)),
             queue,
+            match self.program.runtime {
+                None => 0,
+                Some(Runtime::Perl) => 1,
+            },
         ];
         let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
         for text in [&self.name, &self.module, &self.host] {
             bytes.extend_from_slice(&(text.len() as u64).to_ne_bytes());
             bytes.extend_from_slice(text.as_bytes());
         }
-        bytes.extend_from_slice(&command::encode(&self.program.0));
+        bytes.extend_from_slice(&command::encode(&self.program.command));
         bytes
     }
 
@@ -186,8 +193,18 @@ impl Class {
             module,
             host,
             protocol: *PROTOCOLS.get(usize::try_from(at(0)?).ok()?)?,
-            concurrency: if at(1)? == 1 { Concurrency::Many } else { Concurrency::One },
-            program: Program(command::decode(rest)?),
+            concurrency: match at(1)? {
+                0 => Concurrency::One,
+                most => Concurrency::Many(most),
+            },
+            program: Program {
+                command: command::decode(rest)?,
+                runtime: match at(16)? {
+                    0 => None,
+                    1 => Some(Runtime::Perl),
+                    _ => return None,
+                },
+            },
             settings,
         })
     }

@@ -25,6 +25,7 @@ use admit::Gate;
 
 pub use permit::Permit;
 pub use refusal::Refusal;
+pub(crate) use status::has_room;
 pub use status::{GateStatus, scripts, status};
 pub use table::ScriptStats;
 

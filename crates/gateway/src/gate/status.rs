@@ -61,3 +61,11 @@ pub fn status() -> Option<GateStatus> {
         scripts: locked.scripts(),
     })
 }
+
+/// Whether there is memory for one more process that a backend makes. Without a gate there is.
+pub(crate) fn has_room() -> bool {
+    let Some(gate) = GATE.get() else { return true };
+    let memory = gate.memory(READ_RELAXED);
+    let Some(locked) = gate.table.lock() else { return false };
+    free(locked.allowance(), memory, &locked.guests(EntryState::Running).1) > 0
+}

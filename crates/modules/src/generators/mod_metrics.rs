@@ -27,7 +27,12 @@ fn handler(request: &mut Request) -> Answer {
     request.answer.set_content_type(format.media_type());
     request.answer.headers_out.set("Vary", "Accept");
     let mpm = super::mod_status::mpm_of(request);
-    let families = families::of(&scoreboard::snapshot(Described::Nobody), gateway::gate::status().as_ref(), mpm);
+    let families = families::of(
+        &scoreboard::snapshot(Described::Nobody),
+        gateway::gate::status().as_ref(),
+        &gateway::backend::stats::pools(),
+        mpm,
+    );
     Answer::Body(Body::text(text::write(&families, format)))
 }
 

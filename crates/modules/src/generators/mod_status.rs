@@ -5,11 +5,13 @@
 mod live;
 mod number;
 mod page;
+mod pools;
 mod scripts;
 mod workers;
 
 use conf::ModuleInfo;
 use conf::values::strtol;
+use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
 use seam::scoreboard::{self, ChildState, Described, Snapshot, State};
 use server::core::CoreServer;
@@ -107,6 +109,7 @@ struct Facts {
     uptime: u64,
     totals: Totals,
     gate: GateStatus,
+    pools: Vec<PoolStats>,
 }
 
 impl Facts {
@@ -129,6 +132,7 @@ impl Facts {
             uptime: now.saturating_sub(board.restarted) / 1_000_000,
             totals: Totals::of(board),
             gate: gateway::gate::status().unwrap_or_default(),
+            pools: gateway::backend::stats::pools(),
         }
     }
 }

@@ -10,6 +10,8 @@ struct Absent(&'static str, &'static str, &'static [&'static str]);
 
 const CGI: &[&str] = &["cgi_module", "cgid_module"];
 
+const PERL: &[&str] = &["perl_module"];
+
 const TABLE: &[Absent] = &[
     Absent("application/x-httpd-cgi", "mod_cgi or mod_cgid", CGI),
     Absent("application/x-httpd-php*", "mod_php", &[]),
@@ -19,14 +21,15 @@ const TABLE: &[Absent] = &[
     Absent("fcgid-script", "mod_fcgid", &["fcgid_module"]),
     Absent("lsapi-script", "mod_lsapi", &[]),
     Absent("lua-script", "mod_lua", &[]),
-    Absent("modperl", "mod_perl", &[]),
-    Absent("perl-script", "mod_perl", &[]),
+    Absent("modperl", "mod_perl", PERL),
+    Absent("perl-fork", "mod_perl", PERL),
+    Absent("perl-script", "mod_perl", PERL),
     Absent("php*-script", "mod_php", &[]),
     Absent("proxy-server", "mod_proxy", &[]),
     Absent("proxy:*", "mod_proxy", &[]),
     Absent("python-program", "mod_python", &[]),
     Absent("server-parsed", "mod_include", &[]),
-    Absent("speedycgi-script", "mod_speedycgi", &[]),
+    Absent("speedycgi-script", "mod_speedycgi", &["speedycgi_module"]),
     Absent("uwsgi-handler", "mod_proxy_uwsgi", &[]),
     Absent("wsgi-script", "mod_wsgi", &[]),
 ];

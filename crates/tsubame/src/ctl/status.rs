@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gateway::backend::stats::{self, PoolStats};
 use gateway::gate::{self, ScriptStats};
 use seam::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
@@ -78,6 +79,27 @@ fn for_people(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats], styl
     let refused: u64 = scripts.iter().map(|script| script.refused).sum();
     writeln!(out);
     writeln!(out, "scripts: {running} run, {waiting} wait for their turn, {refused} were refused so far");
+    let pools = stats::pools();
+    if !pools.is_empty() {
+        writeln!(out);
+        writeln!(out, "{}", style.bold("size  busy  most  wait  requests    waited    served   memory  pool"));
+        for pool in &pools {
+            let (waited, worked) = pool.averages();
+            writeln!(
+                out,
+                "{:>4}  {:>4}  {:>4}  {:>4}  {:>8}  {:>8}  {:>8}  {:>7}  {}",
+                pool.size,
+                pool.busy,
+                pool.max,
+                pool.waiting,
+                pool.served,
+                duration(Duration::from_secs_f64(waited)),
+                duration(Duration::from_secs_f64(worked)),
+                mebibytes(pool.memory),
+                pool.name,
+            );
+        }
+    }
     out.finish()
 }
 
@@ -113,8 +135,29 @@ fn for_programs(asked: &Asked<'_>, board: &Snapshot, scripts: &[ScriptStats]) ->
         "bytes": board.processes.iter().map(|process| process.bytes).sum::<u64>(),
         "children": alive(board).map(child).collect::<Vec<_>>(),
         "scripts": scripts.iter().map(script).collect::<Vec<_>>(),
+        "pools": stats::pools().iter().map(pool).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
+}
+
+fn pool(pool: &PoolStats) -> Value {
+    let ended: serde_json::Map<String, Value> =
+        pool.ended.iter().map(|(reason, number)| (reason.to_string(), (*number).into())).collect();
+    json!({
+        "name": pool.name,
+        "size": pool.size,
+        "busy": pool.busy,
+        "max": pool.max,
+        "waiting": pool.waiting,
+        "requests": pool.served,
+        "refused": pool.refused,
+        "waited_seconds": pool.waited,
+        "served_seconds": pool.worked,
+        "longest_wait_seconds": pool.longest_wait,
+        "memory_bytes": pool.memory,
+        "started": pool.started,
+        "ended": ended,
+    })
 }
 
 /// What is known of scripts: those first that have used most CPU time.

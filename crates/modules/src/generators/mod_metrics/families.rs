@@ -1,5 +1,6 @@
 //! What is measured: the scoreboard and the gate as families of metrics.
 
+use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
 use seam::scoreboard::{BOUNDS, ChildState, Process, Snapshot, State};
 
@@ -7,11 +8,14 @@ use super::text::Kind::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, Kind, Sample};
 
 /// All of them, in the order of the page.
-pub(super) fn of(board: &Snapshot, gate: Option<&GateStatus>, mpm: String) -> Vec<Family> {
+pub(super) fn of(board: &Snapshot, gate: Option<&GateStatus>, pools: &[PoolStats], mpm: String) -> Vec<Family> {
     let mut all = server(board, mpm);
     all.extend(requests(board));
     all.extend(processes(board));
     all.extend(gate.into_iter().flat_map(scripts));
+    if !pools.is_empty() {
+        all.extend(backends(pools));
+    }
     all
 }
 
@@ -176,6 +180,43 @@ fn scripts(gate: &GateStatus) -> Vec<Family> {
     let help = "Memory of the machine, or of the control group of the server.";
     all.push(one(Gauge, "memory_limit_bytes", "bytes", help, gate.total.to_string()));
     all
+}
+
+/// Pools of backends: a line for each of them.
+fn backends(pools: &[PoolStats]) -> Vec<Family> {
+    let each = |kind: Kind, name, unit, help, of: fn(&PoolStats) -> String| {
+        let suffix = if kind == Counter { "_total" } else { "" };
+        let line = |pool: &PoolStats| Sample { suffix, labels: vec![("pool", pool.name.clone())], value: of(pool) };
+        family(kind, name, unit, help, pools.iter().map(line).collect())
+    };
+    let ended = pools.iter().flat_map(|pool| {
+        pool.ended.iter().map(|(reason, number)| Sample {
+            suffix: "_total",
+            labels: vec![("pool", pool.name.clone()), ("reason", (*reason).into())],
+            value: number.to_string(),
+        })
+    });
+    vec![
+        each(Gauge, "backends", "", "Backends of a pool.", |pool| pool.size.to_string()),
+        each(Gauge, "backends_busy", "", "Requests that backends serve now.", |pool| pool.busy.to_string()),
+        each(Gauge, "backends_limit", "", "The most backends that a pool may have.", |pool| pool.max.to_string()),
+        each(Gauge, "backend_requests_waiting", "", "Requests that wait for a backend.", |pool| {
+            pool.waiting.to_string()
+        }),
+        each(Counter, "backend_requests", "", "Requests that backends have served.", |pool| pool.served.to_string()),
+        each(Counter, "backend_refusals", "", "Requests that got no backend.", |pool| pool.refused.to_string()),
+        each(Counter, "backend_wait_seconds", "seconds", "Time that requests have waited for a backend.", |pool| {
+            pool.waited.to_string()
+        }),
+        each(Counter, "backend_service_seconds", "seconds", "Time that backends have served requests.", |pool| {
+            pool.worked.to_string()
+        }),
+        each(Gauge, "backend_memory_bytes", "bytes", "Memory of a pool, as it was last weighed.", |pool| {
+            pool.memory.to_string()
+        }),
+        each(Counter, "backend_starts", "", "Backends that were started.", |pool| pool.started.to_string()),
+        family(Counter, "backend_ends", "", "Backends that have ended, by why.", ended.collect()),
+    ]
 }
 
 fn name_of(state: State) -> &'static str {

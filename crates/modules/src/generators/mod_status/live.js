@@ -120,6 +120,9 @@
       held("scripts", make("section", { id: "scripts", "aria-label": "Scripts" }, table("scriptRows", "Scripts", [
         ["Script", "text wide"], ["Running"], ["Waiting"], ["Runs"], ["Failed"], ["Refused"], ["p50"], ["p99"], ["CPU each"],
         ["Memory expected"], ["Memory, most"]]))),
+      held("pools", make("section", { id: "pools", "aria-label": "Backends" }, table("poolRows", "Backends", [
+        ["Pool", "text wide"], ["Size"], ["Busy"], ["Most"], ["Waiting"], ["Requests"], ["Refused"], ["Waited"], ["Served in"],
+        ["Memory"], ["Started"], ["Ended", "text"]]))),
       make("section", { id: "children", "aria-label": "Children" }, table("childRows", "Children", [
         ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
         ["CPU"]], "tall")));
@@ -296,6 +299,11 @@
         one.median ? micros(one.median) : "–", one.p99 ? micros(one.p99) : "–", one.runs ? micros(one.cpu) : "–",
         one.expected ? bytes(one.expected) : "–", one.peak ? bytes(one.peak) : "–"] })), "None.");
     at.scripts.hidden = now.scripts.length === 0;
+    fill(at.poolRows, now.pools.map((one) => ({
+      cells: [one.name, count(one.size), count(one.busy), count(one.max), count(one.waiting), count(one.served),
+        count(one.refused), one.served ? micros(one.waited) : "–", one.served ? micros(one.worked) : "–",
+        one.memory ? bytes(one.memory) : "–", count(one.started), one.ended || "–"] })), "None.");
+    at.pools.hidden = now.pools.length === 0;
   };
 
   const drawQueues = ({ connections, gate }) => {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use gateway::backend::stats::PoolStats;
 use gateway::gate::{GateStatus, ScriptStats};
 use seam::scoreboard::{BOUNDS, BUCKETS, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Value, json};
@@ -119,6 +120,7 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "served": served(board).count() as u64 + unlisted,
         "requests": if facts.extended { requests(facts, board) } else { Vec::new() },
         "scripts": scripts(&facts.gate.scripts),
+        "pools": facts.pools.iter().take(SCRIPTS).map(pool).collect::<Vec<Value>>(),
     });
     format!("retry: {RETRY}\ndata: {text}\n\n")
 }
@@ -198,4 +200,23 @@ fn scripts(scripts: &[ScriptStats]) -> Vec<Value> {
         })
     };
     all.into_iter().take(SCRIPTS).map(told).collect()
+}
+
+fn pool(pool: &PoolStats) -> Value {
+    let micros = |seconds: f64| (seconds * 1e6) as u64;
+    let (waited, worked) = pool.averages();
+    json!({
+        "name": pool.name,
+        "size": pool.size,
+        "busy": pool.busy,
+        "max": pool.max,
+        "waiting": pool.waiting,
+        "served": pool.served,
+        "refused": pool.refused,
+        "waited": micros(waited),
+        "worked": micros(worked),
+        "memory": pool.memory,
+        "started": pool.started,
+        "ended": pool.reasons().map(|(reason, number)| format!("{number} {reason}")).collect::<Vec<_>>().join(", "),
+    })
 }

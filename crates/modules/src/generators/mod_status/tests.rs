@@ -67,6 +67,7 @@ fn board() -> Snapshot {
 fn facts(board: &Snapshot, is_async: bool, extended: bool) -> Facts {
     Facts {
         gate: GateStatus::default(),
+        pools: Vec::new(),
         name: "127.0.0.1".into(),
         via: "127.0.0.1".into(),
         version: "Apache/2.4.71 (Debian)".into(),

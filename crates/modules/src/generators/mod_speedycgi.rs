@@ -1,0 +1,157 @@
+//! Scripts that stay in memory as SpeedyCGI keeps them, by the handler `speedycgi-script` or by their first line
+//! (`#!/usr/bin/speedy`, `perperl`).
+//!
+//! <https://metacpan.org/pod/CGI::SpeedyCGI>; docs/perl.md says what differs. No program named speedy is needed.
+
+use std::time::Duration;
+
+use conf::directive::Args::Take1;
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
+use gateway::backend::{Concurrency, PoolSettings};
+use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+
+use super::perl::{self, Interpreters};
+use super::shebang::{self, Shebang};
+use super::{backends, script};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "speedycgi_module", source: "mod_speedycgi2.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Check(backends::resolve),
+        Hook::HelperProcess(&backends::MANAGER),
+        // Before mod_cgi, which would have the kernel look for a program named speedy.
+        Hook::Handler(Order::First, SCRIPTS),
+    ],
+};
+
+const SCRIPTS: Handler = Handler::Later {
+    claims: is_speedy,
+    check: |request| perl::refusal(request, "speedycgi").or_else(|| explain(request)),
+    answer: |request| answer(request),
+};
+
+const ALLOWED: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("SpeedyTimeout", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.timeout)), shown!(TIMEOUT), "How many seconds a backend is kept that nobody needs; 0 is for ever").syntax("seconds"),
+    row("SpeedyMaxRuns", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.runs)), shown!(RUNS), "How many requests a backend serves; 0 is no limit").syntax("number"),
+    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends there may be of a script or group; 0 is no limit").syntax("number").differs("Without a limit there are as many as the gate lets in, and at most 256."),
+    row("SpeedyGroup", ALLOWED, Take1(set_group), "none", "Scripts of one group share backends; none: each script has its own").syntax("name"),
+    row("SpeedyBackendProg", ALLOWED, Take1(|_, _| Ok(())), "", "The program that is the backend").without_effect("The backend is the server's own Perl runtime."),
+    row("SpeedyTmpBase", ALLOWED, Take1(|_, _| Ok(())), "/tmp/speedy", "Where temporary files are").without_effect("There are none."),
+    row("SpeedyBufsizGet", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for output").without_effect("Output is passed on as it comes."),
+    row("SpeedyBufsizPost", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for input").without_effect("Input is passed on as it comes."),
+    row("SpeedyPerlArgs", ALLOWED, Take1(set_switches), "", "Switches of perl").syntax("switches"),
+];
+
+/// Seconds; as SpeedyCGI has it.
+const TIMEOUT: u64 = 3600;
+const RUNS: u64 = 500;
+/// 0: no limit.
+const BACKENDS: u64 = 0;
+/// As many as there are without a limit.
+const MOST: u64 = 256;
+/// How much of a group's name counts, in characters.
+const GROUP: usize = 12;
+/// The name of the group that has none.
+const NO_GROUP: &str = "none";
+
+settings! {
+    /// The module's settings of a section.
+    pub struct SpeedyDir {
+        timeout: Setting<u64> = TIMEOUT,
+        runs: Setting<u64> = RUNS,
+        backends: Setting<u64> = BACKENDS,
+        group: Setting<String>,
+        switches: Setting<Vec<String>>,
+    }
+}
+
+fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut SpeedyDir) -> &mut Setting<u64>) -> Outcome {
+    let number = value.parse().map_err(|_| format!("{}: '{value}' is no number", cmd.node.name))?;
+    cmd.set(field, number)
+}
+
+fn set_group(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    cmd.set(|d: &mut SpeedyDir| &mut d.group, name.to_string())
+}
+
+fn set_switches(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
+    let switches = line.split_whitespace().map(str::to_string).collect();
+    cmd.set(|d: &mut SpeedyDir| &mut d.switches, switches)
+}
+
+/// Whether a request is for a script that wants to stay: by its handler, or as a CGI script by its first line.
+fn is_speedy(request: &Request) -> bool {
+    request.handler_name() == Some("speedycgi-script")
+        || script::is_script(request)
+            && request.mapped.stat.is_some_and(|meta| meta.is_file())
+            && matches!(shebang::of(&request.mapped.filename).program.as_str(), "speedy" | "perperl" | "speedy_suid")
+}
+
+fn explain(request: &mut Request) -> Option<Answer> {
+    if request.is_question() {
+        let pool = interpreters(request);
+        let text = format!("a script that stays, in the pool '{}' of at most {}", pool.name, pool.settings.max);
+        request.note_step("speedycgi", None, |_| text.clone());
+    }
+    None
+}
+
+/// The pool of a script: what its first line says goes before the configuration, as in SpeedyCGI.
+fn interpreters(request: &Request) -> Interpreters {
+    let conf = request.dir::<SpeedyDir>();
+    let Shebang { perl, speedy, .. } = shebang::of(&request.mapped.filename);
+    let (mut timeout, mut runs, mut backends) = (conf.timeout(), conf.runs(), conf.backends());
+    let mut group = conf.group.get().cloned().unwrap_or_else(|| NO_GROUP.into());
+    for switch in &speedy {
+        let Some((letter, value)) = switch.strip_prefix('-').and_then(|rest| rest.split_at_checked(1)) else {
+            continue;
+        };
+        let number = |old: u64| value.parse().unwrap_or(old);
+        match letter {
+            "t" => timeout = number(timeout),
+            "r" => runs = number(runs),
+            "M" => backends = number(backends),
+            "g" if value.is_empty() => group = "default".into(),
+            "g" => group = value.to_string(),
+            // What is about buffers, files and programs that there are not.
+            _ => {}
+        }
+    }
+    let group: String = group.chars().take(GROUP).collect();
+    let name = match group.as_str() {
+        NO_GROUP => format!("speedy {}", request.mapped.filename),
+        group => format!("speedy group {group}"),
+    };
+    let mut switches = conf.switches.get().cloned().unwrap_or_default();
+    switches.extend(perl);
+    Interpreters {
+        name,
+        module: "speedycgi",
+        switches,
+        concurrency: Concurrency::One,
+        settings: PoolSettings {
+            max: if backends == 0 { MOST } else { backends },
+            min: 0,
+            requests: Some(runs).filter(|runs| *runs > 0),
+            idle: Some(timeout).filter(|timeout| *timeout > 0).map(Duration::from_secs),
+            ..PoolSettings::default()
+        },
+        directory: if group == NO_GROUP { perl::directory(request) } else { "/".into() },
+    }
+}
+
+fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        let pool = interpreters(request);
+        let mut told = perl::told(request, "Speedy");
+        if let Some(runs) = pool.settings.requests {
+            told.push(("max_runs", runs.to_string().into_bytes()));
+        }
+        perl::run(request, pool, told).await
+    })
+}

@@ -1,0 +1,122 @@
+//! Persistent Perl, for the modules that have handlers for it: what a pool of interpreters is, and what is told to them.
+
+use std::ffi::CString;
+
+use conf::Level;
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, converse};
+use gateway::{Caller, Speech, Words, owners};
+use http1::text::to_bytes;
+use server::core::CoreServer;
+use server::core::options::EXEC_CGI;
+use server::paths::{base_name, dir_name};
+use server::{Answer, Request};
+
+use crate::loggers::mod_log_config::accounts_for_scripts;
+
+/// The system's perl.
+const PERL: &str = "/usr/bin/perl";
+/// What interpreters inherit of the server's own environment.
+const INHERITED: [&str; 4] = ["PERL5LIB", "PERLLIB", "LANG", "LC_ALL"];
+
+static WORDS: Words = Words {
+    timed_out: |request, time| format!("no output of {} for {} seconds", request.mapped.filename, time.as_secs()),
+    timeout_level: Level::Error,
+};
+
+/// Perl's own messages say where they come from.
+const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: Level::Error };
+
+/// How an interpreter of a pool is started.
+pub(super) struct Interpreters {
+    /// The handler's name and what tells the pool apart, for logs and pages.
+    pub(super) name: String,
+    /// The module's name in log lines.
+    pub(super) module: &'static str,
+    /// The switches of perl.
+    pub(super) switches: Vec<String>,
+    pub(super) concurrency: Concurrency,
+    pub(super) settings: PoolSettings,
+    /// Where it works at first.
+    pub(super) directory: String,
+}
+
+impl Interpreters {
+    fn class(self, request: &Request) -> Option<Class> {
+        let mode = if self.concurrency == Concurrency::One { "persistent" } else { "fork" };
+        let arguments: Vec<String> = self.switches.into_iter().chain([Runtime::PATH.into(), mode.into()]).collect();
+        let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
+        let path = request.env.get("PATH").map_or_else(gateway::env::path, str::to_string);
+        let environment = inherited.chain([("PATH", path)]);
+        let line = |(name, value): (&str, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
+        let environment = environment.map(line).collect::<Option<Vec<_>>>()?;
+        let program = Program::new(PERL, &arguments, environment, &self.directory, owners::of(request))?;
+        Some(Class {
+            name: self.name,
+            module: self.module.into(),
+            host: request.vhost.name.clone(),
+            protocol: Head::Runtime(Vec::new()).protocol(),
+            concurrency: self.concurrency,
+            program: program.with_runtime(Runtime::Perl).limited_for(request),
+            settings: self.settings,
+        })
+    }
+}
+
+/// Lets an interpreter of the pool run what `handler` says, and makes an answer of it.
+pub(super) async fn run(
+    request: &mut Request,
+    interpreters: Interpreters,
+    handler: Vec<(&'static str, Vec<u8>)>,
+) -> Answer {
+    let module = interpreters.module;
+    let caller = Caller {
+        module,
+        words: &WORDS,
+        timeout: request.host::<CoreServer>().timeout(),
+        nph: base_name(&request.mapped.filename).starts_with("nph-"),
+        log: None,
+        accounts: accounts_for_scripts(request),
+    };
+    let Some(class) = interpreters.class(request) else {
+        request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
+        return Answer::Status(500);
+    };
+    converse(request, caller, &class, &Head::Runtime(handler), SPEECH).await
+}
+
+/// What must be true of a script before an interpreter is asked to run it. `None`: it may be.
+pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Answer> {
+    let (status, text) = match request.mapped.stat {
+        None => (404, "script not found or unable to stat"),
+        Some(meta) if meta.is_dir() => (403, "attempt to invoke directory as script"),
+        Some(_) if request.options() & EXEC_CGI == 0 => (403, "Options ExecCGI is off in this directory"),
+        Some(_) if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
+            (404, "AcceptPathInfo off disallows user's path")
+        }
+        Some(_) => return None,
+    };
+    request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
+    Some(Answer::Status(status))
+}
+
+/// What every handler is told of the request and its file.
+pub(super) fn told(request: &Request, handler: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let asked = &request.asked;
+    let text = |text: &str| to_bytes(text).into_owned();
+    vec![
+        ("handler", text(handler)),
+        ("file", text(&request.mapped.filename)),
+        ("uri", text(&asked.uri)),
+        ("unparsed_uri", text(&asked.unparsed_uri())),
+        ("method", text(&asked.method)),
+        ("protocol", text(request.protocol())),
+        ("args", text(asked.args.as_deref().unwrap_or_default())),
+        ("path_info", text(&request.mapped.path_info)),
+        ("root", text(&request.server.language.server_root)),
+    ]
+}
+
+/// The directory of the request's file.
+pub(super) fn directory(request: &Request) -> String {
+    dir_name(&request.mapped.filename).to_string()
+}
