@@ -18,7 +18,7 @@ sub new {
     return bless {}, ref $class || $class;
 }
 
-sub i_am_speedy { return defined $Tsubame::Speedy::{run} ? 1 : 0 }
+sub i_am_speedy { return defined &Tsubame::Speedy::run ? 1 : 0 }
 
 # Replaces every handler that was set before; add_shutdown_handler adds one more.
 sub set_shutdown_handler {

@@ -56,11 +56,18 @@ sub command_line {
 # What restart or enter left, as a reference to a hash.
 sub state {
     my ($name) = @_;
-    my $number = delete $ENV{$name};
+    my $number = clean( delete $ENV{$name} );
     open my $file, '+<&=', $number or die "the state of the process before is lost: $!\n";
     seek $file, 0, 0;
     local $/;
     return { unpack '(N/a*)*', <$file> };
+}
+
+# A text that -T lets be used for opening, executing and so on: what the server says about files, and what a process before
+# said. What comes from the client stays tainted.
+sub clean {
+    my ($text) = @_;
+    return defined $text && $text =~ /\A(.*)\z/s ? $1 : undef;
 }
 
 sub close_on_exec {

@@ -5,11 +5,13 @@ package Tsubame::Launch;
 use strict;
 use warnings;
 use Errno ();
-use Socket ();
+use IO::Handle ();
 use Tsubame::Classes ();
 use Tsubame::Handover ();
 
 use constant { HANDLER => 1, ENVIRONMENT => 2, LONGEST => 1 << 20 };
+
+our $given;    # the switches for perl that the server gave
 
 sub start {
     open my $listener, '+<&', \*STDIN or die "no listening socket on descriptor 0: $!\n";
@@ -68,42 +70,54 @@ sub list {
     return @list;
 }
 
+sub given {
+    my ( undef, @arguments ) = Tsubame::Handover::arguments();
+    my @switches;
+    push @switches, shift @arguments while @arguments && $arguments[0] =~ /\A-/;
+    return \@switches;
+}
+
 # Replaces this process by a perl that compiles the script.
 sub become {
     my ( $state, $handler, $environment, $listener, $keep ) = @_;
     my %request = list($handler);
-    my $file = $request{file};
+    my $file = Tsubame::Handover::clean( $request{file} );
     my ($directory) = $file =~ m{\A(.*)/}s;
     chdir( length $directory ? $directory : '/' );
     @$state{qw(handler environment)} = ( $handler, $environment );
     my ( @switches, $program );
     my $text = Tsubame::Classes::slurp($file);
-    $program = $file;
-    if ( defined $text ) {
+    # perl reports a file that it cannot open before anything of ours is loaded.
+    my $instead;
+    if ( !defined $text ) {
+        $instead = "BEGIN { die q\0cannot read $file: $!\n\0 }";
+    }
+    else {
         my ($words) = Tsubame::Classes::shebang($text);
         @switches = map { /\A-[a-zA-Z]*([tT])/ ? "-$1" : () } @$words;
         # perl would execute what such a first line names.
         if ( $text =~ /\A#!(?!.*(?:perl|indir))/ ) {
-            $text =~ s/\A[^\n]*\n?/#line 2 "$file"\n/;
-            open my $copy, '+>', undef or die "cannot write a temporary file: $!\n";
-            print {$copy} $text;
-            IO::Handle::flush($copy);
-            push @$keep, $copy;
-            $program = '/proc/self/fd/' . fileno $copy;
+            ( $instead = $text ) =~ s/\A[^\n]*\n?/#line 2 "$file"\n/;
             push @switches, '-w' if grep { /\A-[a-zA-Z]*w/ } @$words;
         }
     }
-    my ( undef, @given ) = Tsubame::Handover::arguments();
-    my @own;
-    for my $argument (@given) {
-        last if $argument !~ /\A-/ || $argument =~ /\A-Mstrict \(\);/;
-        push @own, $argument;
+    $program = $file;
+    if ( defined $instead ) {
+        open my $copy, '+>', undef or die "cannot write a temporary file: $!\n";
+        print {$copy} $instead;
+        IO::Handle::flush($copy);
+        push @$keep, $copy;
+        $program = '/proc/self/fd/' . fileno $copy;
     }
+    # Those that the server gave, and not those of the script before.
+    $given ||= given();
+    $state->{given} = pack '(N/a*)*', @$given;
+    my @own = @$given;
     for my $switch (@switches) { unshift @own, $switch if !grep { $_ eq $switch } @own }
     Tsubame::Handover::enter(
         'TSUBAME_TEMPLATE', $state, $listener, $keep, @own,
         '-Mstrict ();BEGIN{require "/proc/self/fd/3"}',
-        '--', $program, Tsubame::Classes::words( $request{args} )
+        '--', $program, map { Tsubame::Handover::clean($_) } Tsubame::Classes::words( $request{args} )
     );
 }
 

@@ -48,8 +48,11 @@ sub run {
     return $outcome if $$ != $Tsubame::Stdio::owner;
     $r->log_error( $outcome->{message} ) if $error;
     answer( $r, $rc, $outcome );
-    Tsubame::Run::call_all( $r->take_cleanups );
-    Tsubame::Run::cleanup();
+    if ( $r->{cleanups} || @Tsubame::Run::cleanups ) {
+        Tsubame::Stdio::flush();
+        Tsubame::Run::call_all( $r->take_cleanups );
+        Tsubame::Run::cleanup();
+    }
     undef $current;
     return $outcome;
 }
@@ -148,8 +151,8 @@ sub resolve {
         my $error;
         for my $package ( $name, $name =~ /\A(.+)::\w+\z/ ) {
             last if eval { require_package($package); 1 };
-            $error = $@ if !defined $error || $error =~ /\ACan't locate/;
-            die $error if $error !~ /\ACan't locate/;
+            die $@ if $@ !~ /\ACan't locate/;
+            $error = $@ if !defined $error;
         }
         $code = $name->can('handler') || defined &$name && \&$name;
         die $error || "the package $name has no sub handler\n" if !$code;

@@ -8,6 +8,7 @@ use Errno ();
 use Socket ();
 use Tsubame::Stdio ();
 use Tsubame::Classes ();
+use Tsubame::Handover ();
 use Tsubame::Run ();
 use Tsubame::Usage ();
 
@@ -75,6 +76,7 @@ sub request {
     @list = split /\0/, $handler, -1;
     pop @list;
     push @list, '' if @list % 2;
+    clean( \@list ) if ${^TAINT};
     my %request = @list;
     $request{list} = \@list;
     $received = [ $handler, $environment ];
@@ -103,6 +105,15 @@ sub request {
     $SIG{TERM} = $on_term if !ref $term || $term != $on_term;
     my $pipe = $SIG{PIPE};
     $SIG{PIPE} = $on_pipe if !ref $pipe || $pipe != $on_pipe;
+}
+
+# Under -T, what the server says about files can be used.
+sub clean {
+    my ($list) = @_;
+    for my $index ( grep { !( $_ % 2 ) } 0 .. $#$list ) {
+        next if $list->[$index] !~ /\A(?:handler|file|root|module|require|fixup|group|max_runs)\z/;
+        $list->[ $index + 1 ] = Tsubame::Handover::clean( $list->[ $index + 1 ] );
+    }
 }
 
 # --- Frames
@@ -190,10 +201,10 @@ sub transmit_pieces {
 
 # --- Starting anew, with the request at hand
 
-# Replaces this process by a fresh interpreter which serves the request that has just been read. $why goes to END blocks and the like.
+# Replaces this process by a fresh interpreter which serves the request that has just been read, with more
+# switches for perl.
 sub start_anew {
     my (@switches) = @_;
-    require Tsubame::Handover;
     Tsubame::Run::shutdown();
     Tsubame::Stdio::finish(1);
     my ( $handler, $environment ) = @$received;
@@ -205,9 +216,8 @@ sub start_anew {
 }
 
 sub resume {
-    require Tsubame::Handover;
     my $state = Tsubame::Handover::state('TSUBAME_RESUME');
-    open my $accepted, '+<&=', $state->{connection} or die "the connection was lost: $!\n";
+    open my $accepted, '+<&=', Tsubame::Handover::clean( $state->{connection} ) or die "the connection was lost: $!\n";
     Tsubame::Handover::close_on_exec($accepted);
     $in = $state->{bytes};
     serve($accepted);

@@ -26,6 +26,9 @@ sub restore {
     ( $listener, $packed ) = @_;
     for my $one ( unpack '(N/a*)*', defined $packed ? $packed : '' ) {
         my %kept = unpack '(N/a*)*', $one;
+        for my $key (qw(orphan deadline fd pid status stdin stdout stderr)) {
+            $kept{$key} = Tsubame::Handover::clean( $kept{$key} ) if exists $kept{$key};
+        }
         if ( defined $kept{orphan} ) {
             $orphans{ $kept{orphan} } = $kept{deadline};
             next;

@@ -4,6 +4,7 @@ package Tsubame::Registry;
 
 use strict;
 use warnings;
+use Errno ();
 use Tsubame::Run ();
 use Tsubame::Eval ();
 use Tsubame::Classes ();
@@ -120,9 +121,9 @@ sub compile {
 
 sub missing {
     my ( $r, $file ) = @_;
-    my $denied = $!{EACCES};
+    my $status = $!{EACCES} ? 403 : $!{ENOENT} || $!{ENOTDIR} ? 404 : 500;
     $r->log_error("cannot read $file: $!");
-    return $denied ? 403 : $!{ENOENT} || $!{ENOTDIR} ? 404 : 500;
+    return $status;
 }
 
 1;

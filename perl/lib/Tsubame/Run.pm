@@ -90,29 +90,32 @@ sub message {
     return $text;
 }
 
-# END blocks. Perl keeps them in an array that only B can name.
+# END blocks. Perl keeps them in an array that only B can name. Its elements are code and not references to code, which Perl
+# cannot copy: they are named by B, and removed without being looked at.
 sub end_blocks {
     require B;
     my $blocks = B::end_av();
-    return ref $blocks eq 'B::SPECIAL' ? undef : $blocks->object_2svref;
+    return ref $blocks eq 'B::SPECIAL' ? undef : $blocks;
 }
 
-# Takes the END blocks of a package that came since there were $before of them out of Perl's own list.
+# Takes the END blocks of a package that came since there were $before of them out of Perl's own list. The latest is first.
 sub take_end_blocks {
     my ( $package, $before ) = @_;
     my $blocks = end_blocks() or return;
+    my @codes  = $blocks->ARRAY;
+    my $array  = $blocks->object_2svref;
     my @taken;
-    for ( my $index = $#$blocks - $before; $index >= 0; $index-- ) {
-        my $code = B::svref_2object( $blocks->[$index] );
-        next if $code->STASH->NAME ne $package;
-        unshift @taken, splice @$blocks, $index, 1;
+    for my $index ( reverse 0 .. $#codes - $before ) {
+        next if $codes[$index]->STASH->NAME ne $package;
+        unshift @taken, $codes[$index]->object_2svref;
+        splice @$array, $index, 1;
     }
     return @taken;
 }
 
 sub count_end_blocks {
     my $blocks = end_blocks();
-    return $blocks ? scalar @$blocks : 0;
+    return $blocks ? scalar @{ [ $blocks->ARRAY ] } : 0;
 }
 
 1;

@@ -4,6 +4,7 @@ package Tsubame::Speedy;
 
 use strict;
 use warnings;
+use Errno ();
 use Tsubame::Run ();
 use Tsubame::Eval ();
 use Tsubame::Classes ();
@@ -26,8 +27,9 @@ sub run {
     chdir( length $directory ? $directory : '/' );
     my @stat = stat $file;
     if ( !@stat ) {
+        my $missing = $! == Errno::ENOENT || $! == Errno::ENOTDIR;
         $outcome->{error} = $outcome->{message} = "cannot read $file: $!\n";
-        $outcome->{http} = $!{ENOENT} ? 404 : 403;
+        $outcome->{http} = $missing ? 404 : 403;
         print STDERR $outcome->{message};
         return $outcome;
     }
@@ -56,9 +58,12 @@ sub run {
         failed( $outcome, $error );
     }
     return $outcome if $$ != $Tsubame::Stdio::owner;
-    Tsubame::Run::cleanup();
+    if (@Tsubame::Run::cleanups) {
+        Tsubame::Stdio::flush();
+        Tsubame::Run::cleanup();
+    }
     $runs++;
-    my $most = defined $request->{max_runs} ? $request->{max_runs} : $options{MAXRUNS};
+    my $most = defined $options{MAXRUNS} ? $options{MAXRUNS} : $request->{max_runs};
     $Tsubame::Persistent::last = 1 if $most && $runs >= $most;
     chdir $request->{root};
     return $outcome;

@@ -28,8 +28,9 @@ start();
 sub start {
     $state = Tsubame::Handover::state('TSUBAME_TEMPLATE');
     ( $handler, $environment ) = @$state{qw(handler environment)};
+    $Tsubame::Launch::given = [ map { Tsubame::Handover::clean($_) } unpack '(N/a*)*', $state->{given} ];
     my %request = Tsubame::Launch::list($handler);
-    $file = $request{file};
+    $file = Tsubame::Handover::clean( $request{file} );
     $0 = $file if $0 ne $file;
     open $listener, '+<&', \*STDIN or die "no listening socket on descriptor 0: $!\n";
     $listener->blocking(0);
@@ -50,8 +51,13 @@ sub start {
 sub load_modules {
     my @list = Tsubame::Launch::list( $_[0] );
     while ( my ( $key, $value ) = splice @list, 0, 2 ) {
-        if ( $key eq 'module' ) { ( my $name = "$value.pm" ) =~ s{::}{/}g; require $name }
-        require $value if $key eq 'require';
+        next if $key ne 'module' && $key ne 'require';
+        my $name = Tsubame::Handover::clean($value);
+        if ( $key eq 'module' ) {
+            $name =~ s{::}{/}g;
+            $name .= '.pm';
+        }
+        require $name;
     }
 }
 
