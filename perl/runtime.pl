@@ -7,8 +7,9 @@ BEGIN {
     unshift @INC, sub {
         my ( undef, $name ) = @_;
         my $text = $Tsubame::Bundle::text{$name};
+        return Tsubame::Carp::load() if $name eq 'CGI/Carp.pm' && defined &Tsubame::Carp::load;
         return if !defined $text;
-        return if !$Tsubame::Bundle::mod_perl && $name !~ m{^(?:Tsubame/|CGI/SpeedyCGI|PersistentPerl)};
+        return if !$Tsubame::Bundle::mod_perl && $name !~ m{^(?:Tsubame/|APR/Error[.]pm|CGI/SpeedyCGI[.]pm|PersistentPerl[.]pm)};
         $INC{$name} = "tsubame/$name";
         my $source = qq{#line 1 "tsubame/$name"\n$text};
         open my $handle, '<', \$source or die "cannot read $name: $!";

@@ -56,6 +56,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("ModPerl/RegistryPrefork.pm"),
     module!("ModPerl/Util.pm"),
     module!("PersistentPerl.pm"),
+    module!("Tsubame/Carp.pm"),
     module!("Tsubame/Classes.pm"),
     module!("Tsubame/Eval.pm"),
     module!("Tsubame/Handover.pm"),

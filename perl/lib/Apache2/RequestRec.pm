@@ -152,14 +152,14 @@ sub answer_status {
     local $r->{content_type} = $output ? $r->{content_type} : undef;
     $r->{parse} = 0;
     $r->status($status) if !defined $r->{status_line} || $r->{status} != $status;
-    $Tsubame::Stdio::out = $r->header_text;
+    Tsubame::Stdio::answer( $r->header_text );
 }
 
 # A page that custom_response was given: a text, or a path for an internal redirect.
 sub answer_custom {
     my ( $r, $status, $custom ) = @_;
     if ( $custom =~ m{\A(?:/|https?://)} ) {
-        $Tsubame::Stdio::out = "Location: $custom\r\n\r\n";
+        Tsubame::Stdio::answer("Location: $custom\r\n\r\n");
         return;
     }
     $custom =~ s/\A"//;
@@ -171,8 +171,8 @@ sub answer_custom {
 sub answer_with {
     my ( $r, $status, $body ) = @_;
     $r->{parse} = 0;
-    $r->status($status);
-    $Tsubame::Stdio::out = $r->header_text . $body;
+    $r->status($status) if $r->{status} != $status;
+    Tsubame::Stdio::answer( $r->header_text . $body );
 }
 
 # --- Helpers

@@ -13,7 +13,7 @@ sub request {
 
 package Apache2::RequestRec;
 
-# With a name: PerlSetVar's values, the first one in scalar context. Without: all of them as a table.
+# With a name: PerlSetVar's value, the first one of PerlAddVar's. Without: all of them as a table.
 sub dir_config {
     my ( $r, @arguments ) = @_;
     my $table = $r->{dir_config} ||= do {
@@ -23,7 +23,7 @@ sub dir_config {
     };
     return $table if !@arguments;
     return $table->set(@arguments) if @arguments > 1;
-    return $table->get( $arguments[0] );
+    return scalar $table->get( $arguments[0] );
 }
 
 sub pnotes {

@@ -73,7 +73,7 @@ sub list {
 sub given {
     my ( undef, @arguments ) = Tsubame::Handover::arguments();
     my @switches;
-    push @switches, shift @arguments while @arguments && $arguments[0] =~ /\A-/;
+    push @switches, shift @arguments while @arguments && $arguments[0] !~ m{\A/proc/self/fd/\d+\z};
     return \@switches;
 }
 

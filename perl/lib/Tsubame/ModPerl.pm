@@ -60,7 +60,11 @@ sub run {
 # What the server has to make of the handler's status.
 sub answer {
     my ( $r, $rc, $outcome ) = @_;
-    return if !defined $rc || $rc == 0 || $rc == -2;
+    if ( $rc == 0 || $rc == -2 ) {
+        # A script need not print anything.
+        $r->answer_with( $r->status, '' ) if !Tsubame::Stdio::has_output();
+        return;
+    }
     if ( $rc >= 400 && defined( my $custom = $r->{custom}{$rc} ) ) {
         Tsubame::Stdio::discard() if !$Tsubame::Stdio::sent;
         $r->answer_custom( $rc, $custom ) if !$Tsubame::Stdio::sent;

@@ -7,6 +7,7 @@ use warnings;
 use Errno ();
 use Socket ();
 use Tsubame::Stdio ();
+use Tsubame::Carp ();
 use Tsubame::Classes ();
 use Tsubame::Handover ();
 use Tsubame::Run ();

@@ -67,9 +67,9 @@ sub run {
         ${ '@' . $r->uri } = $text;
         die $error;
     }
-    # The status is what the handler returns, not what it leaves behind.
+    # A script that sets a status and prints a page wants them together; without a page the server has one for the status.
     my $set = $r->status;
-    return 0 if $set == 200;
+    return 0 if $set == 200 || Tsubame::Stdio::has_output();
     $r->status(200);
     return $set;
 }

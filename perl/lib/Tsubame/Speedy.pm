@@ -49,6 +49,10 @@ sub run {
         }
     }
     open_data($script);
+    # CGI.pm keeps the parameters of a request in globals.
+    CGI->_reset_globals if $INC{'CGI.pm'} && CGI->can('_reset_globals');
+    # CGI::Carp asks it whether a header was printed.
+    Tsubame::Stdio::rewind() if $INC{'CGI/Carp.pm'};
     local $^W = $script->{warnings};
     Tsubame::Run::call( $script->{code} );
     my $error = $@;

@@ -111,17 +111,39 @@ sub send_out {
     return length $data ? Tsubame::Persistent::transmit($data) : 1;
 }
 
+# Whether the script has written anything so far.
+sub has_output {
+    hold();
+    return $sent || length $out;
+}
+
 # Throws away what was not sent yet; what comes from here on has no header made for it.
 sub discard {
-    IO::Handle::flush($OUT);
+    hold();
     $out = '';
     undef $head;
+}
+
+# This is the whole answer, with its header.
+sub answer {
+    discard();
+    $out = $_[0];
+}
+
+# Takes what Perl has buffered, and does not send it yet.
+sub hold {
+    $ending = 1;
+    IO::Handle::flush($OUT);
+    $ending = 0;
 }
 
 sub flush {
     IO::Handle::flush($OUT);
     send_out() if $active;
 }
+
+# Lets `tell STDOUT` begin at 0 again.
+sub rewind { seek STDOUT, 0, 0; return }
 
 # The script's own output, whatever STDOUT is at the moment.
 sub handle_out { return $OUT }
@@ -300,6 +322,8 @@ sub PUSHED  { my $self; $Tsubame::Stdio::pushed = 1; return bless \$self, $_[0] 
 sub BINMODE { return 0 }
 sub WRITE   { return Tsubame::Stdio::write_out( $_[1], $_[2] ) }
 sub FLUSH   { return Tsubame::Stdio::flush_out() }
+sub SEEK    { return 0 }
+sub TELL    { return 0 }
 
 # Asked for by syswrite, dup and the like: what went to the descriptor before goes out first.
 sub FILENO { Tsubame::Stdio::drain_now() if $Tsubame::Stdio::active; return fileno $_[1] }
