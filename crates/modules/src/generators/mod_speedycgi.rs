@@ -41,7 +41,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends there may be of a script or group; 0 is no limit").syntax("number").differs("Without a limit there are as many as the gate lets in, and at most 256."),
     row("SpeedyGroup", ALLOWED, Take1(set_group), "none", "Scripts of one group share backends; none: each script has its own").syntax("name"),
     row("SpeedyBackendProg", ALLOWED, Take1(|_, _| Ok(())), "", "The program that is the backend").without_effect("The backend is the server's own Perl runtime."),
-    row("SpeedyTmpBase", ALLOWED, Take1(|_, _| Ok(())), "/tmp/speedy", "Where temporary files are").without_effect("There are none."),
+    row("SpeedyTmpBase", ALLOWED, Take1(|_, _| Ok(())), "", "Where temporary files are").without_effect("There are none."),
     row("SpeedyBufsizGet", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for output").without_effect("Output is passed on as it comes."),
     row("SpeedyBufsizPost", ALLOWED, Take1(|_, _| Ok(())), "131072", "The size of the buffer for input").without_effect("Input is passed on as it comes."),
     row("SpeedyPerlArgs", ALLOWED, Take1(set_switches), "", "Switches of perl").syntax("switches"),

@@ -73,6 +73,7 @@ mod metrics;
 mod modules_same_as_apache;
 mod options;
 mod passwords;
+mod perl;
 mod piped_logs;
 mod recycling;
 mod script_ends;

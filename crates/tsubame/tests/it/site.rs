@@ -134,11 +134,15 @@ fn own_address() -> (Ipv4Addr, UnixDatagram) {
     }
 }
 
-/// A `LoadModule` line for the wanted MPM and for every module of Tsubame.
+/// Modules that bring a process manager with them: tests that need one load it.
+pub const MANAGED: [&str; 6] =
+    ["fastcgi_module", "fcgid_module", "perl_module", "php_module", "scgi_module", "speedycgi_module"];
+
+/// A `LoadModule` line for the wanted MPM and for every module of Tsubame that is only there when it is asked.
 pub fn load_lines(mpm: Mpm) -> String {
     crate::tables::infos()
         .iter()
-        .filter(|info| !info.linked && !info.id.starts_with("mpm_"))
+        .filter(|info| !info.linked && !info.id.starts_with("mpm_") && !MANAGED.contains(&info.id))
         .map(|info| info.id)
         .chain([format!("mpm_{mpm}_module").as_str()])
         .map(|id| format!("LoadModule {id} modules/{}.so\n", id.trim_end_matches("_module")))

@@ -1,0 +1,167 @@
+//! Perl scripts that stay, and scripts that are compiled once and forked.
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::mpm::{Mpm, under_every_mpm};
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+
+const CONFIGURATION: &str = "LoadModule perl_module modules/mod_perl.so\n\
+    LoadModule speedycgi_module modules/mod_speedycgi.so\n\
+    PerlOptions +ParseHeaders\nPerlInterpMax 1\n\
+    <Directory ${ROOT}/cgi-bin>\nOptions +ExecCGI\nRequire all granted\n</Directory>\n\
+    Alias /registry/ ${ROOT}/cgi-bin/\nAlias /prefork/ ${ROOT}/cgi-bin/\nAlias /run/ ${ROOT}/cgi-bin/\n\
+    Alias /fork/ ${ROOT}/cgi-bin/\nAlias /speedy/ ${ROOT}/cgi-bin/\nScriptAlias /cgi/ ${ROOT}/cgi-bin/\n\
+    <Location /registry>\nSetHandler perl-script\nPerlResponseHandler ModPerl::Registry\n</Location>\n\
+    <Location /prefork>\nSetHandler perl-script\nPerlResponseHandler ModPerl::RegistryPrefork\n</Location>\n\
+    <Location /run>\nSetHandler perl-script\nPerlResponseHandler ModPerl::PerlRunPrefork\n</Location>\n\
+    <Location /fork>\nSetHandler perl-fork\n</Location>\n\
+    <Location /speedy>\nSetHandler speedycgi-script\n</Location>\n";
+
+const COUNTER: &str = "#!/usr/bin/perl -w\nuse strict; use Cwd ();\nour $count; $count++;\n\
+    print \"Content-Type: text/plain\\n\\n\";\n\
+    my $body = join '', <STDIN>;\n\
+    print \"$count \", Cwd::getcwd(), \" $ENV{REQUEST_METHOD} $ENV{QUERY_STRING} $body $$\\n\";\n";
+
+fn site() -> Site {
+    let site = Site::new();
+    site.script("counter", COUNTER);
+    site.script("shebang", &COUNTER.replacen("/usr/bin/perl -w", "/usr/bin/speedy -w -- -M1", 1));
+    site.script("wrong", "#!/usr/bin/perl\nuse strict;\nprint $nothing;\n");
+    site.script("dies", "#!/usr/bin/perl\nwarn \"about to\\n\"; die \"it is over\\n\";\n");
+    site.script("exits", "#!/usr/bin/perl\nprint \"Status: 403\\n\\nno\"; eval { exit 0 }; print \"not reached\";\n");
+    site.script("killed", "#!/usr/bin/perl\nkill 9, $$;\n");
+    site
+}
+
+/// What the counter says: how often it has run in this interpreter, where, with what, and as which process.
+fn counted(server: &Server<'_>, request: &str) -> (u64, String, String, i32) {
+    let text = server.client().request(request).text();
+    let words: Vec<&str> = text.trim_end().split(' ').collect();
+    let [count, directory, middle @ .., process] = &words[..] else { panic!("{text:?}") };
+    let number = count.parse().unwrap_or_else(|_| panic!("{text:?}"));
+    (number, directory.to_string(), middle.join(" "), process.parse().expect("a process"))
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
+under_every_mpm! {
+    /// What a class keeps of a script from one request to the next, and where the script works.
+    fn classes_keep_what_they_say(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let here = site.root.join("cgi-bin").to_str().expect("a path").to_string();
+        for (path, keeps, directory) in [
+            ("registry", true, site.path()),
+            ("prefork", true, here.as_str()),
+            ("run", false, here.as_str()),
+            ("fork", false, here.as_str()),
+            ("speedy", true, here.as_str()),
+        ] {
+            let path = format!("/{path}/counter?a=b");
+            let seen: Vec<_> = (0..3).map(|_| counted(&server, &get(&path))).collect();
+            let counts: Vec<u64> = seen.iter().map(|(count, ..)| *count).collect();
+            assert_eq!(counts, if keeps { [1, 2, 3] } else { [1, 1, 1] }, "{path}");
+            assert!(seen.iter().all(|(_, at, said, _)| at == directory && said == "GET a=b "), "{path} {seen:?}");
+            let one = seen.iter().all(|(.., process)| *process == seen[0].3);
+            assert_eq!(one, !path.starts_with("/fork"), "{path} {seen:?}");
+        }
+        let post = "POST /fork/counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+        assert_eq!(counted(&server, post).2, "POST  hello");
+    }
+
+    /// A CGI script whose first line asks for SpeedyCGI stays, without any program of that name.
+    fn a_first_line_is_enough(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let [one, two] = [(); 2].map(|()| counted(&server, &get("/cgi/shebang")));
+        assert_eq!((one.0, two.0, one.3), (1, 2, two.3));
+    }
+
+    /// Each has its cause in the log, and the interpreter goes on, or is replaced.
+    fn what_goes_wrong_is_told(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        for class in ["registry", "run", "fork", "speedy"] {
+            assert_eq!(server.get(&format!("/{class}/wrong")).status, 500, "{class}");
+            server.logged("Global symbol \"$nothing\"");
+            assert_eq!(server.get(&format!("/{class}/dies")).status, 500, "{class}");
+            server.logged("it is over");
+            let exits = server.get(&format!("/{class}/exits"));
+            assert_eq!((exits.status, exits.text()), (403, "no".into()), "{class}");
+            server.announce("before it answered");
+            assert_eq!(server.get(&format!("/{class}/killed")).status, 500, "{class}");
+            assert_eq!(counted(&server, &get(&format!("/{class}/counter"))).0, 1, "{class}");
+        }
+    }
+
+    /// A changed script is what the next request gets.
+    fn a_changed_script_is_compiled_again(mpm: Mpm) {
+        let site = site();
+        let module = site.file("cgi-bin/Said.pm", "package Said; sub said { 'old' } 1;\n");
+        let text = |own: &str| {
+            format!(
+                "#!/usr/bin/perl\nuse lib '{}';\nuse Said;\nprint \"Content-Type: text/plain\\n\\n{own} \", Said::said();\n",
+                site.root.join("cgi-bin").display()
+            )
+        };
+        site.script("changes", &text("one"));
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let said = |class: &str| server.get(&format!("/{class}/changes")).text();
+        for class in ["registry", "run", "fork", "speedy"] {
+            assert_eq!(said(class), "one old", "{class}");
+        }
+        // A time of change that differs, whatever the clock of the file system counts in.
+        let change = |path: &std::path::Path, text: &str| {
+            std::fs::write(path, text).expect("write");
+            let file = std::fs::File::options().write(true).open(path).expect("open");
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000)).expect("time");
+        };
+        change(&site.root.join("cgi-bin/changes"), &text("two"));
+        for class in ["registry", "run", "fork", "speedy"] {
+            assert_eq!(said(class), "two old", "{class}");
+        }
+        change(&module, "package Said; sub said { 'new' } 1;\n");
+        assert_eq!(said("fork"), "two new", "a template knows all files it was made of");
+    }
+
+    /// Interpreters of an earlier configuration leave with its children, and no request fails.
+    fn a_graceful_restart_replaces_them(mpm: Mpm) {
+        let site = site();
+        let mut server = Server::start(mpm, &site, CONFIGURATION);
+        let before = counted(&server, &get("/registry/counter")).3;
+        server.restart(Signal::USR1);
+        let after = until("a new interpreter", || {
+            let (count, .., process) = counted(&server, &get("/registry/counter"));
+            (process != before).then_some((count, process))
+        });
+        assert_eq!(after.0, 1);
+        until("the old one has gone", || (!Pid::new(before).is_some_and(Pid::exists)).then_some(()));
+    }
+}
+
+/// Where perl cannot run a script, the rest of the server is not affected.
+#[test]
+fn refusals() {
+    let site = site();
+    let configuration = format!(
+        "{CONFIGURATION}<Location /none>\nSetHandler perl-script\n</Location>\nAlias /none/ ${{ROOT}}/cgi-bin/\n\
+         Alias /plain/ ${{ROOT}}/htdocs/\n<Location /plain>\nSetHandler perl-script\nPerlResponseHandler ModPerl::Registry\n\
+         </Location>\n<Directory ${{ROOT}}/htdocs>\nRequire all granted\n</Directory>\n"
+    );
+    site.page("page.pl", "print 1;");
+    let server = Server::start(Mpm::Event, &site, &configuration);
+    for (path, status, said) in [
+        ("/none/counter", 500, "SetHandler perl-script needs a PerlResponseHandler"),
+        ("/plain/page.pl", 403, "Options ExecCGI is off in this directory"),
+        ("/registry/missing", 404, "script not found or unable to stat"),
+        ("/fork/", 403, "attempt to invoke directory as script"),
+    ] {
+        assert_eq!(server.get(path).status, status, "{path}");
+        server.logged(said);
+    }
+}
