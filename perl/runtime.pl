@@ -2,6 +2,9 @@
 # docs/backend-protocol.md describes the socket, docs/perl.md what scripts see. `perl_bundle.rs` puts this file behind a
 # table of all modules in lib/, so nothing has to be installed: @INC gets a hook that serves them from that table.
 
+# With -w in a script's first line perl would complain of names that another file uses.
+no warnings 'once';
+
 BEGIN {
     # Modules of these names come from here and nowhere else: those of mod_perl need Apache's own process.
     unshift @INC, sub {
