@@ -130,7 +130,7 @@ fn is_safe(request: &Request) -> bool {
 }
 
 fn failed(request: &Request, caller: &Caller, failure: &Failure) -> Answer {
-    request.log(caller.module, failure.level, format!("{}: {}", request.mapped.filename, failure.text));
+    request.log(caller.module, failure.level, &failure.text);
     Answer::Status(failure.status)
 }
 

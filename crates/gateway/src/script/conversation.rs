@@ -212,8 +212,8 @@ impl Conversation {
             Ok(0) if self.protocol.ends_with_connection() => {
                 self.heard.end = Some(End::default());
             }
-            Ok(0) => return Poll::Ready(Some(self.lost(None))),
-            Err(error) => return Poll::Ready(Some(self.lost(Some(&error)))),
+            Ok(0) => return Poll::Ready(Some(self.lost(request, None))),
+            Err(error) => return Poll::Ready(Some(self.lost(request, Some(&error)))),
             Ok(_) => {
                 self.active = Instant::now();
                 self.answers = true;
@@ -257,12 +257,12 @@ impl Conversation {
     }
 
     /// The connection has ended before the answer.
-    fn lost(&mut self, error: Option<&io::Error>) -> Event {
+    fn lost(&mut self, request: &Request, error: Option<&io::Error>) -> Event {
         self.ended = true;
         drop(self.lease.take());
         let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
         let when = if self.answers { "in the middle of its answer" } else { "before it answered" };
-        let text = format!("the backend ended {when}: {how}");
+        let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);
         Event::Failed(Failure { status: 500, text, level: Level::Error, lost: !self.answers })
     }
 
