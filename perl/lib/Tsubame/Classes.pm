@@ -6,8 +6,8 @@ use strict;
 use warnings;
 use Tsubame::Handover ();
 
-# Returns the outcome, a hash: status (of exit), error (a short reason), http (a status of HTTP for the server to answer with),
-# discard (nothing may be sent any more).
+# Returns the outcome, a hash: status (of exit), error (a short reason), message (the same at length), http (a status of HTTP for the
+# server to answer with).
 sub run {
     my ($request) = @_;
     if ( $request->{handler} eq 'Speedy' ) {

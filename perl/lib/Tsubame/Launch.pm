@@ -15,6 +15,7 @@ our $given;    # the switches for perl that the server gave
 
 sub start {
     open my $listener, '+<&', \*STDIN or die "no listening socket on descriptor 0: $!\n";
+    $SIG{TERM} = sub { exit 0 };
     while (1) {
         my $connection;
         if ( !accept $connection, $listener ) {

@@ -16,7 +16,6 @@ use Tsubame::Usage ();
 use constant { HANDLER => 1, ENVIRONMENT => 2, INPUT => 3, FINISHED => 7, LONGEST => 1 << 20, PIECE => 1 << 16 };
 
 our $gone;         # the connection is broken: the request is over
-our $sending = 0;
 our $last    = 0;  # the interpreter ends after this request
 our $stop    = 0;  # the server asked it to end
 our $received;     # the bytes of the current request's HANDLER and ENVIRONMENT, for an interpreter that starts anew
@@ -30,8 +29,9 @@ sub start {
     open $listener, '+<&', \*STDIN or die "no listening socket on descriptor 0: $!\n";
     Tsubame::Stdio::start();
     $on_term = sub { $stop = 1 };
-    # A program that the script starts gets the default again, because this is a sub and not IGNORE.
-    $on_pipe = sub { Tsubame::Run::leave() if $gone || $sending };
+    # Pipes of the script's own must not end the interpreter. A program that it starts gets the default again, because this is
+    # a sub and not IGNORE.
+    $on_pipe = sub { };
     $SIG{TERM} = $on_term;
     $SIG{PIPE} = $on_pipe;
     resume() if defined $ENV{TSUBAME_RESUME};
@@ -85,7 +85,7 @@ sub request {
     my $outcome = Tsubame::Classes::run( \%request );
     Tsubame::Run::child_ends($outcome) if $$ != $Tsubame::Stdio::owner;
     alarm 0;
-    Tsubame::Stdio::finish( $outcome->{discard} );
+    Tsubame::Stdio::finish($gone);
     if ( !$gone ) {
         $last = 1 if $stop;
         my ( $user, $system ) = Tsubame::Usage::since($Tsubame::Stdio::children);
@@ -166,7 +166,8 @@ sub input {
         if ( !defined $type ) {
             # The client's body was cut off: the script must not take it for a whole one.
             $gone = 1;
-            Tsubame::Run::leave();
+            Tsubame::Run::leave() if $Tsubame::Run::running;
+            return undef;
         }
         next if $type != INPUT;
         $input     = $payload;
@@ -175,23 +176,27 @@ sub input {
     return substr $input, 0, $most, '';
 }
 
-# Writes frames to the connection. False when it is broken: SIGPIPE has ended the script then unless it ignores it.
+# Writes frames to the connection, without SIGPIPE. False when it is broken.
 sub transmit {
-    return 0 if $gone || !$connection;
+    return 0 if $gone || !$connection || $$ != $Tsubame::Stdio::owner;
     my ( $done, $length ) = ( 0, length $_[0] );
-    $sending = 1;
     while ( $done < $length ) {
-        my $count = syswrite $connection, $_[0], $length - $done, $done;
+        my $count = send $connection, $done ? substr( $_[0], $done ) : $_[0], Socket::MSG_NOSIGNAL;
         if ( defined $count ) {
             $done += $count;
         }
         elsif ( $! != Errno::EINTR ) {
             $gone = 1;
-            last;
+            return 0;
         }
     }
-    $sending = 0;
-    return !$gone;
+    return 1;
+}
+
+# Nobody wants what the script writes: it ends, as a CGI script does of SIGPIPE, unless it ignores that.
+sub nobody_listens {
+    my $pipe = $SIG{PIPE};
+    Tsubame::Run::leave() if $Tsubame::Run::running && !( defined $pipe && $pipe eq 'IGNORE' );
 }
 
 # Writes a text of any length as frames of one type.

@@ -63,6 +63,8 @@ sub begin {
 sub finish {
     my ($discard) = @_;
     $ending = 1;
+    # A script that was left in the middle of a write has left its buffer behind.
+    $pushed = 1 if $discard;
     IO::Handle::flush($OUT);
     my @stat = stat $fd1;
     if ( !@stat || "$stat[0]:$stat[1]" ne $base1 ) {
@@ -251,6 +253,10 @@ sub write_out {
         return write_all( $below, $_[0] );
     }
     return length $_[0] if !$active;
+    if ($Tsubame::Persistent::gone) {
+        Tsubame::Persistent::nobody_listens();
+        return $Tsubame::Run::running ? -1 : length $_[0];
+    }
     drain( $stat[7] ) if $stat[7] > $drained;
     $out .= $_[0];
     $full = length $_[0] == BUFFER;
