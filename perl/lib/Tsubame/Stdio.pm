@@ -153,7 +153,7 @@ sub handle_in  { return $IN }
 
 # The rest of the request's body becomes a file on descriptor 0, for other processes and for sysread.
 sub spill {
-    return if $spilled || !$active || $$ != $owner || identity($fd0) ne $base0;
+    return if $spilled || !$active || $ending || $$ != $owner || identity($fd0) ne $base0;
     $spilled = 1;
     my $file;
     while ( defined( my $piece = Tsubame::Persistent::input(ENOUGH) ) ) {
