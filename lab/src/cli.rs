@@ -24,6 +24,7 @@ First steps:
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
   tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
+  tsubame-lab run perl --out bench-perl    the same for Perl that stays in memory
   tsubame-lab run memory --out bench-mem   scripts that need more memory than there is (as root)
   tsubame-lab list                         the subjects and workloads by name";
 
@@ -71,6 +72,12 @@ pub(crate) enum Choice {
     /// short its life. Each request has a connection of its own.
     #[command(after_help = CGI_EXAMPLES)]
     Cgi(RunOptions),
+    /// Perl that stays in memory: one application as CGI, FastCGI, SpeedyCGI, Registry and more, beside mod_perl2 and mod_fcgid
+    ///
+    /// Server and interpreters have all cores, and their CPU time counts together. Each request has a connection of
+    /// its own.
+    #[command(after_help = PERL_EXAMPLES)]
+    Perl(RunOptions),
     /// Scripts that need more memory than there is, and the files that people want meanwhile
     ///
     /// Server and scripts live in a memory control group of 1 GB, on one core; clients have the other. Nobody's
@@ -103,6 +110,15 @@ Examples:
 
 Everything takes about 25 minutes, --quick about six. Let nothing else run meanwhile.
 The C scripts are compiled here (gcc); what cannot be made is told under \"Not measured\".";
+
+const PERL_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run perl --subjects tsubame-percore,apache-prefork
+  tsubame-lab run perl --rounds 3 --seconds 8 --out DIR
+
+Everything takes about a quarter of an hour, --quick about six minutes. Let nothing else run meanwhile.
+It needs CGI.pm and, for FastCGI, CGI::Fast (libcgi-pm-perl libcgi-fast-perl); Apache is measured with
+libapache2-mod-perl2 and libapache2-mod-fcgid. What is missing is told under \"Not measured\".";
 
 const MEMORY_EXAMPLES: &str = "\
 Examples:
@@ -248,7 +264,7 @@ mod tests {
 
     #[test]
     fn all_experiments_take_the_same_choices() {
-        for name in ["http", "mpm", "cgi", "memory"] {
+        for name in ["http", "mpm", "cgi", "perl", "memory"] {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
             assert!(Cli::try_parse_from(asked).is_ok(), "{name}");
         }

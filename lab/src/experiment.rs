@@ -20,7 +20,7 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 4] = [&HTTP, &MPM, &CGI, &MEMORY];
+pub(crate) static EXPERIMENTS: [&Experiment; 5] = [&HTTP, &MPM, &CGI, &PERL, &MEMORY];
 
 /// Static files over HTTP/1.1.
 pub(crate) static HTTP: Experiment = Experiment {
@@ -47,6 +47,15 @@ pub(crate) static CGI: Experiment = Experiment {
     workloads: &workload::cgi::WORKLOADS,
     targets: &target::cgi::TARGETS,
     method: CGI_METHOD,
+};
+
+/// Persistent Perl.
+pub(crate) static PERL: Experiment = Experiment {
+    id: "perl",
+    title: "Benchmarks of persistent Perl",
+    workloads: &workload::perl::WORKLOADS,
+    targets: &target::perl::TARGETS,
+    method: PERL_METHOD,
 };
 
 /// Scripts in too little memory.
@@ -111,6 +120,16 @@ it, answer and close. Errors are failed connections, timeouts (five seconds) and
 together. *Busiest* is the share of a core that the server's busiest thread used, of those that lived through the \
 measurement; *idle* is the share of both cores that nobody used: a thread near 1 while there is something idle is the \
 bottleneck. Everybody has 256 workers, where there are workers; percore and lighttpd have none.";
+
+const PERL_METHOD: &str = "\
+One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
+Server and interpreters have both cores; the load generator (`wrk`, one thread) shares one of them. The servers take \
+turns: each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next \
+one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then \
+their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used, interpreters and \
+scripts included; it is the figure to compare. Each request has a connection of its own. Errors are failed connections, \
+timeouts (five seconds) and statuses above 399, of all rounds together. Apache has 16 workers, and Tsubame's pools their \
+own sizes; mod_fcgid has at most 8 processes on both. mod_perl2 and Registry load CGI.pm beforehand (`PerlModule`).";
 
 const MEMORY_METHOD: &str = "\
 Server and scripts live in a memory control group of 1 GB and have one core to themselves; clients have another. The \

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Command::Run(Choice::Http(options)) => run::run(&HTTP, &options),
         Command::Run(Choice::Mpm(options)) => run::run(&MPM, &options),
         Command::Run(Choice::Cgi(options)) => run::run(&CGI, &options),
+        Command::Run(Choice::Perl(options)) => run::run(&PERL, &options),
         Command::Run(Choice::Memory(options)) => run::run(&MEMORY, &options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),

@@ -49,6 +49,14 @@ pub(crate) static HELLO_DYNAMIC: Script = hello_in_c("hello-dynamic", &[]);
 pub(crate) static HELLO_PERL: Script =
     Script { name: "hello-perl", source: include_str!("../scripts/hello.pl"), made: Made::Interpreted, answer: HELLO };
 
+/// An application with CGI.pm and a dozen modules.
+pub(crate) static APPLICATION: Script = Script {
+    name: "app.pl",
+    source: include_str!("../scripts/app.pl"),
+    made: Made::Interpreted,
+    answer: include_str!("../scripts/app.html"),
+};
+
 /// Takes 200 MB.
 pub(crate) static LOAD_200: Script = load("load-200", &["-DMEGABYTES=200"]);
 /// Takes more in every run.

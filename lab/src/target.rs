@@ -4,6 +4,7 @@ pub(crate) mod cgi;
 pub(crate) mod http;
 pub(crate) mod memory;
 pub(crate) mod mpm;
+pub(crate) mod perl;
 mod scripts;
 
 use crate::results::{Load, Memory, Squeezed};

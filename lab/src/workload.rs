@@ -4,6 +4,7 @@ pub(crate) mod cgi;
 pub(crate) mod http;
 pub(crate) mod memory;
 pub(crate) mod mpm;
+pub(crate) mod perl;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,18 @@ pub(crate) enum Profile {
     Cgi,
     /// The same with scripts started by a daemon.
     Cgid,
+    /// Bare, with 16 workers where there are workers, and a Perl script as CGI.
+    PerlCgi,
+    /// The same as `ModPerl::Registry`.
+    Registry,
+    /// The same as `ModPerl::PerlRun`.
+    PerlRun,
+    /// The same as SpeedyCGI keeps it.
+    Speedy,
+    /// The same compiled once and forked per request.
+    PerlFork,
+    /// The same as a FastCGI application of mod_fcgid.
+    Fcgid,
     /// Bare, with the number of workers that fits to scripts of 200 MB in 1 GB.
     FourWorkers,
     /// Bare, without any number of workers.
@@ -92,6 +105,12 @@ impl Profile {
             Self::EventLarge => ("event-large", "children of 256 threads"),
             Self::Cgi => ("cgi", "mod_cgi"),
             Self::Cgid => ("cgid", "mod_cgid"),
+            Self::PerlCgi => ("perl-cgi", "mod_cgi"),
+            Self::Registry => ("registry", "ModPerl::Registry"),
+            Self::PerlRun => ("perl-run", "ModPerl::PerlRun"),
+            Self::Speedy => ("speedy", "SpeedyCGI"),
+            Self::PerlFork => ("perl-fork", "perl-fork"),
+            Self::Fcgid => ("fcgid", "mod_fcgid"),
             Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
             Self::Unconfigured => ("unconfigured", ""),
         }

@@ -110,18 +110,38 @@ fn scripts(site: &Site, modules: &str) -> String {
     let Some(scripts) = site.scripts().map(Path::display) else {
         return String::new();
     };
-    let (name, socket) = match site.profile {
-        Profile::Cgid => ("cgid", format!("ScriptSock {}/cgid.sock\n", site.directory.display())),
-        _ => ("cgi", String::new()),
+    let load = |names: &[&str]| -> String {
+        names.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect()
+    };
+    let aliased = format!("Alias /cgi-bin/ {scripts}/\n");
+    let script_aliased = format!("ScriptAlias /cgi-bin/ {scripts}/\n");
+    let perl = |class: &str| {
+        let handler = format!("    SetHandler perl-script\n    PerlResponseHandler ModPerl::{class}\n");
+        let options = "PerlOptions +ParseHeaders\nPerlModule CGI\n";
+        (load(&["perl"]) + options + &aliased, handler)
+    };
+    let (lines, handler) = match site.profile {
+        Profile::Cgid => (
+            format!("{}ScriptSock {}/cgid.sock\n{script_aliased}", load(&["cgid"]), site.directory.display()),
+            String::new(),
+        ),
+        Profile::Registry => perl("Registry"),
+        Profile::PerlRun => perl("PerlRun"),
+        Profile::PerlFork => (load(&["perl"]) + &aliased, "    SetHandler perl-fork\n".to_owned()),
+        Profile::Speedy => (load(&["speedycgi"]) + &aliased, "    SetHandler speedycgi-script\n".to_owned()),
+        Profile::Fcgid => {
+            let sizes = "FcgidMaxProcessesPerClass 8\nFcgidMinProcessesPerClass 8\n";
+            (load(&["fcgid"]) + sizes + &aliased, "    SetHandler fcgid-script\n".to_owned())
+        }
+        _ => (load(&["cgi"]) + &script_aliased, String::new()),
     };
     format!(
         "\
 LoadModule alias_module {modules}/mod_alias.so
-LoadModule {name}_module {modules}/mod_{name}.so
-{socket}ScriptAlias /cgi-bin/ {scripts}/
-<Directory {scripts}>
+{lines}<Directory {scripts}>
+    Options +ExecCGI
     Require all granted
-</Directory>
+{handler}</Directory>
 "
     )
 }

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
-    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, FourWorkers,
-    ManyWorkers, Recycling, Steady, Unconfigured,
+    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, Fcgid, FourWorkers,
+    ManyWorkers, PerlCgi, PerlFork, PerlRun, Recycling, Registry, Speedy, Steady, Unconfigured,
 };
 
 /// The settings of `mpm` under `profile`.
@@ -19,7 +19,7 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as it is often advised. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 26] = [
+static TABLE: [(Profile, &[&str], Settings); 35] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
     (
@@ -208,8 +208,26 @@ static TABLE: [(Profile, &[&str], Settings); 26] = [
     (Cgid, &["prefork"], CHILDREN_256),
     (Cgi, &["worker", "event"], THREADS_256),
     (Cgid, &["worker", "event"], THREADS_256),
+    (PerlCgi, &["prefork"], CHILDREN_16),
+    (PerlRun, &["prefork"], CHILDREN_16),
+    (Registry, &["prefork"], CHILDREN_16),
+    (PerlCgi, &["percore", "event"], &[]),
+    (PerlRun, &["percore", "event"], &[]),
+    (PerlFork, &["percore", "event"], &[]),
+    (Speedy, &["percore", "event"], &[]),
+    (Registry, &["percore", "event"], &[]),
+    (Fcgid, &["percore", "event"], &[]),
     (FourWorkers, &["prefork"], &[("MaxRequestWorkers", 4)]),
     (Unconfigured, &["percore", "prefork", "worker", "event"], &[]),
+];
+
+const CHILDREN_16: Settings = &[
+    ("ServerLimit", 16),
+    ("StartServers", 16),
+    ("MinSpareServers", 16),
+    ("MaxSpareServers", 16),
+    ("MaxRequestWorkers", 16),
+    ("MaxConnectionsPerChild", 0),
 ];
 
 const CHILDREN_256: Settings = &[
