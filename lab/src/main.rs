@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use cli::{Choice, Cli, Command};
-use experiment::{CGI, HTTP, MEMORY, MPM};
+use experiment::{CGI, HTTP, MEMORY, MPM, PERL};
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
