@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use seam::executor::timeout_at;
 use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 use crate::command::Failure;
 use crate::gate;

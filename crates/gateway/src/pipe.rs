@@ -5,8 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 /// The end that we read from.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use seam::Service;
 use seam::executor::timeout;
 use seam::scoreboard::{Gauge, Rows, Workers};
-use tokio::runtime::{EnterGuard, Handle};
+use sys::event_loop::{Entered, Handle};
 
 use crate::child::Child;
 use crate::limits::explain::Kind;
@@ -63,7 +63,7 @@ pub(crate) static EVENT: Mpm = Mpm {
 };
 
 fn serve(child: Child) -> io::Result<()> {
-    let runtime = listener::runtime(child.service)?;
+    let mut event_loop = listener::event_loop(child.service)?;
     let host = Arc::new(Requests {
         service: child.service,
         workers: child.workers.clone(),
@@ -71,20 +71,16 @@ fn serve(child: Child) -> io::Result<()> {
         pool: ThreadPool::new(child.plan.workers, sys::affinity::cpus()),
         processors: sys::affinity::cpus(),
         connections: Arc::new(Connections::of(child.workers.clone())),
-        handle: runtime.handle().clone(),
+        handle: event_loop.handle(),
         threads: child.plan.workers,
         async_factor: child.plan.async_factor,
     });
     thread_pool::start(&host, child.plan.stack, child.log_name)?;
-    let parked = host.clone();
-    let ended = runtime.block_on(async move {
-        #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
-        tokio::spawn(tokio::task::unconstrained(parked.attend()));
-        listener::live(child, host).await
-    });
+    host.handle.spawn(host.clone().attend());
+    let ended = event_loop.run(listener::live(child, host));
     // The process ends, but until then workers may poll what is registered there.
-    std::mem::forget(runtime);
-    ended
+    std::mem::forget(event_loop);
+    ended?
 }
 
 struct Requests {
@@ -175,7 +171,7 @@ struct Tools<'a> {
     sleeper: Arc<Sleeper>,
     waker: Waker,
     /// What it polls registers with the listener's event loop.
-    _inside: EnterGuard<'a>,
+    _inside: Entered<'a>,
 }
 
 impl Work for Requests {

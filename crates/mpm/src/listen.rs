@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use conf::SettingsMap;
 use seam::AcceptFilters;
+use sys::event_fd::EventFd;
 use sys::socket::{ListenError, ListenOptions, listen, local_address, reconfigure};
 
 use crate::settings::{Listen, MpmSettings};
@@ -23,6 +24,8 @@ pub struct Listener {
     /// Which of the sockets with this address it is, from 0.
     bucket: usize,
     fd: Arc<OwnedFd>,
+    /// Raised by a child that leaves a connection to others: one of those that sleep looks whether it is there.
+    bell: EventFd,
 }
 
 impl AsFd for Listener {
@@ -35,6 +38,11 @@ impl Listener {
     /// The descriptor, for a reactor to watch.
     pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
         self.fd.clone()
+    }
+
+    /// What wakes one of the children that sleep: the kernel does so when a connection comes, and not again.
+    pub(crate) fn bell(&self) -> &EventFd {
+        &self.bell
     }
 }
 
@@ -62,9 +70,9 @@ impl Listeners {
     pub fn open(settings: &SettingsMap, passed: Vec<OwnedFd>) -> Result<Listeners, OpenError> {
         let mut there = Listeners::default();
         for fd in passed {
-            if let Ok(address) = local_address(&fd) {
+            if let (Ok(address), Ok(bell)) = (local_address(&fd), EventFd::new()) {
                 let bucket = there.0.iter().filter(|listener| listener.address == address).count();
-                there.0.push(Listener { address, bucket, fd: Arc::new(fd) });
+                there.0.push(Listener { address, bucket, fd: Arc::new(fd), bell });
             }
         }
         there.follow(settings)
@@ -141,7 +149,10 @@ impl Listeners {
                 reconfigure(&kept.fd, options).map_err(ListenError::Listen)?;
                 kept.clone()
             }
-            None => Listener { address, bucket, fd: Arc::new(listen(address, options)?) },
+            None => {
+                let bell = EventFd::new().map_err(ListenError::Socket)?;
+                Listener { address, bucket, fd: Arc::new(listen(address, options)?), bell }
+            }
         };
         opened.0.push(listener);
         Ok(())

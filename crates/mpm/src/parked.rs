@@ -8,7 +8,6 @@
 //! and the end of an idle connection is the listener's affair alone.
 
 mod connections;
-mod signal;
 
 use std::fmt;
 use std::future::Future;
@@ -19,15 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use seam::Stage;
+use sys::event_loop::Turn;
 
 use crate::stages;
 pub(crate) use connections::Connections;
-use signal::Signal;
-
-/// What [`signal`] is made of; a test puts the model checker's in its place.
-mod sync {
-    pub(super) use std::sync::atomic::{AtomicU8, Ordering};
-}
 
 /// Where a connection stands.
 #[repr(u8)]
@@ -87,7 +81,7 @@ pub(crate) struct Task {
     /// Only who holds the connection locks it; nobody ever waits here. `None` when it is over.
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     standing: Arc<Standing>,
-    signal: Signal,
+    turn: Turn,
     /// It is being served, and no worker waits with it.
     released: AtomicBool,
     number: u64,
@@ -123,7 +117,7 @@ impl Task {
             return Poll::Ready(Became::Closed);
         }
         if self.standing.is(Where::Serving) && seam::is_worker_released() {
-            self.signal.hold();
+            self.turn.hold();
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(Became::Closed);
             }
@@ -141,13 +135,13 @@ impl Task {
             return Poll::Pending;
         }
         // What woke it before does not count: it is polled now.
-        self.signal.hold();
+        self.turn.hold();
         Poll::Ready(self.park())
     }
 
     /// Polls it for the listener, if it waits for its client.
     fn waits(self: &Arc<Self>) -> Became {
-        self.signal.hold();
+        self.turn.hold();
         if self.standing.is(Where::Serving) { Became::Serving } else { self.park() }
     }
 
@@ -162,7 +156,7 @@ impl Task {
             return Became::Closed;
         }
         if !self.standing.is(Where::Serving) {
-            self.signal.hold();
+            self.turn.hold();
             return self.park();
         }
         if !seam::is_worker_released() {
@@ -193,14 +187,14 @@ impl Task {
 
     /// Leaves it until it is woken, if it was not already.
     fn rest(self: &Arc<Self>) {
-        if !self.signal.rest() {
+        if !self.turn.rest() {
             self.call();
         }
     }
 
     /// Lets the listener see to it.
     fn call(self: &Arc<Self>) {
-        self.signal.call();
+        self.turn.call();
         self.connections.push(self.clone());
     }
 
@@ -233,13 +227,11 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.signal.wake() {
+        if self.turn.wake() {
             self.connections.push(self.clone());
         }
     }
 }
 
-#[cfg(test)]
-mod modelled;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use seam::Service;
 use seam::scoreboard::{Rows, Workers};
+use sys::event_loop;
 
 use crate::child::Child;
 use crate::limits::explain::Kind;
@@ -41,7 +42,7 @@ pub(crate) static PERCORE: Mpm = Mpm {
 
 fn serve(child: Child) -> io::Result<()> {
     let here = Loop { service: child.service, workers: child.workers.clone() };
-    listener::runtime(child.service)?.block_on(listener::live(child, Arc::new(here)))
+    listener::event_loop(child.service)?.run(listener::live(child, Arc::new(here)))?
 }
 
 /// What becomes of a connection: a task of the event loop that accepted it.
@@ -56,7 +57,7 @@ struct Here;
 impl stages::PollSite for Here {}
 
 impl Drop for Here {
-    /// tokio keeps to itself that a task panicked.
+    /// The event loop keeps to itself that a task panicked.
     fn drop(&mut self) {
         if std::thread::panicking() {
             seam::log!("mpm_percore", Crit, "a panic: the connection is closed, the child goes on");
@@ -67,9 +68,7 @@ impl Drop for Here {
 impl Dispatcher for Loop {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
         let connection = stages::connect(self.service, &self.workers, socket, peer);
-        // What never waits lets others have their turn by itself; tokio need not count.
-        #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
-        tokio::spawn(tokio::task::unconstrained(stages::run(connection, Here)));
+        event_loop::spawn(stages::run(connection, Here));
     }
 
     fn is_serving(&self) -> bool {

@@ -16,8 +16,7 @@ use sys::block_on;
 use sys::poll::{Poller, readable};
 use sys::signal::SignalFd;
 use sys::time::monotonic;
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 use crate::accept::{Accept, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};

@@ -58,9 +58,9 @@ fn serve(child: Child) -> io::Result<()> {
         workers: child.workers.clone(),
         pool: ThreadPool::new(child.plan.workers, usize::MAX),
     });
-    let runtime = listener::runtime(child.service)?;
+    let mut event_loop = listener::event_loop(child.service)?;
     thread_pool::start(&host, child.plan.stack, child.log_name)?;
-    runtime.block_on(listener::live(child, host))
+    event_loop.run(listener::live(child, host))?
 }
 
 struct Threads {

@@ -3,10 +3,10 @@
 //! | | prefork, worker | event | percore |
 //! |---|---|---|---|
 //! | polled by | the thread of this connection alone ([`sys::block_on`]) | a worker, or the listener | the event loop |
-//! | waits in | poll(2) | tokio's reactor | tokio's reactor |
+//! | waits in | poll(2) | the listener's [`sys::event_loop`] | [`sys::event_loop`] |
 //!
-//! tokio's own timers, sockets and tasks exist only under the last two: anywhere else they panic. What is here works under
-//! all four, and a lint (`clippy.toml`) keeps everybody from using anything else:
+//! tokio is here for its traits alone, against which libraries are written; its own timers, sockets and tasks would panic. What
+//! is here works under all four, and a lint (`clippy.toml`) keeps everybody from using anything else:
 //!
 //! - **Time.** [`sleep`], [`sleep_until`], [`timeout`], [`timeout_at`], and [`Timer`] for a deadline that moves.
 //! - **Descriptors.** [`Descriptor`] reads and writes a socket or a pipe as `AsyncRead` and `AsyncWrite`, and
@@ -72,10 +72,6 @@ pub async fn timeout_at<T>(deadline: Instant, future: impl Future<Output = T>) -
 }
 
 /// Lets other tasks go first that are ready.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is what is to be used instead; without a runtime it only wakes the task"
-)]
 pub async fn yield_now() {
-    tokio::task::yield_now().await;
+    sys::event_loop::yield_now().await;
 }

@@ -6,7 +6,7 @@
 //! again: nothing is kept between two waits.
 
 mod helpers;
-mod wakeup;
+pub(crate) mod wakeup;
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::event_fd::EventFd;
 pub use helpers::Helper;
-use sync::Raise;
+pub(crate) use sync::Raise;
 use wakeup::{Before, Wakeup};
 
 /// What [`wakeup`] is made of; a test puts the model checker's in its place.
@@ -27,7 +27,7 @@ mod sync {
     pub(super) use std::sync::{Arc, OnceLock};
 
     /// Something that ends a wait.
-    pub(super) trait Raise {
+    pub(crate) trait Raise {
         fn raise(&self);
     }
 }

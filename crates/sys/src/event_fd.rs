@@ -3,17 +3,23 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// A wake-up. Processes forked afterwards have the same one.
-#[derive(Debug)]
-pub struct EventFd(OwnedFd);
+/// A wake-up. Processes forked afterwards have the same one, and so have copies.
+#[derive(Clone, Debug)]
+pub struct EventFd(Arc<OwnedFd>);
 
 impl EventFd {
     /// One that nobody has raised.
     pub fn new() -> io::Result<EventFd> {
-        Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+        Ok(EventFd(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// The descriptor, for a reactor to watch.
+    pub fn descriptor(&self) -> Arc<OwnedFd> {
+        self.0.clone()
     }
 
     /// Raises it: the descriptor can be read from now on. Never waits.

@@ -11,6 +11,7 @@ pub mod block_on;
 pub mod cred;
 pub mod crypt;
 pub mod event_fd;
+pub mod event_loop;
 pub mod file;
 pub mod inotify;
 pub mod local;

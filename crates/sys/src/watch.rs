@@ -1,17 +1,46 @@
-//! Descriptors in the reactor of the present thread: tokio's where it polls many tasks, or that of [`block_on`] where it polls
-//! one.
+//! Descriptors in the reactor of the present thread: that of an [event loop](crate::event_loop) where it polls many tasks, or
+//! that of [`block_on`] where it polls one.
 
 use std::future::poll_fn;
 use std::io;
+use std::ops::BitOr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
-
 use crate::block_on::{self, Direction};
+use crate::event_loop::{self, Said, Source};
+
+/// What a descriptor is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    read: bool,
+    write: bool,
+}
+
+impl Interest {
+    /// Until it can be read.
+    pub const READABLE: Interest = Interest { read: true, write: false };
+    /// Until it can be written to.
+    pub const WRITABLE: Interest = Interest { read: false, write: true };
+
+    pub(crate) fn reads(self) -> bool {
+        self.read
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self.write
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Interest;
+
+    fn bitor(self, other: Interest) -> Interest {
+        Interest { read: self.read || other.read, write: self.write || other.write }
+    }
+}
 
 /// A descriptor that a reactor watches.
 #[derive(Debug)]
@@ -19,13 +48,13 @@ pub struct Watched(Inner);
 
 #[derive(Debug)]
 enum Inner {
-    Many(AsyncFd<Arc<OwnedFd>>),
+    Many(Source),
     One(One),
 }
 
 /// A descriptor in the reactor of one task.
 #[derive(Debug)]
-pub struct One {
+struct One {
     fd: Arc<OwnedFd>,
     /// What was found writable stays so until a write says otherwise, and is not asked for before each of them.
     writable: AtomicBool,
@@ -33,41 +62,47 @@ pub struct One {
 
 /// Whether the present thread polls many tasks, or stands in for one that does: it must not block.
 pub fn serves_many() -> bool {
-    !block_on::is_present() && tokio::runtime::Handle::try_current().is_ok()
+    !block_on::is_present() && event_loop::is_present()
 }
 
-/// Registers a non-blocking descriptor with the thread's reactor. Must be called within [`block_on::block_on`], or within a
-/// tokio runtime that has I/O enabled.
+/// Registers a non-blocking descriptor with the thread's reactor. An error where there is none: neither
+/// [`block_on::block_on`] nor an event loop polls here.
 pub fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<Watched> {
     if block_on::is_present() {
         return Ok(Watched(Inner::One(One { fd, writable: AtomicBool::new(false) })));
     }
-    // SAFETY: the descriptor is the same for the life of the `Arc`, which the result holds and never lets out by value
-    // or mutably before it is deregistered.
-    Ok(Watched(Inner::Many(unsafe { AsyncFd::register_with_interest(fd, interest) }?)))
+    Ok(Watched(Inner::Many(event_loop::register(fd, interest, false)?)))
+}
+
+/// Registers, with the present event loop, a descriptor for which many processes wait, such as a listening socket. When it can be
+/// read, the kernel wakes the first of those that sleep and nobody else (`EPOLLEXCLUSIVE`); they stand in the order in which they
+/// have registered. So a wake-up is a duty: a process that does not take what has come has to see to it that another one does.
+pub fn watch_exclusively(fd: Arc<OwnedFd>) -> io::Result<Watched> {
+    Ok(Watched(Inner::Many(event_loop::register(fd, Interest::READABLE, true)?)))
 }
 
 impl Watched {
     /// Ready when the descriptor can perhaps be read.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
-        match &self.0 {
-            Inner::Many(fd) => fd.poll_read_ready(cx).map_ok(Ready::Many),
-            Inner::One(one) => one.poll(Direction::Read),
-        }
+        self.poll(Direction::Read, cx)
     }
 
     /// Ready when the descriptor can perhaps be written to.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
+        self.poll(Direction::Write, cx)
+    }
+
+    fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Result<Ready<'_>>> {
         match &self.0 {
-            Inner::Many(fd) => fd.poll_write_ready(cx).map_ok(Ready::Many),
-            Inner::One(one) => one.poll(Direction::Write),
+            Inner::Many(source) => source.poll(direction, cx).map(|said| Ok(Ready(By::Many(source, direction, said)))),
+            Inner::One(one) => one.poll(direction),
         }
     }
 
     /// The descriptor itself.
     pub fn get_ref(&self) -> &OwnedFd {
         match &self.0 {
-            Inner::Many(fd) => fd.get_ref(),
+            Inner::Many(source) => source.fd(),
             Inner::One(one) => &one.fd,
         }
     }
@@ -75,10 +110,7 @@ impl Watched {
     /// Waits until the descriptor fails: of a connection, until it is reset. That the other side sends nothing more is no
     /// failure.
     pub async fn failed(&self) -> io::Result<()> {
-        match &self.0 {
-            Inner::Many(fd) => fd.ready(Interest::ERROR).await.map(drop),
-            Inner::One(one) => poll_fn(|_| one.poll(Direction::Failure)).await.map(drop),
-        }
+        poll_fn(|cx| self.poll(Direction::Failure, cx)).await.map(drop)
     }
 
     /// Waits until the descriptor can perhaps be read.
@@ -98,7 +130,7 @@ impl One {
                 self.writable.store(true, Ordering::Relaxed);
             }
         }
-        Poll::Ready(Ok(Ready::One(self, direction)))
+        Poll::Ready(Ok(Ready(By::One(self, direction))))
     }
 
     fn clear(&self, direction: Direction) {
@@ -111,27 +143,30 @@ impl One {
 
 /// What the reactor said of a descriptor. It says so until it is told that this is over.
 #[derive(Debug)]
-pub enum Ready<'a> {
-    /// By tokio's.
-    Many(AsyncFdReadyGuard<'a, Arc<OwnedFd>>),
-    /// By that of the one task.
+pub struct Ready<'a>(By<'a>);
+
+#[derive(Debug)]
+enum By<'a> {
+    /// By an event loop.
+    Many(&'a Source, Direction, Said),
+    /// By the reactor of the one task.
     One(&'a One, Direction),
 }
 
 impl Ready<'_> {
     /// The descriptor would block now: the reactor is to watch for it anew.
     pub fn clear_ready(&mut self) {
-        match self {
-            Ready::Many(guard) => guard.clear_ready(),
-            Ready::One(one, direction) => one.clear(*direction),
+        match self.0 {
+            By::Many(source, direction, said) => source.clear(direction, said),
+            By::One(one, direction) => one.clear(direction),
         }
     }
 
     /// Tries `act`; `None` if it would block.
     pub fn try_io<T>(&mut self, act: impl FnOnce(&OwnedFd) -> io::Result<T>) -> Option<io::Result<T>> {
-        let result = match self {
-            Ready::Many(guard) => act(guard.get_inner()),
-            Ready::One(one, _) => act(&one.fd),
+        let result = match self.0 {
+            By::Many(source, ..) => act(source.fd()),
+            By::One(one, _) => act(&one.fd),
         };
         if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.clear_ready();

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use seam::executor::{sleep, timeout_at};
 use sys::local::Kind;
 use sys::process::Pid;
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 use super::Class;
 use super::wire::{Asked, PACKET_MAX, Told};

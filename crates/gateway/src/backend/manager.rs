@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use http1::text::from_bytes;
 use seam::executor::{Task, sleep, spawn, timeout};
+use sys::event_loop::EventLoop;
 use sys::local::Unnamed;
 use sys::process::{Pid, Reaped, Status, end_of, reap};
 use sys::signal::{Signal, SignalFd};
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 use super::policy::Reason;
 use super::pool::{Granted, Pool};
@@ -92,8 +92,7 @@ struct Shared {
 /// more.
 pub fn serve(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
     expose(Pid::own());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    runtime.block_on(accept(manager, orders))
+    EventLoop::new(|| ())?.run(accept(manager, orders))?
 }
 
 async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {

@@ -11,8 +11,7 @@ use seam::executor::{sleep, timeout_at};
 use sys::local::Kind;
 use sys::process::Pid;
 use sys::signal::Signal;
-use sys::watch::watch;
-use tokio::io::Interest;
+use sys::watch::{Interest, watch};
 
 use super::wire::{self, MESSAGE, Message};
 use crate::command::{Command, Failure};

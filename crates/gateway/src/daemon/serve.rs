@@ -3,18 +3,17 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use seam::Awaited;
 use seam::executor::{sleep, timeout};
+use sys::event_loop::{EventLoop, Spawned, spawn};
 use sys::process::{Pid, end_of};
 use sys::signal::{Signal, SignalFd};
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
-use tokio::runtime::Builder;
-use tokio::task::{JoinSet, LocalSet};
+use sys::watch::{Interest, Watched, watch};
 
 use super::socket::Socket;
 use super::users::{Refused, Users, process};
@@ -37,48 +36,68 @@ const PIECE: usize = 16 * 1024;
 pub fn serve(socket: &Socket, users: Users, orders: &SignalFd) -> io::Result<()> {
     // What it starts inherits that. A daemon has little memory, and is replaced.
     expose(Pid::own());
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-    runtime.block_on(LocalSet::new().run_until(accept(socket, Rc::new(users), orders)))
+    EventLoop::new(|| ())?.run(accept(socket, Arc::new(users), orders))?
 }
 
-async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Result<()> {
+/// Tells when nobody has it any more.
+struct Present(Awaited<()>);
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.tell(());
+    }
+}
+
+async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Result<()> {
     let order = watch(orders.descriptor(), Interest::READABLE)?;
     let listener = watch(socket.listener(), Interest::READABLE)?;
-    let (mut runs, mut leaving) = (JoinSet::new(), false);
-    while !(leaving && runs.is_empty()) {
-        let (ordered, came) = poll_fn(|cx| {
+    let all_ended = Awaited::default();
+    // Those that are served have it, and so has this until it is to leave.
+    let mut present = Some(Arc::new(Present(all_ended.clone())));
+    let mut runs: Vec<Spawned> = Vec::new();
+    let mut ended = pin!(all_ended.wait());
+    loop {
+        let looked = poll_fn(|cx| {
+            if ended.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
             let ordered = order.poll_read_ready(cx);
-            let came = if leaving { Poll::Pending } else { listener.poll_read_ready(cx) };
-            // Those that have ended are forgotten; while others run, that is nothing to act on.
-            let mut ended = false;
-            while let Poll::Ready(Some(_)) = runs.poll_join_next(cx) {
-                ended = true;
+            let came = if present.is_some() { listener.poll_read_ready(cx) } else { Poll::Pending };
+            match (&ordered, &came) {
+                (Poll::Pending, Poll::Pending) => Poll::Pending,
+                _ => Poll::Ready(Some((ordered, came))),
             }
-            if ordered.is_pending() && came.is_pending() && !ended {
-                return Poll::Pending;
-            }
-            Poll::Ready((ordered, came))
         })
         .await;
+        let Some((ordered, came)) = looked else { break };
         if let Poll::Ready(ready) = ordered {
             match orders.read()? {
                 Some((Signal::TERM, _)) => break,
-                Some(_) => leaving = true,
+                Some(_) => present = None,
                 None => ready?.clear_ready(),
             }
         }
-        if let Poll::Ready(ready) = came {
+        if let (Poll::Ready(ready), Some(present)) = (came, &present) {
             match sys::local::accept(listener.get_ref()) {
-                Ok(connection) => drop(runs.spawn_local(attend(connection, users.clone()))),
+                Ok(connection) => {
+                    runs.retain(|run| !run.is_over());
+                    let (users, present) = (users.clone(), present.clone());
+                    runs.push(spawn(async move {
+                        attend(connection, users).await;
+                        drop(present);
+                    }));
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
                 // Those who connect wait meanwhile.
                 Err(_) => sleep(PAUSE).await,
             }
         }
     }
+    let leaves = present.take().is_none();
     // Dropped, they are asked to end; there will be nobody to insist later.
-    runs.shutdown().await;
-    let end = Instant::now() + if leaving { reaper::OBEY } else { OBEY };
+    runs.iter().for_each(Spawned::abort);
+    all_ended.wait().await;
+    let end = Instant::now() + if leaves { reaper::OBEY } else { OBEY };
     while reaper::is_anybody_left() && Instant::now() < end {
         sleep(PAUSE).await;
     }
@@ -87,7 +106,7 @@ async fn accept(socket: &Socket, users: Rc<Users>, orders: &SignalFd) -> io::Res
 }
 
 /// Serves a connection from its command to the end of the script. Whatever goes wrong with it, the child sees its end.
-async fn attend(connection: OwnedFd, users: Rc<Users>) {
+async fn attend(connection: OwnedFd, users: Arc<Users>) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
     if !users.is_known(user) {
         seam::log!("cgid", Warn, "a process of user {user} asked for a script, and is not answered");

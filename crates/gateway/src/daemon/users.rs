@@ -12,8 +12,7 @@ use sys::process::Pid;
 use sys::rlimit::{Bounds, Limit};
 use sys::signal::Signal;
 use sys::spawn::Starting;
-use sys::watch::watch;
-use tokio::io::Interest;
+use sys::watch::{Interest, watch};
 
 use crate::command::{Command, Given};
 use crate::ending::Process;

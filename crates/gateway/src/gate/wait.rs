@@ -9,8 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 /// What wakes somebody who waits.
 #[derive(Debug)]

@@ -12,8 +12,7 @@ use http1::text::from_bytes;
 use seam::executor::Timer;
 use server::{BodyError, Request, RequestBody, ScriptUse};
 use sys::process::{Reaped, Status};
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 use super::errors::take_lines;
 use super::{Event, FIRST_PIECE, Failure, PIECE, Source};

@@ -22,7 +22,7 @@ fn sockets_stay_where_their_address_stays() {
     let first = Listeners::open(&settings(&[(&["127.55.0.3:0"], 0)]), Vec::new()).expect("open");
     let address = first.addresses()[0];
     // As after a start with the port given.
-    let started = Listeners(vec![Listener { address, bucket: 0, fd: first.0[0].fd.clone() }]);
+    let started = Listeners(vec![Listener { address, ..first.0[0].clone() }]);
     let text = address.to_string();
     let wanted = settings(&[(&[&text], address.port()), (&["127.55.0.4:0"], 0)]);
     let second = started.follow(&wanted).expect("open");
@@ -43,7 +43,7 @@ fn every_address_is_one_socket_and_its_failure_two_lines() {
         let line =
             |any| format!("(98)Address already in use: AH00072: make_sock: could not bind to address {any}:{port}");
         assert_eq!(error.lines[..2], [line("[::]"), line("0.0.0.0")]);
-        let both = Listeners(vec![Listener { address: any.addresses()[0], bucket: 0, fd: any.0[0].fd.clone() }]);
+        let both = Listeners(vec![Listener { address: any.addresses()[0], ..any.0[0].clone() }]);
         let address = format!("0.0.0.0:{port}");
         let one = both.follow(&settings(&[(&[], port), (&[&address], port)])).expect("open");
         assert_eq!(one.iter().len(), 1, "0.0.0.0 is part of [::]");

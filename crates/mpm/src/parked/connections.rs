@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use seam::Connection;
 use seam::scoreboard::{Gauge, Workers};
+use sys::event_loop::Turn;
 
-use super::signal::Signal;
 use super::{Became, Standing, Task, Where};
 use crate::stages::{self, Open};
 
@@ -56,11 +56,11 @@ impl Connections {
             let mut all = self.all();
             let number = all.next;
             all.next += 1;
-            let signal = Signal::ready();
+            let turn = Turn::ready();
             let task = Arc::new(Task {
                 life,
                 standing,
-                signal,
+                turn,
                 released: AtomicBool::new(false),
                 number,
                 connections: self.clone(),

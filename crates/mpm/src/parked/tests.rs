@@ -8,12 +8,12 @@ use crate::stages::PollSite;
 /// A task of the tests, and how often it was polled.
 fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, Arc<Task>) {
     let connections = Arc::new(Connections::default());
-    let signal = Signal::ready();
-    signal.hold();
+    let turn = Turn::ready();
+    turn.hold();
     let task = Arc::new(Task {
         life: Mutex::new(Some(Box::pin(life))),
         standing: Arc::default(),
-        signal,
+        turn,
         released: AtomicBool::new(false),
         number: 0,
         connections: connections.clone(),

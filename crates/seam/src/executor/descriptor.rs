@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use sys::watch::{Ready, Watched, watch};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use sys::watch::{Interest, Ready, Watched, watch};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{sleep, timeout_at};
 

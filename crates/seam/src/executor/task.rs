@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use sys::block_on::Helper;
-use tokio::task::AbortHandle;
+use sys::event_loop::{self, Spawned};
 
 /// A future that is polled beside the one that has spawned it. Dropping this ends it.
 ///
@@ -30,7 +30,7 @@ enum Inner {
 }
 
 #[derive(Debug)]
-struct Abort(AbortHandle);
+struct Abort(Spawned);
 
 impl Drop for Abort {
     fn drop(&mut self) {
@@ -40,11 +40,10 @@ impl Drop for Abort {
 
 /// Polls `future` beside the present one until it ends or the [`Task`] is dropped. A panic ends the task alone, and is
 /// logged. Only for futures that an MPM polls.
-#[expect(clippy::disallowed_methods, reason = "this is what is to be used instead")]
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Task {
     match sys::block_on::add_helper(caught(future)) {
         Ok(helper) => Task(Inner::Beside(helper)),
-        Err(future) => Task(Inner::Own(Abort(tokio::spawn(future).abort_handle()))),
+        Err(future) => Task(Inner::Own(Abort(event_loop::spawn(future)))),
     }
 }
 

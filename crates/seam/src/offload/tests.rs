@@ -1,14 +1,17 @@
-//! Tests of the pools, with tokio's event loop as the one that must not be blocked.
+//! Tests of the pools, with an event loop that must not be blocked.
 
-#![expect(clippy::disallowed_methods, reason = "the loop is tokio's")]
-
+use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use std::thread::ThreadId;
 
-use super::*;
+use sys::event_loop::{EventLoop, spawn};
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime")
+use super::*;
+use crate::executor::yield_now;
+
+/// What becomes of a future in an event loop.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    EventLoop::new(|| ()).and_then(|mut event_loop| event_loop.run(future)).expect("event loop")
 }
 
 fn here() -> ThreadId {
@@ -29,19 +32,20 @@ fn an_event_loop_goes_on_meanwhile() {
     let (tell, told) = mpsc::channel();
     let both = async {
         // The job ends only when the loop has polled another task.
-        let job = tokio::spawn(offload(Load::Wait, move || (told.recv().is_ok(), here())));
-        tokio::task::yield_now().await;
-        tell.send(()).expect("the job waits");
-        job.await
+        spawn(async move {
+            yield_now().await;
+            tell.send(()).expect("the job waits");
+        });
+        offload(Load::Wait, move || (told.recv().is_ok(), here())).await
     };
-    let (told, thread) = runtime().block_on(both).expect("no panic");
+    let (told, thread) = run(both);
     assert!(told && thread != here());
 }
 
 #[test]
 fn a_panic_is_that_of_the_future() {
-    let job = async { tokio::spawn(offload(Load::Compute, || panic!("on purpose"))).await };
-    assert!(runtime().block_on(job).is_err_and(|error| error.is_panic()));
+    let job = || run(offload(Load::Compute, || panic!("on purpose")));
+    assert!(catch_unwind(AssertUnwindSafe(job)).is_err());
 }
 
 #[test]

@@ -11,8 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use sys::watch::{Watched, watch};
-use tokio::io::Interest;
+use sys::watch::{Interest, Watched, watch};
 
 use super::{Endpoint, Transport, buffers};
 
@@ -178,8 +177,8 @@ mod tests {
         (client, Socket::new(accepted.into()))
     }
 
-    fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime")
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        sys::event_loop::EventLoop::new(|| ()).and_then(|mut event_loop| event_loop.run(future)).expect("event loop")
     }
 
     #[test]
@@ -191,7 +190,7 @@ mod tests {
         assert!(socket.has_ended(), "the kernel knows of a reset on this machine at once");
         let waits =
             async { seam::executor::timeout(Duration::from_secs(30), unless_reset(&socket, pending::<()>())).await };
-        assert_eq!(runtime().block_on(waits), Ok(None));
+        assert_eq!(run(waits), Ok(None));
     }
 
     #[test]
@@ -203,7 +202,7 @@ mod tests {
         client.shutdown(std::net::Shutdown::Write).expect("shutdown");
         assert!(!socket.has_ended());
         let mut buffer = Vec::new();
-        let read = runtime().block_on(read(&socket, &mut buffer, 8));
+        let read = run(read(&socket, &mut buffer, 8));
         assert_eq!((read.ok(), socket.has_ended()), (Some(1), true));
     }
 }

@@ -18,6 +18,7 @@ mod sync {
 
 #[path = "wakeup.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same code, made of other parts")]
+#[allow(dead_code, reason = "an event loop needs more of it")]
 mod wakeup;
 
 use loom::sync::Notify;

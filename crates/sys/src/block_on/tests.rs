@@ -5,8 +5,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::watch::watch;
-use tokio::io::Interest;
+use crate::watch::{Interest, watch};
 
 #[test]
 fn another_thread_wakes() {

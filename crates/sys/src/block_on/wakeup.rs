@@ -18,7 +18,7 @@ const WOKEN: u8 = 2;
 
 /// Shared by the thread and its wakers.
 #[derive(Debug)]
-pub(super) struct Wakeup<E> {
+pub(crate) struct Wakeup<E> {
     state: AtomicU8,
     /// There from the first wait on in which somebody else had the waker.
     event: OnceLock<Arc<E>>,
@@ -40,8 +40,13 @@ impl<E: Raise> Wakeup<E> {
         Wakeup { state: AtomicU8::new(POLLED), event: OnceLock::new() }
     }
 
+    /// For a thread that watches this event in every wait.
+    pub(crate) fn with(event: Arc<E>) -> Wakeup<E> {
+        Wakeup { state: AtomicU8::new(POLLED), event: OnceLock::from(event) }
+    }
+
     /// For wakers: the task is to be polled again.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // It was acquired by whoever finds it asleep, so the event is there.
         if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP
             && let Some(event) = self.event.get()
@@ -70,18 +75,21 @@ impl<E: Raise> Wakeup<E> {
                 event
             }
         };
-        match self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(Before::WaitFor(event)),
-            Err(_) => {
-                self.awake();
-                Ok(Before::PollAgain)
-            }
+        if self.fall_asleep() {
+            return Ok(Before::WaitFor(event));
         }
+        self.awake();
+        Ok(Before::PollAgain)
     }
 
-    /// For the thread that polls, after it has waited for the event. What woke it so far does not count any more, since the
+    /// For the thread that polls, before it waits for its event: from now on a waker raises that. `false`: it was woken.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// For the thread that polls, after it has waited for the event, or instead of that. What woke it so far does not count any more, since the
     /// task is polled next. Returns whether anything did.
-    pub(super) fn awake(&self) -> bool {
+    pub(crate) fn awake(&self) -> bool {
         self.state.swap(POLLED, Ordering::Acquire) == WOKEN
     }
 }

@@ -183,29 +183,3 @@ under_every_mpm! {
         });
     }
 }
-
-/// The kernel wakes one child of prefork for a connection. Where that child is to leave at the same moment, the others sleep
-/// on: the connection must not wait for the next one.
-#[test]
-fn a_child_that_leaves_leaves_no_connection_behind() {
-    let site = site();
-    let server = Server::start(Mpm::Prefork, &site, "StartServers 20\nMaxSpareServers 40\n");
-    let children = until("all children", || Some(server.children()).filter(|children| children.len() >= 20));
-    // On one processor, where what wakes a child goes on for a moment.
-    let on_one = |thread: &str| {
-        let done = std::process::Command::new("taskset").args(["-cp", "0", thread]).output().expect("taskset");
-        assert!(done.status.success(), "{done:?}");
-    };
-    let own = std::fs::read_link("/proc/thread-self").expect("a thread");
-    on_one(&own.file_name().unwrap_or_default().to_string_lossy());
-    children.iter().for_each(|child| on_one(&child.to_string()));
-    // Nobody is replaced: a new child would find the connection.
-    let _parent = Stopped::new(server.pid().number());
-    // The one that has waited longest is woken.
-    for first in children.into_iter().take(15) {
-        let mut client = server.client();
-        client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        process(first).kill(Signal::USR1).expect("order");
-        assert_eq!(client.response().status, 200);
-    }
-}

@@ -88,5 +88,6 @@ mod upgrade;
 mod values;
 mod vhosts;
 mod waiting;
+mod wakeups;
 mod watchdog;
 mod watched;

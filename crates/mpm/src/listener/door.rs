@@ -1,0 +1,346 @@
+//! Where connections come in.
+//!
+//! All children accept from the same sockets. The kernel wakes one child for a connection: of those that sleep, the one that
+//! has stood at the socket the longest ([`watch_exclusively`]). The others sleep on, so there are two rules:
+//!
+//! - A child that is woken accepts until nobody waits any more. If it cannot, it goes away from the sockets and raises their
+//!   bells, for which the children wait in the same way: another one looks. When it can accept again it comes back, and finds
+//!   whoever waits.
+//! - A child that has more connections than the others goes to the end of the line once it has accepted. One that has clearly
+//!   more leaves even those to the others, for a moment, that it is woken for; it takes what is left, so that a child that hangs
+//!   holds nobody up.
+
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use seam::Service;
+use seam::executor::{sleep, timeout, yield_now};
+use seam::scoreboard::Workers;
+use sys::poll::readable;
+use sys::time::monotonic;
+use sys::watch::{Watched, watch_exclusively};
+
+use super::Dispatcher;
+use crate::accept::{Accept, Ceiling, Shortage, accept};
+use crate::child::{Child, LAST_ROUND, SUCCESSION};
+use crate::listen::{Listener, Listeners};
+
+/// The most connections taken in one go, before those that are open get their turn.
+pub(super) const BATCH: usize = 32;
+/// How long a child that is ahead of the others leaves new connections to them.
+const AFTER_YOU: Duration = Duration::from_millis(1);
+/// How often a child that has as many connections as it may have looks whether one has ended.
+const CROWDED: Duration = Duration::from_millis(10);
+/// How often a dispatcher hears that somebody who has connected is kept waiting.
+const INSIST: Duration = Duration::from_millis(100);
+
+/// The listening sockets of a child, and what comes in through them.
+pub(super) struct Door<H> {
+    module: &'static str,
+    service: &'static dyn Service,
+    entry: Entry<H>,
+    listeners: Listeners,
+    /// Where this child stands, a place for each listener; none while it has gone away.
+    places: Vec<Place>,
+    /// There are no other children.
+    alone: bool,
+    shortage: Shortage,
+}
+
+/// How many connections a child has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// Its share, or less.
+    Fair,
+    More,
+    ClearlyMore,
+}
+
+impl<H: Dispatcher> Door<H> {
+    /// Of a new child.
+    pub(super) fn open(child: Child, dispatcher: Arc<H>) -> io::Result<Door<H>> {
+        let entry = Entry { workers: child.workers, dispatcher, ceiling: Ceiling::here()?, crowded: false };
+        let places = places(&child.listeners)?;
+        Ok(Door {
+            module: child.log_name,
+            service: child.service,
+            entry,
+            listeners: child.listeners,
+            places,
+            alone: child.plan.children == 1,
+            shortage: Shortage::new(child.log_name),
+        })
+    }
+
+    /// Accepts as long as it is polled.
+    pub(super) async fn attend(&mut self) -> Infallible {
+        loop {
+            self.come_back();
+            poll_fn(|cx| self.poll_woken(cx)).await;
+            if self.entry.workers.is_quiescing() {
+                // The order to leave is on its way.
+                return pending().await;
+            }
+            let share = self.share();
+            if share == Share::ClearlyMore {
+                sleep(AFTER_YOU).await;
+            }
+            let Poll::Ready(room) = poll_fn(|cx| Poll::Ready(self.entry.poll_room(cx))).await else {
+                self.go_away();
+                self.room().await;
+                continue;
+            };
+            match poll_fn(|cx| Poll::Ready(self.take(cx, room))).await {
+                Batch::Full => {
+                    self.shortage.over();
+                    self.service.before_pass();
+                    yield_now().await;
+                }
+                Batch::Empty => self.shortage.over(),
+                Batch::Last => {
+                    self.go_away();
+                    sleep(SUCCESSION).await;
+                }
+                Batch::Crowded(error) => self.shortage.say(&error),
+                Batch::Shortage(error) => {
+                    let wait = self.shortage.wait(&error);
+                    self.go_away();
+                    sleep(wait).await;
+                }
+            }
+            if share != Share::Fair {
+                // Back again, it stands behind the others.
+                self.places.clear();
+            }
+        }
+    }
+
+    /// Says that this child accepts no more.
+    pub(super) fn quiesce(&self) {
+        self.entry.workers.quiesce();
+    }
+
+    /// Accepts no more. Returns whether anybody waits; then another child was called.
+    pub(super) fn close(&mut self) -> bool {
+        self.places.clear();
+        let mut waits = false;
+        for listener in self.listeners.iter().filter(|listener| somebody_waits_at(listener)) {
+            listener.bell().raise();
+            waits = true;
+        }
+        waits
+    }
+
+    /// Accepts one connection from each listener, if it is there.
+    pub(super) fn take_first(&self) {
+        for listener in self.listeners.iter() {
+            self.entry.take_one(listener);
+        }
+    }
+
+    /// Accepts what waits in the listen queues, for a while at most: nobody comes after us who could.
+    pub(super) fn take_what_waits(&mut self) {
+        self.places.clear();
+        let end = monotonic() + LAST_ROUND;
+        for listener in self.listeners.iter() {
+            while monotonic() < end && self.entry.take_one(listener) {}
+        }
+    }
+
+    fn come_back(&mut self) {
+        if !self.places.is_empty() {
+            return;
+        }
+        match places(&self.listeners) {
+            Ok(places) => self.places = places,
+            Err(error) => {
+                // A child that cannot accept is of no use; the parent starts another one.
+                let text = sys::describe(&error);
+                seam::log!(self.module, Crit, "{text}: a listening socket cannot be watched, this child ends");
+                std::process::exit(1);
+            }
+        }
+    }
+
+    /// Leaves those who wait to others, for a while.
+    fn go_away(&mut self) {
+        if !self.alone {
+            self.close();
+        }
+    }
+
+    /// Ready when somebody may wait.
+    fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut woken = false;
+        for place in &mut self.places {
+            woken |= place.is_woken(cx);
+        }
+        if woken { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Accepts a batch from each listener at which somebody may wait, but no more than `room`.
+    fn take(&mut self, cx: &mut Context<'_>, mut room: usize) -> Batch {
+        let mut whole = Batch::Empty;
+        for place in &mut self.places {
+            let ready = match place.socket.poll_read_ready(cx) {
+                Poll::Ready(ready) => ready.ok(),
+                Poll::Pending if place.called => None,
+                Poll::Pending => continue,
+            };
+            match self.entry.take_batch(&place.listener, &mut room) {
+                Batch::Empty => {
+                    place.called = false;
+                    if let Some(mut ready) = ready {
+                        ready.clear_ready();
+                    }
+                }
+                Batch::Full if room > 0 => whole = Batch::Full,
+                ended => return ended,
+            }
+        }
+        whole
+    }
+
+    /// Waits until connections may be accepted.
+    async fn room(&self) {
+        while self.entry.is_crowded() {
+            sleep(CROWDED).await;
+        }
+        while timeout(INSIST, poll_fn(|cx| self.entry.dispatcher.poll_room(cx))).await.is_err() {
+            if self.listeners.iter().any(somebody_waits_at) {
+                self.entry.dispatcher.insist();
+            }
+        }
+    }
+
+    fn share(&self) -> Share {
+        if self.alone {
+            return Share::Fair;
+        }
+        let average = self.entry.workers.average_connections();
+        let fair = average + average / 8;
+        match self.entry.workers.connections() {
+            own if own <= fair => Share::Fair,
+            own if own <= fair + 8 => Share::More,
+            _ => Share::ClearlyMore,
+        }
+    }
+}
+
+fn somebody_waits_at(listener: &Listener) -> bool {
+    readable(listener, Some(Duration::ZERO)).unwrap_or(true)
+}
+
+/// A place at a listening socket.
+struct Place {
+    listener: Listener,
+    socket: Watched,
+    bell: Watched,
+    /// The bell was raised: somebody may wait of whom the kernel does not speak again.
+    called: bool,
+}
+
+/// Behind all others that stand there.
+fn places(listeners: &Listeners) -> io::Result<Vec<Place>> {
+    let place = |listener: &Listener| {
+        let socket = watch_exclusively(listener.descriptor())?;
+        let bell = watch_exclusively(listener.bell().descriptor())?;
+        Ok(Place { listener: listener.clone(), socket, bell, called: false })
+    };
+    listeners.iter().map(place).collect()
+}
+
+impl Place {
+    fn is_woken(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Poll::Ready(Ok(mut ready)) = self.bell.poll_read_ready(cx) {
+            // Where another child was there before, it looks.
+            self.called |= self.listener.bell().lower();
+            ready.clear_ready();
+        }
+        self.socket.poll_read_ready(cx).is_ready() || self.called
+    }
+}
+
+/// How a batch ended.
+enum Batch {
+    /// More may be waiting.
+    Full,
+    /// Nothing is waiting any more.
+    Empty,
+    /// The child has accepted as many as it should in its life.
+    Last,
+    /// The next ones would take descriptors that are left to others.
+    Crowded(io::Error),
+    /// The system cannot give us more.
+    Shortage(io::Error),
+}
+
+/// Who may come in, and what becomes of those.
+struct Entry<H> {
+    workers: Arc<Workers>,
+    dispatcher: Arc<H>,
+    ceiling: Ceiling,
+    /// A connection has reached the ceiling, and others have waited ever since.
+    crowded: bool,
+}
+
+impl<H: Dispatcher> Entry<H> {
+    /// How many connections may be accepted now. Not ready: none.
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        if self.is_crowded() { Poll::Pending } else { self.dispatcher.poll_room(cx) }
+    }
+
+    /// Accepts until nothing is waiting or `room` is used up.
+    fn take_batch(&mut self, listener: &Listener, room: &mut usize) -> Batch {
+        for _ in 0..BATCH.min(*room) {
+            if self.is_crowded() {
+                return Batch::Full;
+            }
+            match accept(listener) {
+                Accept::Taken(socket, peer) => {
+                    *room -= 1;
+                    let within = self.ceiling.check(&socket);
+                    self.dispatcher.start(socket, peer);
+                    if self.workers.accepted() {
+                        return Batch::Last;
+                    }
+                    if let Err(error) = within {
+                        self.crowded = true;
+                        return Batch::Crowded(error);
+                    }
+                }
+                Accept::Gone => {}
+                Accept::Nothing => {
+                    self.crowded = false;
+                    return Batch::Empty;
+                }
+                Accept::Shortage(error) => return Batch::Shortage(error),
+            }
+        }
+        Batch::Full
+    }
+
+    /// Accepts one connection. `false`: there was none.
+    fn take_one(&self, listener: &Listener) -> bool {
+        match accept(listener) {
+            Accept::Taken(socket, peer) => {
+                self.dispatcher.start(socket, peer);
+                self.workers.accepted();
+                true
+            }
+            Accept::Gone => true,
+            Accept::Nothing | Accept::Shortage(_) => false,
+        }
+    }
+
+    /// Whether the next connection would take a descriptor that is left to files and scripts. Looked at before each one, once a
+    /// connection has reached the ceiling and as long as others wait. Who serves nobody takes one in any case: it must not
+    /// wait for what is kept open for the next request.
+    fn is_crowded(&self) -> bool {
+        self.crowded && self.dispatcher.is_serving() && !self.ceiling.has_room()
+    }
+}

@@ -1,0 +1,330 @@
+//! An event loop for many tasks: one thread polls them, and an epoll set says when.
+//!
+//! A *tick* is a look for events and all that follows from it: every task that was woken is polled once for that, and what they
+//! wake in turn is too, before the loop looks again; the main task is polled last. So many events cost one system call, and what a task asks the system
+//! holds for all tasks of the tick. [`yield_now`] waits until after the next look.
+//!
+//! Descriptors ([`watch`](crate::watch)), deadlines ([`Alarm`]) and tasks ([`Handle::spawn`]) belong to the loop that is
+//! present in a thread: the one that runs there, or that was [entered](Handle::enter), so that another thread may poll what
+//! waits there. Wake-ups may come from any thread. Those of the loop's own go into a queue without a lock; those of others go
+//! through its [inbox], with an event where it sleeps.
+
+mod inbox;
+mod reactor;
+mod readiness;
+mod slab;
+mod task;
+mod timers;
+mod turn;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use rustix::event::epoll::Event;
+
+use crate::block_on::wakeup;
+use crate::event_fd::EventFd;
+use crate::watch::Interest;
+use inbox::Inbox;
+use reactor::Reactor;
+use slab::Slab;
+use task::Runnable;
+use timers::Timers;
+
+pub(crate) use reactor::Source;
+pub(crate) use readiness::Said;
+pub use task::Spawned;
+pub use timers::Alarm;
+pub use turn::Turn;
+
+/// What [`inbox`], [`readiness`] and [`turn`] are made of; a test puts the model checker's in its place.
+mod sync {
+    pub(super) use crate::block_on::Raise;
+    pub(super) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+    pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+}
+
+/// An event loop. Dropping it drops its tasks.
+pub struct EventLoop {
+    shared: Arc<Shared>,
+    before_wait: Box<dyn Fn()>,
+    /// Room for what a look finds.
+    events: Vec<Event>,
+    woken: Vec<Waker>,
+    later: Vec<Waker>,
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").finish_non_exhaustive()
+    }
+}
+
+/// What all threads know of a loop.
+#[derive(Debug)]
+struct Shared {
+    reactor: Reactor,
+    timers: Timers,
+    inbox: Inbox<Arc<dyn Runnable>, EventFd>,
+    /// All tasks that are not over.
+    tasks: Mutex<Slab<Arc<dyn Runnable>>>,
+    /// The main task is to be polled.
+    main: AtomicBool,
+}
+
+/// A loop, for those that use it.
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<Shared>);
+
+/// What runs in a thread.
+struct Running {
+    shared: Cell<*const Shared>,
+    /// Tasks to be polled in this tick.
+    queue: RefCell<VecDeque<Arc<dyn Runnable>>>,
+    /// Tasks that wait for the next look.
+    later: RefCell<Vec<Waker>>,
+}
+
+thread_local! {
+    static PRESENT: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+    static RUNNING: Running = const {
+        Running {
+            shared: Cell::new(ptr::null()),
+            queue: RefCell::new(VecDeque::new()),
+            later: RefCell::new(Vec::new()),
+        }
+    };
+}
+
+/// Whether what this thread polls may use an event loop.
+pub fn is_present() -> bool {
+    PRESENT.with_borrow(Option::is_some)
+}
+
+fn present() -> Option<Arc<Shared>> {
+    PRESENT.with_borrow(Clone::clone)
+}
+
+/// Registers a descriptor with the loop that is present; an error where there is none.
+pub(crate) fn register(fd: Arc<OwnedFd>, interest: Interest, exclusive: bool) -> io::Result<Source> {
+    let shared = present().ok_or_else(|| io::Error::other("a descriptor can be watched only within an event loop"))?;
+    Source::new(shared, fd, interest, exclusive)
+}
+
+/// Lets the loop that is present poll a future to its end, as [`Handle::spawn`] does.
+///
+/// # Panics
+/// Where no loop is present.
+pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Spawned {
+    Handle(present().expect("tasks are spawned within an event loop")).spawn(future)
+}
+
+/// Lets all tasks go first that are ready, and those that the next look finds. Anywhere but in the thread of a loop the task is
+/// only woken.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        RUNNING.with(|running| match running.shared.get().is_null() {
+            true => cx.waker().wake_by_ref(),
+            false => running.later.borrow_mut().push(cx.waker().clone()),
+        });
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Puts a task that was woken into the queue of its loop.
+fn enqueue(task: Arc<dyn Runnable>) {
+    let mut task = Some(task);
+    // Where the thread is about to end, nothing runs in it.
+    let _ended = RUNNING.try_with(|running| {
+        if let Some(here) = task.take_if(|task| running.shared.get() == Arc::as_ptr(task.shared())) {
+            running.queue.borrow_mut().push_back(here);
+        }
+    });
+    if let Some(elsewhere) = task {
+        let shared = elsewhere.shared().clone();
+        shared.inbox.push(elsewhere);
+    }
+}
+
+impl Shared {
+    fn tasks(&self) -> MutexGuard<'_, Slab<Arc<dyn Runnable>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the loop's own thread.
+    fn is_here(&self) -> bool {
+        RUNNING.try_with(|running| ptr::eq(running.shared.get(), self)) == Ok(true)
+    }
+}
+
+/// Wakes the main task.
+struct Main(Arc<Shared>);
+
+impl Wake for Main {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.main.store(true, Ordering::Release);
+        if !self.0.is_here() {
+            self.0.inbox.wake();
+        }
+    }
+}
+
+impl Handle {
+    /// Lets this thread use the loop, until the result is dropped: what it polls is registered there.
+    pub fn enter(&self) -> Entered<'_> {
+        Entered { before: PRESENT.replace(Some(self.0.clone())), not_send: PhantomData }
+    }
+}
+
+/// A thread uses a loop.
+#[derive(Debug)]
+#[must_use = "the loop is left when this is dropped"]
+pub struct Entered<'a> {
+    before: Option<Arc<Shared>>,
+    not_send: PhantomData<(&'a Handle, *const ())>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let _left = PRESENT.replace(self.before.take());
+    }
+}
+
+impl EventLoop {
+    /// A loop that calls `before_wait` before it waits for something to happen. It must not be shared with a forked child: the
+    /// child makes its own.
+    pub fn new(before_wait: impl Fn() + 'static) -> io::Result<EventLoop> {
+        let event = Arc::new(EventFd::new()?);
+        let shared = Arc::new(Shared {
+            reactor: Reactor::new(&event)?,
+            timers: Timers::new(),
+            inbox: Inbox::new(event),
+            tasks: Mutex::default(),
+            main: AtomicBool::new(false),
+        });
+        let events = Vec::with_capacity(reactor::EVENTS);
+        Ok(EventLoop { shared, before_wait: Box::new(before_wait), events, woken: Vec::new(), later: Vec::new() })
+    }
+
+    /// For those that use it.
+    pub fn handle(&self) -> Handle {
+        Handle(self.shared.clone())
+    }
+
+    /// Runs until `main` has come to its end, and polls all tasks beside it. They may go on in a further run.
+    ///
+    /// # Errors
+    /// Those of epoll_wait(2).
+    pub fn run<T>(&mut self, main: impl Future<Output = T>) -> io::Result<T> {
+        let shared = self.shared.clone();
+        let handle = Handle(shared.clone());
+        let _entered = handle.enter();
+        let _run = Run::begin(&shared);
+        let waker = Waker::from(Arc::new(Main(shared.clone())));
+        let mut main = pin!(main);
+        shared.main.store(true, Ordering::Relaxed);
+        RUNNING.with(|running| {
+            shared.inbox.take(&mut running.queue.borrow_mut());
+            loop {
+                let next = running.queue.borrow_mut().pop_front();
+                if let Some(task) = next {
+                    task.run();
+                } else if shared.main.load(Ordering::Relaxed) {
+                    shared.main.swap(false, Ordering::Acquire);
+                    if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
+                        return Ok(value);
+                    }
+                } else {
+                    self.look(running)?;
+                }
+            }
+        })
+    }
+
+    /// Nothing is left to be polled: looks for events, and waits for some unless there is a task that only lets others go
+    /// first.
+    fn look(&mut self, running: &Running) -> io::Result<()> {
+        let shared = &*self.shared;
+        self.later.append(&mut running.later.borrow_mut());
+        if self.later.is_empty() {
+            (self.before_wait)();
+        }
+        let next = shared.timers.next(&mut self.woken);
+        let goes_on = !self.later.is_empty()
+            || !self.woken.is_empty()
+            || !running.queue.borrow().is_empty()
+            || shared.main.load(Ordering::Relaxed);
+        let timeout = if !goes_on && shared.inbox.fall_asleep() { next } else { Some(0) };
+        let found = shared.reactor.look(timeout, &mut self.events, &mut self.woken);
+        shared.inbox.take(&mut running.queue.borrow_mut());
+        if !found? && timeout.is_some_and(|timeout| timeout > 0) {
+            // The time has come that was waited for.
+            let _next = shared.timers.next(&mut self.woken);
+        }
+        self.woken.drain(..).chain(self.later.drain(..)).for_each(Waker::wake);
+        Ok(())
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        let handle = self.handle();
+        let _entered = handle.enter();
+        // What is dropped may spawn more.
+        loop {
+            let tasks = self.shared.tasks().take();
+            if tasks.is_empty() {
+                break;
+            }
+            tasks.iter().for_each(|task| task.end());
+        }
+    }
+}
+
+/// A loop runs in this thread.
+struct Run<'a>(&'a Shared);
+
+impl Run<'_> {
+    fn begin(shared: &Shared) -> Run<'_> {
+        RUNNING.with(|running| {
+            assert!(running.shared.get().is_null(), "a loop runs in this thread already");
+            running.shared.set(shared);
+        });
+        Run(shared)
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        RUNNING.with(|running| {
+            running.shared.set(ptr::null());
+            // For a further run.
+            std::mem::take(&mut *running.later.borrow_mut()).into_iter().for_each(Waker::wake);
+            std::mem::take(&mut *running.queue.borrow_mut()).into_iter().for_each(|task| self.0.inbox.push(task));
+        });
+    }
+}
+
+#[cfg(test)]
+mod modelled;
+#[cfg(test)]
+mod tests;

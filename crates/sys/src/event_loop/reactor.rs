@@ -1,0 +1,148 @@
+//! The descriptors of an event loop (epoll(7)).
+//!
+//! They are watched edge-triggered: the kernel says once that something has come, and that is remembered until whoever reads or
+//! writes finds that it would block.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::Shared;
+use super::readiness::{FAILED, READ, READ_CLOSED, Readiness, Said, WRITE, WRITE_CLOSED};
+use super::slab::{Number, Slab};
+use crate::block_on::Direction;
+use crate::event_fd::EventFd;
+use crate::watch::Interest;
+
+/// How many events one look returns at most. What is left comes with the next one.
+pub(super) const EVENTS: usize = 1024;
+/// The number of the event that other threads raise.
+const WOKEN: u64 = u64::MAX;
+
+/// An epoll set, and what is known of each descriptor in it.
+#[derive(Debug)]
+pub(super) struct Reactor {
+    epoll: OwnedFd,
+    sources: Mutex<Slab<Arc<Readiness>>>,
+}
+
+impl Reactor {
+    /// One that returns from a look when `woken` is raised.
+    pub(super) fn new(woken: &EventFd) -> io::Result<Reactor> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, woken, EventData::new_u64(WOKEN), EventFlags::IN | EventFlags::ET)?;
+        Ok(Reactor { epoll, sources: Mutex::default() })
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Slab<Arc<Readiness>>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for events, for `timeout` nanoseconds at most (`None`: without end). Adds those that wait for them to `woken`;
+    /// `events` is room for them. Returns whether there were any.
+    pub(super) fn look(
+        &self,
+        timeout: Option<u64>,
+        events: &mut Vec<Event>,
+        woken: &mut Vec<Waker>,
+    ) -> io::Result<bool> {
+        events.clear();
+        let timeout = timeout.map(timespec);
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let sources = self.sources();
+        for event in &*events {
+            let (data, flags) = (event.data, event.flags);
+            // What was deregistered meanwhile is not there any more, whoever has its place now.
+            if let Some(source) = sources.get(Number::from(data.u64())) {
+                source.set(ready(flags), woken);
+            }
+        }
+        Ok(!events.is_empty())
+    }
+}
+
+/// Rounded up to milliseconds: a wait that ends too early would be followed by another one.
+fn timespec(nanoseconds: u64) -> Timespec {
+    let milliseconds = i64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i64::MAX).min(i32::MAX.into());
+    Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
+}
+
+/// What an event says.
+fn ready(flags: EventFlags) -> u32 {
+    let mut bits = 0;
+    let mut add = |condition: bool, bit| bits |= if condition { bit } else { 0 };
+    add(flags.contains(EventFlags::IN), READ);
+    add(flags.contains(EventFlags::OUT), WRITE);
+    let hung_up = flags.contains(EventFlags::HUP);
+    add(hung_up || flags.contains(EventFlags::IN | EventFlags::RDHUP), READ_CLOSED);
+    let failed = flags.contains(EventFlags::ERR);
+    // Of a pipe whose other end is closed, that is all there is.
+    let alone = flags == EventFlags::ERR;
+    add(hung_up || failed && (alone || flags.contains(EventFlags::OUT)), WRITE_CLOSED);
+    add(failed || hung_up, FAILED);
+    bits
+}
+
+/// A descriptor that a loop watches, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Source {
+    shared: Arc<Shared>,
+    fd: Arc<OwnedFd>,
+    readiness: Arc<Readiness>,
+    number: Number,
+}
+
+impl Source {
+    /// Registers a non-blocking descriptor. `exclusive`: many processes wait for it to become readable, and an event wakes one
+    /// of those that sleep.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        fd: Arc<OwnedFd>,
+        interest: Interest,
+        exclusive: bool,
+    ) -> io::Result<Source> {
+        let mut flags = EventFlags::ET;
+        if exclusive {
+            // The only ones that go with it (epoll_ctl(2)).
+            flags |= EventFlags::IN | EventFlags::EXCLUSIVE;
+        } else {
+            flags.set(EventFlags::IN | EventFlags::RDHUP, interest.reads());
+            flags.set(EventFlags::OUT, interest.writes());
+        }
+        let readiness = Arc::new(Readiness::new());
+        let number = shared.reactor.sources().insert_with(|number| (readiness.clone(), number));
+        let source = Source { shared, fd, readiness, number };
+        // Where that fails, dropping it removes what there is.
+        epoll::add(&source.shared.reactor.epoll, &source.fd, EventData::new_u64(number.into()), flags)?;
+        Ok(source)
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    pub(crate) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Said> {
+        self.readiness.poll(direction, cx)
+    }
+
+    pub(crate) fn clear(&self, direction: Direction, at: Said) {
+        self.readiness.clear(direction, at);
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let reactor = &self.shared.reactor;
+        let _ = epoll::delete(&reactor.epoll, self.fd.as_fd());
+        let _readiness = reactor.sources().remove(self.number);
+    }
+}

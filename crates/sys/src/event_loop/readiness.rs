@@ -1,0 +1,106 @@
+//! What a descriptor is ready for, as the kernel said last, and the task that waits for it. The loop's thread says so; any
+//! thread may poll.
+
+use std::task::{Context, Poll, Waker};
+
+use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, PoisonError};
+use crate::block_on::Direction;
+
+/// It can be read.
+pub(super) const READ: u32 = 1;
+/// It can be written to.
+pub(super) const WRITE: u32 = 2;
+/// There is nothing to come beyond what is there already. This stays.
+pub(super) const READ_CLOSED: u32 = 4;
+/// Nothing can be written any more. This stays.
+pub(super) const WRITE_CLOSED: u32 = 8;
+/// It has failed. This stays.
+pub(super) const FAILED: u32 = 16;
+
+/// The bits above these count how often the kernel said something.
+const SAID: u32 = 16;
+const BITS: u32 = (1 << SAID) - 1;
+
+/// What ends a wait for a direction.
+fn ends(direction: Direction) -> u32 {
+    match direction {
+        Direction::Read => READ | READ_CLOSED,
+        Direction::Write => WRITE | WRITE_CLOSED,
+        Direction::Failure => FAILED,
+    }
+}
+
+/// What was said when somebody looked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said(u32);
+
+/// Who waits for a direction, of which there is one each.
+type Wakers = [Option<Waker>; 3];
+
+/// What a descriptor is ready for.
+#[derive(Debug)]
+pub(super) struct Readiness {
+    said: AtomicU32,
+    wakers: Mutex<Wakers>,
+}
+
+impl Readiness {
+    /// Of a descriptor of which the kernel has said nothing yet.
+    pub(super) fn new() -> Readiness {
+        Readiness { said: AtomicU32::new(0), wakers: Mutex::new([None, None, None]) }
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Wakers> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self, direction: Direction) -> Option<Said> {
+        let said = self.said.load(Ordering::Acquire);
+        (said & ends(direction) != 0).then_some(Said(said))
+    }
+
+    /// Ready when the kernel has said so, until that is [cleared](Readiness::clear). Who polled last is woken.
+    pub(super) fn poll(&self, direction: Direction, cx: &mut Context<'_>) -> Poll<Said> {
+        if let Some(said) = self.look(direction) {
+            return Poll::Ready(said);
+        }
+        let (said, before) = {
+            let mut wakers = self.wakers();
+            let waker = &mut wakers[direction as usize];
+            let before = match waker {
+                Some(same) if same.will_wake(cx.waker()) => None,
+                other => other.replace(cx.waker().clone()),
+            };
+            // Either this sees what is said now, or the one who says it finds the waker.
+            (self.look(direction), before)
+        };
+        // Whatever goes with it may well have to do with this descriptor.
+        drop(before);
+        said.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The descriptor would block, whatever was said; unless something was said since somebody looked.
+    pub(super) fn clear(&self, direction: Direction, at: Said) {
+        let cleared = match direction {
+            Direction::Read => READ,
+            Direction::Write => WRITE,
+            Direction::Failure => 0,
+        };
+        let _ = self.said.fetch_update(Ordering::AcqRel, Ordering::Acquire, |said| {
+            (said >> SAID == at.0 >> SAID).then_some(said & !cleared)
+        });
+    }
+
+    /// For the loop's thread: the kernel says that the descriptor is ready. Adds those that wait for it to `woken`.
+    pub(super) fn set(&self, bits: u32, woken: &mut Vec<Waker>) {
+        let _ = self.said.fetch_update(Ordering::AcqRel, Ordering::Acquire, |said| {
+            Some((said & BITS | bits) | (said & !BITS).wrapping_add(1 << SAID))
+        });
+        let mut wakers = self.wakers();
+        for direction in [Direction::Read, Direction::Write, Direction::Failure] {
+            if bits & ends(direction) != 0 {
+                woken.extend(wakers[direction as usize].take());
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Tasks of an event loop.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use super::slab::Number;
+use super::turn::Turn;
+use super::{Handle, Shared, enqueue};
+
+/// A task, whatever its future is.
+pub(super) trait Runnable: Send + Sync {
+    /// Polls it once. Only in the loop's thread.
+    fn run(self: Arc<Self>);
+
+    /// Ends it; its future is dropped here. Not while it is polled.
+    fn end(&self);
+
+    /// The loop drops its future soon.
+    fn abort(self: Arc<Self>);
+
+    /// Whether its future was dropped.
+    fn is_over(&self) -> bool;
+
+    /// What is known of its loop.
+    fn shared(&self) -> &Arc<Shared>;
+}
+
+impl fmt::Debug for dyn Runnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+struct Task<F> {
+    shared: Arc<Shared>,
+    number: Number,
+    turn: Turn,
+    /// It is not to be polled any more.
+    unwanted: AtomicBool,
+    over: AtomicBool,
+    /// Locked by the loop's thread alone.
+    future: Mutex<Option<F>>,
+}
+
+/// A task that was [spawned](Handle::spawn). It goes on when this is dropped.
+#[derive(Clone, Debug)]
+pub struct Spawned(Arc<dyn Runnable>);
+
+impl Spawned {
+    /// Ends the task: its future is dropped soon, in the loop's thread.
+    pub fn abort(&self) {
+        self.0.clone().abort();
+    }
+
+    /// Whether its future was dropped.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
+
+impl Handle {
+    /// Lets the loop poll a future to its end. A panic ends it alone; who wants to know of that sees to it.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Spawned {
+        let shared = &self.0;
+        let task = shared.tasks().insert_with(|number| {
+            let task: Arc<dyn Runnable> = Arc::new(Task {
+                shared: shared.clone(),
+                number,
+                turn: Turn::ready(),
+                unwanted: AtomicBool::new(false),
+                over: AtomicBool::new(false),
+                future: Mutex::new(Some(future)),
+            });
+            (task.clone(), task)
+        });
+        enqueue(task.clone());
+        Spawned(task)
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Task<F> {
+    fn future(&self) -> MutexGuard<'_, Option<F>> {
+        self.future.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has come to its end; a panic is one too.
+    fn poll(self: &Arc<Self>) -> bool {
+        // SAFETY: this is `self` once more without being counted, and what is not dropped gives nothing back.
+        let waker = ManuallyDrop::new(Waker::from(unsafe { Arc::from_raw(Arc::as_ptr(self)) }));
+        let mut future = self.future();
+        let Some(future) = &mut *future else { return true };
+        // SAFETY: it stands in an `Arc` that is never taken apart, and is dropped where it is (`end`).
+        let future = unsafe { Pin::new_unchecked(future) };
+        let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))));
+        polled.map_or(true, |polled| polled.is_ready())
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Runnable for Task<F> {
+    fn run(self: Arc<Self>) {
+        self.turn.hold();
+        if self.unwanted.load(Ordering::Acquire) || self.poll() {
+            self.end();
+        } else if !self.turn.rest() {
+            self.turn.call();
+            enqueue(self);
+        }
+    }
+
+    fn end(&self) {
+        // Whatever panics while it is dropped has nobody to tell.
+        let _ = catch_unwind(AssertUnwindSafe(|| *self.future() = None));
+        self.over.store(true, Ordering::Release);
+        let _counted = self.shared.tasks().remove(self.number);
+    }
+
+    fn abort(self: Arc<Self>) {
+        self.unwanted.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Wake for Task<F> {
+    fn wake(self: Arc<Self>) {
+        if self.turn.wake() {
+            enqueue(self);
+        }
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.turn.wake() {
+            enqueue(self.clone());
+        }
+    }
+}
