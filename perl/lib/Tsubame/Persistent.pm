@@ -36,6 +36,9 @@ sub start {
     $SIG{PIPE} = $on_pipe;
     resume() if defined $ENV{TSUBAME_RESUME};
     while ( !$stop && !$last ) {
+        # A signal that comes just before a system call does not interrupt it, so none here lasts.
+        vec( my $ready = '', fileno $listener, 1 ) = 1;
+        next if select( $ready, undef, undef, 1 ) < 1;
         if ( accept my $accepted, $listener ) {
             $in = '';
             serve($accepted);
@@ -85,6 +88,11 @@ sub request {
     my $outcome = Tsubame::Classes::run( \%request );
     Tsubame::Run::child_ends($outcome) if $$ != $Tsubame::Stdio::owner;
     alarm 0;
+    # Scripts may set signal handlers and keep them, but not these two.
+    my $term = $SIG{TERM};
+    $SIG{TERM} = $on_term if !ref $term || $term != $on_term;
+    my $pipe = $SIG{PIPE};
+    $SIG{PIPE} = $on_pipe if !ref $pipe || $pipe != $on_pipe;
     Tsubame::Stdio::finish($gone);
     if ( !$gone ) {
         $last = 1 if $stop;
@@ -101,11 +109,6 @@ sub request {
         Tsubame::Stdio::send_out( pack 'N N/a*', FINISHED, $end );
     }
     $Tsubame::Stdio::out = '';
-    # Scripts may set signal handlers and keep them, but not these two.
-    my $term = $SIG{TERM};
-    $SIG{TERM} = $on_term if !ref $term || $term != $on_term;
-    my $pipe = $SIG{PIPE};
-    $SIG{PIPE} = $on_pipe if !ref $pipe || $pipe != $on_pipe;
 }
 
 # Under -T, what the server says about files can be used.
