@@ -45,7 +45,7 @@ sub run {
         $rc = 500;
         $outcome->{message} = Tsubame::Run::message($error);
     }
-    return $outcome if $$ != $Tsubame::Stdio::owner;
+    return $outcome if $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
     $r->log_error( $outcome->{message} ) if $error;
     answer( $r, $rc, $outcome );
     if ( $r->{cleanups} || @Tsubame::Run::cleanups ) {

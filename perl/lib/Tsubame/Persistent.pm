@@ -86,7 +86,7 @@ sub request {
     $received = [ $handler, $environment ];
 
     my $outcome = Tsubame::Classes::run( \%request );
-    Tsubame::Run::child_ends($outcome) if $$ != $Tsubame::Stdio::owner;
+    Tsubame::Run::child_ends($outcome) if $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
     alarm 0;
     # Scripts may set signal handlers and keep them, but not these two.
     my $term = $SIG{TERM};
@@ -181,7 +181,7 @@ sub input {
 
 # Writes frames to the connection, without SIGPIPE. False when it is broken.
 sub transmit {
-    return 0 if $gone || !$connection || $$ != $Tsubame::Stdio::owner;
+    return 0 if $gone || !$connection || $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
     my ( $done, $length ) = ( 0, length $_[0] );
     while ( $done < $length ) {
         my $count = send $connection, $done ? substr( $_[0], $done ) : $_[0], Socket::MSG_NOSIGNAL;

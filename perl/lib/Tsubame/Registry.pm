@@ -39,11 +39,13 @@ sub run {
     chdir $script->{directory} if $traits->{changes_directory};
     my %loaded = $traits->{keeps} ? () : %INC;
 
+    # Not local, as in mod_perl: each assignment costs three system calls.
+    $0 = $file if $0 ne $file;
     Tsubame::Run::call( $script->{code}, $r );
     my $error = $@;
     my $status = $Tsubame::Run::status;
     # A forked child ends here: what follows is the parent's.
-    if ( $$ != $Tsubame::Stdio::owner ) {
+    if ( $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner ) {
         die $error if $error;
         return 0;
     }
@@ -90,8 +92,7 @@ sub compile {
         print STDERR "-T on the first line of $file has no effect: say PerlSwitches -T\n" if $letters =~ /T/ && !${^TAINT};
     }
     my ($program) = Tsubame::Classes::program($text);
-    ( my $quoted = $file ) =~ s/([\\'])/\\$1/g;
-    my $source = "package $package;sub handler {local \$0 = '$quoted';$warnings\n#line 1 $file\n$program\n}\n1;";
+    my $source = "package $package;sub handler {$warnings\n#line 1 $file\n$program\n}\n1;";
 
     chdir $directory if $traits->{changes_directory};
     my $has_end = $program =~ /\bEND\s*\{/;

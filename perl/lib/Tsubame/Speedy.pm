@@ -53,6 +53,7 @@ sub run {
     CGI->_reset_globals if $INC{'CGI.pm'} && CGI->can('_reset_globals');
     # CGI::Carp asks it whether a header was printed.
     Tsubame::Stdio::rewind() if $INC{'CGI/Carp.pm'};
+    $0 = $file if $0 ne $file;
     local $^W = $script->{warnings};
     Tsubame::Run::call( $script->{code} );
     my $error = $@;
@@ -61,7 +62,7 @@ sub run {
         $outcome->{status} = 255;
         failed( $outcome, $error );
     }
-    return $outcome if $$ != $Tsubame::Stdio::owner;
+    return $outcome if $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
     if (@Tsubame::Run::cleanups) {
         Tsubame::Stdio::flush();
         Tsubame::Run::cleanup();
@@ -92,11 +93,10 @@ sub compile {
     my $group = defined $request->{group} && $request->{group} ne 'none' && $request->{group} ne '';
     my $package = !$group && ( !defined $first || $first eq $file ) ? 'main' : Tsubame::Classes::package_for( 'Speedy::ROOT', $file );
     $first = $file if !defined $first;
-    ( my $quoted = $file ) =~ s/([\\'])/\\$1/g;
-    my $source = "package $package; sub {local \$0 = '$quoted';$prefix\n#line 1 $file\n$program\n}";
+    my $source = "package $package; sub {$prefix\n#line 1 $file\n$program\n}";
     my $script = { identity => $identity, package => $package, data => $data, warnings => $warnings };
     local $^W = $warnings;
-    local $0  = $file;
+    $0 = $file if $0 ne $file;
     open_data($script);
     $script->{code} = Tsubame::Run::call( \&Tsubame::Eval::compile, $source );
     die $@ if $@;

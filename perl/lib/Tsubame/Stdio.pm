@@ -20,15 +20,15 @@ our $out    = '';     # what is to be sent
 our $sent   = 0;      # bytes of output that were sent or discarded
 our $head;            # makes what belongs before the first output, once
 our $read   = 0;      # the script has read from STDIN
-our $children;        # the script has started a process
-our $pushed = 0;      # a layer was put on a handle: the script has made a dup, which may be STDOUT by now
+our $children = 0;    # the script has started a process: this one may be its child
+our $pushed = 0;      # a layer was put on a handle or taken from one: the script has made a dup, or has closed a handle
 
 my ( $OUT, $IN, $ERR ) = ( *STDOUT{IO}, *STDIN{IO}, *STDERR{IO} );
 my ( $fd0, $fd1, $fd2, $null, $log, $sentinel );
 my ( $base0, $base1, $base2 ) = ( '', '', '' );
 my ( $spool, $drained ) = ( undef, 0 );
 my ( $layers_out, $layers_in, $layers_err );
-my ( $line, $ending, $full, $spilled ) = ( '', 0, 0, 0 );
+my ( $line, $ending, $full, $spilled, $looked ) = ( '', 0, 0, 0, 0 );
 
 # Takes the descriptors 0, 1 and 2 over; whatever was there is no longer needed, except 2.
 sub start {
@@ -65,20 +65,23 @@ sub finish {
     $ending = 1;
     # A script that was left in the middle of a write has left its buffer behind.
     $pushed = 1 if $discard;
+    $looked = 0;
     IO::Handle::flush($OUT);
-    my @stat = stat $fd1;
-    if ( !@stat || "$stat[0]:$stat[1]" ne $base1 ) {
-        POSIX::dup2( fileno $spool->[1], 1 );
-        @stat = stat $fd1;
+    # What was just written has come by here, and with it what others have written.
+    if ( !$looked || $children ) {
+        my @stat = stat $fd1;
+        if ( !@stat || "$stat[0]:$stat[1]" ne $base1 ) {
+            POSIX::dup2( fileno $spool->[1], 1 );
+            @stat = stat $fd1;
+        }
+        drain( $stat[7] ) if $stat[7] > $drained;
     }
-    drain( $stat[7] ) if $stat[7] > $drained;
-    layers_of_out() if $pushed || join( ',', PerlIO::get_layers( *STDOUT, output => 1 ) ) ne $layers_out;
-    end_line();
-    @stat = stat $fd2;
-    POSIX::dup2( fileno $log, 2 ) if !@stat || "$stat[0]:$stat[1]" ne $base2;
-    layers_of_err() if $pushed || join( ',', PerlIO::get_layers( *STDERR, output => 1 ) ) ne $layers_err;
-    # Closed handles have no layers. (To ask for the descriptor's number would spill.)
-    if ( $read || $spilled || $pushed || join( ',', PerlIO::get_layers(*STDIN) ) ne $layers_in ) {
+    # Handles were closed or are dups ($pushed), or have more layers than they should.
+    layers_of_out() if $pushed || $layers_out != ( () = PerlIO::get_layers( *STDOUT, output => 1 ) );
+    end_line() if length $line;
+    POSIX::dup2( fileno $log, 2 ) if identity($fd2) ne $base2;
+    layers_of_err() if $pushed || $layers_err != ( () = PerlIO::get_layers( *STDERR, output => 1 ) );
+    if ( $read || $spilled || $pushed || $layers_in != ( () = PerlIO::get_layers(*STDIN) ) ) {
         POSIX::dup2( fileno $null, 0 );
         layers_of_in();
     }
@@ -179,14 +182,14 @@ sub layers_of_out {
     }
     binmode *STDOUT, ':pop' while grep { !/^(?:unix|perlio)$/ } PerlIO::get_layers( *STDOUT, output => 1 );
     binmode $OUT, ':via(Tsubame::Stdio::Out):perlio';
-    $layers_out = join ',', PerlIO::get_layers( *STDOUT, output => 1 );
+    $layers_out = () = PerlIO::get_layers( *STDOUT, output => 1 );
 }
 
 sub layers_of_in {
     close STDIN;
     open STDIN, '<&=', 0 or complain("cannot open STDIN again: $!\n");
     binmode $IN, ':via(Tsubame::Stdio::In):perlio';
-    $layers_in = join ',', PerlIO::get_layers(*STDIN);
+    $layers_in = () = PerlIO::get_layers(*STDIN);
 }
 
 sub layers_of_err {
@@ -196,7 +199,7 @@ sub layers_of_err {
     }
     binmode *STDERR, ':pop' while grep { !/^(?:unix|perlio)$/ } PerlIO::get_layers( *STDERR, output => 1 );
     binmode $ERR, ':via(Tsubame::Stdio::Err)';
-    $layers_err = join ',', PerlIO::get_layers( *STDERR, output => 1 );
+    $layers_err = () = PerlIO::get_layers( *STDERR, output => 1 );
 }
 
 # --- The spool
@@ -248,10 +251,11 @@ sub identity {
 # $below is the handle that the layer is on: a dup of STDOUT has the same layers and another descriptor.
 sub write_out {
     my $below = $_[1];
-    my @stat = $$ == $owner ? stat $below : ();
+    my @stat = $children && $$ != $owner ? () : stat $below;
     if ( !@stat || "$stat[0]:$stat[1]" ne $base1 ) {
         return write_all( $below, $_[0] );
     }
+    $looked = 1;
     return length $_[0] if !$active;
     if ($Tsubame::Persistent::gone) {
         Tsubame::Persistent::nobody_listens();
@@ -268,7 +272,7 @@ sub write_out {
 
 # A full buffer is no reason to send; `$|` and flush are, and they flush once more.
 sub flush_out {
-    if ( $$ == $owner && $active && !$ending && !$full ) {
+    if ( !$ending && !$full && $active && !( $children && $$ != $owner ) ) {
         drain_now();
         send_out() if length $out;
     }
@@ -278,7 +282,7 @@ sub flush_out {
 
 sub write_err {
     my $below = $_[1];
-    my $identity = $$ == $owner ? identity($below) : '';
+    my $identity = $children && $$ != $owner ? '' : identity($below);
     if ( $active && $identity eq $base1 ) {
         $out .= $_[0];
     }
@@ -294,14 +298,14 @@ sub write_err {
 }
 
 sub end_line {
-    Tsubame::Persistent::transmit_pieces( ERROR, $line ) if length $line;
+    Tsubame::Persistent::transmit_pieces( ERROR, $line );
     $line = '';
 }
 
 sub fill_in {
     my ($below) = @_;
     $read = 1;
-    if ( $$ != $owner || identity($below) ne $base0 ) {
+    if ( $children && $$ != $owner || identity($below) ne $base0 ) {
         my $count = sysread $below, my $piece, BUFFER;
         return $count ? $piece : undef;
     }
@@ -325,6 +329,7 @@ sub write_all {
 package Tsubame::Stdio::Out;
 
 sub PUSHED  { my $self; $Tsubame::Stdio::pushed = 1; return bless \$self, $_[0] }
+sub POPPED  { $Tsubame::Stdio::pushed = 1 }
 sub BINMODE { return 0 }
 sub WRITE   { return Tsubame::Stdio::write_out( $_[1], $_[2] ) }
 sub FLUSH   { return Tsubame::Stdio::flush_out() }
@@ -337,6 +342,7 @@ sub FILENO { Tsubame::Stdio::drain_now() if $Tsubame::Stdio::active; return file
 package Tsubame::Stdio::Err;
 
 sub PUSHED  { my $self; $Tsubame::Stdio::pushed = 1; return bless \$self, $_[0] }
+sub POPPED  { $Tsubame::Stdio::pushed = 1 }
 sub BINMODE { return 0 }
 sub WRITE   { return Tsubame::Stdio::write_err( $_[1], $_[2] ) }
 sub FLUSH   { return 0 }
@@ -345,6 +351,7 @@ sub FILENO  { return fileno $_[1] }
 package Tsubame::Stdio::In;
 
 sub PUSHED  { my $self; $Tsubame::Stdio::pushed = 1; return bless \$self, $_[0] }
+sub POPPED  { $Tsubame::Stdio::pushed = 1 }
 sub BINMODE { return 0 }
 sub FILL    { return Tsubame::Stdio::fill_in( $_[1] ) }
 sub FLUSH   { return 0 }
