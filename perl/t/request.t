@@ -58,7 +58,7 @@ is( registry('my $r = shift; $r->internal_redirect("/other?x");')->{out}, "Locat
 $answer = registry('my $r = shift; $r->custom_response(500, "my page"); die "why\n";');
 is( $answer->{out}, "Status: 500 Internal Server Error\r\nContent-Type: text/html\r\n\r\nmy page", 'custom_response' );
 is( $answer->{end}{error}, undef, 'is the answer' );
-is_deeply( $answer->{log}, [ [ 'error', "why\n" ] ], 'and the reason is logged' );
+is_deeply( $answer->{log}, [ [ 'error', 'why' ] ], 'and the reason is logged' );
 is( registry('my $r = shift; $r->custom_response(403, "/forbidden.html"); $r->status(403);')->{out}, "Location: /forbidden.html\r\n\r\n", 'custom_response with a path' );
 
 # The request

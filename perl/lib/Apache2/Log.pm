@@ -15,6 +15,7 @@ sub line {
     $text =~ tr/\0/ /;
     if ( $Tsubame::Stdio::active && $$ == $Tsubame::Stdio::owner ) {
         $text = substr $text, 0, 1 << 19;
+        $text =~ s/\s+\z//;
         Tsubame::Persistent::transmit( pack 'N N/a*', 6, "level\0$level\0text\0$text\0" );
     }
     else {

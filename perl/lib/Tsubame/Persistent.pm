@@ -100,8 +100,8 @@ sub request {
         my $end = "status\0" . ( $outcome->{status} || 0 ) . "\0user\0$user\0system\0$system\0";
         $end .= "last\0001\0" if $last;
         if ( defined $outcome->{error} ) {
-            ( my $error = $outcome->{error} ) =~ tr/\0\n/  /;
-            $error = substr $error, 0, 1000;
+            ( my $error = substr $outcome->{error}, 0, 1000 ) =~ tr/\0\n/  /;
+            $error =~ s/\s+\z//;
             utf8::encode($error) if utf8::is_utf8($error);
             $end .= "error\0$error\0";
         }

@@ -14,6 +14,7 @@ our %options;    # of the shebang, the environment and the server, by SpeedyCGI'
 
 my %scripts;
 my $runs = 0;
+my $given = $^W;    # -w of the server's own
 my $first;
 my %LETTERS = ( t => 'TIMEOUT', r => 'MAXRUNS', M => 'MAXBACKENDS', g => 'GROUP', B => 'BUFSIZGET', b => 'BUFSIZPOST', p => 'BACKENDPROG', T => 'TMPBASE' );
 
@@ -115,7 +116,7 @@ sub open_data {
 # Switches of perl on the first line: text that has the same effect, and whether warnings are on.
 sub perl_switches {
     my ( $file, $switches ) = @_;
-    my ( $prefix, $warnings, @missing ) = ( '', 0 );
+    my ( $prefix, $warnings, @missing ) = ( '', $given );
     for my $switch (@$switches) {
         if ( $switch =~ /\A-I(.+)/ ) { unshift @INC, $1; next }
         if ( $switch =~ /\A-([mM])(-?)([\w:]+)(?:=(.*))?\z/s ) {
