@@ -265,7 +265,7 @@ fn refusal(request: &mut Request) -> Option<Answer> {
 /// The pool for a request.
 fn interpreters(request: &Request, forks: bool) -> Interpreters {
     let conf = request.host::<PerlServer>();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let processors = perl::processors();
     let settings = PoolSettings {
         max: conf.max.or((2 * processors).max(INTERPRETERS)),
         min: conf.min.or(0),

@@ -1,6 +1,7 @@
 //! Persistent Perl, for the modules that have handlers for it: what a pool of interpreters is, and what is told to them.
 
 use std::ffi::CString;
+use std::sync::OnceLock;
 
 use conf::Level;
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, converse};
@@ -25,6 +26,12 @@ static WORDS: Words = Words {
 
 /// Perl's own messages say where they come from.
 const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: Level::Error };
+
+/// How many processors there are, asked for once: the answer takes reading files.
+pub(super) fn processors() -> u64 {
+    static PROCESSORS: OnceLock<u64> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from) as u64)
+}
 
 /// How an interpreter of a pool is started.
 pub(super) struct Interpreters {
