@@ -37,6 +37,7 @@ for my $class (@CLASSES) {
     is( $body->( 'post.pl', $post ), '', "$class: none" );
     my $large = join ',', 1 .. 100_000;
     is( length $body->( 'post.pl', $post, method => 'POST', body => [ unpack '(a60000)*', $large ] ), length $large, "$class: a large one" );
+    is( length $body->( 'post.pl', $post, method => 'POST', body => [ map { $_ x ( 1 << 20 ) } 'a' .. 'd' ] ), 4 << 20, "$class: in the longest frames" );
     is( $body->( 'basic.pl', "$HEAD print qq{hello\\n};", method => 'POST', body => [ 'x' x 100, 'y' x 200_000 ] ), "hello\n", "$class: one that nobody reads" );
     is( $body->( 'post.pl', $post, method => 'POST', body => 'next' ), 'txen', "$class: does not come up in the next request" );
     is( $body->( 'part.pl', "$HEAD read STDIN, my \$x, 3; print \$x;", method => 'POST', body => 'abcdef' ), 'abc', "$class: one that is read in part" );

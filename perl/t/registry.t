@@ -104,6 +104,10 @@ END_OF_MODULE
     like( $runtime->ask( handler => 'No::Such::Handler', @list )->{end}{error}, qr/Can't locate No\/Such\/Handler\.pm/, 'one that is not there' );
     like( $runtime->ask( handler => 'sub { broken', @list )->{end}{error}, qr/cannot compile the handler/, 'one that does not compile' );
 
+    # A handler that calls another one, and a script that exits
+    my $inner = script( 'inner.pl', "$HEAD print 'inner'; exit;" );
+    like( $runtime->body( handler => 'sub { my $r = shift; my $rc = ModPerl::Registry::handler($r); print " outer"; eval { exit }; print "not"; $rc }', file => $inner ), qr/\Ainner outer\z/, 'exit in a handler inside of a handler' );
+
     # What the seed has: a fix-up that changes the directory
     my $where = script( 'where.pl', "use Cwd; $HEAD print getcwd();" );
     my $fixup = 'sub { chdir("/usr/lib"); return OK; }';

@@ -140,7 +140,6 @@ sub header_text {
 sub status_text {
     my ($r) = @_;
     return one_line( $r->{status_line}, '' ) if defined $r->{status_line};
-    require Tsubame::Status;
     return Tsubame::Status::line( $r->{status} );
 }
 

@@ -5,19 +5,14 @@ package Tsubame::ModPerl;
 use strict;
 use warnings;
 use Tsubame::Registry ();
-use Apache2::RequestRec ();
-use Apache2::RequestIO ();
-use Apache2::RequestUtil ();
-use Apache2::Response ();
-use Apache2::Access ();
-use Apache2::SubRequest ();
-use Apache2::Log ();
-use Apache2::ServerRec ();
-use Apache2::Connection ();
-use Apache2::Const ();
-use APR::Table ();
-use ModPerl::Util ();
-use mod_perl2 ();
+use Tsubame::Status ();
+
+# All of them at once, so that none of the same names elsewhere can come first, whatever a script does to @INC.
+BEGIN {
+    for my $name ( sort grep { m{\A(?:APR|Apache2|ModPerl)/|\Amod_perl} } keys %Tsubame::Bundle::text ) {
+        require $name if $name ne 'Apache2/compat.pm';
+    }
+}
 
 our $current;    # the request that is being served: Apache2::RequestUtil->request
 

@@ -109,7 +109,7 @@ sub wait_for_something {
     for my $connection ( values %connections ) {
         my $request = $connection->{request};
         my $number  = fileno $connection->{handle};
-        if ( length $connection->{in} < PIECE && !( $request && length $request->{pending} >= PIECE ) ) {
+        if ( wants_more($connection) ) {
             vec( $reading, $number, 1 ) = 1;
             $readers{$number} = [ \&from_server, $connection ];
         }
@@ -151,6 +151,16 @@ sub wait_for_something {
             $connection->{ready} = 1;
         }
     }
+}
+
+# Whether more is to be read from the server: not while the script has enough to do with what is there.
+sub wants_more {
+    my ($connection) = @_;
+    my $request = $connection->{request};
+    my $have    = length $connection->{in};
+    return $have < 3 * LONGEST if !$request;
+    return $have < PIECE if $request->{input_end};
+    return length $request->{pending} < PIECE && ( $have < 8 || $have < 8 + unpack 'x4 N', $connection->{in} );
 }
 
 sub from_server {
@@ -274,12 +284,7 @@ sub take_input {
     while ( !$request->{input_end} && length $connection->{in} >= 8 && length $request->{pending} < PIECE ) {
         my ( $type, $length ) = unpack 'N N', $connection->{in};
         return drop($connection) if $length > LONGEST;
-        if ( length $connection->{in} < 8 + $length ) {
-            # A frame may be longer than what is read ahead.
-            my $count = sysread $connection->{handle}, $connection->{in}, 8 + $length - length $connection->{in}, length $connection->{in};
-            next if $count;
-            last;
-        }
+        last if length $connection->{in} < 8 + $length;
         my $piece = substr $connection->{in}, 8, $length;
         substr $connection->{in}, 0, 8 + $length, '';
         next if $type != INPUT;

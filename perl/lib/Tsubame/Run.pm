@@ -40,11 +40,11 @@ sub leave {
 sub call {
     my ( $code, @arguments ) = @_;
     my ( $result, $done );
-    ( $running, $exited, $status ) = ( 1, 0, 0 );
+    local ( $running, $exited ) = ( 1, 0 );
+    $status = 0;
   TSUBAME_SCRIPT: {
         $done = eval { $result = $code->(@arguments); 1 };
     }
-    $running = 0;
     if ( $exited || ( ref $@ && ref $@ eq 'APR::Error' && $@->is_exit ) || $done ) {
         $@ = '';
     }
