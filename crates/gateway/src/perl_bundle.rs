@@ -123,4 +123,20 @@ mod tests {
         }
         assert_eq!(bundle().matches(END_OF_FILE).count(), 2 * MODULES.len());
     }
+    /// The tests of the runtime itself (`perl/t`), with the text that the server would give perl.
+    #[test]
+    fn the_runtime_passes_its_own_tests() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let text = std::env::temp_dir().join(format!("perl-bundle-{}", std::process::id()));
+        std::fs::write(&text, bundle()).unwrap();
+        let proved = std::process::Command::new("prove")
+            .args(["--jobs", "4", "perl/t"])
+            .current_dir(root)
+            .env("PERL_BUNDLE", &text)
+            .output()
+            .expect("prove, of the package perl");
+        std::fs::remove_file(&text).unwrap();
+        let said = [proved.stdout, proved.stderr].concat();
+        assert!(proved.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
 }

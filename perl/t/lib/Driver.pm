@@ -66,7 +66,8 @@ sub bundle {
     return $text . "}\n#line 1 \"tsubame/runtime.pl\"\n" . slurp("$here/runtime.pl");
 }
 
-my $bundle;
+# A text that was made by somebody else can be given, to be tried as it is.
+my $bundle = $ENV{PERL_BUNDLE};
 
 # Starts a runtime: mode, switches for perl, environment.
 sub runtime {
