@@ -168,12 +168,3 @@ fn refusals() {
         server.logged(said);
     }
 }
-
-/// The runtime's own tests, which play the server.
-#[test]
-fn the_runtime_keeps_what_it_promises() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let proved = std::process::Command::new("prove").arg("perl/t").current_dir(root).output().expect("prove, of perl");
-    let [said, complained] = [proved.stdout, proved.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(proved.status.success(), "{said}{complained}");
-}

@@ -1,0 +1,59 @@
+//! What is seen of pools from outside.
+
+use crate::mpm::under_every_mpm;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+
+const CONFIGURATION: &str = "LoadModule perl_module modules/mod_perl.so\nPerlOptions +ParseHeaders\nPerlInterpMax 2\n\
+    <Directory ${ROOT}/cgi-bin>\nOptions +ExecCGI\nRequire all granted\nSetHandler perl-script\n\
+    PerlResponseHandler ModPerl::Registry\n</Directory>\nAlias /perl/ ${ROOT}/cgi-bin/\n\
+    CustomLog logs/access \"%U %{queue}G %{cpu}G %{exit}G\"\n\
+    <Location /status>\nSetHandler server-status\n</Location>\n<Location /metrics>\nSetHandler metrics\n</Location>\n";
+
+under_every_mpm! {
+    /// Sizes, requests and times stand on the status page, in the metrics, and in what `ctl` says.
+    fn pools_are_seen(mpm: Mpm) {
+        let site = Site::new();
+        site.script("hello", "print \"Content-Type: text/plain\\n\\nhello\\n\";\n");
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let auto = server.get("/status?auto").text();
+        assert!(!auto.contains("Backend"), "{auto}");
+        for _ in 0..3 {
+            assert_eq!(server.get("/perl/hello").text(), "hello\n");
+        }
+        // What a request has cost is its own, not the process's.
+        let lines = until("three log lines", || {
+            let log = site.read("logs/access");
+            let lines: Vec<String> = log.lines().filter(|line| line.starts_with("/perl/")).map(str::to_string).collect();
+            (lines.len() == 3).then_some(lines)
+        });
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [queued, cpu] = [words[1], words[2]].map(|word| word.parse::<u64>().expect("a number"));
+            assert!(queued < 60_000_000 && (1..5_000_000).contains(&cpu) && words[3] == "0", "{line}");
+        }
+        // A backend is given back behind its answer.
+        let auto = until("an idle backend", || {
+            let auto = server.get("/status?auto").text();
+            auto.contains("BackendsBusy: 0\nBackendRequestsWaiting: 0\nBackendsStarted: 1\nBackendRequests: 3").then_some(auto)
+        });
+        for line in ["BackendPools: 1", "Backends: 1", "BackendsBusy: 0", "BackendRequests: 3", "BackendsStarted: 1"] {
+            assert!(auto.lines().any(|one| one == line), "{line}: {auto}");
+        }
+        let page = server.get("/status?notable").text();
+        assert!(page.contains("<h2>Backends</h2>") && page.contains("<tr><td>perl</td><td>1</td><td>0</td><td>2</td>"), "{page}");
+        let metrics = server.get("/metrics").text();
+        for line in [
+            "tsubame_backends{pool=\"perl\"} 1",
+            "tsubame_backends_limit{pool=\"perl\"} 2",
+            "tsubame_backend_requests_total{pool=\"perl\"} 3",
+            "tsubame_backend_ends_total{pool=\"perl\",reason=\"died\"} 0",
+        ] {
+            assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
+        }
+        let status = crate::ctl::json(&site, &["status"]);
+        let pool = &status["pools"][0];
+        assert_eq!((pool["name"].as_str(), pool["requests"].as_u64()), (Some("perl"), Some(3)), "{status}");
+    }
+}
