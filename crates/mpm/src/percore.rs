@@ -68,6 +68,7 @@ impl Drop for Here {
 impl Dispatcher for Loop {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
         let connection = stages::connect(self.service, &self.workers, socket, peer);
+        #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
         event_loop::spawn(stages::run(connection, Here));
     }
 

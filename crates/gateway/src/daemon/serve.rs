@@ -48,6 +48,7 @@ impl Drop for Present {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a daemon has an event loop of its own")]
 async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Result<()> {
     let order = watch(orders.descriptor(), Interest::READABLE)?;
     let listener = watch(socket.listener(), Interest::READABLE)?;

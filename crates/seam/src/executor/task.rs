@@ -40,6 +40,7 @@ impl Drop for Abort {
 
 /// Polls `future` beside the present one until it ends or the [`Task`] is dropped. A panic ends the task alone, and is
 /// logged. Only for futures that an MPM polls.
+#[expect(clippy::disallowed_methods, reason = "this is what is to be used instead")]
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Task {
     match sys::block_on::add_helper(caught(future)) {
         Ok(helper) => Task(Inner::Beside(helper)),

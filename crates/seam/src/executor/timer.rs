@@ -37,6 +37,7 @@ impl Timer {
     }
 
     /// Ready when `deadline` has passed.
+    #[expect(clippy::disallowed_methods, reason = "this is what is to be used instead")]
     pub fn poll_passed(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         if let Some(passed) = sys::block_on::has_passed(deadline) {
             return if passed { Poll::Ready(()) } else { Poll::Pending };

@@ -1,5 +1,7 @@
 //! Tests of the pools, with an event loop that must not be blocked.
 
+#![expect(clippy::disallowed_methods, reason = "an event loop is always there")]
+
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use std::thread::ThreadId;

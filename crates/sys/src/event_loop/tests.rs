@@ -1,5 +1,7 @@
 //! Tests of the loop.
 
+#![expect(clippy::disallowed_methods, reason = "the event loop itself")]
+
 use std::future::pending;
 use std::io::Write;
 use std::os::fd::AsFd;
