@@ -87,6 +87,15 @@ sub forked {
     is( $runtime->complaints, '', 'nothing was said' );
 }
 
+# A file that changes while the script is being compiled
+{
+    my $runtime = runtime('fork');
+    my $module  = script( 'fork/lib/Racing.pm', "package Racing; sub value { 'old' } 1;" );
+    my $text    = "use lib '" . site() . "/fork/lib'; use Racing; BEGIN { if (Racing::value() eq 'old') { open my \$f, '>', '$module'; print \$f q{package Racing; sub value { 'new' } 1;}; close \$f } } $HEAD print Racing::value();";
+    is( forked( $runtime, 'racing.pl', $text ), 'old', 'what was compiled' );
+    is( forked( $runtime, 'racing.pl' ), 'new', 'is compiled again' );
+}
+
 # Many at once, and one of them across a recompilation
 {
     my $runtime = runtime('fork');

@@ -22,6 +22,7 @@ my ( $listener, $null, $log, $said, $complained );
 my ( $handler, $environment, $file );
 my %files;
 my $began;
+my $asked = 0;    # requests so far
 
 start();
 
@@ -129,6 +130,8 @@ sub what_was_said {
 sub stale {
     my ($request) = @_;
     return 1 if $request->{file} ne $file;
+    # The request that it was compiled for is served in any case: some scripts write a file anew each time they are compiled.
+    return 0 if !$asked++;
     for my $loaded ( keys %files ) {
         my @stat = Time::HiRes::stat($loaded);
         return 1 if !@stat || "@stat[0, 1, 7, 9]" ne $files{$loaded};
