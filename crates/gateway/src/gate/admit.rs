@@ -1,17 +1,15 @@
-//! Lets requests in: the one that comes, and those that wait, as there is memory.
+//! Lets requests in that have entered the table, as there is memory.
 
 use std::time::{Duration, Instant};
 
 use sys::process::{Pid, tree_memory};
 
+use super::Allowance;
 use super::memory::{Gauges, Memory};
 use super::policy::{self, Guest, UNLIMITED};
-use super::refusal::Refusal;
 use super::room;
-use super::seat::Seat;
 use super::table::{self, EntryState, Locked, Table};
 use super::wait::WakeUp;
-use super::{Allowance, Rules};
 
 /// How old a reading of the memory may be: where nobody waits, and where somebody does.
 pub(super) const READ_RELAXED: Duration = Duration::from_millis(50);
@@ -46,55 +44,8 @@ impl Gate {
         Ok(Gate { table: Table::new()?, gauges: Gauges::of_this_process(), most: room::most_scripts(), name })
     }
 
-    /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: whoever may be gone, or the
-    /// last of those who wait for the script that most wait for.
-    pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<Seat, Refusal> {
-        let memory = self.memory(READ_RELAXED);
-        let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
-        let script = locked.script(name);
-        let enter = || locked.enter(script, host, rules.most.unwrap_or(u64::MAX));
-        let entry = enter().or_else(|| {
-            locked.sweep();
-            enter()
-        });
-        let Some(entry) = entry else {
-            return Err(self.refusal(&locked, script, "too many scripts run and wait".into(), memory.available));
-        };
-        let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
-        let mut told = self.admit(&locked, memory);
-        if !self.table.is_running(entry) && locked.end_leaving() {
-            told.extend(self.admit(&locked, memory));
-        }
-        if must_wait() {
-            // Some of them may be dead.
-            locked.sweep();
-            told.extend(self.admit(&locked, memory));
-        }
-        let mut refusal = None;
-        if must_wait() {
-            let (entries, waiting) = locked.guests(EntryState::Waiting);
-            match policy::gives_way(&waiting).map(|index| entries[index]) {
-                Some(other) if other != entry => {
-                    locked.turn_away(other);
-                    told.push(other);
-                }
-                _ => {
-                    let text = format!("{} requests wait for scripts already", locked.waiting() - 1);
-                    refusal = Some(self.refusal(&locked, script, text, memory.available));
-                    locked.leave(entry);
-                }
-            }
-        }
-        drop(locked);
-        self.tell(told.into_iter().filter(|other| *other != entry));
-        match refusal {
-            None => Ok(Seat { gate: self, entry }),
-            Some(refusal) => Err(refusal),
-        }
-    }
-
     /// Lets in who may come in now. Returns them: they are to be told, without the lock.
-    fn admit(&self, locked: &Locked<'_>, memory: Memory) -> Vec<usize> {
+    pub(super) fn admit(&self, locked: &Locked<'_>, memory: Memory) -> Vec<usize> {
         let mut let_in = Vec::new();
         if locked.waiting() == 0 {
             return let_in;
@@ -118,7 +69,7 @@ impl Gate {
         let_in
     }
 
-    fn tell(&self, entries: impl IntoIterator<Item = usize>) {
+    pub(super) fn tell(&self, entries: impl IntoIterator<Item = usize>) {
         entries.into_iter().for_each(|entry| WakeUp::send(&self.name, entry));
     }
 

@@ -4,12 +4,63 @@ use std::time::{Duration, Instant};
 
 use super::Rules;
 use super::admit::{Gate, LOOK, READ_RELAXED};
+use super::policy;
 use super::refusal::Refusal;
+use super::table::EntryState;
 use super::wait::WakeUp;
 
 /// The same at first where a script is about to end, and how often.
 const LEAVING: Duration = Duration::from_millis(1);
 const LEAVING_ROUNDS: u32 = 5;
+
+impl Gate {
+    /// Enters the table. Mostly it is let in at once. Where too many wait, somebody gives way: whoever may be gone, or the
+    /// last of those who wait for the script that most wait for.
+    pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<Seat, Refusal> {
+        let memory = self.memory(READ_RELAXED);
+        let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
+        let script = locked.script(name);
+        let enter = || locked.enter(script, host, rules.most.unwrap_or(u64::MAX));
+        let entry = enter().or_else(|| {
+            locked.sweep();
+            enter()
+        });
+        let Some(entry) = entry else {
+            return Err(self.refusal(&locked, script, "too many scripts run and wait".into(), memory.available));
+        };
+        let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
+        let mut told = self.admit(&locked, memory);
+        if !self.table.is_running(entry) && locked.end_leaving() {
+            told.extend(self.admit(&locked, memory));
+        }
+        if must_wait() {
+            // Some of them may be dead.
+            locked.sweep();
+            told.extend(self.admit(&locked, memory));
+        }
+        let mut refusal = None;
+        if must_wait() {
+            let (entries, waiting) = locked.guests(EntryState::Waiting);
+            match policy::gives_way(&waiting).map(|index| entries[index]) {
+                Some(other) if other != entry => {
+                    locked.turn_away(other);
+                    told.push(other);
+                }
+                _ => {
+                    let text = format!("{} requests wait for scripts already", locked.waiting() - 1);
+                    refusal = Some(self.refusal(&locked, script, text, memory.available));
+                    locked.leave(entry);
+                }
+            }
+        }
+        drop(locked);
+        self.tell(told.into_iter().filter(|other| *other != entry));
+        match refusal {
+            None => Ok(Seat { gate: self, entry }),
+            Some(refusal) => Err(refusal),
+        }
+    }
+}
 
 /// An entry of the table, given back on drop: somebody else may come in then.
 #[derive(Debug)]

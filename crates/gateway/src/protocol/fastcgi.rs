@@ -2,8 +2,8 @@
 //!
 //! FastCGI Specification (Open Market, 1996), sections 3 to 6.
 
-use super::frames::{Head, Kind};
-use super::{End, HEADER, Heard, Rubbish};
+use super::head::{HEADER, Head, Kind};
+use super::{End, Heard, Rubbish};
 
 /// What an application does for a request (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,34 +1,10 @@
 //! Cutting what arrives into frames, as far as they have come. Frames of FastCGI and of runtimes begin with eight bytes each.
 
+use super::head::{HEADER, Head, Kind};
 use super::{Heard, Protocol, Rubbish, fastcgi, runtime};
 
-/// The length of a frame's header, in bytes.
-pub(crate) const HEADER: usize = 8;
 /// The longest content of a frame that has to be there as a whole, in bytes.
 const HELD_MAX: usize = 64 * 1024;
-
-/// What a header says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) kind: Kind,
-    /// The length of the content, and of what is to be skipped behind it, in bytes.
-    pub(super) length: usize,
-    pub(super) padding: usize,
-}
-
-/// What becomes of a frame's content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// It is output.
-    Output,
-    /// It is for the error log.
-    Errors,
-    /// It means something as a whole, under this number.
-    Whole(u32),
-    /// Nothing.
-    #[default]
-    Skipped,
-}
 
 /// Frames as they arrive.
 #[derive(Debug)]

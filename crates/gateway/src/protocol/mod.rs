@@ -8,6 +8,7 @@
 
 pub mod fastcgi;
 mod frames;
+mod head;
 pub mod plain;
 pub mod runtime;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use conf::Level;
 
-pub(crate) use frames::{Frames, HEADER};
+pub(crate) use frames::Frames;
 
 /// A protocol, once the request's head has been said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use conf::Level;
 use http1::text::from_bytes;
 
-use super::frames::{Head, Kind};
-use super::{End, HEADER, Heard, Rubbish};
+use super::head::{HEADER, Head, Kind};
+use super::{End, Heard, Rubbish};
 
 const HANDLER: u32 = 1;
 const ENVIRONMENT: u32 = 2;
