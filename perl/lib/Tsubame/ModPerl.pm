@@ -61,7 +61,6 @@ sub answer {
         return;
     }
     if ( $rc >= 400 && defined( my $custom = $r->{custom}{$rc} ) ) {
-        Tsubame::Stdio::discard() if !$Tsubame::Stdio::sent;
         $r->answer_custom( $rc, $custom ) if !$Tsubame::Stdio::sent;
         return;
     }
@@ -70,10 +69,8 @@ sub answer {
     }
     $outcome->{http} = $rc;
     return if $Tsubame::Stdio::sent;
-    if ( $rc > 0 && $rc != 500 ) {
-        Tsubame::Stdio::discard();
-        $r->answer_status($rc);
-    }
+    # DECLINED means that nobody answers, unless the server has somebody.
+    $r->answer_status( $rc < 0 ? 404 : $rc ) if $rc != 500;
 }
 
 # Returns the status of the handler, or dies with the script's error.
