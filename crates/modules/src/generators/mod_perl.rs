@@ -255,9 +255,7 @@ fn refusal(request: &mut Request) -> Option<Answer> {
     }
     if request.is_question() {
         let what = if forks { "forked off its compiled template".to_string() } else { handler.unwrap_or_default() };
-        let pool = interpreters(request, forks);
-        let text = format!("{what}, in the pool '{}' of at most {}", pool.name, pool.settings.max);
-        request.note_step("perl", None, |_| text.clone());
+        interpreters(request, forks).explain(request, &what);
     }
     None
 }

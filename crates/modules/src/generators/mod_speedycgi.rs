@@ -94,9 +94,7 @@ fn is_speedy(request: &Request) -> bool {
 
 fn explain(request: &mut Request) -> Option<Answer> {
     if request.is_question() {
-        let pool = interpreters(request);
-        let text = format!("a script that stays, in the pool '{}' of at most {}", pool.name, pool.settings.max);
-        request.note_step("speedycgi", None, |_| text.clone());
+        interpreters(request).explain(request, "a script that stays");
     }
     None
 }

@@ -48,6 +48,16 @@ pub(super) struct Interpreters {
 }
 
 impl Interpreters {
+    /// Tells who asks what would happen which pool it is.
+    pub(super) fn explain(&self, request: &mut Request, what: &str) {
+        let most = match self.concurrency {
+            Concurrency::One => format!("at most {} interpreters", self.settings.max),
+            Concurrency::Many(most) => format!("at most {most} requests at once"),
+        };
+        let text = format!("{what}, in the pool '{}' of {most}", self.name);
+        request.note_step(self.module, None, |_| text);
+    }
+
     fn class(self, request: &Request) -> Option<Class> {
         let mode = if self.concurrency == Concurrency::One { "persistent" } else { "fork" };
         let arguments: Vec<String> = self.switches.into_iter().chain([Runtime::PATH.into(), mode.into()]).collect();

@@ -168,3 +168,19 @@ fn refusals() {
         server.logged(said);
     }
 }
+
+/// Which pool a request would be served by, and as what.
+#[test]
+fn pools_are_explained() {
+    let site = site();
+    site.configure(Mpm::Event, CONFIGURATION);
+    for (path, said) in [
+        ("/registry/counter", "ModPerl::Registry, in the pool 'perl' of at most 1 interpreters"),
+        ("/speedy/shebang", "cgi-bin/shebang' of at most 1 interpreters"),
+        ("/cgi/shebang", "a script that stays, in the pool 'speedy "),
+        ("/fork/counter", "forked off its compiled template, in the pool 'perl-fork "),
+    ] {
+        let (output, errors, _) = crate::explain::explain(&site, &[path]);
+        assert!(output.contains(said), "{path}: {output}{errors}");
+    }
+}
