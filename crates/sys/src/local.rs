@@ -77,10 +77,11 @@ pub struct Unnamed {
 
 impl Unnamed {
     /// Listens. For a moment the socket has a name in `directory`, which only this user may connect to; `name` must not be
-    /// taken there.
+    /// taken there. Accepting from it waits: a FastCGI program ends where it does not.
     pub fn listen(directory: &Path, name: &str, backlog: i32) -> io::Result<Unnamed> {
         let path = directory.join(name);
         let listener = listen(&path, backlog, Kind::Stream)?;
+        rustix::fs::fcntl_setfl(&listener, rustix::fs::OFlags::empty())?;
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOFOLLOW;
         let file = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
         let removed = std::fs::remove_file(&path);

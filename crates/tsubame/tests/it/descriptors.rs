@@ -33,11 +33,15 @@ fn address(text: &str) -> Option<SocketAddr> {
 }
 
 /// What idle children have open and should not: connections, directories, pipes of scripts. Files that they served lately
-/// they may keep.
+/// they may keep, and what connects the process manager with a backend that lives.
 pub fn leaks(parent: Pid, children: impl IntoIterator<Item = i32>) -> Vec<String> {
     let inherited = of(parent);
     let children = children.into_iter().filter_map(Pid::new);
-    let open = children.flat_map(|child| of(child).into_iter().map(move |target| (child, target)));
+    let open = children.flat_map(|child| {
+        let backends = crate::server::children(child).into_iter().filter_map(Pid::new);
+        let shared: BTreeSet<_> = backends.flat_map(of).collect();
+        of(child).into_iter().filter(move |target| !shared.contains(target)).map(move |target| (child, target))
+    });
     let mut leaks: Vec<_> = open.filter(|(_, target)| !inherited.contains(target) && is_suspect(target)).collect();
     if leaks.iter().any(|(_, target)| inode(target).is_some()) {
         // Long where many connections have ended lately: read once for all.
