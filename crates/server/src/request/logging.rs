@@ -51,8 +51,8 @@ fn level_for(request: &Request, module: &str) -> Level {
 impl Request {
     /// Whether a message of that module and level would be written.
     pub fn logs(&self, module: &str, level: Level) -> bool {
-        // Who asks why wants to hear it all.
-        level <= if self.trace.is_some() { Level::Debug } else { level_for(self, module) }
+        // Notices are always written, whatever the level. Who asks why wants to hear it all.
+        level == Level::Notice || level <= if self.trace.is_some() { Level::Debug } else { level_for(self, module) }
     }
 
     /// Writes to the error log of the virtual host, with the client's address.
