@@ -449,8 +449,9 @@ async fn launch(shared: &Shared, class: &Class, number: u64, permit: &Permit) ->
     let errors = watch(Arc::new(errors), Interest::READABLE).map_err(failed)?;
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").map_err(failed)?;
     let stdio = [address.listener(), nowhere.as_fd(), its_errors.as_fd()];
-    let text = class.program.runtime.map(Runtime::text).transpose().map_err(failed)?;
-    let given = Given { stdio, more: text.as_slice(), ends_with_us: true };
+    let text = class.program.runtime.as_ref().map(Runtime::text).transpose().map_err(failed)?;
+    let more = text.as_ref().map(|text| text.as_fd());
+    let given = Given { stdio, more: more.as_slice(), ends_with_us: true };
     let pid = shared.users.start(class.program.command.clone(), given).await.map_err(|refused| match refused {
         Refused::Owner(why) => format!("it may not run as its owner (reason {why})"),
         Refused::System(error) => sys::describe(&error),

@@ -14,9 +14,11 @@ pub mod stats;
 mod wire;
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use http1::text::to_bytes;
 
 use crate::command::Command;
 use crate::perl_bundle;
@@ -63,28 +65,31 @@ pub struct Program {
     pub(crate) runtime: Option<Runtime>,
 }
 
-/// A runtime that the server brings along: its text is descriptor 3 of the program that runs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A text that a program gets from the server, such as the runtime that it runs: descriptor 3 of each of its processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// That of Perl.
+    /// The runtime of Perl.
     Perl,
+    /// This text, which only its own processes and their user can read.
+    Text(String),
 }
 
 impl Runtime {
     /// The argument that names the text.
     pub const PATH: &str = "/proc/self/fd/3";
 
-    /// Its text, as a file.
-    fn text(self) -> std::io::Result<BorrowedFd<'static>> {
-        static PERL: OnceLock<OwnedFd> = OnceLock::new();
-        let (cell, name, text) = match self {
-            Runtime::Perl => (&PERL, c"perl-runtime", perl_bundle::bundle as fn() -> String),
-        };
-        if let Some(file) = cell.get() {
-            return Ok(file.as_fd());
+    /// Its text, as a file that nobody can change.
+    fn text(&self) -> std::io::Result<Arc<OwnedFd>> {
+        static PERL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
+        let file = |text: &str| sys::memory::file(c"runtime", &to_bytes(text)).map(Arc::new);
+        match (self, PERL.get()) {
+            (Runtime::Text(text), _) => file(text),
+            (Runtime::Perl, Some(known)) => Ok(known.clone()),
+            (Runtime::Perl, None) => {
+                let made = file(&perl_bundle::bundle())?;
+                Ok(PERL.get_or_init(|| made).clone())
+            }
         }
-        let file = sys::memory::file(name, text().as_bytes())?;
-        Ok(cell.get_or_init(|| file).as_fd())
     }
 }
 

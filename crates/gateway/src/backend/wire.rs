@@ -121,7 +121,7 @@ fn given(number: u64) -> Option<u64> {
 const PROTOCOLS: [Protocol; 3] = [Protocol::FastCgi, Protocol::Runtime, Protocol::Plain];
 /// The numbers of a class, and its texts.
 const NUMBERS: usize = 17;
-const TEXTS: usize = 3;
+const TEXTS: usize = 4;
 
 impl Class {
     /// The class as bytes, the same for the same class.
@@ -152,10 +152,15 @@ impl Class {
             match self.program.runtime {
                 None => 0,
                 Some(Runtime::Perl) => 1,
+                Some(Runtime::Text(_)) => 2,
             },
         ];
+        let given = match &self.program.runtime {
+            Some(Runtime::Text(text)) => text,
+            _ => "",
+        };
         let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
-        for text in [&self.name, &self.module, &self.host] {
+        for text in [&self.name, &self.module, &self.host, given] {
             bytes.extend_from_slice(&(text.len() as u64).to_ne_bytes());
             bytes.extend_from_slice(text.as_bytes());
         }
@@ -174,7 +179,7 @@ impl Class {
             texts.push(std::str::from_utf8(behind.get(..length)?).ok()?.to_string());
             rest = &behind[length..];
         }
-        let [name, module, host] = texts.try_into().ok()?;
+        let [name, module, host, text] = texts.try_into().ok()?;
         let score = Score { start: at(10)?, end: at(11)?, second: at(12)?, limit: at(13)? };
         let settings = PoolSettings {
             max: at(2)?,
@@ -202,6 +207,7 @@ impl Class {
                 runtime: match at(16)? {
                     0 => None,
                     1 => Some(Runtime::Perl),
+                    2 => Some(Runtime::Text(text)),
                     _ => return None,
                 },
             },
@@ -222,7 +228,7 @@ mod tests {
             host: "www.example.org".into(),
             protocol: Protocol::FastCgi,
             concurrency: Concurrency::One,
-            program: program.expect("a program"),
+            program: program.expect("a program").with_runtime(Runtime::Text("a = 'b'".into())),
             settings: PoolSettings {
                 score: Some(Score { start: 1, end: 2, second: 1, limit: 10 }),
                 lifetime: Some(Duration::from_secs(3600)),

@@ -87,8 +87,8 @@ impl Stream {
 pub struct Speech {
     /// Of a line that one wrote to its standard error.
     pub complaint: fn(&Request, &str) -> String,
-    /// How bad that is.
-    pub level: Level,
+    /// How bad that is; `None`: it goes on with what the line before has said.
+    pub level: fn(&str) -> Option<Level>,
 }
 
 /// A request that a backend serves.
@@ -250,8 +250,16 @@ impl Conversation {
         if self.heard.end.is_some() && !self.heard.errors.is_empty() {
             lines.push(std::mem::take(&mut self.heard.errors));
         }
-        for line in lines {
-            request.log(self.module, self.speech.level, (self.speech.complaint)(request, &from_bytes(&line)));
+        let mut said: Vec<(Level, String)> = Vec::new();
+        for line in lines.iter().map(|line| from_bytes(line)) {
+            let text = (self.speech.complaint)(request, &line);
+            match ((self.speech.level)(&line), said.last_mut()) {
+                (None, Some((_, before))) => before.extend(["\n", &text]),
+                (level, _) => said.push((level.unwrap_or(Level::Notice), text)),
+            }
+        }
+        for (level, text) in said {
+            request.log(self.module, level, text);
         }
     }
 

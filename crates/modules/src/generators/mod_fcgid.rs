@@ -314,7 +314,8 @@ static PHRASES: Phrases = Phrases {
     timeout_level: Level::Warn,
 };
 
-const SPEECH: Speech = Speech { complaint: |_, line| format!("mod_fcgid: stderr: {line}"), level: Level::Warn };
+const SPEECH: Speech =
+    Speech { complaint: |_, line| format!("mod_fcgid: stderr: {line}"), level: |_| Some(Level::Warn) };
 
 fn is_application(request: &Request) -> bool {
     request.handler_name() == Some("fcgid-script")

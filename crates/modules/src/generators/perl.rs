@@ -25,7 +25,7 @@ static WORDS: Words = Words {
 };
 
 /// Perl's own messages say where they come from.
-const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: Level::Error };
+const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
 /// How many processors there are, asked for once: the answer takes reading files.
 pub(super) fn processors() -> u64 {
