@@ -10,6 +10,7 @@ pub mod mod_fcgid;
 pub mod mod_info;
 pub mod mod_metrics;
 pub mod mod_perl;
+pub mod mod_php;
 pub mod mod_speedycgi;
 pub mod mod_status;
 pub mod mod_suexec;

@@ -12,9 +12,11 @@ const CGI: &[&str] = &["cgi_module", "cgid_module"];
 
 const PERL: &[&str] = &["perl_module"];
 
+const PHP: &[&str] = &["php_module", "php7_module", "php5_module"];
+
 const TABLE: &[Absent] = &[
     Absent("application/x-httpd-cgi", "mod_cgi or mod_cgid", CGI),
-    Absent("application/x-httpd-php*", "mod_php", &[]),
+    Absent("application/x-httpd-php*", "mod_php", PHP),
     Absent("application/x-lsphp*", "mod_lsapi", &[]),
     Absent("cgi-script", "mod_cgi or mod_cgid", CGI),
     Absent("fastcgi-script", "mod_fastcgi", &[]),
@@ -24,7 +26,7 @@ const TABLE: &[Absent] = &[
     Absent("modperl", "mod_perl", PERL),
     Absent("perl-fork", "mod_perl", PERL),
     Absent("perl-script", "mod_perl", PERL),
-    Absent("php*-script", "mod_php", &[]),
+    Absent("php*-script", "mod_php", PHP),
     Absent("proxy-server", "mod_proxy", &[]),
     Absent("proxy:*", "mod_proxy", &[]),
     Absent("python-program", "mod_python", &[]),

@@ -75,6 +75,7 @@ mod modules_same_as_apache;
 mod options;
 mod passwords;
 mod perl;
+mod php;
 mod piped_logs;
 mod pools;
 mod recycling;

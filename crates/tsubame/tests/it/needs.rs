@@ -55,6 +55,14 @@ pub const MUNIN: Need = Need {
     is_fate: false,
 };
 
+/// PHP, as the server starts it.
+pub const PHP: Need = Need {
+    what: "/usr/bin/php-cgi",
+    remedy: "apt-get install php-cgi",
+    is_there: || Path::new("/usr/bin/php-cgi").exists(),
+    is_fate: false,
+};
+
 /// Processes of other users, files of other users.
 pub const ROOT: Need =
     Need { what: "the rights of root", remedy: "run the tests as root", is_there: sys::cred::is_root, is_fate: false };

@@ -135,8 +135,16 @@ fn own_address() -> (Ipv4Addr, UnixDatagram) {
 }
 
 /// Modules that bring a process manager with them: tests that need one load it.
-pub const MANAGED: [&str; 6] =
-    ["fastcgi_module", "fcgid_module", "perl_module", "php_module", "scgi_module", "speedycgi_module"];
+pub const MANAGED: [&str; 8] = [
+    "fastcgi_module",
+    "fcgid_module",
+    "perl_module",
+    "php_module",
+    "php7_module",
+    "php5_module",
+    "scgi_module",
+    "speedycgi_module",
+];
 
 /// A `LoadModule` line for the wanted MPM and for every module of Tsubame that is only there when it is asked.
 pub fn load_lines(mpm: Mpm) -> String {

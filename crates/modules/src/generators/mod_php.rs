@@ -1,0 +1,279 @@
+//! PHP as mod_php has it: its directives in server files and `.htaccess`, its handlers. The server starts `php-cgi` for it.
+//!
+//! <https://www.php.net/manual/en/configuration.changes.php>; docs/php.md says what differs.
+
+mod program;
+mod values;
+
+use std::time::Duration;
+
+use conf::directive::Args::{Take1, Take2};
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Origin, Outcome, Setting, settings, shown,
+};
+use gateway::backend::{Head, converse};
+use gateway::protocol::fastcgi::Role;
+use gateway::{Caller, Speech, Words};
+use server::core::CoreServer;
+use server::{Answer, Draft, Handler, Hook, Module, Order, Request, Waiting};
+
+use super::backends;
+use crate::loggers::mod_log_config::accounts_for_scripts;
+use crate::row;
+use program::Installation;
+use values::Values;
+
+/// The module of PHP 8.
+pub static MODULE: Module = module("php_module", "mod_php.c");
+/// That of PHP 7: who loads it has what it says inside `<IfModule mod_php7.c>`, as in Apache.
+pub static PHP7: Module = module("php7_module", "mod_php7.c");
+/// That of PHP 5.
+pub static PHP5: Module = module("php5_module", "mod_php5.c");
+
+const fn module(id: &'static str, source: &'static str) -> Module {
+    Module { info: ModuleInfo { id, source, linked: false, directives: DIRECTIVES }, hooks: HOOKS }
+}
+
+const HOOKS: &[Hook] = &[
+    Hook::Check(backends::resolve),
+    Hook::Check(resolve),
+    Hook::HelperProcess(&backends::MANAGER),
+    Hook::Handler(Order::Middle, SCRIPTS),
+];
+
+const SCRIPTS: Handler =
+    Handler::Later { claims: |request| kind(request).is_some(), check: refusal, answer: |request| answer(request) };
+
+const ANY: Allowed = Allowed::SERVER.or(Allowed::SECTION).or(Allowed::OPTIONS);
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("php_value", ANY, Take2(|c, n, v| Values::put(c, n, v, false)), "", "PHP Value Modifier").syntax("name value"),
+    row("php_flag", ANY, Take2(|c, n, v| Values::put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("`php_flag engine off` refuses scripts with 403; mod_php sends their source."),
+    row("php_admin_value", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, v, true)), "", "PHP Value Modifier (Admin)").syntax("name value"),
+    row("php_admin_flag", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, flag(v), true)), "", "PHP Flag Modifier (Admin)").syntax("name on|off"),
+    row("PHPINIDir", Allowed::GLOBAL, Take1(set_ini), "", "Directory containing the php.ini file").syntax("directory"),
+    row("PhpProgram", Allowed::GLOBAL, Take1(set_program), "/usr/bin/php-cgi", "The program that runs PHP scripts").syntax("path"),
+    row("PhpProcesses", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.processes)), "eight times as many as there are processors", "How many processes there may be for one virtual host and one set of PHP's settings").syntax("number"),
+    row("PhpRequests", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "How many requests a process serves; 0 is no limit").syntax("number"),
+    row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds a process is kept that nobody needs; 0 is for ever").syntax("seconds"),
+];
+
+/// How many requests a process serves where nothing is said.
+const REQUESTS: u64 = 5000;
+/// How long one is kept that nobody needs, in seconds.
+const IDLE: u64 = 60;
+/// How much of a body is gathered whose length the client does not say, in bytes: PHP has to know it.
+const GATHERED_MAX: usize = 16 << 20;
+/// The environment that a script's answer is trusted by that says its own length, as mod_php does.
+const TRUST: &str = "ap_trust_cgilike_cl";
+/// What PHP takes user and password from.
+const AUTHORIZATION: &str = "HTTP_AUTHORIZATION";
+
+settings! {
+    /// The module's settings of the server.
+    pub struct PhpServer {
+        ini: Setting<String>,
+        program: Setting<String>,
+        processes: Setting<u64>,
+        requests: Setting<u64> = REQUESTS,
+        idle: Setting<u64> = IDLE,
+        found: Found,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct PhpDir {
+        values: Values,
+    }
+}
+
+/// PHP on this machine, once the whole configuration is known.
+#[derive(Clone, Debug, Default)]
+struct Found(Option<Installation>);
+
+impl Merge for Found {
+    fn merge(base: &Self, _: &Self) -> Self {
+        base.clone()
+    }
+
+    /// It is worked out, and no line says it.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
+}
+
+/// Finds the program and its `php.ini`.
+fn resolve(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+    let conf = draft.main.edit::<PhpServer>();
+    conf.found = Found(Installation::find(conf.program.get(), conf.ini.get()));
+    Ok(())
+}
+
+/// What `php_flag` and `php_admin_flag` make of a word.
+fn flag(word: &str) -> &'static str {
+    if word == "1" || word.eq_ignore_ascii_case("on") { "1" } else { "0" }
+}
+
+fn set_ini(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
+    if cmd.server.get::<PhpServer>().ini.get().is_some() {
+        return Err("Only first PHPINIDir directive honored per configuration tree - subsequent ones ignored".into());
+    }
+    let path = cmd.context.server_relative(path);
+    cmd.server_set(|s: &mut PhpServer| &mut s.ini, path)
+}
+
+fn set_program(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
+    let path = cmd.context.server_relative(path);
+    cmd.server_set(|s: &mut PhpServer| &mut s.program, path)
+}
+
+fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PhpServer) -> &mut Setting<u64>) -> Outcome {
+    let number = value.parse().map_err(|_| format!("{}: '{value}' is no number", cmd.node.name))?;
+    cmd.server_set(field, number)
+}
+
+/// What is to be done with a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Run,
+    /// Its source is to be shown in colours.
+    Show,
+}
+
+/// What the handler's name says; `None`: it is not one of PHP's. Names may have a version (`application/x-httpd-php5`,
+/// `php7-script`).
+fn kind(request: &Request) -> Option<Kind> {
+    let name = request.handler_name()?;
+    let is_version = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if let Some(rest) = name.strip_prefix("application/x-httpd-php") {
+        return match rest.strip_suffix("-source") {
+            Some(version) if is_version(version) => Some(Kind::Show),
+            None if is_version(rest) => Some(Kind::Run),
+            _ => None,
+        };
+    }
+    name.strip_prefix("php")?.strip_suffix("-script").filter(|version| is_version(version)).map(|_| Kind::Run)
+}
+
+/// What must be true of a script before PHP is asked to run it. `None`: it may be.
+fn refusal(request: &mut Request) -> Option<Answer> {
+    let file = &request.mapped.filename;
+    let (status, text) = match request.mapped.stat {
+        _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
+            (404, format!("AcceptPathInfo off disallows user's path: {file}"))
+        }
+        None => (404, format!("script '{file}' not found or unable to stat")),
+        Some(meta) if meta.is_dir() => (403, format!("attempt to invoke directory '{file}' as script")),
+        Some(_) if !request.dir::<PhpDir>().values.engine() => {
+            (403, format!("the PHP engine is off (php_flag engine), and the source of {file} is not sent"))
+        }
+        Some(_) if kind(request) == Some(Kind::Show) => {
+            (403, format!("the source of {file} is not shown: application/x-httpd-php-source is not supported"))
+        }
+        Some(_) if request.server.main().settings.get::<PhpServer>().found.0.is_none() => (500, missing(request)),
+        Some(_) => return None,
+    };
+    request.log("php", Level::Error, text);
+    Some(Answer::Status(status))
+}
+
+fn missing(request: &Request) -> String {
+    let program = request.server.main().settings.get::<PhpServer>().program.get();
+    let program = program.map_or(program::PROGRAMS[0], String::as_str);
+    format!(
+        "PHP is not installed: there is no {program} to run {}. Install php-cgi (Debian: apt install php-cgi), or name the \
+         program with PhpProgram; then restart the server",
+        request.mapped.filename
+    )
+}
+
+static WORDS: Words = Words {
+    timed_out: |request, time| format!("no output of {} for {} seconds", request.mapped.filename, time.as_secs()),
+    timeout_level: Level::Error,
+};
+
+/// PHP's own messages say where they come from; mod_php logs them with these levels.
+const SPEECH: Speech = Speech {
+    complaint: |_, line| line.to_string(),
+    level: |line| {
+        const LEVELS: [(&str, Level); 6] = [
+            ("PHP Fatal error:", Level::Error),
+            ("PHP Recoverable fatal error:", Level::Error),
+            ("PHP Parse error:", Level::Error),
+            ("PHP Warning:", Level::Warn),
+            ("PHP Deprecated:", Level::Info),
+            ("PHP Strict Standards:", Level::Info),
+        ];
+        // How an uncaught exception goes on behind its first line.
+        const MORE: [&str; 4] = ["Stack trace:", "#", "  thrown in ", "Next "];
+        if MORE.iter().any(|start| line.starts_with(start)) || line.is_empty() {
+            return None;
+        }
+        let level = LEVELS.iter().find(|(start, _)| line.starts_with(start));
+        Some(level.map_or(Level::Notice, |(_, level)| *level))
+    },
+};
+
+fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        if let Err(answer) = measure_body(request).await {
+            return answer;
+        }
+        let class = match program::class(request) {
+            Ok(class) => class,
+            Err(text) => {
+                request.log("php", Level::Error, text);
+                return Answer::Status(500);
+            }
+        };
+        let caller = Caller {
+            module: "php",
+            words: &WORDS,
+            timeout: request.host::<CoreServer>().timeout(),
+            nph: false,
+            log: None,
+            accounts: accounts_for_scripts(request),
+        };
+        let password = request.header("Authorization").map(String::from);
+        if let Some(password) = password {
+            request.env.set(AUTHORIZATION, password);
+        }
+        let trusted = request.env.contains(TRUST);
+        if !trusted {
+            request.env.set(TRUST, "1");
+        }
+        let answer = converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await;
+        // What runs next for this request, and the log, are not to see them.
+        request.env.remove(AUTHORIZATION);
+        if !trusted {
+            request.env.remove(TRUST);
+        }
+        answer
+    })
+}
+
+/// Sees to it that the length of the body is known. `Err`: there is no more to be done.
+async fn measure_body(request: &mut Request) -> Result<(), Answer> {
+    if request.body.length().is_some() {
+        return Ok(());
+    }
+    match request.body.gather(GATHERED_MAX).await {
+        Ok(length) => {
+            request.headers_mut().set("Content-Length", length.to_string());
+            Ok(())
+        }
+        Err(error) => {
+            let text = format!(
+                "the request body for {} does not say its length, and cannot be gathered (at most {GATHERED_MAX} bytes are)",
+                request.mapped.filename
+            );
+            request.log_os("php", Level::Error, &error.into(), text);
+            Err(Answer::Status(error.status()))
+        }
+    }
+}
+
+/// How long a time of so many seconds is; 0 is for ever.
+fn seconds(number: u64) -> Option<Duration> {
+    Some(number).filter(|number| *number > 0).map(Duration::from_secs)
+}

@@ -1,0 +1,129 @@
+//! `php-cgi`: where it is, and how it is started such that the settings of a request are PHP's own.
+//!
+//! Processes of one class have the same settings, so nothing of a request is left for the next that could reach another
+//! directory or virtual host. An administrator's values are a section `[PATH=/...]` of `php.ini`, which is in effect for every
+//! script below that directory and locks what it sets; the others are what a `.user.ini` would say, so PHP itself refuses
+//! those that may not be set for a directory.
+
+use std::ffi::CString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime};
+use gateway::protocol::fastcgi::Role;
+use http1::text::to_bytes;
+use server::Request;
+
+use super::{PhpDir, PhpServer, seconds};
+
+/// Where the program is looked for.
+pub(super) const PROGRAMS: [&str; 2] = ["/usr/bin/php-cgi", "/usr/local/bin/php-cgi"];
+/// What PHP inherits of the server's own environment.
+const INHERITED: [&str; 3] = ["LANG", "LC_ALL", "TMPDIR"];
+/// The deepest directory of a script: so many steps up lead from anywhere to the root directory.
+const DEPTH_MAX: usize = 200;
+/// The longest name of a script, in bytes: PHP has 4096 for it together with those steps.
+const NAME_MAX: usize = 4096 - 3 * DEPTH_MAX - 64;
+
+/// A PHP that is installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Installation {
+    program: String,
+    /// The directory of its `php.ini`, where that is not the one it was built with.
+    ini: Option<String>,
+    /// The directory of further files, likewise.
+    scan: Option<String>,
+}
+
+impl Installation {
+    /// The one that the configuration names, or the system's. Settings are those that Debian has for mod_php, where that was
+    /// ever installed.
+    pub(super) fn find(program: Option<&String>, ini: Option<&String>) -> Option<Installation> {
+        let there = |path: &&str| Path::new(path).is_file();
+        let program = match program {
+            Some(program) => Some(program.as_str()).filter(there),
+            None => PROGRAMS.into_iter().find(there),
+        }?;
+        // `/usr/bin/php-cgi` is a link to `/usr/bin/php-cgi8.2`.
+        let real = std::fs::canonicalize(program).ok()?;
+        let version = real.file_name().and_then(|name| name.to_str()?.strip_prefix("php-cgi").map(str::to_string));
+        let own = version.filter(|version| !version.is_empty()).map(|version| format!("/etc/php/{version}/apache2"));
+        let own = own.filter(|own| Path::new(own).join("php.ini").is_file());
+        Some(Installation {
+            program: program.to_string(),
+            scan: own.as_ref().map(|own| format!("{own}/conf.d")),
+            ini: ini.cloned().or(own),
+        })
+    }
+}
+
+/// The class of processes that may run the request's script. `Err`: none can be made, and this is why.
+pub(super) fn class(request: &Request) -> Result<Class, String> {
+    let conf = request.server.main().settings.get::<PhpServer>();
+    let file = &request.mapped.filename;
+    let php = conf.found.0.as_ref().ok_or_else(|| format!("{file}: PHP is not installed"))?;
+    let values = &request.dir::<PhpDir>().values;
+    let (admin, others) = (values.lines(true), values.lines(false));
+    if file.len() > NAME_MAX || file.matches('/').count() > DEPTH_MAX {
+        return Err(format!("{file}: its name is too long for PHP"));
+    }
+    // PHP opens it as a file of the script's directory.
+    let user_ini = match others.is_empty() {
+        true => String::new(),
+        false => format!("{}{}", "../".repeat(DEPTH_MAX), &Runtime::PATH[1..]),
+    };
+    let early = values.early_lines();
+    let mut settings =
+        format!("cgi.fix_pathinfo=1\nfastcgi.logging=1\nuser_ini.filename=\"{user_ini}\"\n{early}{admin}");
+    if !admin.is_empty() {
+        let top = file[1..].split_once('/').map(|(top, _)| top);
+        let top = top.filter(|top| top.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)));
+        let top = top.ok_or_else(|| {
+            format!("{file}: php_admin_value cannot be enforced in this directory; put the script below another one")
+        })?;
+        settings.push_str(&format!("[PATH=/{top}]\n{admin}"));
+    }
+    let ini = php.ini.iter().flat_map(|ini| ["-c".to_string(), ini.clone()]);
+    let arguments: Vec<String> = ini.chain(["-d".to_string(), settings]).collect();
+    let mut environment = vec![
+        ("PATH", request.env.get("PATH").map_or_else(gateway::env::path, str::to_string)),
+        ("PHP_FCGI_CHILDREN", "0".to_string()),
+        // The pool counts them.
+        ("PHP_FCGI_MAX_REQUESTS", "0".to_string()),
+    ];
+    environment.extend(php.scan.iter().map(|scan| ("PHP_INI_SCAN_DIR", scan.clone())));
+    environment.extend(INHERITED.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?))));
+    let line = |(name, value): (&str, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
+    let environment = environment.into_iter().map(line).collect::<Option<Vec<_>>>();
+    let program = environment.and_then(|lines| Program::new(&php.program, &arguments, lines, "/", None));
+    let mut program = program.ok_or_else(|| format!("{file}: no program can be started with these settings of PHP"))?;
+    if !others.is_empty() {
+        program = program.with_runtime(Runtime::Text(others.clone()));
+    }
+    let host = request.vhost.name.clone();
+    let processors = std::thread::available_parallelism().map_or(1, |number| number.get() as u64);
+    Ok(Class {
+        name: name(&host, &admin, &others),
+        module: "php".into(),
+        host,
+        protocol: Head::FastCgi(Role::Responder).protocol(),
+        concurrency: Concurrency::One,
+        program: program.limited_for(request),
+        settings: PoolSettings {
+            max: conf.processes.get().copied().unwrap_or(8 * processors).max(1),
+            idle: seconds(conf.idle()),
+            requests: Some(conf.requests()).filter(|requests| *requests > 0),
+            ..PoolSettings::default()
+        },
+    })
+}
+
+/// What a class is called in logs and on pages: settings are told apart, and not shown.
+fn name(host: &str, admin: &str, others: &str) -> String {
+    if admin.is_empty() && others.is_empty() {
+        return format!("php {host}");
+    }
+    let mut hasher = DefaultHasher::new();
+    (admin, others).hash(&mut hasher);
+    format!("php {host} #{:06x}", hasher.finish() & 0xff_ffff)
+}
