@@ -40,7 +40,7 @@ pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusa
 }
 
 /// Reads the header. `Err`: there is none, and this is the status.
-async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
+pub(crate) async fn header(request: &mut Request, mut script: Script, caller: &Caller) -> Result<(Script, Reply), u16> {
     let mut parser = Parser::default();
     let mut hints = Hints::default();
     loop {

@@ -55,6 +55,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_cgi::MODULE,
     &generators::mod_cgid::MODULE,
     &generators::mod_fcgid::MODULE,
+    &generators::mod_fastcgi::MODULE,
     &generators::mod_perl::MODULE,
     &generators::mod_php::MODULE,
     &generators::mod_php::PHP7,

@@ -124,6 +124,12 @@ pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// A file for reading and writing in that directory, which has no name and goes with its last descriptor.
+pub fn unnamed(directory: &std::path::Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    Ok(fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
 /// How much a pipe can hold, in bytes. More than the system grants a user (`/proc/sys/fs/pipe-max-size`) is an error, and the
 /// pipe stays as it is.
 pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<()> {

@@ -165,6 +165,11 @@ pub fn adopt(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?)
 }
 
+/// Ends a connection in both directions, also for others that hold it.
+pub fn shutdown(socket: impl AsFd) -> io::Result<()> {
+    Ok(net::shutdown(socket, Shutdown::Both)?)
+}
+
 /// Says that we send nothing more; what was sent still arrives, and we can still receive.
 pub fn shutdown_write(socket: impl AsFd) -> io::Result<()> {
     Ok(net::shutdown(socket, Shutdown::Write)?)

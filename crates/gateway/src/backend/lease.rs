@@ -20,6 +20,8 @@ pub(crate) use super::wire::Outcome;
 const RETRY: Duration = Duration::from_millis(5);
 /// How much longer than the class says an answer of the manager's is waited for: it says itself when it has been too long.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a request asks, where one manager after the other dies.
+const TRIES: u32 = 3;
 /// How many connections to the manager are kept though nobody uses them.
 const KEPT: usize = 256;
 
@@ -66,25 +68,34 @@ impl Lease {
     pub(crate) async fn of(class: &Class) -> Result<Lease, NoBackend> {
         let began = Instant::now();
         let deadline = began + class.settings.wait + PATIENCE;
-        let asked = Asked::Backend(&class.encode()).encode();
+        let asked = Asked::Backend(class.program.version, &class.encode()).encode();
         if asked.len() > PACKET_MAX {
             return Err(NoBackend::Failed(io::ErrorKind::FileTooLarge.into()));
         }
-        let line = match send_on_kept(&asked) {
-            Some(line) => line,
-            None => {
-                let address = ADDRESS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let address = address.ok_or(NoBackend::NoManager)?;
-                let connected = timeout_at(deadline, connect(&address)).await.map_err(io::Error::from);
-                let line = connected.and_then(|line| line).map_err(NoBackend::Failed)?;
-                sys::local::send(line.get_ref(), &asked, &[]).map_err(NoBackend::Failed)?;
-                line
+        let mut tries = 1;
+        let (line, told, mut descriptors) = loop {
+            let mut descriptors = Vec::new();
+            let line = match send_on_kept(&asked) {
+                Some(line) => line,
+                None => {
+                    let address = ADDRESS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let address = address.ok_or(NoBackend::NoManager)?;
+                    let connected = timeout_at(deadline, connect(&address)).await.map_err(io::Error::from);
+                    let line = connected.and_then(|line| line).map_err(NoBackend::Failed)?;
+                    sys::local::send(line.get_ref(), &asked, &[]).map_err(NoBackend::Failed)?;
+                    line
+                }
+            };
+            // The manager's answer is all that brings this on.
+            let told = seam::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
+            match told.map_err(io::Error::from).and_then(|told| told) {
+                Ok(told) => break (line, told, descriptors),
+                // The manager has died, and the next one knows of nobody who waits.
+                Err(error) if is_end(&error) && tries < TRIES => tries += 1,
+                Err(error) => return Err(NoBackend::Failed(error)),
             }
         };
-        let mut descriptors = Vec::new();
-        // The manager's answer is all that brings this on.
-        let told = seam::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
-        match told.map_err(io::Error::from).and_then(|told| told).map_err(NoBackend::Failed)? {
+        match told {
             Told::Refused(status, text) => {
                 keep(line);
                 Err(NoBackend::Refused(status, text))
@@ -116,6 +127,11 @@ fn send_on_kept(asked: &[u8]) -> Option<Watched> {
             return Some(line);
         }
     }
+}
+
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 fn keep(line: Watched) {

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http1::text::from_bytes;
-use seam::executor::{Task, sleep, spawn, timeout};
+use seam::executor::{Task, sleep, spawn, timeout, yield_now};
 use sys::event_loop::EventLoop;
 use sys::local::Unnamed;
 use sys::process::{Pid, Reaped, Status, end_of, reap};
@@ -24,7 +24,7 @@ use super::policy::Reason;
 use super::pool::{Granted, Pool};
 use super::stats;
 use super::wire::{Asked, Outcome, PACKET_MAX, Told};
-use super::{Class, Runtime};
+use super::{Class, Runtime, Version};
 use crate::command::{Given, expose};
 use crate::daemon::{Refused, Socket};
 use crate::gate::{self, Permit, Rules};
@@ -166,6 +166,11 @@ impl Shared {
         };
         let leaving = state.leaving;
         let pool = &mut state.pools[index];
+        if !leaving {
+            // One that has had its time gets no further request, however many wait.
+            let (decision, numbers) = pool.decide(of_all, self.processors);
+            decision.end.into_iter().for_each(|(place, reason)| pool.end(numbers[place], reason));
+        }
         pool.grant();
         if leaving {
             return pool.show();
@@ -174,6 +179,7 @@ impl Shared {
         for (place, reason) in decision.end {
             pool.end(numbers[place], reason);
         }
+        let is_blocked = pool.is_blocked(of_all);
         pool.starting += decision.start;
         let alarm = decision.again.filter(|at| pool.alarm.is_none_or(|set| *at < set));
         if let Some(at) = alarm {
@@ -181,6 +187,9 @@ impl Shared {
         }
         let now = pool.now();
         pool.show();
+        if is_blocked {
+            state.make_room(index);
+        }
         drop(state);
         for _ in 0..decision.start {
             Shared::go(self, start(self.clone(), index));
@@ -193,6 +202,13 @@ impl Shared {
                 shared.settle(index);
             });
         }
+    }
+
+    /// The same where a backend has become free or has ended: others of the module may have waited for that.
+    fn settle_all(self: &Arc<Shared>, index: usize) {
+        self.settle(index);
+        let others = self.state().waiting_beside(index);
+        others.into_iter().for_each(|other| self.settle(other));
     }
 
     /// Ends all backends, and waits for that, but not for long.
@@ -224,6 +240,31 @@ impl State {
         self.next
     }
 
+    /// Ends the backend of the same module that has been idle for longest, for requests of this pool: there may be no more.
+    fn make_room(&mut self, index: usize) {
+        let wanted = self.pools[index].waiting();
+        let module = self.pools[index].class.module.clone();
+        let others = || self.pools.iter().enumerate().filter(|(_, pool)| pool.class.module == module);
+        if others().map(|(_, pool)| pool.ending()).sum::<usize>() >= wanted {
+            return;
+        }
+        let longest = others().filter_map(|(index, pool)| pool.longest_idle().map(|idle| (idle, index))).min();
+        if let Some(((_, number), index)) = longest {
+            self.pools[index].end(number, Reason::Room);
+        }
+    }
+
+    /// The pools of the same module in which requests wait.
+    fn waiting_beside(&self, index: usize) -> Vec<usize> {
+        let class = &self.pools[index].class;
+        if class.settings.max_of_all == u64::MAX {
+            return Vec::new();
+        }
+        let module = &class.module;
+        let waits = |pool: &Pool| pool.class.module == *module && pool.waiting() > 0;
+        (0..self.pools.len()).filter(|other| *other != index && waits(&self.pools[*other])).collect()
+    }
+
     /// The pool of a class, which may be the first that is heard of it.
     fn pool(&mut self, bytes: &[u8]) -> Option<usize> {
         if let Some(index) = self.by_class.get(bytes) {
@@ -246,21 +287,22 @@ async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     let Ok(line) = watch(Arc::new(connection), Interest::READABLE) else { return };
     let mut packet = vec![0; PACKET_MAX];
     while let Ok(length) = receive(&line, &mut packet).await {
-        let Some(Asked::Backend(class)) = Asked::decode(&packet[..length]) else { return };
-        if !lend(&shared, &line, class).await {
+        let Some(Asked::Backend(version, class)) = Asked::decode(&packet[..length]) else { return };
+        if !lend(&shared, &line, version, class).await {
             return;
         }
     }
 }
 
 /// Lends a backend of the class to whoever is at the other end, as long as that needs it. `false`: it is gone.
-async fn lend(shared: &Arc<Shared>, line: &Watched, class: &[u8]) -> bool {
-    let (index, waiter, queued, wait) = {
+async fn lend(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8]) -> bool {
+    let (index, waiter, queued, wait, busy) = {
         let mut state = shared.state();
         let Some(index) = state.pool(class) else { return false };
         let waiter = state.number();
         let pool = &mut state.pools[index];
-        (index, waiter, pool.enqueue(waiter), pool.class.settings.wait)
+        pool.set_version(version);
+        (index, waiter, pool.enqueue(waiter), pool.class.settings.wait, pool.class.settings.busy)
     };
     let granted = match queued {
         Err(granted) => granted,
@@ -300,12 +342,27 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, class: &[u8]) -> bool {
         Granted::Backend { number, pid, served, socket } => {
             let began = Instant::now();
             let told = sys::local::send(line.get_ref(), &Told::Granted(pid, served).encode(), &[socket.as_fd()]);
-            drop(socket);
             let mut packet = [0; 256];
-            let done = match told {
-                Ok(_) => receive(line, &mut packet).await.ok(),
-                Err(_) => None,
+            let done = match (told, busy) {
+                (Err(_), _) => None,
+                (Ok(_), None) => receive(line, &mut packet).await.ok(),
+                (Ok(_), Some(busy)) => match timeout(busy, receive(line, &mut packet)).await {
+                    Ok(done) => done.ok(),
+                    Err(_) => {
+                        let class = shared.state().pools[index].class.clone();
+                        let text = format!(
+                            "{} (process {pid}) has served a request for {busy:?}, which is too long",
+                            class.name
+                        );
+                        seam::log!(&class.module, Warn, "{text}");
+                        shared.state().pools[index].end(number, Reason::Timeout);
+                        // Whoever waits for its answer learns it at once.
+                        let _ = sys::socket::shutdown(&socket);
+                        receive(line, &mut packet).await.ok()
+                    }
+                },
             };
+            drop(socket);
             let outcome = match done.map(|length| Asked::decode(&packet[..length])) {
                 Some(Some(Asked::Done(outcome))) => Some(outcome),
                 // A child that is gone leaves a request behind that may be half-way.
@@ -344,10 +401,10 @@ fn give_back(shared: &Arc<Shared>, index: usize, number: u64, outcome: &Outcome,
                 None => false,
             };
             shared.state().pools[index].drained(number, ready);
-            shared.settle(index);
+            shared.settle_all(index);
         });
     }
-    shared.settle(index);
+    shared.settle_all(index);
 }
 
 /// Reads the rest of an answer that nobody wants. Returns whether its end has come.
@@ -367,6 +424,8 @@ async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
                 if let Some(end) = heard.end {
                     return !end.last;
                 }
+                // One that speaks without end is not all there is.
+                yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match watched.readable().await {
                 Ok(mut ready) => ready.clear_ready(),
@@ -411,12 +470,15 @@ async fn start(shared: Arc<Shared>, index: usize) {
     if spare {
         return;
     }
-    let number = shared.state().number();
+    let (number, version) = {
+        let mut state = shared.state();
+        (state.number(), state.pools[index].version())
+    };
     match launch(&shared, &class, number, &permit).await {
         Ok(Launched { pid, address, errors, end }) => {
             permit.started(pid);
             seam::log!(&class.module, Debug, "{} was started as process {pid}", class.name);
-            shared.state().pools[index].started(number, pid, address, permit);
+            shared.state().pools[index].started(number, pid, version, address, permit);
             shared.settle(index);
             Shared::go(&shared, complain(class.module.clone(), class.name.clone(), errors));
             attend_end(&shared, index, number, pid, end).await;
@@ -424,7 +486,7 @@ async fn start(shared: Arc<Shared>, index: usize) {
         Err(text) => {
             permit.not_started();
             seam::log!(&class.module, Error, "{} cannot be started: {text}", class.name);
-            shared.state().pools[index].not_started(500, &format!("it cannot be started: {text}"));
+            shared.state().pools[index].failed_to_start(&text);
             shared.settle(index);
         }
     }
@@ -506,7 +568,7 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
             }
         }
     }
-    shared.settle(index);
+    shared.settle_all(index);
 }
 
 fn how_it_ended(reaped: &Reaped) -> String {
@@ -529,6 +591,8 @@ async fn complain(module: String, name: String, errors: Watched) {
                 for whole in crate::script::take_lines(&mut line) {
                     seam::log!(&module, Error, "{name}: {}", from_bytes(&whole));
                 }
+                // One that complains without end is not all there is.
+                yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match errors.readable().await {
                 Ok(mut ready) => ready.clear_ready(),

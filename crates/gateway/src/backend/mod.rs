@@ -5,6 +5,7 @@
 //! gets a connection to one ([`lease`]); requests wait in the manager's queue, in the order in which they came, and the first of
 //! them gets a backend the moment one is free. What becomes of a pool is a pure function ([`policy`]).
 
+mod authorize;
 mod lease;
 mod manager;
 mod policy;
@@ -24,10 +25,11 @@ use crate::command::Command;
 use crate::perl_bundle;
 use crate::protocol::Protocol;
 
+pub use authorize::{Verdict, authorize};
 pub use lease::set_address;
 pub(crate) use lease::{Lease, Outcome};
 pub use manager::{Manager, Users, serve};
-pub use run::{Head, converse};
+pub use run::{Head, converse, converse_over};
 
 /// What makes a backend what it is: those of one class can stand in for each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +65,13 @@ pub struct Program {
     pub(crate) command: Command,
     /// What it gets besides.
     pub(crate) runtime: Option<Runtime>,
+    /// What its file was when somebody last looked.
+    pub(crate) version: Version,
 }
+
+/// What a file is besides its name: device, number, and time of the last change; or nothing. When it changes, the backends that were
+/// started before have had their time.
+pub(crate) type Version = [u64; 3];
 
 /// A text that a program gets from the server, such as the runtime that it runs: descriptor 3 of each of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,13 +120,21 @@ impl Program {
             limits: Vec::new(),
             owner,
         };
-        Some(Program { command, runtime: None })
+        Some(Program { command, runtime: None, version: Version::default() })
     }
 
     /// The same, which runs the text of a runtime.
     #[must_use]
     pub fn with_runtime(self, runtime: Runtime) -> Program {
         Program { runtime: Some(runtime), ..self }
+    }
+
+    /// The same, as this file is now: once it has changed, new backends take the place of those that were started before.
+    #[must_use]
+    pub fn of_file(mut self, meta: &sys::file::Meta) -> Program {
+        // Times before 1970 are as good as others.
+        self.version = [meta.dev, meta.ino, u64::try_from(meta.mtime).unwrap_or_default()];
+        self
     }
 
     /// The same, under the limits that the configuration of a request has for scripts (`RLimitCPU` and others).
@@ -132,10 +148,12 @@ impl Program {
 /// How many backends a pool has, and for how long it keeps each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// The most there may be, and how many are kept although nobody needs them.
+    /// The most there may be.
     pub max: u64,
-    /// See `max`.
+    /// How many are started although nobody needs them.
     pub min: u64,
+    /// How many are kept although nobody needs them any more, where that is more than `min`.
+    pub keep: u64,
     /// The most that there may be of all classes together which say so.
     pub max_of_all: u64,
     /// How long one that nobody needs is kept.
@@ -144,6 +162,8 @@ pub struct PoolSettings {
     pub lifetime: Option<Duration>,
     /// How many requests one serves.
     pub requests: Option<u64>,
+    /// How long a request may take, from the moment at which it gets a backend to the end of its answer.
+    pub busy: Option<Duration>,
     /// How much memory one may have, in bytes, give or take a tenth: so that not all end at once.
     pub memory: Option<u64>,
     /// What limits how fast they are started.
@@ -173,10 +193,12 @@ impl Default for PoolSettings {
         PoolSettings {
             max: 4,
             min: 0,
+            keep: 0,
             max_of_all: u64::MAX,
             idle: Some(Duration::from_secs(300)),
             lifetime: None,
             requests: None,
+            busy: None,
             memory: None,
             score: None,
             wait: Duration::from_secs(60),

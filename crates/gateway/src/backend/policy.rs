@@ -10,6 +10,9 @@ use super::PoolSettings;
 /// How long nothing is started after a backend has ended before it served anything: at first, and at most.
 const BACK_OFF: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+/// How long a backend is busy with its own beginning, at most. From there on it is its first request that takes so long, and
+/// others need not wait for that.
+const BEGINNING: Duration = Duration::from_millis(100);
 /// So many of those in a row, and requests are not kept waiting for the next one.
 pub(super) const HOPELESS: u32 = 3;
 
@@ -22,8 +25,14 @@ pub enum Reason {
     Lifetime,
     /// It has served as many requests as it may.
     Requests,
+    /// Its program's file is another one now.
+    Changed,
+    /// A request has taken longer than it may.
+    Timeout,
     /// It has more memory than it may have.
     Memory,
+    /// There may be no more of them, and others need its place.
+    Room,
     /// Others need the memory.
     Pressure,
     /// A request that it served was given up, or it did not answer as it should.
@@ -36,11 +45,14 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, with what a page calls them.
-    pub const ALL: [(Reason, &'static str); 8] = [
+    pub const ALL: [(Reason, &'static str); 11] = [
         (Reason::Idle, "idle"),
         (Reason::Lifetime, "lifetime"),
         (Reason::Requests, "requests"),
+        (Reason::Changed, "changed"),
+        (Reason::Timeout, "timeout"),
         (Reason::Memory, "memory"),
+        (Reason::Room, "room"),
         (Reason::Pressure, "pressure"),
         (Reason::Broken, "broken"),
         (Reason::Own, "own"),
@@ -72,6 +84,8 @@ pub(super) struct Seen {
     pub(super) since: Duration,
     pub(super) born: Duration,
     pub(super) served: u64,
+    /// Its program's file is another one now.
+    pub(super) outdated: bool,
     /// Bytes that it has, where that is known.
     pub(super) memory: Option<u64>,
     /// How much more or less than others it may have and live, in thousandths.
@@ -121,8 +135,9 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
         let seen = &backends[index];
         let spread = |value: u64| value.saturating_add_signed((value as i64 / 1000).saturating_mul(seen.jitter));
         let old = settings.lifetime.map(|lifetime| seen.born + lifetime);
-        let unused = settings.idle.map(|idle| seen.since + idle).filter(|_| alive > settings.min);
+        let unused = settings.idle.map(|idle| seen.since + idle).filter(|_| alive > settings.min.max(settings.keep));
         let reason = match () {
+            () if seen.outdated => Some(Reason::Changed),
             () if settings.requests.is_some_and(|requests| seen.served >= requests) => Some(Reason::Requests),
             () if settings.memory.zip(seen.memory).is_some_and(|(most, has)| has > spread(most)) => {
                 Some(Reason::Memory)
@@ -142,7 +157,13 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     }
     let free = idle.len() - decision.end.len();
     // Those that have not answered yet are as good as free: they are about to be.
-    let young = backends.iter().filter(|seen| seen.doing == Doing::Busy && seen.served == 0).count();
+    let begins_until = |seen: &&Seen| {
+        Some(seen.born + BEGINNING).filter(|until| seen.doing == Doing::Busy && seen.served == 0 && now < *until)
+    };
+    let young = backends.iter().filter(|seen| begins_until(seen).is_some()).count();
+    if view.waiting > free {
+        backends.iter().filter_map(|seen| begins_until(&seen)).for_each(&mut again);
+    }
     let wanted = (settings.min.saturating_sub(alive) as usize)
         .max(view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)))
         .saturating_sub(view.starting);
@@ -153,10 +174,17 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     }
     let from = starts_from(view);
     match now >= from {
-        true => decision.start = wanted,
+        true => decision.start = wanted.min(affordable(view)),
         false => again(from),
     }
     decision
+}
+
+/// How many may be started now before the score is at its limit; those that are about to be started count already.
+fn affordable(view: &View<'_>) -> usize {
+    let Some(limits) = view.settings.score.filter(|limits| limits.start > 0) else { return usize::MAX };
+    let score = score_at(view.score, limits.second, view.now).saturating_add(view.starting as u64 * limits.start);
+    usize::try_from(limits.limit.saturating_sub(score).div_ceil(limits.start)).unwrap_or(usize::MAX)
 }
 
 /// When the next backend may be started.
@@ -191,7 +219,7 @@ mod tests {
 
     fn seen(doing: Doing, seconds: u64, served: u64) -> Seen {
         let since = NOW - Duration::from_secs(seconds);
-        Seen { doing, since, born: since, served, memory: None, jitter: 0 }
+        Seen { doing, since, born: since, served, outdated: false, memory: None, jitter: 0 }
     }
 
     fn look(settings: &PoolSettings, backends: &[Seen], waiting: usize, starting: usize) -> Decision {
@@ -212,7 +240,8 @@ mod tests {
     fn as_many_start_as_are_needed_and_processors_bear() {
         let settings = PoolSettings::default();
         let busy = seen(Doing::Busy, 1, 9);
-        let young = seen(Doing::Busy, 1, 0);
+        let young = seen(Doing::Busy, 0, 0);
+        let slow = seen(Doing::Busy, 1, 0);
         let idle = seen(Doing::Idle, 1, 9);
         for (backends, waiting, starting, want) in [
             (&[][..], 0, 0, 0),
@@ -223,6 +252,7 @@ mod tests {
             (&[busy], 9, 0, 2),
             (&[young], 9, 0, 1),
             (&[young, young], 9, 0, 0),
+            (&[slow, slow], 9, 0, 2),
             (&[idle], 1, 0, 0),
             (&[busy, busy, busy], 9, 0, 1),
             (&[busy, busy, busy, busy], 9, 0, 0),
@@ -240,6 +270,9 @@ mod tests {
         let old = [seen(Doing::Idle, 999, 1); 4];
         let decision = look(&PoolSettings { max_of_all: 9, ..settings }, &old, 0, 0);
         assert_eq!(decision.end, [(0, Reason::Idle)], "down to the minimum");
+        let kept = PoolSettings { min: 0, keep: 3, max_of_all: 9, ..settings };
+        assert_eq!(look(&kept, &[], 0, 0).start, 0, "nobody needs them yet");
+        assert_eq!(look(&kept, &old, 0, 0).end, [(0, Reason::Idle)], "down to what is kept");
     }
 
     #[test]
@@ -250,6 +283,7 @@ mod tests {
         assert_eq!(ends(settings, idle), None);
         assert_eq!(ends(PoolSettings { requests: Some(10), ..settings }, idle), Some(Reason::Requests));
         assert_eq!(ends(PoolSettings { requests: Some(11), ..settings }, idle), None);
+        assert_eq!(ends(settings, Seen { outdated: true, ..idle }), Some(Reason::Changed));
         let hundred = Some(Duration::from_secs(100));
         assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, idle), Some(Reason::Lifetime));
         assert_eq!(ends(PoolSettings { idle: hundred, ..settings }, idle), Some(Reason::Idle));
@@ -266,6 +300,9 @@ mod tests {
         let settings = PoolSettings { idle: Some(Duration::from_secs(30)), ..PoolSettings::default() };
         assert_eq!(look(&settings, &[seen(Doing::Idle, 10, 1)], 0, 0).again, Some(NOW + Duration::from_secs(20)));
         assert_eq!(look(&settings, &[seen(Doing::Busy, 10, 1)], 0, 0).again, None);
+        let young = [seen(Doing::Busy, 0, 0); 2];
+        assert_eq!(look(&settings, &young, 1, 0).again, Some(NOW + BEGINNING), "somebody waits for its beginning");
+        assert_eq!(look(&settings, &young, 0, 0).again, None);
     }
 
     #[test]
@@ -285,6 +322,11 @@ mod tests {
         };
         let (none, no_score) = ((0, Duration::ZERO), (0, Duration::ZERO));
         assert_eq!(decide(&view((9, NOW), none)).start, 1);
+        let costly = PoolSettings { score: Some(Score { start: 9, ..score }), min: 5, ..PoolSettings::default() };
+        for (starting, start) in [(0, 2), (1, 1), (2, 0)] {
+            let view = View { settings: &costly, starting, ..view(no_score, none) };
+            assert_eq!(decide(&view).start, start, "{starting} about to be started");
+        }
         let blocked = decide(&view((10, NOW), none));
         assert_eq!((blocked.start, blocked.again), (0, Some(NOW + Duration::from_secs(1))));
         assert_eq!(decide(&view((12, NOW - Duration::from_secs(3)), none)).start, 1);

@@ -12,7 +12,7 @@ use sys::process::Pid;
 use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
 use super::stats::{Field, Row};
 use super::wire::Outcome;
-use super::{Class, Concurrency};
+use super::{Class, Concurrency, PoolSettings, Version};
 use crate::gate::{self, Permit};
 
 /// A backend.
@@ -32,6 +32,8 @@ pub(super) struct Backend {
     served: u64,
     memory: Option<u64>,
     jitter: i64,
+    /// What its program's file was when it was started.
+    version: Version,
     /// Why it ends, once it was told to.
     reason: Option<Reason>,
     /// The right to its memory, as long as it lives.
@@ -60,6 +62,8 @@ struct Waiter {
 pub(super) struct Pool {
     pub(super) class: Arc<Class>,
     pub(super) row: Row,
+    /// What the program's file was when somebody last looked.
+    version: Version,
     backends: Vec<Backend>,
     queue: VecDeque<Waiter>,
     /// Backends that are about to be started.
@@ -80,6 +84,7 @@ impl Pool {
         Pool {
             row,
             class: Arc::new(class),
+            version: Version::default(),
             backends: Vec::new(),
             queue: VecDeque::new(),
             starting: 0,
@@ -103,6 +108,15 @@ impl Pool {
 
     pub(super) fn backends(&self) -> impl Iterator<Item = &Backend> {
         self.backends.iter()
+    }
+
+    /// The program's file is this one now.
+    pub(super) fn set_version(&mut self, version: Version) {
+        if self.version != version {
+            self.version = version;
+            // What was wrong with the file may not be wrong any more.
+            self.failures = (0, Duration::ZERO);
+        }
     }
 
     /// Puts a request into the queue. `Err`: it need not wait.
@@ -158,8 +172,12 @@ impl Pool {
         // Each of many is a process of its own, which needs memory.
         let has_room = !many || gate::has_room();
         while !self.queue.is_empty() {
+            let version = self.version;
             let free = |backend: &&mut Backend| {
-                backend.doing != Doing::Ending && backend.busy < most && (has_room || backend.busy == 0)
+                backend.doing != Doing::Ending
+                    && backend.version == version
+                    && backend.busy < most
+                    && (has_room || backend.busy == 0)
             };
             // The one that was used last is warm.
             let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
@@ -200,8 +218,10 @@ impl Pool {
         let many = self.class.concurrency != Concurrency::One;
         let backend = self.backends.iter_mut().find(|backend| backend.number == number)?;
         backend.busy = backend.busy.saturating_sub(1);
+        if backend.served == 0 {
+            self.failures = (0, Duration::ZERO);
+        }
         backend.served += 1;
-        self.failures = (0, Duration::ZERO);
         self.row.add(Field::Served, 1);
         self.row.add(Field::Worked, u64::try_from(worked.as_micros()).unwrap_or(u64::MAX));
         if many {
@@ -264,8 +284,8 @@ impl Pool {
         }
     }
 
-    /// A backend was started.
-    pub(super) fn started(&mut self, number: u64, pid: Pid, address: Unnamed, permit: Permit) {
+    /// A backend was started of the program's file as that was.
+    pub(super) fn started(&mut self, number: u64, pid: Pid, version: Version, address: Unnamed, permit: Permit) {
         self.starting = self.starting.saturating_sub(1);
         if let Some(limits) = self.class.settings.score {
             let now = self.now();
@@ -287,9 +307,22 @@ impl Pool {
             served: 0,
             memory: None,
             jitter,
+            version,
             reason: None,
             permit: Some(permit),
         });
+    }
+
+    /// What the program's file is.
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The attempt to start one has failed: the next one is not made at once.
+    pub(super) fn failed_to_start(&mut self, text: &str) {
+        self.failures = (self.failures.0 + 1, self.now());
+        self.last_failure = format!("could not be started: {text}");
+        self.not_started(500, &format!("it cannot be started: {text}"));
     }
 
     /// One could not be started. Where there is no other, nobody need wait.
@@ -326,6 +359,22 @@ impl Pool {
         Some((backend, reason))
     }
 
+    /// How many requests wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many backends were asked to end.
+    pub(super) fn ending(&self) -> usize {
+        self.backends.iter().filter(|backend| backend.doing == Doing::Ending).count()
+    }
+
+    /// Whether requests wait only because there are so many backends of all classes together.
+    pub(super) fn is_blocked(&self, of_all: u64) -> bool {
+        let PoolSettings { max, max_of_all, .. } = self.class.settings;
+        self.waiting() > self.starting && of_all >= max_of_all && self.count() < max
+    }
+
     /// Whether a backend was asked to end.
     pub(super) fn is_ending(&self, number: u64) -> bool {
         self.backends.iter().any(|backend| backend.number == number && backend.doing == Doing::Ending)
@@ -348,6 +397,7 @@ impl Pool {
                 since: at(backend.since),
                 born: at(backend.born),
                 served: backend.served,
+                outdated: backend.version != self.version,
                 memory: backend.memory,
                 jitter: backend.jitter,
             })
@@ -382,10 +432,8 @@ impl Backend {
         if many {
             return self.address.connect().map(Arc::new);
         }
-        // It may have closed it behind its last answer.
-        if let Some(connection) =
-            self.connection.take_if(|connection| sys::socket::has_ended(&*connection).unwrap_or(true))
-        {
+        // It may have closed it behind its last answer. What it says unasked belongs to no answer.
+        if let Some(connection) = self.connection.take_if(|connection| !is_quiet(connection)) {
             drop(connection);
         }
         match &self.connection {
@@ -399,4 +447,9 @@ impl Backend {
         self.connection = None;
         let _ = self.pid.kill(sys::signal::Signal::TERM);
     }
+}
+
+/// Whether nothing has come over a connection, and it has not ended.
+fn is_quiet(connection: &Arc<OwnedFd>) -> bool {
+    sys::socket::peek(connection, &mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }

@@ -18,7 +18,7 @@ use crate::script::{Failure, Script};
 use crate::{env, respond};
 
 /// How many backends a request is sent to at most, where one after the other is gone before it has answered.
-const TRIES: u32 = 3;
+pub(super) const TRIES: u32 = 3;
 
 /// What a request begins with.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Head {
     }
 
     /// Its bytes, for a connection that stays open behind the request or does not. `Err`: the request does not fit into it.
-    fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
+    pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
         let lines = env::environment(&request.env);
         let pairs = lines.iter().filter_map(pair);
         match self {
@@ -76,7 +76,7 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
     loop {
         let lease = match Lease::of(class).await {
             Ok(lease) => lease,
-            Err(none) => return no_backend(request, &caller, class, none),
+            Err(none) => return Answer::Status(no_backend(request, &caller, class, none)),
         };
         // One that was idle may end the moment it is asked, as it had served enough: another one is asked then, if the
         // request cannot have had any effect.
@@ -109,7 +109,7 @@ pub async fn converse_over(
     }
 }
 
-async fn begin(
+pub(super) async fn begin(
     request: &mut Request,
     protocol: Protocol,
     socket: Arc<OwnedFd>,
@@ -140,7 +140,8 @@ fn too_long(request: &Request, caller: &Caller, length: usize) -> Answer {
     Answer::Status(400)
 }
 
-fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> Answer {
+/// Says why there is no backend. Returns the status of the answer.
+pub(super) fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
     let (status, why) = match none {
         NoBackend::Refused(status, why) => (status, why),
         NoBackend::NoManager => (503, "there is no process manager with -X".to_string()),
@@ -157,5 +158,5 @@ fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBac
     if status == 503 {
         request.answer.err_headers_out.set("Retry-After", "1");
     }
-    Answer::Status(status)
+    status
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sys::process::Pid;
 
-use super::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
+use super::{Class, Concurrency, PoolSettings, Program, Runtime, Score, Version};
 use crate::daemon::wire as command;
 use crate::protocol::Protocol;
 
@@ -16,8 +16,8 @@ const NUMBER: usize = size_of::<u64>();
 /// What a child says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
-    /// It wants a backend of the class that these bytes describe.
-    Backend(&'a [u8]),
+    /// It wants a backend of the class that these bytes describe, whose program's file is this one now.
+    Backend(Version, &'a [u8]),
     /// It does not need the one that it has got any more.
     Done(Outcome),
 }
@@ -49,7 +49,10 @@ pub(super) enum Told {
 impl Asked<'_> {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Asked::Backend(class) => [&[0], *class].concat(),
+            Asked::Backend(version, class) => {
+                let version = version.map(u64::to_ne_bytes).concat();
+                [&[0], &version[..], class].concat()
+            }
             Asked::Done(Outcome::Ready) => vec![1],
             Asked::Done(Outcome::Closed) => vec![2],
             Asked::Done(Outcome::Last) => vec![3],
@@ -61,7 +64,15 @@ impl Asked<'_> {
     pub(super) fn decode(bytes: &[u8]) -> Option<Asked<'_>> {
         let (kind, rest) = bytes.split_first()?;
         Some(match kind {
-            0 => Asked::Backend(rest),
+            0 => {
+                let mut version = Version::default();
+                let mut rest = rest;
+                for number in &mut version {
+                    let (bytes, behind) = rest.split_first_chunk()?;
+                    (*number, rest) = (u64::from_ne_bytes(*bytes), behind);
+                }
+                Asked::Backend(version, rest)
+            }
             1 => Asked::Done(Outcome::Ready),
             2 => Asked::Done(Outcome::Closed),
             3 => Asked::Done(Outcome::Last),
@@ -120,13 +131,14 @@ fn given(number: u64) -> Option<u64> {
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::FastCgi, Protocol::Runtime, Protocol::Plain];
 /// The numbers of a class, and its texts.
-const NUMBERS: usize = 17;
+const NUMBERS: usize = 19;
 const TEXTS: usize = 4;
 
 impl Class {
-    /// The class as bytes, the same for the same class.
+    /// The class as bytes, the same for the same class, whatever has become of its program's file.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let PoolSettings { max, min, max_of_all, idle, lifetime, requests, memory, score, wait, queue } = self.settings;
+        let PoolSettings { max, min, keep, max_of_all, idle, lifetime, requests, busy, memory, score, wait, queue } =
+            self.settings;
         let points = score.unwrap_or(Score { start: 0, end: 0, second: 0, limit: 0 });
         let protocol = PROTOCOLS.iter().position(|known| *known == self.protocol).unwrap_or_default() as u64;
         let numbers: [u64; NUMBERS] = [
@@ -154,6 +166,8 @@ impl Class {
                 Some(Runtime::Perl) => 1,
                 Some(Runtime::Text(_)) => 2,
             },
+            keep,
+            micros(busy),
         ];
         let given = match &self.program.runtime {
             Some(Runtime::Text(text)) => text,
@@ -184,10 +198,12 @@ impl Class {
         let settings = PoolSettings {
             max: at(2)?,
             min: at(3)?,
+            keep: at(17)?,
             max_of_all: at(4)?,
             idle: time(at(5)?),
             lifetime: time(at(6)?),
             requests: given(at(7)?),
+            busy: time(at(18)?),
             memory: given(at(8)?),
             score: (at(9)? == 1).then_some(score),
             wait: time(at(14)?)?,
@@ -210,6 +226,7 @@ impl Class {
                     2 => Some(Runtime::Text(text)),
                     _ => return None,
                 },
+                version: Version::default(),
             },
             settings,
         })
@@ -258,7 +275,7 @@ mod tests {
     fn messages_arrive_as_they_were_sent() {
         let outcomes =
             [Outcome::Ready, Outcome::Closed, Outcome::Last, Outcome::Abandoned(vec![1, 2]), Outcome::Broken];
-        for asked in outcomes.map(Asked::Done).into_iter().chain([Asked::Backend(b"xyz")]) {
+        for asked in outcomes.map(Asked::Done).into_iter().chain([Asked::Backend([1, 2, u64::MAX], b"xyz")]) {
             assert_eq!(Asked::decode(&asked.encode()), Some(asked));
         }
         for told in [Told::Granted(Pid::own(), 7), Told::Refused(503, "why".into())] {

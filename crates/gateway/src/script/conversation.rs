@@ -110,6 +110,8 @@ pub(crate) struct Conversation {
     /// Something has come.
     answers: bool,
     ended: bool,
+    /// Why it cannot go on, once what came before that was taken.
+    failure: Option<Failure>,
     lease: Option<Lease>,
     cost: Arc<ScriptUse>,
     /// The backend's processor time when the request began, where that is to be known.
@@ -149,6 +151,7 @@ impl Conversation {
             received: Vec::new(),
             answers: false,
             ended: false,
+            failure: None,
             lease,
             cost,
             used: pid.and_then(sys::process::processor_time),
@@ -221,10 +224,20 @@ impl Conversation {
         let before = output.len();
         if let Err(rubbish) = self.frames.read(&self.received, output, &mut self.heard) {
             self.report(request);
-            self.ended = true;
             drop(self.lease.take());
+            // What it said before that counts.
+            if self.heard.end.take().is_some() {
+                self.ended = true;
+                return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
+            }
             let text = format!("the backend of {} is not understood: {}", request.mapped.filename, rubbish.0);
-            return Poll::Ready(Some(Event::Failed(Failure { status: 500, text, level: Level::Error, lost: false })));
+            let failure = Failure { status: 500, text, level: Level::Error, lost: false };
+            if output.len() > before {
+                self.failure = Some(failure);
+                return Poll::Ready(Some(Event::Output));
+            }
+            self.ended = true;
+            return Poll::Ready(Some(Event::Failed(failure)));
         }
         self.report(request);
         let end = self.heard.end.take();
@@ -299,6 +312,10 @@ impl Source for Conversation {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
         if ending::is_ending() {
             return Poll::Pending;
+        }
+        if let Some(failure) = self.failure.take() {
+            self.ended = true;
+            return Poll::Ready(Event::Failed(failure));
         }
         if self.ended {
             return Poll::Ready(Event::Ended);

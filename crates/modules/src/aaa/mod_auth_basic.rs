@@ -155,7 +155,7 @@ async fn compare_digests(request: &mut Request, source: &Source, user: &str, pas
 }
 
 /// Name and password as the client sent them.
-fn credentials(request: &Request) -> Option<(String, String)> {
+pub(crate) fn credentials(request: &Request) -> Option<(String, String)> {
     let header = request.header("Authorization")?;
     let (scheme, encoded) = header.split_once(' ').unwrap_or((&header, ""));
     if !scheme.eq_ignore_ascii_case("Basic") {
@@ -186,9 +186,14 @@ fn decode(text: &str) -> Vec<u8> {
 /// Another module refuses the user: the client may try again as someone else.
 fn note_failure(request: &mut Request, auth_type: &str) {
     if auth_type.eq_ignore_ascii_case("Basic") {
-        let realm = auth_name(request).unwrap_or_default();
-        challenge(request, &realm);
+        challenge_of(request);
     }
+}
+
+/// Asks for a name and a password, in the realm of the section.
+pub(crate) fn challenge_of(request: &mut Request) {
+    let realm = auth_name(request).unwrap_or_default();
+    challenge(request, &realm);
 }
 
 fn challenge(request: &mut Request, realm: &str) {

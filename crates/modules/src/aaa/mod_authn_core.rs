@@ -136,10 +136,10 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
 
 /// An `AuthType` that has no value: the cause was logged, and whoever asked must deny.
 #[derive(Debug)]
-pub(super) struct NoValue;
+pub(crate) struct NoValue;
 
 /// `AuthType`; `None` where it is not set, or `None`.
-pub(super) fn auth_type(request: &Request) -> Result<Option<String>, NoValue> {
+pub(crate) fn auth_type(request: &Request) -> Result<Option<String>, NoValue> {
     let Some(text) = request.dir::<AuthnDir>().auth_type.get() else { return Ok(None) };
     let what = "AH02834: AuthType expression could not be evaluated";
     let name = text.value(request, "authn_core", what).ok_or(NoValue)?;

@@ -2,10 +2,12 @@
 
 mod backends;
 mod daemons;
+mod fastcgi_auth;
 pub mod mod_admission;
 pub mod mod_autoindex;
 pub mod mod_cgi;
 pub mod mod_cgid;
+pub mod mod_fastcgi;
 pub mod mod_fcgid;
 pub mod mod_info;
 pub mod mod_metrics;
@@ -17,3 +19,8 @@ pub mod mod_suexec;
 mod perl;
 mod script;
 mod shebang;
+
+use conf::Allowed;
+
+/// Where an application may be named that says who may.
+const ACCESS: Allowed = Allowed::FILEINFO;

@@ -1,15 +1,16 @@
 //! FastCGI applications that the server starts itself, as many as it takes.
 //!
 //! Apache manual: mod_fcgid (<https://httpd.apache.org/mod_fcgid/mod/mod_fcgid.html>). What differs: a request that has to wait
-//! is woken when a process is free, where mod_fcgid looks once a second; nothing is scanned, so the intervals mean nothing.
+//! is woken when a process is free, where mod_fcgid looks once a second; nothing is scanned, so the intervals mean nothing; and the
+//! processes of a file that was replaced end.
 
 use std::ffi::CString;
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
-use conf::values::atoi;
-use conf::{Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, settings, shown};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Setting, on_or_off, settings, shown};
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
+use gateway::gathered::{NotGathered, gather};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, Speech, Words as Phrases, owners};
 use http1::text::to_bytes;
@@ -17,7 +18,8 @@ use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
 
-use super::backends;
+use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
+use super::{ACCESS, backends};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::FORCED_TYPE;
 use crate::row;
@@ -28,6 +30,9 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::Check(backends::resolve),
         Hook::HelperProcess(&backends::MANAGER),
+        Hook::CheckUser(Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
+        Hook::AuthChecker(Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
+        Hook::AccessChecker(Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
         Hook::Handler(Order::Middle, APPLICATIONS),
     ],
 };
@@ -39,6 +44,9 @@ const APPLICATIONS: Handler =
 const NO_SCANS: &str = "Nothing is scanned: each end is noticed when it comes.";
 /// What is not needed, since sockets have no names that stay.
 const NO_FILES: &str = "The process manager keeps its sockets where no other process can reach them.";
+
+/// What is not needed: `SCRIPT_NAME` below `DOCUMENT_ROOT`, as mod_fcgid works it out, is `SCRIPT_NAME`.
+const NO_FIX: &str = "PHP gets the same variables with either value, in mod_fcgid too.";
 
 const SERVER: Allowed = Allowed::SERVER;
 const GLOBAL: Allowed = Allowed::GLOBAL;
@@ -84,12 +92,18 @@ macro_rules! nothing {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
+    row("FcgidAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::AccessChecker, v)), "", "a absolute access checker file path"),
+    row("FcgidAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::AccessChecker, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow access control to be passed along to lower modules upon failure"),
+    row("FcgidAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authenticator, v)), "", "a absolute authenticator file path"),
+    row("FcgidAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authentication to be passed along to lower modules upon failure"),
+    row("FcgidAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authorizer, v)), "", "a absolute authorizer file path"),
+    row("FcgidAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authorization to be passed along to lower modules upon failure"),
     seconds!("FcgidBusyTimeout", SERVER, busy, BUSY, "a fastcgi application will be killed after handling a request for BusyTimeout"),
     nothing!("FcgidBusyScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for busy timeout process"),
     row("FcgidCmdOptions", SERVER, Words(set_command_options), "", "set processing options for a FastCGI command"),
     seconds!("FcgidConnectTimeout", SERVER, connect, CONNECT, "Connect timeout to fastcgi application").differs("A connection to a process of its own is there at once."),
     nothing!("FcgidErrorScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for exited process"),
-    row("FcgidFixPathinfo", GLOBAL, Take1(set_fix_path_info), "0", "Set 1, if cgi.fix_pathinfo=1 in php.ini"),
+    nothing!("FcgidFixPathinfo", GLOBAL, "0", NO_FIX, "Set 1, if cgi.fix_pathinfo=1 in php.ini"),
     seconds!("FcgidIdleTimeout", SERVER, idle, IDLE, "an idle fastcgi application will be killed after IdleTimeout"),
     nothing!("FcgidIdleScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for idle timeout process"),
     row("FcgidInitialEnv", SERVER, Take12(add_initial_env), "", "an environment variable name and optional value to pass to FastCGI."),
@@ -97,7 +111,7 @@ const DIRECTIVES: &[Directive] = &[
     nothing!("FcgidIPCDir", GLOBAL, "logs/fcgidsock", NO_FILES, "fastcgi socket file path"),
     number!("FcgidMaxProcesses", GLOBAL, max, MAX, "Max total process count"),
     number!("FcgidMaxProcessesPerClass", SERVER, max_class, MAX_CLASS, "Max process count of one class of fastcgi application"),
-    nothing!("FcgidMaxRequestInMem", SERVER, "65536", "Bodies are passed on as they come.", "The part of HTTP request which greater than this limit will swap to disk"),
+    number!("FcgidMaxRequestInMem", SERVER, in_memory, IN_MEMORY, "The part of HTTP request which greater than this limit will swap to disk"),
     number!("FcgidMaxRequestLen", SERVER, max_body, MAX_BODY, "Max HTTP request length in byte"),
     number!("FcgidMaxRequestsPerProcess", SERVER, requests, REQUESTS, "Max requests handled by each fastcgi application"),
     number!("FcgidMinProcessesPerClass", SERVER, min_class, MIN_CLASS, "Min process count of one class of fastcgi application"),
@@ -125,12 +139,12 @@ const DIRECTIVES: &[Directive] = &[
     seconds!("IPCCommTimeout", SERVER, io, IO, "Deprecated - Use 'FcgidIOTimeout' instead"),
     seconds!("IPCConnectTimeout", SERVER, connect, CONNECT, "Deprecated - Use 'FcgidConnectTimeout' instead"),
     number!("MaxProcessCount", GLOBAL, max, MAX, "Deprecated - Use 'FcgidMaxProcesses' instead"),
-    nothing!("MaxRequestInMem", SERVER, "65536", "Bodies are passed on as they come.", "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
+    number!("MaxRequestInMem", SERVER, in_memory, IN_MEMORY, "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
     number!("MaxRequestLen", SERVER, max_body, MAX_BODY, "Deprecated - Use 'FcgidMaxRequestLen' instead"),
     number!("MaxRequestsPerProcess", SERVER, requests, REQUESTS, "Deprecated - Use 'FcgidMaxRequestsPerProcess' instead"),
     nothing!("OutputBufferSize", SERVER, "65536", "Output is passed on as it comes.", "Deprecated - Use 'FcgidOutputBufferSize' instead"),
     row("PassHeader", SERVER, Take1(add_pass_header), "", "Deprecated - Use 'FcgidPassHeader' instead"),
-    row("PHP_Fix_Pathinfo_Enable", GLOBAL, Take1(set_fix_path_info), "0", "Deprecated - Use 'FcgidFixPathinfo' instead"),
+    nothing!("PHP_Fix_Pathinfo_Enable", GLOBAL, "0", NO_FIX, "Deprecated - Use 'FcgidFixPathinfo' instead"),
     seconds!("ProcessLifeTime", SERVER, lifetime, LIFETIME, "Deprecated - Use 'FcgidProcessLifeTime' instead"),
     nothing!("SharememPath", GLOBAL, "logs/fcgid_shm", NO_FILES, "Deprecated - Use 'FcgidProcessTableFile' instead"),
     nothing!("SocketPath", GLOBAL, "logs/fcgidsock", NO_FILES, "Deprecated - Use 'FcgidIPCDir' instead"),
@@ -151,6 +165,8 @@ const MAX_CLASS: u64 = 100;
 const MIN_CLASS: u64 = 3;
 /// In bytes.
 const MAX_BODY: u64 = 131_072;
+/// In bytes.
+const IN_MEMORY: u64 = 65_536;
 /// 0: as many as come.
 const REQUESTS: u64 = 0;
 const SPAWN_SCORE: u64 = 1;
@@ -172,12 +188,12 @@ settings! {
         max_class: Setting<u64> = MAX_CLASS,
         min_class: Setting<u64> = MIN_CLASS,
         max_body: Setting<u64> = MAX_BODY,
+        in_memory: Setting<u64> = IN_MEMORY,
         requests: Setting<u64> = REQUESTS,
         spawn_score: Setting<u64> = SPAWN_SCORE,
         termination_score: Setting<u64> = TERMINATION_SCORE,
         time_score: Setting<u64> = TIME_SCORE,
         score_limit: Setting<u64> = SCORE_LIMIT,
-        fix_path_info: Setting<bool> = false,
         initial_env: Keyed<String, String>,
         pass_headers: Listed<String>,
         /// By the command.
@@ -221,10 +237,6 @@ fn number(cmd: &Cmd<'_>, value: &str) -> Result<u64, String> {
     }
     // A negative number is a large one, or none at all: mod_fcgid takes -1 for "no limit".
     Ok(if value.starts_with('-') { u64::from(u32::MAX) } else { digits.parse().unwrap_or(u64::from(u32::MAX)) })
-}
-
-fn set_fix_path_info(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    cmd.server_set(|s: &mut FcgidServer| &mut s.fix_path_info, atoi(value) != 0)
 }
 
 fn add_initial_env(cmd: &mut Cmd<'_>, name: &str, value: Option<&str>) -> Outcome {
@@ -292,11 +304,14 @@ fn pool(conf: &FcgidServer, main: &FcgidServer) -> PoolSettings {
     let some = |time: Duration| Some(time).filter(|time| !time.is_zero());
     PoolSettings {
         max: conf.max_class(),
-        min: conf.min_class(),
+        // As many are kept, but none is started before it is needed.
+        min: 0,
+        keep: conf.min_class(),
         max_of_all: main.max(),
         idle: some(conf.idle()),
         lifetime: some(conf.lifetime()),
         requests: Some(conf.requests()).filter(|requests| *requests > 0),
+        busy: some(conf.busy()),
         memory: None,
         score: Some(Score {
             start: main.spawn_score(),
@@ -348,42 +363,66 @@ fn refusal(request: &mut Request) -> Option<Answer> {
 
 fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     Box::pin(async move {
-        let conf = request.host::<FcgidServer>();
-        let max = conf.max_body();
-        if request.body.length().is_some_and(|length| length > max) {
-            let text = format!(
-                "mod_fcgid: HTTP request length {} (so far) exceeds MaxRequestLen ({max})",
-                request.body.length().unwrap_or_default()
-            );
-            request.log("fcgid", Level::Warn, text);
-            return Answer::Status(500);
+        if let Err(status) = measure(request).await {
+            return Answer::Status(status);
         }
+        let conf = request.host::<FcgidServer>();
         let passed = conf.pass_headers.iter();
         let passed = passed.filter_map(|name| Some((name.clone(), request.header(name)?.into_owned())));
         for (name, value) in passed.collect::<Vec<_>>() {
             request.env.set(name, value);
         }
-        let Some((class, io)) = class(request) else {
-            request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {}", request.mapped.filename));
+        let wrapper = wrapper(request).map(|wrapper| wrapper.command);
+        let file = request.mapped.filename.clone();
+        let Some((class, caller)) = class(request, &file, wrapper) else {
+            request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {file}"));
             return Answer::Status(500);
-        };
-        let caller = Caller {
-            module: "fcgid",
-            words: &PHRASES,
-            timeout: io,
-            nph: false,
-            log: None,
-            accounts: accounts_for_scripts(request),
         };
         converse(request, caller, &class, &Head::FastCgi(Role::Responder), SPEECH).await
     })
 }
 
-/// The class of the application that the request is for, and how long it may be silent.
-fn class(request: &Request) -> Option<(Class, Duration)> {
+/// Takes the body, which may not be too long. `Err`: the status of the answer.
+async fn measure(request: &mut Request) -> Result<(), u16> {
+    let conf = request.host::<FcgidServer>();
+    let max = conf.max_body();
+    let why = match gather(request, conf.in_memory(), max).await {
+        Ok(()) => {
+            if request.body.is_none() {
+                request.headers_mut().set("Content-Length", "0");
+            }
+            return Ok(());
+        }
+        Err(why) => why,
+    };
+    let (level, status, text) = match why {
+        NotGathered::TooLong(length) => {
+            let text = format!("mod_fcgid: HTTP request length {length} (so far) exceeds MaxRequestLen ({max})");
+            (Level::Warn, 500, text)
+        }
+        NotGathered::Body(error) => {
+            (Level::Info, error.status(), "mod_fcgid: can't get data from http client".to_string())
+        }
+        NotGathered::File(error) => {
+            let text = format!("mod_fcgid: no room for the body of a request: {}", sys::describe(&error));
+            (Level::Error, 500, text)
+        }
+    };
+    request.log("fcgid", level, text);
+    Err(status)
+}
+
+/// How an application is asked that says who may.
+fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
+    let (class, caller) = class(request, path, None)?;
+    Some((class, caller, SPEECH))
+}
+
+/// The class of an application, or of the program that runs it, and how it is spoken with.
+fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<(Class, Caller)> {
     let (conf, main) = (request.host::<FcgidServer>(), request.server.main().settings.get::<FcgidServer>());
-    let file = &request.mapped.filename;
-    let command = wrapper(request).map_or_else(|| vec![file.clone()], |wrapper| wrapper.command);
+    let own = wrapper.is_none();
+    let command = wrapper.unwrap_or_else(|| vec![file.to_string()]);
     let (path, arguments) = command.split_first()?;
     let options = conf.commands.get(path);
     let mut environment: Vec<(String, String)> = match options {
@@ -396,6 +435,12 @@ fn class(request: &Request) -> Option<(Class, Duration)> {
     let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
     let environment = environment.iter().map(line).collect::<Option<Vec<_>>>()?;
     let program = Program::new(path, arguments, environment, dir_name(path), owners::of(request))?;
+    let program = match &request.mapped.stat {
+        Some(meta) if own && file == request.mapped.filename => program.of_file(meta),
+        _ => program,
+    };
+    let settings =
+        options.map_or_else(|| pool(conf, main), |options| PoolSettings { max_of_all: main.max(), ..options.settings });
     let class = Class {
         name: format!("fcgid {}", command.join(" ")),
         module: "fcgid".into(),
@@ -403,8 +448,15 @@ fn class(request: &Request) -> Option<(Class, Duration)> {
         protocol: Head::FastCgi(Role::Responder).protocol(),
         concurrency: Concurrency::One,
         program: program.limited_for(request),
-        settings: options
-            .map_or_else(|| pool(conf, main), |options| PoolSettings { max_of_all: main.max(), ..options.settings }),
+        settings,
     };
-    Some((class, options.map_or_else(|| conf.io(), |options| options.io)))
+    let caller = Caller {
+        module: "fcgid",
+        words: &PHRASES,
+        timeout: options.map_or_else(|| conf.io(), |options| options.io),
+        nph: false,
+        log: None,
+        accounts: accounts_for_scripts(request),
+    };
+    Some((class, caller))
 }

@@ -57,6 +57,11 @@ impl Descriptor {
         .await?
     }
 
+    /// The same socket, for what watches it itself.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.0.get_ref().try_clone()
+    }
+
     fn poll<'a, T>(
         mut poll: impl FnMut() -> Poll<io::Result<Ready<'a>>>,
         mut act: impl FnMut(&OwnedFd) -> io::Result<T>,

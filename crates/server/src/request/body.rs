@@ -178,8 +178,8 @@ impl RequestBody {
         self.lock().is_none_or(|state| state.source.is_done())
     }
 
-    /// The fields behind it.
-    pub(crate) fn trailers(&self) -> Fields {
+    /// The fields behind it, once its end was read.
+    pub fn trailers(&self) -> Fields {
         self.lock().map_or_else(Fields::default, |state| state.source.trailers())
     }
 }

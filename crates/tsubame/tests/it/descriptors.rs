@@ -43,12 +43,23 @@ pub fn leaks(parent: Pid, children: impl IntoIterator<Item = i32>) -> Vec<String
         of(child).into_iter().filter(move |target| !shared.contains(target)).map(move |target| (child, target))
     });
     let mut leaks: Vec<_> = open.filter(|(_, target)| !inherited.contains(target) && is_suspect(target)).collect();
+    leaks.retain(|(child, target)| !is_of_a_backend(*child, target));
     if leaks.iter().any(|(_, target)| inode(target).is_some()) {
         // Long where many connections have ended lately: read once for all.
         let connections = connections();
         leaks.retain(|(_, target)| inode(target).is_none_or(|inode| connections.contains(inode)));
     }
     leaks.into_iter().map(|(child, target)| format!("child {child}: {target}")).collect()
+}
+
+/// Whether this is the standard error of a backend that lives, in the process that manages it.
+fn is_of_a_backend(child: Pid, target: &str) -> bool {
+    let title = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+    title.contains(": backend daemon")
+        && crate::server::children(child)
+            .into_iter()
+            .filter_map(Pid::new)
+            .any(|backend| of(backend).iter().any(|one| one == target))
 }
 
 /// A child's reactor lives on anonymous inodes and a socket pair; it has no other sockets of its own when it is idle.

@@ -55,6 +55,26 @@ pub const MUNIN: Need = Need {
     is_fate: false,
 };
 
+/// FCGI and CGI::Fast.
+pub const PERL: Need = Need {
+    what: "FCGI and CGI::Fast of Perl",
+    remedy: "apt-get install libfcgi-perl libcgi-fast-perl",
+    is_there: || {
+        Command::new("perl").args(["-MFCGI", "-MCGI::Fast", "-e1"]).output().is_ok_and(|it| it.status.success())
+    },
+    is_fate: false,
+};
+
+/// libfcgi and a compiler.
+pub const LIBFCGI: Need = Need {
+    what: "libfcgi and cc",
+    remedy: "apt-get install gcc libfcgi-dev",
+    is_there: || {
+        Path::new("/usr/include/fcgi_stdio.h").exists() && Command::new("cc").arg("--version").output().is_ok()
+    },
+    is_fate: false,
+};
+
 /// PHP, as the server starts it.
 pub const PHP: Need = Need {
     what: "/usr/bin/php-cgi",

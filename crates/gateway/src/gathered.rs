@@ -1,0 +1,135 @@
+//! A body that is taken whole before anything begins: programs go by `CONTENT_LENGTH`, which somebody has to count, and a client
+//! that is slow to send holds up nobody but itself.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use seam::{Load, offload};
+use server::{BodyError, BodySource, Fields, Request, RequestBody};
+
+/// How much of a file is read at once, in bytes.
+const PIECE: usize = 64 * 1024;
+
+/// Why a body is not there as a whole.
+#[derive(Debug)]
+pub enum NotGathered {
+    /// It is longer than it may be; so much has come.
+    TooLong(u64),
+    /// The client does not send it to the end.
+    Body(BodyError),
+    /// There is no room for it.
+    File(io::Error),
+}
+
+/// Takes the body of a request, of at most `max` bytes: up to `in_memory` bytes in memory, what
+/// is longer in a file without a name. From there on the request has a body of known length.
+pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(), NotGathered> {
+    if request.body.is_none() {
+        return Ok(());
+    }
+    if let Some(length) = request.body.length().filter(|length| *length > max) {
+        return Err(NotGathered::TooLong(length));
+    }
+    let (mut pieces, mut held, mut length, mut file) = (Vec::new(), 0, 0, None);
+    while let Some(piece) = request.body.read().await.map_err(NotGathered::Body)? {
+        length += piece.len() as u64;
+        held += piece.len() as u64;
+        pieces.push(piece);
+        if length > max {
+            return Err(NotGathered::TooLong(length));
+        }
+        if held > in_memory {
+            held = 0;
+            file = Some(keep(file.take(), std::mem::take(&mut pieces)).await.map_err(NotGathered::File)?);
+        }
+    }
+    if let Some(started) = file.take() {
+        file = Some(keep(Some(started), std::mem::take(&mut pieces)).await.map_err(NotGathered::File)?);
+    }
+    let source =
+        Gathered { pieces: pieces.into(), file, at: 0, left: length, reading: None, trailers: request.body.trailers() };
+    request.body = RequestBody::new(Box::new(source));
+    let headers = request.headers_mut();
+    headers.remove("Transfer-Encoding");
+    headers.set("Content-Length", length.to_string());
+    Ok(())
+}
+
+/// Puts pieces behind those that are in a file already.
+async fn keep(file: Option<Arc<OwnedFd>>, pieces: Vec<Bytes>) -> io::Result<Arc<OwnedFd>> {
+    offload(Load::Wait, move || {
+        let file = match file {
+            Some(file) => file,
+            None => Arc::new(sys::file::unnamed(&std::env::temp_dir())?),
+        };
+        for mut piece in pieces {
+            while !piece.is_empty() {
+                let written = sys::file::write(&*file, &piece)?;
+                drop(piece.split_to(written));
+            }
+        }
+        Ok(file)
+    })
+    .await
+}
+
+/// A read that is under way.
+type Reading = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>> + Send>>;
+
+/// A body that is there. It is either in memory or in a file.
+struct Gathered {
+    pieces: std::collections::VecDeque<Bytes>,
+    file: Option<Arc<OwnedFd>>,
+    /// How much of the file was read.
+    at: u64,
+    left: u64,
+    reading: Option<Reading>,
+    trailers: Fields,
+}
+
+impl BodySource for Gathered {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        if self.left == 0 {
+            return Poll::Ready(Ok(None));
+        }
+        let piece = match (self.pieces.pop_front(), &self.file) {
+            (Some(piece), _) => piece,
+            (None, Some(file)) => {
+                let (file, at) = (file.clone(), self.at);
+                let reading =
+                    self.reading.get_or_insert_with(|| Box::pin(offload(Load::Wait, move || read(&file, at))));
+                let read = ready!(reading.as_mut().poll(cx));
+                self.reading = None;
+                // It was written a moment ago.
+                Bytes::from(read.ok().filter(|piece| !piece.is_empty()).ok_or(BodyError::Closed)?)
+            }
+            (None, None) => return Poll::Ready(Err(BodyError::Closed)),
+        };
+        self.at += piece.len() as u64;
+        self.left = self.left.saturating_sub(piece.len() as u64);
+        Poll::Ready(Ok(Some(piece)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.left)
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    fn trailers(&self) -> Fields {
+        self.trailers.clone()
+    }
+}
+
+fn read(file: &OwnedFd, at: u64) -> io::Result<Vec<u8>> {
+    let mut piece = vec![0; PIECE];
+    let length = sys::file::read_at(file, &mut piece, at)?;
+    piece.truncate(length);
+    Ok(piece)
+}

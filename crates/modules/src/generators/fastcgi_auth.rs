@@ -1,0 +1,146 @@
+//! FastCGI applications that say who may: what mod_fcgid and mod_fastcgi have in common.
+
+use conf::{Cmd, Level, Outcome, Setting, settings};
+use gateway::backend::{Class, Verdict, authorize};
+use gateway::{Caller, Speech};
+use server::{Flow, Request};
+
+use crate::aaa::mod_auth_basic::{challenge_of, credentials};
+use crate::aaa::mod_authn_core::auth_type;
+
+/// Whether what an application refuses is refused, where nothing is said.
+pub(super) const AUTHORITATIVE: bool = true;
+
+settings! {
+    /// The applications of a section.
+    pub struct Checkers {
+        authenticator: Setting<String>,
+        authenticator_decides: Setting<bool> = AUTHORITATIVE,
+        authorizer: Setting<String>,
+        authorizer_decides: Setting<bool> = AUTHORITATIVE,
+        access_checker: Setting<String>,
+        access_checker_decides: Setting<bool> = AUTHORITATIVE,
+    }
+}
+
+/// When an application is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Who is it, and is that the password?
+    Authenticator,
+    /// May that user?
+    Authorizer,
+    /// May anybody, from there?
+    AccessChecker,
+}
+
+impl Phase {
+    /// Its name in messages, and for the application.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Phase::Authenticator => ("Authenticator", "AUTHENTICATOR"),
+            Phase::Authorizer => ("Authorizer", "AUTHORIZER"),
+            Phase::AccessChecker => ("Access checker", "ACCESS_CHECKER"),
+        }
+    }
+
+    fn application(self, dir: &Checkers) -> Option<&String> {
+        match self {
+            Phase::Authenticator => dir.authenticator.get(),
+            Phase::Authorizer => dir.authorizer.get(),
+            Phase::AccessChecker => dir.access_checker.get(),
+        }
+    }
+}
+
+/// Takes the path of an application, which has to be there.
+pub(super) fn set(cmd: &mut Cmd<'_>, phase: Phase, path: &str) -> Outcome {
+    let path = cmd.context.server_relative(path);
+    if let Err(error) = std::fs::metadata(&path) {
+        return Err(format!("{} {path} cannot be accessed: {}", phase.names().0, sys::describe(&error)));
+    }
+    match phase {
+        Phase::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator, path),
+        Phase::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer, path),
+        Phase::AccessChecker => cmd.set(|dir: &mut Checkers| &mut dir.access_checker, path),
+    }
+}
+
+/// Takes whether what it refuses is refused.
+pub(super) fn set_decides(cmd: &mut Cmd<'_>, phase: Phase, on: bool) -> Outcome {
+    match phase {
+        Phase::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator_decides, on),
+        Phase::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer_decides, on),
+        Phase::AccessChecker => cmd.set(|dir: &mut Checkers| &mut dir.access_checker_decides, on),
+    }
+}
+
+/// Whether the request is to be judged by an application.
+pub(super) fn is_asked(request: &Request, phase: Phase) -> bool {
+    phase.application(request.dir::<Checkers>()).is_some()
+}
+
+/// How a module runs the application with this path.
+pub(super) type Run = fn(&Request, &str) -> Option<(Class, Caller, Speech)>;
+
+/// Asks the application of the phase.
+pub(super) async fn check(request: &mut Request, phase: Phase, run: Run) -> Flow {
+    let slots = request.dir.slots.clone();
+    let dir = slots.get::<Checkers>();
+    let Some(path) = phase.application(dir) else { return Flow::Declined };
+    let decides = match phase {
+        Phase::Authenticator => dir.authenticator_decides(),
+        Phase::Authorizer => dir.authorizer_decides(),
+        Phase::AccessChecker => dir.access_checker_decides(),
+    };
+    let mut told = vec![("FCGI_APACHE_ROLE", phase.names().1)];
+    let password;
+    if phase == Phase::Authenticator {
+        let name = match auth_type(request) {
+            Ok(Some(name)) if name.eq_ignore_ascii_case("Basic") => name,
+            _ => return Flow::Declined,
+        };
+        request.login.auth_type = Some(name);
+        let Some((user, secret)) = credentials(request) else {
+            challenge_of(request);
+            return Flow::Status(401);
+        };
+        request.login.user = Some(user);
+        password = secret;
+        told.push(("REMOTE_PASSWD", &password));
+    }
+    let Some((class, caller, speech)) = run(request, path) else { return Flow::Status(500) };
+    match authorize(request, &caller, &class, speech, &told).await {
+        Verdict::Allowed => Flow::Ok,
+        // Nobody is let in because something is broken.
+        Verdict::Failed(status) => Flow::Status(status),
+        Verdict::Refused(_) if !decides => Flow::Declined,
+        Verdict::Refused(status) => {
+            let text = format!("{} {path} refuses {} with status {status}", phase.names().0, request.asked.uri);
+            request.log(caller.module, Level::Error, text);
+            if status == 401 && request.answer.err_headers_out.get("WWW-Authenticate").is_none() {
+                challenge_of(request);
+            }
+            Flow::Status(status)
+        }
+    }
+}
+
+/// The hooks of a module that has such applications.
+macro_rules! hooks {
+    ($phase:ident, $run:path) => {
+        server::PhaseHook::Later {
+            claims: |request| {
+                crate::generators::fastcgi_auth::is_asked(request, crate::generators::fastcgi_auth::Phase::$phase)
+            },
+            run: |request| {
+                Box::pin(crate::generators::fastcgi_auth::check(
+                    request,
+                    crate::generators::fastcgi_auth::Phase::$phase,
+                    $run,
+                ))
+            },
+        }
+    };
+}
+pub(super) use hooks;

@@ -1,0 +1,428 @@
+//! FastCGI applications as mod_fastcgi has them: named in the configuration and always there, outside of the server, or started when
+//! somebody asks.
+//!
+//! mod_fastcgi 2.4.6, its documentation. What differs: applications are in the care of the process manager in each case, and a request
+//! that has to wait is woken when one is free.
+
+use std::ffi::CString;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use conf::directive::Args::{Flag, Take1, Words};
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, converse, converse_over};
+use gateway::gathered::gather;
+use gateway::protocol::fastcgi::Role;
+use gateway::{Caller, Speech, Words as Phrases, owners};
+use http1::text::to_bytes;
+use seam::executor::Descriptor;
+use seam::{Load, offload};
+use server::core::options::EXEC_CGI;
+use server::paths::dir_name;
+use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+
+use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
+use super::{ACCESS, backends};
+use crate::loggers::mod_log_config::accounts_for_scripts;
+use crate::mappers::mod_alias::FORCED_TYPE;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "fastcgi_module", source: "mod_fastcgi.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Check(backends::resolve),
+        Hook::HelperProcess(&backends::MANAGER),
+        Hook::CheckUser(Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
+        Hook::AuthChecker(Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
+        Hook::AccessChecker(Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
+        Hook::Handler(Order::Middle, APPLICATIONS),
+    ],
+};
+
+const APPLICATIONS: Handler =
+    Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AppClass", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::Server)), "", "(pathname) (-options)"),
+    row("ExternalAppClass", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::External)), "", "(pathname) (-options)"),
+    row("FastCgiServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::Server)), "", "(pathname) (-options)"),
+    row("FastCgiExternalServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::External)), "", "(pathname) (-host host:port | -socket path) (-options)"),
+    row("FastCgiConfig", Allowed::GLOBAL, Words(set_dynamic), "", "(-options)"),
+    row("FastCgiIpcDir", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "(directory)").without_effect("The process manager keeps its sockets where no other process can reach them."),
+    row("FastCgiWrapper", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
+    row("FastCgiSuexec", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
+    row("FastCgiAccessChecker", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::AccessChecker, v)), "", "(pathname)"),
+    row("FastCgiAccessCheckerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::AccessChecker, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
+    row("FastCgiAuthenticator", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authenticator, v)), "", "(pathname)"),
+    row("FastCgiAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authenticator, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
+    row("FastCgiAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Phase::Authorizer, v)), "", "(pathname)"),
+    row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
+];
+
+/// How long an application may be silent, where nothing is said.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long one that nobody needs is kept.
+const KILL_INTERVAL: Duration = Duration::from_secs(300);
+/// How many there are of a class and of all together, at most.
+const MAX_CLASS: u64 = 10;
+const MAX: u64 = 50;
+/// How much of a body is kept in memory, and the longest there may be, in bytes: `LimitRequestBody` is what limits it.
+const IN_MEMORY: u64 = 64 * 1024;
+const MAX_BODY: u64 = u64::MAX;
+
+settings! {
+    /// The module's settings of the server.
+    pub struct FastCgiServer {
+        /// By the path.
+        applications: Keyed<String, Application>,
+        dynamic: Setting<Application>,
+    }
+}
+
+/// Which of the directives names an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Server,
+    External,
+    Dynamic,
+}
+
+/// An application, or all that are started on demand.
+#[derive(Clone, Debug)]
+struct Application {
+    processes: u64,
+    max: u64,
+    max_of_all: u64,
+    idle_timeout: Duration,
+    kill_interval: Duration,
+    wait: Duration,
+    environment: Vec<(String, String)>,
+    passed: Vec<String>,
+    nph: bool,
+    /// Where it listens, if the server does not start it.
+    address: Option<Address>,
+}
+
+#[derive(Clone, Debug)]
+enum Address {
+    Host(String),
+    Socket(String),
+}
+
+impl Default for Application {
+    fn default() -> Application {
+        Application {
+            processes: 1,
+            max: MAX_CLASS,
+            max_of_all: MAX,
+            idle_timeout: IDLE,
+            kill_interval: KILL_INTERVAL,
+            wait: Duration::from_secs(60),
+            environment: Vec::new(),
+            passed: Vec::new(),
+            nph: false,
+            address: None,
+        }
+    }
+}
+
+/// What becomes of an option, and which directives have it.
+#[derive(Clone, Copy)]
+enum Meaning {
+    Number(fn(&mut Application, u64)),
+    /// It takes a value and means nothing here.
+    Ignored,
+    /// It takes no value and means nothing here.
+    IgnoredFlag,
+    Text(fn(&mut Application, &str) -> Result<(), String>),
+    Flag(fn(&mut Application)),
+    Refused(&'static str),
+}
+
+use Meaning::{Ignored, IgnoredFlag, Number, Refused, Text};
+
+const S: u8 = 1;
+const E: u8 = 2;
+const D: u8 = 4;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[rustfmt::skip]
+const OPTIONS: &[(&str, u8, Meaning)] = &[
+    ("-appConnTimeout", S | E | D, Number(|a, n| if n > 0 { a.wait = seconds(n) })),
+    ("-autoUpdate", D, IgnoredFlag),
+    ("-flush", S | E | D, IgnoredFlag),
+    ("-gainValue", D, Ignored),
+    ("-group", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
+    ("-host", E, Text(|a, v| host(v).map(|v| a.address = Some(Address::Host(v))))),
+    ("-idle-timeout", S | E | D, Number(|a, n| a.idle_timeout = seconds(n))),
+    ("-init-start-delay", S | D, Ignored),
+    ("-initial-env", S | D, Text(initial_env)),
+    ("-killInterval", D, Number(|a, n| a.kill_interval = seconds(n))),
+    ("-listen-queue-depth", S | D, Ignored),
+    ("-maxClassProcesses", D, Number(|a, n| a.max = n)),
+    ("-maxProcesses", D, Number(|a, n| a.max_of_all = n)),
+    ("-min-server-life", S | D, Ignored),
+    ("-minProcesses", D, Ignored),
+    ("-multiThreshold", D, Ignored),
+    ("-multiThreshhold", D, Ignored),
+    ("-nph", S | E | D, Meaning::Flag(|a| a.nph = true)),
+    ("-pass-header", S | E | D, Text(|a, v| { a.passed.push(v.to_string()); Ok(()) })),
+    ("-port", S, Refused("it is reached over a socket that nobody else sees; FastCgiExternalServer is for those that listen themselves")),
+    ("-priority", S | D, Refused("start it with nice(1), as a wrapper script")),
+    ("-processSlack", D, Ignored),
+    ("-processes", S, Number(|a, n| a.processes = n.max(1))),
+    ("-restart", D, IgnoredFlag),
+    ("-restart-delay", S | D, Ignored),
+    ("-singleThreshold", D, Ignored),
+    ("-singleThreshhold", D, Ignored),
+    ("-socket", E, Text(|a, v| { a.address = Some(Address::Socket(v.to_string())); Ok(()) })),
+    ("-socket", S, Ignored),
+    ("-startDelay", D, Ignored),
+    ("-updateInterval", D, Ignored),
+    ("-user", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
+];
+
+fn host(value: &str) -> Result<String, String> {
+    match value.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(value.to_string()),
+        _ => Err(format!("-host {value}: write it as host:port")),
+    }
+}
+
+fn initial_env(application: &mut Application, value: &str) -> Result<(), String> {
+    let (name, value) = match value.split_once('=') {
+        Some((name, value)) => (name.to_string(), value.to_string()),
+        None => (value.to_string(), std::env::var(value).unwrap_or_default()),
+    };
+    application.environment.push((name, value));
+    Ok(())
+}
+
+/// Reads options into an application.
+fn options(cmd: &Cmd<'_>, words: &[String], kind: Kind, application: &mut Application) -> Result<(), String> {
+    let bit = match kind {
+        Kind::Server => S,
+        Kind::External => E,
+        Kind::Dynamic => D,
+    };
+    let directive = &cmd.node.name;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let found = OPTIONS.iter().find(|(name, kinds, _)| name.eq_ignore_ascii_case(word) && kinds & bit != 0);
+        let Some((name, _, meaning)) = found else {
+            return Err(format!("{directive}: invalid option: {word}"));
+        };
+        let mut value = || words.next().ok_or_else(|| format!("{directive}: {name} has no value"));
+        match meaning {
+            Meaning::IgnoredFlag => {}
+            Meaning::Flag(set) => set(application),
+            Meaning::Ignored => drop(value()?),
+            Meaning::Number(set) => {
+                let value = value()?;
+                let number = value.parse().map_err(|_| format!("{directive}: {name} {value} is no number"))?;
+                set(application, number);
+            }
+            Meaning::Text(set) => set(application, value()?).map_err(|why| format!("{directive}: {why}"))?,
+            Meaning::Refused(why) => return Err(format!("{directive}: {name} is not supported: {why}")),
+        }
+    }
+    Ok(())
+}
+
+fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
+    let Some((path, words)) = words.split_first() else {
+        return Err(format!("{} takes a path and options", cmd.node.name));
+    };
+    let path = cmd.context.server_relative(path);
+    let mut application = Application::default();
+    options(cmd, words, kind, &mut application)?;
+    if kind == Kind::External && application.address.is_none() {
+        return Err(format!("{}: -host or -socket says where {path} is", cmd.node.name));
+    }
+    if let Some(Address::Socket(socket)) = &mut application.address {
+        *socket = cmd.context.server_relative(socket);
+    }
+    if kind == Kind::Server && !Path::new(&path).is_file() {
+        return Err(format!("{}: {path} is no file", cmd.node.name));
+    }
+    cmd.server_put(|s: &mut FastCgiServer| &mut s.applications, path, application)
+}
+
+fn set_dynamic(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let mut application = Application::default();
+    options(cmd, words, Kind::Dynamic, &mut application)?;
+    cmd.server_set(|s: &mut FastCgiServer| &mut s.dynamic, application)
+}
+
+/// As whom applications run is said for all scripts in one place.
+fn set_wrapper(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match value {
+        _ if value.eq_ignore_ascii_case("Off") || value.eq_ignore_ascii_case("On") => Ok(()),
+        _ => Err(format!(
+            "{} {value}: no program is run in between; SuexecUserGroup says as whom scripts run",
+            cmd.node.name
+        )),
+    }
+}
+
+static PHRASES: Phrases = Phrases {
+    timed_out: |request, time| {
+        format!(
+            "FastCGI: comm with server \"{}\" aborted: idle timeout ({} sec)",
+            request.mapped.filename,
+            time.as_secs()
+        )
+    },
+    timeout_level: Level::Error,
+};
+
+const SPEECH: Speech = Speech {
+    complaint: |request, line| format!("FastCGI: server \"{}\" stderr: {line}", request.mapped.filename),
+    level: |_| Some(Level::Error),
+};
+
+fn is_application(request: &Request) -> bool {
+    request.handler_name() == Some("fastcgi-script")
+}
+
+fn main(request: &Request) -> &FastCgiServer {
+    request.server.main().settings.get::<FastCgiServer>()
+}
+
+/// The application of a file that the configuration names.
+fn named<'a>(request: &'a Request, file: &str) -> Option<&'a Application> {
+    main(request).applications.get(file)
+}
+
+/// What must be true of a file before it is run. One that the configuration names need not even be there.
+fn refusal(request: &mut Request) -> Option<Answer> {
+    if named(request, &request.mapped.filename).is_some() {
+        return None;
+    }
+    let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("fastcgi-script"));
+    let (status, text) = match request.mapped.stat {
+        _ if request.options() & EXEC_CGI == 0 && !aliased => (403, "Options ExecCGI is off in this directory"),
+        None => (404, "script not found or unable to stat"),
+        Some(meta) if meta.is_dir() => (403, "attempt to invoke directory as script"),
+        _ => return None,
+    };
+    request.log("fastcgi", Level::Error, format!("FastCGI: {text}: {}", request.mapped.filename));
+    Some(Answer::Status(status))
+}
+
+fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        if gather(request, IN_MEMORY, MAX_BODY).await.is_err() {
+            request.log("fastcgi", Level::Info, "FastCGI: the body of a request cannot be read");
+            return Answer::Status(400);
+        }
+        let file = request.mapped.filename.clone();
+        let application = application(request, &file);
+        for name in &application.passed {
+            if let Some(value) = request.header(name).map(|value| value.into_owned()) {
+                request.env.set(name.clone(), value);
+            }
+        }
+        let head = Head::FastCgi(Role::Responder);
+        let caller = caller(request, &application);
+        match &application.address {
+            Some(address) => match connect(address, application.wait).await {
+                Ok(socket) => converse_over(request, caller, socket, &head, SPEECH).await,
+                Err(error) => {
+                    let text = format!("FastCGI: failed to connect to server \"{file}\"");
+                    request.log_os("fastcgi", Level::Error, &error, text);
+                    Answer::Status(503)
+                }
+            },
+            None => match class(request, &file, &application) {
+                Some(class) => converse(request, caller, &class, &head, SPEECH).await,
+                None => Answer::Status(500),
+            },
+        }
+    })
+}
+
+/// What the configuration says of a file, by its name or of all.
+fn application(request: &Request, file: &str) -> Application {
+    let dynamic = || main(request).dynamic.get().cloned().unwrap_or_default();
+    named(request, file).cloned().unwrap_or_else(dynamic)
+}
+
+fn caller(request: &Request, application: &Application) -> Caller {
+    Caller {
+        module: "fastcgi",
+        words: &PHRASES,
+        timeout: application.idle_timeout,
+        nph: application.nph,
+        log: None,
+        accounts: accounts_for_scripts(request),
+    }
+}
+
+/// How an application is asked that says who may.
+fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
+    let application = application(request, path);
+    Some((class(request, path, &application)?, caller(request, &application), SPEECH))
+}
+
+fn class(request: &Request, file: &str, application: &Application) -> Option<Class> {
+    let path = ("PATH".to_string(), request.env.get("PATH").map_or_else(gateway::env::path, str::to_string));
+    let environment =
+        std::iter::once(&path).filter(|_| !application.environment.iter().any(|(name, _)| name == "PATH"));
+    let environment = environment.chain(&application.environment);
+    let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
+    let environment = environment.map(line).collect::<Option<Vec<_>>>()?;
+    let program = Program::new(file, &[], environment, dir_name(file), owners::of(request))?;
+    let program = match &request.mapped.stat {
+        Some(meta) if file == request.mapped.filename => program.of_file(meta),
+        _ => program,
+    };
+    // Those that are named are there from the first request on, as many as it says; the others come and go.
+    let is_named = named(request, file).is_some();
+    let common = PoolSettings { wait: application.wait, queue: u64::MAX, ..PoolSettings::default() };
+    let settings = match is_named {
+        true => PoolSettings { max: application.processes, min: application.processes, idle: None, ..common },
+        false => PoolSettings {
+            max: application.max,
+            max_of_all: application.max_of_all,
+            idle: Some(application.kill_interval),
+            ..common
+        },
+    };
+    Some(Class {
+        name: format!("fastcgi {file}"),
+        module: "fastcgi".into(),
+        host: if is_named { String::new() } else { request.vhost.name.clone() },
+        protocol: Head::FastCgi(Role::Responder).protocol(),
+        concurrency: Concurrency::One,
+        program: program.limited_for(request),
+        settings,
+    })
+}
+
+async fn connect(address: &Address, wait: Duration) -> io::Result<OwnedFd> {
+    let deadline = Instant::now() + wait;
+    match address {
+        Address::Socket(path) => Descriptor::connect_unix(Path::new(path), deadline).await?.duplicate(),
+        Address::Host(name) => {
+            let name = name.clone();
+            let addresses = offload(Load::Resolve, move || name.to_socket_addrs()).await?;
+            let mut failed = io::ErrorKind::NotFound.into();
+            for address in addresses {
+                match Descriptor::connect(address, deadline).await {
+                    Ok(socket) => return socket.duplicate(),
+                    Err(error) => failed = error,
+                }
+            }
+            Err(failed)
+        }
+    }
+}

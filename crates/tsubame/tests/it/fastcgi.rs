@@ -1,0 +1,145 @@
+//! mod_fastcgi, and applications that say who may.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use crate::fastcgi_programs::APPLICATION;
+use crate::fcgid::{CONFIGURATION as FCGID, post, site, who};
+use crate::fcgid_pools::{applications, asks};
+use crate::mpm::under_every_mpm;
+use crate::server::Server;
+
+const CONFIGURATION: &str = "LoadModule fastcgi_module modules/mod_fastcgi.so\n<Directory ${DOCS}>\n\
+    Options +ExecCGI\nAddHandler fastcgi-script .fcgi\nRequire all granted\n</Directory>\n";
+
+/// Says yes, with a variable and a field, unless the address has another answer in it.
+const JUDGE: &str = r#"#!/usr/bin/perl
+use FCGI;
+my $request = FCGI::Request();
+while ($request->Accept() >= 0) {
+    if ($ENV{FCGI_ROLE} ne 'AUTHORIZER' || $ENV{SCRIPT_NAME} || $ENV{CONTENT_LENGTH}) { print "Status: 500\n\n" }
+    elsif ($ENV{QUERY_STRING} eq 'login') { print "Status: 302\nLocation: /login\n\n" }
+    elsif ($ENV{QUERY_STRING} =~ /^(\d+)$/) { print "Status: $1 No\nX-Why: so\n\nno" }
+    elsif ($ENV{FCGI_APACHE_ROLE} eq 'AUTHENTICATOR' && "$ENV{REMOTE_USER}:$ENV{REMOTE_PASSWD}" ne 'me:secret') { print "Status: 401\n\n" }
+    else { print "Variable-JUDGE: $ENV{FCGI_APACHE_ROLE} $ENV{REMOTE_USER}\nX-Judge: yes\n\nyes" }
+}
+"#;
+
+/// What the sections for them say, with the directives of one of the modules.
+fn judged(prefix: &str) -> String {
+    format!(
+        "<Location /access/>\n{prefix}AccessChecker ${{DOCS}}/judge.fcgi\n</Location>\n\
+         <Location /weak/>\n{prefix}AccessChecker ${{DOCS}}/judge.fcgi\n{prefix}AccessCheckerAuthoritative Off\n</Location>\n\
+         <Location /user/>\nAuthType Basic\nAuthName x\nAuthBasicAuthoritative Off\nAuthUserFile ${{ROOT}}/users\n\
+         {prefix}Authenticator ${{DOCS}}/judge.fcgi\nRequire valid-user\n</Location>\n\
+         <Location /may/>\nAuthType Basic\nAuthName x\nAuthBasicAuthoritative Off\nAuthUserFile ${{ROOT}}/users\n\
+         {prefix}Authenticator ${{DOCS}}/judge.fcgi\n{prefix}Authorizer ${{DOCS}}/judge.fcgi\nRequire valid-user\n</Location>\n"
+    )
+}
+
+under_every_mpm! {
+    /// 200 means yes, and what it says besides is known to the application that answers; anything else is no.
+    fn applications_say_who_may(mpm: Mpm) {
+        for (configuration, prefix) in [(FCGID, "Fcgid"), (CONFIGURATION, "FastCgi")] {
+            let Some(site) = site() else { return };
+            site.program("judge.fcgi", JUDGE);
+            site.file("users", "");
+            for name in ["access", "weak", "user", "may"] {
+                site.program(&format!("{name}/a.fcgi"), APPLICATION);
+            }
+            let server = Server::start(mpm, &site, &format!("{configuration}{}", judged(prefix)));
+            server.allow("refuses /");
+            let ask = |path: &str, fields: &str| {
+                server.client().request(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+            };
+            let (mine, others) = ("Authorization: Basic bWU6c2VjcmV0\r\n", "Authorization: Basic eW91OnNlY3JldA==\r\n");
+            let yes = ask("/access/a.fcgi?env", "");
+            assert!(yes.text().contains("JUDGE=ACCESS_CHECKER \n") && !yes.text().contains("FCGI_APACHE_ROLE"), "{yes:?}");
+            assert!(yes.text().contains("SCRIPT_NAME=/access/a.fcgi\n"), "{yes:?}");
+            assert_eq!((yes.field("X-Judge"), yes.field("Variable-JUDGE")), (Some("yes"), None));
+            let no = ask("/access/a.fcgi?403", "");
+            assert_eq!((no.status, no.field("X-Why")), (403, Some("so")));
+            let login = ask("/access/a.fcgi?login", "");
+            assert_eq!((login.status, login.field("Location")), (302, Some("/login")));
+            assert_eq!(ask("/weak/a.fcgi?403", "").status, 200, "others decide");
+            let body = "POST /access/a.fcgi?count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
+            assert_eq!(server.client().request(body).text(), "3 294", "the body is the application's");
+            let nobody = ask("/user/a.fcgi?env", "");
+            assert_eq!((nobody.status, nobody.field("WWW-Authenticate")), (401, Some("Basic realm=\"x\"")));
+            assert_eq!(ask("/user/a.fcgi?env", others).status, 401);
+            let text = ask("/user/a.fcgi?env", mine).text();
+            assert!(text.contains("REMOTE_USER=me\n") && text.contains("JUDGE=AUTHENTICATOR me\n"), "{text}");
+            assert!(!text.contains("REMOTE_PASSWD"), "{text}");
+            assert!(ask("/may/a.fcgi?env", mine).text().contains("JUDGE=AUTHORIZER me\n"));
+        }
+    }
+
+    /// Applications that are named, those that listen themselves, and those that are started on demand.
+    fn kinds_of_applications(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let socket = site.root.join("marks/outside.socket");
+        let outside = site.root.join("htdocs/b.fcgi");
+        let program = format!("use FCGI; use POSIX; my $s = FCGI::OpenSocket('{0}', 5); chmod 0777, '{0}'; POSIX::dup2($s, 0); exec '{1}'",
+            socket.display(), outside.display());
+        let mut process = Command::new("perl").args(["-e", &program]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("perl");
+        crate::wait::until("its socket", || socket.exists().then_some(()));
+        let text = format!("{CONFIGURATION}FastCgiServer ${{DOCS}}/a.fcgi -processes 2 -idle-timeout 60 -initial-env X=1 -init-start-delay 1 -pass-header Authorization\n\
+            FastCgiExternalServer ${{DOCS}}/there.fcgi -socket {} -idle-timeout 60\nFastCgiExternalServer ${{DOCS}}/nowhere.fcgi -host 127.0.0.1:1\n\
+            FastCgiConfig -maxClassProcesses 1 -singleThreshhold 0 -multiThreshold 10 -autoUpdate\nFastCgiIpcDir /var/run/fastcgi\nFastCgiWrapper Off\n\
+            <Location /there.fcgi>\nSetHandler fastcgi-script\n</Location>\n", socket.display());
+        let server = Server::start(mpm, &site, &text);
+        // Two, and no third.
+        let mut both = BTreeSet::new();
+        let mut clients = Vec::new();
+        for number in 1..=3 {
+            clients.push(asks(&server, &format!("/a.fcgi?wait=w{number}")));
+            if number < 3 {
+                both.insert(site.reached(&format!("w{number}")));
+            }
+        }
+        assert_eq!((both.len(), applications(&server).len()), (2, 2));
+        (1..=3).for_each(|number| site.go_on(&format!("w{number}")));
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+        let told = server.client().request("GET /a.fcgi?env HTTP/1.1\r\nHost: localhost\r\nAuthorization: x\r\n\r\n").text();
+        assert!(told.contains("Authorization=x\n"), "{told}");
+        for number in 1..4 {
+            assert_eq!(who(&server.get("/there.fcgi?who")).1, number);
+        }
+        assert_eq!(post(&server, "/there.fcgi?count", &vec![1; 300_000]).text(), "300000 300000");
+        server.announce("FastCGI: failed to connect to server");
+        assert_eq!(server.get("/nowhere.fcgi").status, 503);
+        let (first, ..) = who(&server.get("/b.fcgi?who"));
+        assert_eq!(who(&server.get("/b.fcgi?who")).0, first);
+        process.kill().expect("kill");
+        process.wait().expect("wait");
+    }
+}
+
+/// Every option has a meaning, or is refused with a word.
+#[test]
+fn options_that_are_wrong() {
+    let cases = [
+        ("FastCgiServer ${DOCS}/a.fcgi -nonsense", "invalid option: -nonsense"),
+        ("FastCgiServer ${DOCS}/a.fcgi -processes", "-processes has no value"),
+        ("FastCgiServer ${DOCS}/a.fcgi -processes x", "-processes x is no number"),
+        ("FastCgiServer ${DOCS}/none.fcgi", "is no file"),
+        ("FastCgiServer ${DOCS}/a.fcgi -user nobody", "say it with SuexecUserGroup"),
+        ("FastCgiServer ${DOCS}/a.fcgi -port 9000", "FastCgiExternalServer is for those that listen themselves"),
+        ("FastCgiExternalServer ${DOCS}/x.fcgi", "-host or -socket says where"),
+        ("FastCgiExternalServer ${DOCS}/x.fcgi -host nowhere", "write it as host:port"),
+        ("FastCgiConfig -host a:1", "invalid option: -host"),
+        ("FastCgiWrapper /usr/sbin/suexec", "SuexecUserGroup says as whom scripts run"),
+    ];
+    let site = crate::site::Site::new();
+    site.program("a.fcgi", APPLICATION);
+    for (line, text) in cases {
+        site.configure(crate::mpm::Mpm::Event, &format!("{CONFIGURATION}{line}\n"));
+        let output = crate::server::Start::new(&site, crate::mpm::Mpm::Event)
+            .arguments(&["-t"])
+            .command()
+            .output()
+            .expect("run");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(text), "{line}: {said}");
+    }
+}
