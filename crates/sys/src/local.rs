@@ -200,6 +200,15 @@ mod tests {
     }
 
     #[test]
+    fn accepting_from_an_unnamed_listener_waits() {
+        let directory = std::env::temp_dir();
+        let unnamed = Unnamed::listen(&directory, &format!("unnamed.{}", std::process::id()), 1).expect("a listener");
+        let flags = rustix::fs::fcntl_getfl(unnamed.listener()).expect("flags");
+        assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "a FastCGI program would end at once");
+        assert!(unnamed.connect().is_ok());
+    }
+
+    #[test]
     fn a_path_has_as_many_bytes_as_the_system_takes() {
         let path = |length: usize| {
             let begin = format!("{}/{}-", std::env::temp_dir().display(), std::process::id());

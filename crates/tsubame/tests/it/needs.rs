@@ -83,6 +83,16 @@ pub const PHP: Need = Need {
     is_fate: false,
 };
 
+/// Applications in PHP, with the files that their packages have for Apache.
+pub const PHP_APPLICATIONS: Need = Need {
+    what: "/etc/phpmyadmin/apache.conf or /usr/share/wordpress",
+    remedy: "apt-get install phpmyadmin wordpress",
+    is_there: || {
+        ["/etc/phpmyadmin/apache.conf", "/usr/share/wordpress/index.php"].iter().all(|file| Path::new(file).exists())
+    },
+    is_fate: false,
+};
+
 /// Processes of other users, files of other users.
 pub const ROOT: Need =
     Need { what: "the rights of root", remedy: "run the tests as root", is_there: sys::cred::is_root, is_fate: false };

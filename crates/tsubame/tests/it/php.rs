@@ -356,3 +356,31 @@ fn messages_are_logged_as_by_mod_php() {
     // Apache's level for it is info, which LogLevel leaves out.
     assert!(!server.log().contains("PHP Deprecated"), "{}", server.log());
 }
+
+/// phpMyAdmin asks for a password, with the file that its package has for Apache; WordPress says that nobody has set it up.
+#[test]
+fn applications_of_debian_run() {
+    if !is_there("applications_of_debian_run") || !needs::PHP_APPLICATIONS.is_there("applications_of_debian_run") {
+        return;
+    }
+    let site = Site::new();
+    let server = Server::start(
+        Mpm::Event,
+        &site,
+        &format!(
+            "{LOAD}Include /etc/phpmyadmin/apache.conf\n<Directory /usr/share/phpmyadmin>\nRequire all granted\n</Directory>\n\
+             Alias /blog /usr/share/wordpress\n<Directory /usr/share/wordpress>\nOptions FollowSymLinks\n\
+             AllowOverride Limit Options FileInfo\nDirectoryIndex index.php\nRequire all granted\n</Directory>\n"
+        ),
+    );
+    let response = server.get("/phpmyadmin/");
+    assert!(response.status == 200 && response.text().contains("name=\"pma_username\""), "{}", response.text());
+    let response = server.get("/blog/");
+    assert!(
+        response.status == 404 && response.text().contains("could be found. <br/> Ensure one of them"),
+        "{}",
+        response.text()
+    );
+    server.allow("AH01630");
+    assert_eq!(server.get("/phpmyadmin/libraries/common.inc.php").status, 403);
+}
