@@ -64,6 +64,7 @@ pub static MODULES: &[&Module] = &[
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
     &metadata::mod_env::MODULE,
+    &metadata::mod_headers::MODULE,
     &metadata::mod_mime::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,

@@ -47,6 +47,8 @@ pub(crate) struct End {
     pub(crate) status: i32,
     /// Why there is no answer, with its status.
     pub(crate) refused: Option<(u16, String)>,
+    /// The server's own page for this status is wanted, if nothing was said but that status.
+    pub(crate) page: Option<u16>,
     /// The backend ends now, by itself.
     pub(crate) last: bool,
     /// Processor time that the request has taken, in user mode and in the kernel, where the backend says.

@@ -104,6 +104,13 @@ pub(super) fn whole(number: u32, content: &[u8], heard: &mut Heard) -> Result<()
             "user" => user = Some(Duration::from_micros(value.parse().map_err(|_| wrong(&name))?)),
             "system" => system = Some(Duration::from_micros(value.parse().map_err(|_| wrong(&name))?)),
             "last" => end.last = value == "1",
+            "http" => {
+                end.page = match value.parse::<i32>().map_err(|_| wrong(&name))? {
+                    // It declines: as if there were no such file.
+                    -1 => Some(404),
+                    status => u16::try_from(status).ok().filter(|status| (400..600).contains(status)),
+                }
+            }
             "error" if !value.is_empty() => end.refused = Some((500, value.into_owned())),
             _ => {}
         }
@@ -137,6 +144,10 @@ mod tests {
         let end = heard.end.take().expect("an end");
         assert_eq!((end.status, end.last, end.refused), (3, true, Some((500, "it died".into()))));
         assert_eq!(end.used, Some((Duration::from_micros(1500), Duration::from_micros(500))));
+        for (http, page) in [("-1", Some(404)), ("403", Some(403)), ("200", None), ("0", None)] {
+            whole(END, format!("http\0{http}\0").as_bytes(), &mut heard).expect("an end");
+            assert_eq!(heard.end.take().and_then(|end| end.page), page, "{http}");
+        }
         assert!(whole(END, b"status\0x\0", &mut heard).is_err());
         whole(LOG, b"level\0warn\0text\0look out\0", &mut heard).expect("a note");
         assert_eq!(heard.notes, [(Level::Warn, "look out".to_string())]);

@@ -241,8 +241,14 @@ impl Conversation {
         }
         self.report(request);
         let end = self.heard.end.take();
+        let page = end.as_ref().and_then(|end| end.page).filter(|_| is_only_a_status(output));
         let refused = end.map(|end| self.end(end));
         Poll::Ready(match refused.flatten() {
+            _ if page.is_some() => {
+                let text = format!("{}: the handler leaves the answer to the server", request.mapped.filename);
+                let status = page.unwrap_or(500);
+                Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false }))
+            }
             // What it has said before counts: a header may be there, and with it an answer.
             Some((status, text)) if output.is_empty() => {
                 let text = format!("{}: {text}", request.mapped.filename);
@@ -306,6 +312,13 @@ impl Conversation {
         });
         end.refused
     }
+}
+
+/// Whether a header has one line, its status, and no body comes behind it.
+fn is_only_a_status(output: &[u8]) -> bool {
+    let Some(line) = output.strip_prefix(b"Status: ") else { return false };
+    let end = line.iter().position(|byte| *byte == b'\n');
+    end.is_some_and(|end| matches!(&line[end + 1..], b"\n" | b"\r\n"))
 }
 
 impl Source for Conversation {

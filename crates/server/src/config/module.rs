@@ -90,6 +90,9 @@ pub enum Hook {
     NamedFilter(&'static OutputFilter),
     /// Puts filters into the chain of a handler's answer. All hooks run.
     InsertFilters(Order, fn(&mut Request, &mut Chain)),
+    /// Last changes of the answer's fields, before they go out; `true`: the answer is the server's own page of an error or a
+    /// redirect, or has no body but for its status. All hooks run.
+    AnswerFields(Order, fn(&mut Request, bool)),
     /// The answer has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
     /// A way to say who may (`Require NAME …`).
@@ -121,7 +124,9 @@ impl Hook {
             Hook::AuthChecker(order, _) => ("Verify User Access", *order),
             Hook::TypeChecker(order, _) => ("Check Type", *order),
             Hook::Fixups(order, _) => ("Fixups", *order),
-            Hook::Filter(order, _) | Hook::InsertFilters(order, _) => ("Insert Filters", *order),
+            Hook::Filter(order, _) | Hook::InsertFilters(order, _) | Hook::AnswerFields(order, _) => {
+                ("Insert Filters", *order)
+            }
             Hook::Handler(order, _) => ("Content Handlers", *order),
             Hook::Log(order, _) => ("Transaction Logging", *order),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
@@ -161,6 +166,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         filter: Vec::new(),
         named_filters: Vec::new(),
         insert_filters: Vec::new(),
+        answer_fields: Vec::new(),
         log: Vec::new(),
         note_auth_failure: Vec::new(),
         log_id: None,
@@ -181,6 +187,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::Filter(_, f) => hooks.filter.push(*f),
             Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
             Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
+            Hook::AnswerFields(_, f) => hooks.answer_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
             Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),

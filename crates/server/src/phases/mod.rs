@@ -297,7 +297,9 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
 /// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names. `Err`: an
 /// error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
-    match delivery::preconditions(request) {
+    let instead = delivery::preconditions(request);
+    let is_error = instead.is_some();
+    match instead {
         Some(instead) => body = instead,
         None => {
             let chain = filters::of(request);
@@ -309,12 +311,23 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     }
     let body = filter(request, body);
     delivery::default_charset(request);
+    // Before ranges, as in Apache: to them it is an answer of 200 still.
+    answer_fields(request, is_error);
     Ok(Response::of(delivery::ranges(request, body)?))
 }
 
 /// A page of our own, which says of its charset what is to be said.
 fn own_page(request: &mut Request, body: Body) -> Response {
-    Response::of(filter(request, body))
+    let body = filter(request, body);
+    answer_fields(request, true);
+    Response::of(body)
+}
+
+/// The last word of modules about the answer's fields.
+fn answer_fields(request: &mut Request, is_error: bool) {
+    for i in 0..request.hooks.answer_fields.len() {
+        request.hooks.answer_fields[i](request, is_error);
+    }
 }
 
 /// What every answer goes through.

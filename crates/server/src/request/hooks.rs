@@ -131,6 +131,7 @@ pub struct Hooks {
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,
     pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
+    pub(crate) answer_fields: Vec<fn(&mut Request, bool)>,
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,

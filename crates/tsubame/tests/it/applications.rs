@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::mpm::{Mpm, under_every_mpm};
+use crate::mpm::under_every_mpm;
 use crate::server::Server;
 use crate::site::Site;
 

@@ -65,6 +65,7 @@ mod fcgid;
 mod fcgid_faults;
 mod fcgid_pools;
 mod files;
+mod headers_same_as_apache;
 mod hostile;
 mod hosts_same_as_apache;
 mod htaccess;

@@ -14,7 +14,7 @@ use crate::mpm::Mpm;
 use crate::needs;
 use crate::same_lines::{self, FORMATS, Lines};
 use crate::server::Server;
-use crate::site::Site;
+use crate::site::{MANAGED, Site};
 use crate::wait::{DEADLINE, until, within};
 use crate::wire::{Client, End, Response};
 
@@ -27,13 +27,13 @@ pub fn is_there(test: &str) -> bool {
     needs::APACHE.is_there(test)
 }
 
-/// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without. mod_ssl is not
-/// among them: it puts a library's version into what Apache calls itself.
+/// `LoadModule` lines for those of Apache's modules that Tsubame has too, and for what Apache cannot do without. mod_ssl and
+/// mod_perl are not among them: they put versions into what Apache calls itself.
 pub fn load_lines() -> String {
     let ours = crate::tables::infos();
     let shared = ours
         .iter()
-        .filter(|info| !info.id.starts_with("mpm_") && info.id != "ssl_module")
+        .filter(|info| !info.id.starts_with("mpm_") && info.id != "ssl_module" && !MANAGED.contains(&info.id))
         .map(|info| (info.id, info.source));
     let needed = [("authz_core_module", "mod_authz_core.c"), ("mpm_event_module", "mod_mpm_event.c")];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();

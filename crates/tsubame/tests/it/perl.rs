@@ -184,3 +184,21 @@ fn pools_are_explained() {
         assert!(output.contains(said), "{path}: {output}{errors}");
     }
 }
+
+/// What a handler leaves to the server has the server's own page, as in Apache.
+#[test]
+fn error_documents_are_the_servers() {
+    let site = site();
+    site.file("lib/My.pm", "package My;\nsub handler { my $r = shift; return $r->args || -1 }\n1;\n");
+    let configuration = format!(
+        "{CONFIGURATION}PerlSwitches -I${{ROOT}}/lib\nErrorDocument 403 \"not for you\"\n\
+         <Location /my>\nSetHandler perl-script\nPerlModule My\nPerlResponseHandler My\n</Location>\n"
+    );
+    let server = Server::start(Mpm::Percore, &site, &configuration);
+    let forbidden = server.get("/my?403");
+    assert_eq!((forbidden.status, forbidden.text()), (403, "not for you".into()));
+    for (path, status) in [("/my?404", 404), ("/my", 404)] {
+        let missing = server.get(path);
+        assert_eq!((missing.status, missing.text().contains("not found on this server")), (status, true), "{path}");
+    }
+}

@@ -1,0 +1,317 @@
+//! Fields of requests and answers, added, changed and taken away.
+//!
+//! Apache manual: mod_headers. Doubtful cases were measured on 2.4.71.
+
+mod parse;
+mod value;
+
+use std::sync::Arc;
+
+use conf::directive::Args::Raw;
+use conf::expr::Expr;
+use conf::pattern::{Captures, Regex, substitute};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, settings};
+use http1::text::to_bytes;
+use server::PhaseHook::Now;
+use server::{Fields, Flow, Hook, Module, Order, Request};
+
+use crate::row;
+use value::Value;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "headers_module", source: "mod_headers.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::PostRead(Order::First, Now(early)),
+        Hook::Fixups(Order::Last, Now(of_request)),
+        Hook::AnswerFields(Order::Last, of_answer),
+    ],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("Header", Allowed::FILEINFO, Raw(|c, line| parse::line(c, line, false)), "", "an optional condition, an action, header and value followed by optional env clause"),
+    row("RequestHeader", Allowed::FILEINFO, Raw(|c, line| parse::line(c, line, true)), "", "an action, header and value followed by optional env clause"),
+];
+
+settings! {
+    /// The lines of a section, in order.
+    pub struct HeadersDir { lines: Listed<Arc<Line>> }
+}
+
+settings! {
+    /// The lines outside sections that act as soon as the head was read.
+    pub struct HeadersServer { early: Listed<Arc<Line>> }
+}
+
+/// A line.
+#[derive(Debug)]
+struct Line {
+    table: Table,
+    name: String,
+    action: Action,
+    when: When,
+    origin: Origin,
+}
+
+/// Which fields a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Table {
+    /// Those of the request.
+    Request,
+    /// Those of answers that succeed.
+    OnSuccess,
+    /// Those of all answers.
+    Always,
+}
+
+/// What a line does.
+#[derive(Debug)]
+enum Action {
+    Set(Value),
+    SetIfEmpty(Value),
+    Add(Value),
+    Append(Value),
+    Merge(Value),
+    Unset,
+    /// Copies the request's fields whose names match.
+    Echo(Regex),
+    /// Copies the value into the notes, under this name.
+    Note(String),
+    Edit {
+        regex: Regex,
+        replacement: Value,
+        all: bool,
+    },
+}
+
+/// When a line acts.
+#[derive(Debug)]
+enum When {
+    Always,
+    /// A variable is there, or is not.
+    Variable {
+        name: String,
+        there: bool,
+    },
+    Holds(Box<Expr>),
+}
+
+/// Before anything else of the request is looked at.
+fn early(request: &mut Request) -> Flow {
+    if request.is_lookup() {
+        return Flow::Declined;
+    }
+    let host = request.vhost;
+    for line in host.settings.get::<HeadersServer>().early.iter() {
+        if let Err(flow) = act(request, line) {
+            return flow;
+        }
+    }
+    Flow::Declined
+}
+
+fn of_request(request: &mut Request) -> Flow {
+    let dir = request.dir.slots.clone();
+    for line in dir.get::<HeadersDir>().lines.iter().filter(|line| line.table == Table::Request) {
+        if let Err(flow) = act(request, line) {
+            return flow;
+        }
+    }
+    Flow::Declined
+}
+
+/// The fields of an answer; those of an error have only what holds always.
+fn of_answer(request: &mut Request, is_error: bool) {
+    let dir = request.dir.slots.clone();
+    let lines = &dir.get::<HeadersDir>().lines;
+    if lines.is_empty() {
+        return;
+    }
+    for table in [Table::Always, Table::OnSuccess] {
+        if table == Table::OnSuccess && is_error {
+            continue;
+        }
+        for line in lines.iter().filter(|line| line.table == table) {
+            // What cannot be decided is in the log, and the answer is made already: the field stays as it is.
+            let _ = act(request, line);
+        }
+    }
+}
+
+/// Does what a line says, if it applies. `Err`: that cannot be decided.
+fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
+    let applies = match &line.when {
+        When::Always => true,
+        When::Variable { name, there } => request.env.contains(name) == *there,
+        When::Holds(expr) => {
+            server::evaluate(request, expr).map_err(|why| request.undecided("headers", &why, &line.origin))?
+        }
+    };
+    if !applies {
+        return Ok(());
+    }
+    let name = &line.name;
+    let of = |request: &Request, value: &Value| {
+        value.of(request).map_err(|why| request.undecided("headers", &why, &line.origin))
+    };
+    // The media type is no field among others: it has a place of its own.
+    if line.table != Table::Request && name.eq_ignore_ascii_case("Content-Type") {
+        return media_type(request, line);
+    }
+    match &line.action {
+        Action::Set(value) => {
+            let value = of(request, value)?;
+            fields(request, line.table).set(name.clone(), value);
+        }
+        Action::SetIfEmpty(value) => {
+            let value = of(request, value)?;
+            let fields = fields(request, line.table);
+            if !fields.contains(name) {
+                fields.set(name.clone(), value);
+            }
+        }
+        Action::Add(value) => {
+            let value = of(request, value)?;
+            fields(request, line.table).add(name.clone(), value);
+        }
+        Action::Append(value) => {
+            let value = of(request, value)?;
+            fields(request, line.table).merge(name.clone(), &value);
+        }
+        Action::Merge(value) => {
+            let value = of(request, value)?;
+            let fields = fields(request, line.table);
+            if !fields.joined(name).is_some_and(|joined| has_item(&joined, &value)) {
+                fields.merge(name.clone(), &value);
+            }
+        }
+        Action::Unset => fields(request, line.table).remove(name),
+        Action::Echo(regex) => {
+            // Those that came several times are one, as Apache has them.
+            let mut asked = Fields::default();
+            request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
+            let mut echoed = Vec::new();
+            for (name, value) in asked.iter() {
+                if regex.is_match(name).map_err(|why| request.undecided("headers", &why, &line.origin))? {
+                    echoed.push((name.to_string(), value.to_string()));
+                }
+            }
+            let fields = fields(request, line.table);
+            echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
+        }
+        Action::Note(note) => {
+            let value = fields(request, line.table).get(name).map(str::to_string);
+            if let Some(value) = value {
+                request.notes.set(note.clone(), value);
+            }
+        }
+        Action::Edit { regex, replacement, all } => {
+            let before = fields(request, line.table).clone();
+            if !before.contains(name) {
+                return Ok(());
+            }
+            let mut after = Fields::default();
+            for (field, value) in before.iter() {
+                let value = match field.eq_ignore_ascii_case(name) {
+                    true => edited(request, regex, replacement, *all, value)
+                        .map_err(|why| request.undecided("headers", &why, &line.origin))?,
+                    false => value.to_string(),
+                };
+                after.add(field.to_string(), value);
+            }
+            *fields(request, line.table) = after;
+        }
+    }
+    Ok(())
+}
+
+/// The fields that a line is about.
+fn fields(request: &mut Request, table: Table) -> &mut Fields {
+    match table {
+        Table::Request => request.headers_mut(),
+        Table::OnSuccess => &mut request.answer.headers_out,
+        Table::Always => &mut request.answer.err_headers_out,
+    }
+}
+
+/// What a line does to the media type of an answer.
+fn media_type(request: &mut Request, line: &Line) -> Result<(), Flow> {
+    let undecided = |request: &Request, why: &dyn std::fmt::Display| request.undecided("headers", why, &line.origin);
+    let now = request.answer.content_type().map(str::to_string);
+    match (&line.action, now) {
+        (Action::SetIfEmpty(_), Some(_)) => {}
+        (Action::Set(value) | Action::Add(value) | Action::SetIfEmpty(value), _)
+        | (Action::Append(value) | Action::Merge(value), None) => {
+            let value = value.of(request).map_err(|why| undecided(request, &why))?;
+            request.answer.set_content_type(value);
+        }
+        (Action::Append(value), Some(now)) => {
+            let value = value.of(request).map_err(|why| undecided(request, &why))?;
+            request.answer.set_content_type(format!("{now}, {value}"));
+        }
+        (Action::Merge(value), Some(now)) => {
+            let value = value.of(request).map_err(|why| undecided(request, &why))?;
+            if !has_item(&now, &value) {
+                request.answer.set_content_type(format!("{now}, {value}"));
+            }
+        }
+        (Action::Unset, _) => request.answer.clear_content_type(),
+        (Action::Edit { regex, replacement, all }, Some(now)) => {
+            let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, &why))?;
+            request.answer.set_content_type(value);
+        }
+        (Action::Note(note), Some(now)) => request.notes.set(note.clone(), now),
+        (Action::Edit { .. } | Action::Note(_), None) | (Action::Echo(_), _) => {}
+    }
+    Ok(())
+}
+
+/// A value with what matches replaced, once or everywhere. `Err`: that cannot be decided.
+fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, value: &str) -> Result<String, String> {
+    let (mut out, mut captures, mut at) = (String::new(), Captures::default(), 0);
+    while regex.captures_at(value, at, &mut captures).map_err(|why| why.to_string())? {
+        let Some(span) = captures.span(0) else { break };
+        out.push_str(&value[at..span.start]);
+        substitute(&mut out, &replacement.of(request)?, value, &captures);
+        let next = span.end;
+        if span.is_empty() {
+            // What matches nothing would match there for ever.
+            let one = value[next..].chars().next().map_or(0, char::len_utf8);
+            out.push_str(&value[next..next + one]);
+            at = next + one;
+        } else {
+            at = next;
+        }
+        if !all || at >= value.len() {
+            break;
+        }
+    }
+    out.push_str(&value[at..]);
+    Ok(out)
+}
+
+/// Whether a list has an item, letter for letter.
+fn has_item(list: &str, item: &str) -> bool {
+    let (mut quoted, mut escaped, mut start) = (false, false, 0);
+    let bytes = to_bytes(list).into_owned();
+    let item = to_bytes(item);
+    let mut items = Vec::new();
+    for (index, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' if !quoted => {
+                items.push(&bytes[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(&bytes[start..]);
+    items.iter().any(|one| one.trim_ascii() == &*item)
+}
+
+#[cfg(test)]
+mod tests;
