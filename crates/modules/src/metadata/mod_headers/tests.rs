@@ -1,3 +1,5 @@
+//! Lines that are taken or refused, and lists with quotes.
+
 use super::*;
 
 #[test]
