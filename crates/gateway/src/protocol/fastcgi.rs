@@ -12,8 +12,6 @@ pub enum Role {
     Responder = 1,
     /// It says whether the request is allowed.
     Authorizer = 2,
-    /// It makes the answer of a file, which it gets besides the body.
-    Filter = 3,
 }
 
 const BEGIN_REQUEST: u8 = 1;
@@ -22,7 +20,6 @@ const PARAMS: u8 = 4;
 const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
-const DATA: u8 = 8;
 /// `FCGI_KEEP_CONN`
 const KEEP_CONNECTION: u8 = 1;
 /// The number of the only request there is.
@@ -78,12 +75,6 @@ pub(super) fn input(piece: &[u8], to: &mut Vec<u8>) {
 /// The end of the body.
 pub(super) fn end_of_input(to: &mut Vec<u8>) {
     record(STDIN, &[], to);
-}
-
-/// The file that a filter gets besides the body, whole.
-pub fn data(content: &[u8], to: &mut Vec<u8>) {
-    stream(DATA, content, to);
-    record(DATA, &[], to);
 }
 
 pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {

@@ -348,16 +348,20 @@ fn wrapper(request: &Request) -> Option<Wrapper> {
 fn refusal(request: &mut Request) -> Option<Answer> {
     let aliased = request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case("fcgid-script"));
     let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
+    let file = &request.mapped.filename;
     let (status, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !aliased => (403, "Options ExecCGI is off in this directory"),
-        _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
-            (404, "AcceptPathInfo off disallows user's path")
+        _ if request.options() & EXEC_CGI == 0 && !aliased => {
+            (403, format!("location of script {file} does not have ExecCGI enabled"))
         }
-        None if !is_virtual => (404, "script not found or unable to stat"),
-        Some(meta) if meta.is_dir() && !is_virtual => (403, "attempt to invoke directory as script"),
+        _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
+            (404, format!("AcceptPathInfo off disallows user's path: {file}"))
+        }
+        // The access log says enough.
+        None if !is_virtual => return Some(Answer::Status(404)),
+        Some(meta) if meta.is_dir() && !is_virtual => (403, format!("attempt to invoke directory as script: {file}")),
         _ => return None,
     };
-    request.log("fcgid", Level::Error, format!("mod_fcgid: {text}: {}", request.mapped.filename));
+    request.log("fcgid", Level::Error, format!("mod_fcgid: {text}"));
     Some(Answer::Status(status))
 }
 
@@ -370,6 +374,8 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         let passed = conf.pass_headers.iter();
         let passed = passed.filter_map(|name| Some((name.clone(), request.header(name)?.into_owned())));
         for (name, value) in passed.collect::<Vec<_>>() {
+            // As a field of the request and as it is written, as mod_fcgid has it.
+            request.env.set(format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_")), value.clone());
             request.env.set(name, value);
         }
         let wrapper = wrapper(request).map(|wrapper| wrapper.command);

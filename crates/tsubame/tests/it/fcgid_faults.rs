@@ -42,7 +42,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("record(3, qq(\\0\\0\\0\\0\\1\\0\\0\\0))", "503", "CANT_MPX_CONN"),
     ("record(3, qq(\\0))", "500", "the end of its answer is too short"),
     ("out(qq(\\nall)); end(); exit", "200 all", ""),
-    ("out(qq(\\nall)); end(); syswrite $c, qq(more)", "200 all", ""),
+    ("out(qq(\\nall)); syswrite $c, pack(q(CCnnCCNCxxx), 1, 3, 1, 8, 0, 0, 0, 0) . q(more)", "200 all", ""),
     ("err(q(complaint) x 1000 . qq(\\n)) for 1 .. 200; out(qq(\\nall)); end()", "200 all", "stderr: complaint"),
     ("out(qq(\\nall)); end(7)", "200 all", ""),
     ("select undef, undef, undef, 20", "504", "read data timeout in 1 seconds"),

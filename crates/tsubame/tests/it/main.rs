@@ -64,6 +64,7 @@ mod explained_lines;
 mod fcgid;
 mod fcgid_faults;
 mod fcgid_pools;
+mod fcgid_same_as_apache;
 mod files;
 mod headers_same_as_apache;
 mod hostile;

@@ -65,6 +65,14 @@ pub const PERL: Need = Need {
     is_fate: false,
 };
 
+/// Debian's mod_fcgid, whose answers ours are compared with.
+pub const FCGID: Need = Need {
+    what: "Apache's mod_fcgid",
+    remedy: "apt-get install libapache2-mod-fcgid",
+    is_there: || Path::new(crate::oracle::MODULES).join("mod_fcgid.so").exists(),
+    is_fate: false,
+};
+
 /// libfcgi and a compiler.
 pub const LIBFCGI: Need = Need {
     what: "libfcgi and cc",
