@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use conf::directive::Args::{Take1, Take2};
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Origin, Outcome, Setting, settings, shown,
+    Allowed, Cmd, Context, Directive, Error, Level, Merge, ModuleInfo, Notice, Origin, Outcome, Setting, settings,
+    shown,
 };
 use gateway::backend::{Head, converse};
 use gateway::protocol::fastcgi::Role;
@@ -103,9 +104,13 @@ impl Merge for Found {
 }
 
 /// Finds the program and its `php.ini`.
-fn resolve(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let conf = draft.main.edit::<PhpServer>();
     conf.found = Found(Installation::find(conf.program.get(), conf.ini.get()));
+    if conf.found.0.is_none() {
+        let text = missing(conf);
+        context.notices.push(Notice { module: "php", level: Level::Warn, text, bare: false, origin: None });
+    }
     Ok(())
 }
 
@@ -170,20 +175,29 @@ fn refusal(request: &mut Request) -> Option<Answer> {
         Some(_) if kind(request) == Some(Kind::Show) => {
             (403, format!("the source of {file} is not shown: application/x-httpd-php-source is not supported"))
         }
-        Some(_) if request.server.main().settings.get::<PhpServer>().found.0.is_none() => (500, missing(request)),
-        Some(_) => return None,
+        Some(_) if request.server.main().settings.get::<PhpServer>().found.0.is_none() => {
+            (500, format!("{file}: {}", missing(request.server.main().settings.get())))
+        }
+        Some(_) => {
+            if request.is_question()
+                && let Ok(class) = program::class(request)
+            {
+                let text = format!("PHP, in the pool '{}' of at most {}", class.name, class.settings.max);
+                request.note_step("php", None, |_| text.clone());
+            }
+            return None;
+        }
     };
     request.log("php", Level::Error, text);
     Some(Answer::Status(status))
 }
 
-fn missing(request: &Request) -> String {
-    let program = request.server.main().settings.get::<PhpServer>().program.get();
-    let program = program.map_or(program::PROGRAMS[0], String::as_str);
+/// What is to be said where there is no PHP.
+fn missing(conf: &PhpServer) -> String {
+    let program = conf.program.get().map_or(program::PROGRAMS[0], String::as_str);
     format!(
-        "PHP is not installed: there is no {program} to run {}. Install php-cgi (Debian: apt install php-cgi), or name the \
-         program with PhpProgram; then restart the server",
-        request.mapped.filename
+        "PHP is not installed: there is no {program}. Install php-cgi (Debian: apt install php-cgi), or name the program with \
+         PhpProgram; then restart the server"
     )
 }
 

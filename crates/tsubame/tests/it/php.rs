@@ -133,6 +133,37 @@ fn settings_need_leave() {
     assert_eq!(server.get("/d/a.php").status, 500);
 }
 
+/// Settings come from the `php.ini` of a directory that the configuration names, once.
+#[test]
+fn the_configuration_names_the_ini_file() {
+    if !is_there("the_configuration_names_the_ini_file") {
+        return;
+    }
+    let site = Site::with([("a.php", INI)]);
+    site.file("php/php.ini", "memory_limit = 12M\noutput_buffering = 4096\n");
+    let text = format!("{LOAD}PHPINIDir php\nphp_value upload_max_filesize 3M");
+    let server = Server::start(Mpm::Event, &site, &text);
+    assert_eq!(values(&server, "/a.php?memory_limit,upload_max_filesize"), ["'12M'", "'3M'"]);
+}
+
+/// Which pool a request would be served by: requests with the same settings share one.
+#[test]
+fn pools_are_explained() {
+    if !is_there("pools_are_explained") {
+        return;
+    }
+    let site = Site::with([("a.php", INI), ("b.php", INI), ("d/a.php", INI)]);
+    let text = format!("{LOAD}PhpProcesses 3\n<Directory ${{DOCS}}/d>\nphp_value precision 9\n</Directory>");
+    site.configure(Mpm::Event, &text);
+    let pool = |path: &str| {
+        let (output, errors, _) = crate::explain::explain(&site, &[path]);
+        let line = output.lines().find(|line| line.contains("PHP, in the pool 'php ") && line.contains("of at most 3"));
+        line.unwrap_or_else(|| panic!("{path}: {output}{errors}")).to_string()
+    };
+    assert_eq!(pool("/a.php"), pool("/b.php"));
+    assert_ne!(pool("/a.php"), pool("/d/a.php"));
+}
+
 /// What an administrator disables is not there.
 #[test]
 fn functions_can_be_disabled() {
@@ -185,6 +216,7 @@ fn names_of_the_module_are_those_it_was_loaded_by() {
             all.map(|name| format!("%{{x-{name}}}e")).join(" ")
         );
         let server = Server::start(Mpm::Event, &site, &text);
+        server.allow("PHP is not installed");
         assert_eq!(server.get("/a.txt").status, 200);
         let seen = crate::wait::until("a line", || Some(site.read("logs/seen")).filter(|text| text.ends_with('\n')));
         let want = all.map(|name| if there.contains(&name) { "1" } else { "-" }).join(" ");
@@ -205,8 +237,11 @@ fn no_source_is_sent() {
              <FilesMatch \"\\.phps$\">\nSetHandler application/x-httpd-php-source\n</FilesMatch>\n"
         ),
     );
+    // It is said when the server starts, too.
+    assert!(site.read("logs/stderr").contains("[php:warn] [pid "), "{}", site.read("logs/stderr"));
+    server.allow("PHP is not installed");
     for (path, status, message) in [
-        ("/a.php", 500, "PHP is not installed: there is no /nonexistent/php-cgi to run"),
+        ("/a.php", 500, "a.php: PHP is not installed: there is no /nonexistent/php-cgi. Install php-cgi"),
         ("/off/a.php", 403, "the PHP engine is off"),
         ("/off2/a.php", 403, "the PHP engine is off"),
         ("/a.phps", 403, "application/x-httpd-php-source is not supported"),
