@@ -7,6 +7,7 @@ pub(crate) mod conversation;
 mod errors;
 mod output;
 pub(crate) mod piped;
+pub(crate) mod remote;
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};

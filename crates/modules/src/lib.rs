@@ -13,6 +13,7 @@ pub mod generators;
 pub mod loggers;
 pub mod mappers;
 pub mod metadata;
+pub mod proxy;
 pub mod ssl;
 #[cfg(test)]
 mod testing;
@@ -66,6 +67,11 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_env::MODULE,
     &metadata::mod_headers::MODULE,
     &metadata::mod_mime::MODULE,
+    &proxy::mod_proxy::MODULE,
+    &proxy::mod_proxy_fcgi::MODULE,
+    &proxy::mod_proxy_scgi::MODULE,
+    &proxy::mod_proxy_uwsgi::MODULE,
+    &proxy::mod_scgi::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,
     &ssl::mod_ssl::MODULE,

@@ -36,7 +36,7 @@ pub use request::hooks::{self as filters, Handler, PhaseHook};
 pub use request::interim::SendingInterim;
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
-pub use request::subject::{evaluate, evaluate_keeping, evaluate_string};
+pub use request::subject::{evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping};
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
 pub use request::{BodyError, BodySource, Client, Interim, Kind, Previous, Request, RequestBody, RequestHead, Sent};

@@ -10,6 +10,7 @@ mod lease;
 mod manager;
 mod policy;
 mod pool;
+pub mod remote;
 mod run;
 pub mod stats;
 mod wire;

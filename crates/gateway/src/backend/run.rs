@@ -46,7 +46,16 @@ impl Head {
     /// Its bytes, for a connection that stays open behind the request or does not. `Err`: the request does not fit into it.
     pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
         let lines = env::environment(&request.env);
-        let pairs = lines.iter().filter_map(pair);
+        self.of_pairs(request, keep, lines.iter().filter_map(pair))
+    }
+
+    /// The same of these variables.
+    pub(super) fn of_pairs<'a>(
+        &'a self,
+        request: &Request,
+        keep: bool,
+        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<Vec<u8>, usize> {
         match self {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
             Head::Runtime(handler) => {
@@ -125,7 +134,7 @@ pub(super) async fn begin(
 }
 
 /// Whether asking twice is as good as asking once, and asking changes nothing (RFC 9110 section 9.2.1).
-fn is_safe(request: &Request) -> bool {
+pub(super) fn is_safe(request: &Request) -> bool {
     matches!(&*request.asked.method, "GET" | "HEAD" | "OPTIONS")
 }
 
@@ -134,7 +143,7 @@ fn failed(request: &Request, caller: &Caller, failure: &Failure) -> Answer {
     Answer::Status(failure.status)
 }
 
-fn too_long(request: &Request, caller: &Caller, length: usize) -> Answer {
+pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Answer {
     let text = format!("{}: {length} bytes of variables are too many for the protocol", request.mapped.filename);
     request.log(caller.module, Level::Error, text);
     Answer::Status(400)

@@ -112,6 +112,8 @@ pub(crate) struct Conversation {
     ended: bool,
     /// Why it cannot go on, once what came before that was taken.
     failure: Option<Failure>,
+    /// The answer has come to its end.
+    completed: bool,
     lease: Option<Lease>,
     cost: Arc<ScriptUse>,
     /// The backend's processor time when the request began, where that is to be known.
@@ -152,6 +154,7 @@ impl Conversation {
             answers: false,
             ended: false,
             failure: None,
+            completed: false,
             lease,
             cost,
             used: pid.and_then(sys::process::processor_time),
@@ -292,9 +295,15 @@ impl Conversation {
         Event::Failed(Failure { status: 500, text, level: Level::Error, lost: !self.answers })
     }
 
+    /// Whether the connection can be used for another request: the answer is complete, and all of the request has been said.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.completed && self.has_asked()
+    }
+
     /// The answer is complete: gives the backend back. Returns why there is no answer, if the backend says so.
     fn end(&mut self, end: End) -> Option<(u16, String)> {
         self.ended = true;
+        self.completed = !end.last && !self.protocol.ends_with_connection();
         let Some(lease) = self.lease.take() else { return end.refused };
         let pid = lease.pid;
         let used = end.used.or_else(|| {

@@ -17,7 +17,8 @@ use server::core_module::is_url;
 use server::{Flow, Hook, Module, Order, Request};
 
 use self::lines::{add_alias, add_alias_match, add_redirect, is_redirect};
-use self::text::{escape_target, file_path, matched};
+pub(crate) use self::text::matched;
+use self::text::{escape_target, file_path};
 use crate::row;
 
 /// The module.

@@ -41,6 +41,8 @@ pub enum Order {
 
 /// A check of the whole configuration.
 pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
+/// A check of a handler's name.
+pub type HandlerCheck = fn(&str) -> Result<(), String>;
 /// Where a module joins in. The phases come in this order (Apache manual, "Request Processing in the
 /// Apache HTTP Server 2.x").
 pub enum Hook {
@@ -53,6 +55,8 @@ pub enum Hook {
     Dump(&'static str, DumpHook),
     /// A kind of lock that `Mutex` may name.
     Mutex(&'static str),
+    /// Checks a name that `SetHandler` gives. `Err`: nothing will ever answer under it, and why.
+    HandlerName(HandlerCheck),
     /// A cache that all children share, for whoever is told its name.
     SharedCache(&'static SharedCache),
     /// Open log files; runs as root, before the server detaches. `Err`: it cannot start.
@@ -68,6 +72,9 @@ pub enum Hook {
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
     Translate(Order, PhaseHook),
+    /// The sections that are about files, for what is no file of this machine. The first that does not decline has merged what
+    /// holds instead of them.
+    MapToStorage(Order, PhaseHook),
     /// All sections were merged. All hooks run.
     HeaderParser(Order, PhaseHook),
     /// Access by where the request comes from. All hooks run.
@@ -116,6 +123,7 @@ impl Hook {
             Hook::ChildInit(_) => ("Child Init", Order::Middle),
             Hook::PostRead(order, _) => ("Post-Read Request", *order),
             Hook::Translate(order, _) => ("Translate Name", *order),
+            Hook::MapToStorage(order, _) => ("Map to Storage", *order),
             Hook::HeaderParser(order, _) => ("Header Parse", *order),
             Hook::AccessCheckerEx(order, _) => ("Check Access", *order),
             Hook::AccessChecker(order, _) => ("Check Access (legacy)", *order),
@@ -135,6 +143,7 @@ impl Hook {
             | Hook::Authn(_)
             | Hook::Mutex(_)
             | Hook::SharedCache(_)
+            | Hook::HandlerName(_)
             | Hook::ChildEnd(_)
             | Hook::Dump(..) => return None,
         })
@@ -155,6 +164,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         look_up: lookup::run,
         post_read: Vec::new(),
         translate: Vec::new(),
+        map_to_storage: Vec::new(),
         header_parser: Vec::new(),
         access_checker: Vec::new(),
         access_checker_ex: Vec::new(),
@@ -176,6 +186,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         match hook {
             Hook::PostRead(_, f) => hooks.post_read.push(of(*f)),
             Hook::Translate(_, f) => hooks.translate.push(of(*f)),
+            Hook::MapToStorage(_, f) => hooks.map_to_storage.push(of(*f)),
             Hook::HeaderParser(_, f) => hooks.header_parser.push(of(*f)),
             Hook::AccessChecker(_, f) => hooks.access_checker.push(of(*f)),
             Hook::AccessCheckerEx(_, f) => hooks.access_checker_ex.push(of(*f)),
@@ -260,6 +271,11 @@ pub fn shared_caches(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = &'s
         Hook::SharedCache(cache) => Some(*cache),
         _ => None,
     })
+}
+
+/// What the loaded modules check of the names of handlers.
+pub fn handler_checks(loaded: &[&'static ModuleInfo]) -> impl Iterator<Item = HandlerCheck> {
+    hooks_of(loaded).filter_map(|hook| if let Hook::HandlerName(check) = hook { Some(*check) } else { None })
 }
 
 /// The `Require` provider of that name among the loaded modules; case counts, as in Apache.

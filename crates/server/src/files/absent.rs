@@ -27,12 +27,13 @@ const TABLE: &[Absent] = &[
     Absent("perl-fork", "mod_perl", PERL),
     Absent("perl-script", "mod_perl", PERL),
     Absent("php*-script", "mod_php", PHP),
-    Absent("proxy-server", "mod_proxy", &[]),
-    Absent("proxy:*", "mod_proxy", &[]),
+    Absent("proxy-server", "mod_proxy", &["proxy_module"]),
+    Absent("proxy:*", "mod_proxy", &["proxy_module"]),
     Absent("python-program", "mod_python", &[]),
+    Absent("scgi-handler", "mod_scgi", &["scgi_module"]),
     Absent("server-parsed", "mod_include", &[]),
     Absent("speedycgi-script", "mod_speedycgi", &["speedycgi_module"]),
-    Absent("uwsgi-handler", "mod_proxy_uwsgi", &[]),
+    Absent("uwsgi-handler", "mod_uwsgi", &[]),
     Absent("wsgi-script", "mod_wsgi", &[]),
 ];
 

@@ -205,7 +205,12 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     if trace::is_asked(request) {
         return trace::check(request);
     }
-    map_file(request)?;
+    begin_sections(request);
+    match first(request, &phase::MAP_TO_STORAGE).await {
+        Flow::Declined => walk::directories(request)?,
+        Flow::Ok => {}
+        Flow::Status(status) => return Err(Flow::Status(status)),
+    }
     walk::locations(request)?;
     name_client(request).await;
     walk::conditions(request)?;
@@ -215,9 +220,13 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
 
 /// From the file name to the settings of its sections: where a look-up by file begins.
 pub(crate) fn map_file(request: &mut Request) -> Result<(), Flow> {
+    begin_sections(request);
+    walk::directories(request)
+}
+
+fn begin_sections(request: &mut Request) {
     request.dir = request.vhost.base.clone();
     request.trace.iter_mut().for_each(|trace| trace.begin());
-    walk::directories(request)
 }
 
 /// The phases after mapping.

@@ -12,6 +12,7 @@ pub(crate) struct Phase {
 
 pub(crate) const POST_READ: Phase = Phase { name: "after reading", hooks: |hooks| &hooks.post_read };
 pub(crate) const TRANSLATE: Phase = Phase { name: "URL to file", hooks: |hooks| &hooks.translate };
+pub(crate) const MAP_TO_STORAGE: Phase = Phase { name: "file to sections", hooks: |hooks| &hooks.map_to_storage };
 pub(crate) const HEADER_PARSER: Phase = Phase { name: "header", hooks: |hooks| &hooks.header_parser };
 pub(crate) const ACCESS_CHECKER: Phase = Phase { name: "access by host", hooks: |hooks| &hooks.access_checker };
 pub(crate) const ACCESS_CHECKER_EX: Phase =

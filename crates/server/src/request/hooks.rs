@@ -120,6 +120,7 @@ pub struct Hooks {
     pub(crate) look_up: fn(&mut Request, From) -> Waiting<'_, Result<(), Flow>>,
     pub(crate) post_read: Vec<Of<PhaseHook>>,
     pub(crate) translate: Vec<Of<PhaseHook>>,
+    pub(crate) map_to_storage: Vec<Of<PhaseHook>>,
     pub(crate) header_parser: Vec<Of<PhaseHook>>,
     pub(crate) access_checker: Vec<Of<PhaseHook>>,
     pub(crate) access_checker_ex: Vec<Of<PhaseHook>>,

@@ -11,7 +11,7 @@ const SECRET: &str = "<?php $password = 'secret';\n";
 const NAMED: [(&str, &str, &str); 7] = [
     ("SetHandler fcgid-script", "fcgid-script", "mod_fcgid"),
     ("AddHandler fastcgi-script .x", "fastcgi-script", "mod_fastcgi"),
-    ("SetHandler proxy:unix:/run/php.sock|fcgi://localhost", "proxy:unix:/run/php.sock|fcgi://localhost", "mod_proxy"),
+    ("SetHandler uwsgi-handler", "uwsgi-handler", "mod_uwsgi"),
     ("AddType application/x-httpd-php .x", "application/x-httpd-php", "mod_php"),
     ("SetHandler perl-script", "perl-script", "mod_perl"),
     ("AddHandler server-parsed .x", "server-parsed", "mod_include"),

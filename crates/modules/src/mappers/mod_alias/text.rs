@@ -4,7 +4,7 @@ use http1::uri::escape_path;
 
 /// The length of the part of `uri` that `fake` stands for. Any number of slashes matches any number of slashes; the
 /// match ends at the end of a part, unless `fake` ends with a slash.
-pub(super) fn matched(uri: &str, fake: &str) -> Option<usize> {
+pub(crate) fn matched(uri: &str, fake: &str) -> Option<usize> {
     let (uri, fake) = (uri.as_bytes(), fake.as_bytes());
     let skip = |text: &[u8], at: usize| at + text[at..].iter().take_while(|b| **b == b'/').count();
     let (mut u, mut f) = (0, 0);

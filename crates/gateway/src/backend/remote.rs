@@ -1,0 +1,288 @@
+//! Servers that are there already: connections to them, and the whole way of a request through one.
+//!
+//! The server starts none of them. A connection is made for each request, unless the configuration says that connections stay
+//! ([`Keep`]); then each child keeps a few, as plain descriptors, for requests that may be sent twice.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use conf::Level;
+use seam::executor::{Descriptor, sleep};
+use server::{Answer, Request, dns};
+use sys::local::Kind;
+
+use super::run::{self, Head};
+use crate::caller::Caller;
+use crate::respond;
+use crate::script::conversation::{Conversation, Speech};
+use crate::script::remote::{Remote, StatusLine};
+use crate::script::{Failure, Script};
+
+/// How soon a server is asked again whose queue was full. The kernel does not say when a unix socket has room.
+const RETRY: Duration = Duration::from_millis(5);
+/// More idle connections than this are not kept of all servers together, whatever is configured.
+const IDLE_MAX: usize = 1024;
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// At a path.
+    Unix(String),
+    /// At a port of a host, which is a name or a number.
+    Tcp(String, u16),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "unix:{path}"),
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// Connections stay open behind a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// How many a child keeps idle.
+    pub max: usize,
+    /// For how long, where there is a limit.
+    pub idle: Option<Duration>,
+}
+
+/// A server that is there already.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it is.
+    pub address: Address,
+    /// Its name in messages, as in its URL.
+    pub name: String,
+    /// How long it may take to accept a connection.
+    pub connect: Duration,
+    /// Whether connections stay open.
+    pub keep: Option<Keep>,
+}
+
+/// What a module says of such servers, each in Apache's words.
+#[derive(Debug)]
+pub struct Phrases {
+    /// The protocol, for messages of connections.
+    pub protocol: &'static str,
+    /// There is no connection to the server of this name.
+    pub unconnected: fn(&str) -> String,
+    /// The server of this name does not answer as it should; why follows.
+    pub failed: fn(&str) -> String,
+    /// The status for that.
+    pub status: u16,
+    /// Its answers begin with a status line, as those of HTTP do.
+    pub status_line: bool,
+}
+
+/// Lets a server answer the request, whose environment is complete.
+pub async fn converse(
+    request: &mut Request,
+    caller: &Caller,
+    server: &Server,
+    head: &Head,
+    phrases: &'static Phrases,
+    speech: Speech,
+) -> Answer {
+    let env = std::mem::take(&mut request.env);
+    let lines: Vec<_> =
+        env.iter().map(|(name, value)| (http1::text::to_bytes(name), http1::text::to_bytes(value))).collect();
+    let pairs = lines.iter().map(|(name, value)| (&**name, &**value));
+    let bytes = head.of_pairs(request, server.keep.is_some(), pairs);
+    drop(lines);
+    request.env = env;
+    let bytes = match bytes {
+        Ok(bytes) => bytes,
+        Err(length) => return run::too_long(request, caller, length),
+    };
+    // The server may end a connection the moment it is used: only what can be sent again goes over one that was kept.
+    let may_repeat = request.body.is_none() && run::is_safe(request);
+    let mut kept = server.keep.filter(|_| may_repeat).and_then(|keep| take(&server.address, keep));
+    loop {
+        let repeat = kept.is_some();
+        let socket = match kept.take() {
+            Some(socket) => socket,
+            None => match connect(request, server, phrases).await {
+                Ok(socket) => Arc::new(socket),
+                Err(status) => {
+                    request.log(caller.module, Level::Error, (phrases.unconnected)(&server.name));
+                    return Answer::Status(status);
+                }
+            },
+        };
+        let protocol = head.protocol();
+        let conversation = Conversation::new(request, protocol, socket.clone(), None, bytes.clone(), caller, speech);
+        let back = server.keep.map(|keep| {
+            let address = server.address.clone();
+            Box::new(move || give(address, keep, socket)) as Box<dyn FnOnce() + Send>
+        });
+        let status_line = phrases.status_line.then(StatusLine::default);
+        let failed = (phrases.failed)(&server.name);
+        let remote = Remote::new(conversation, back, status_line, phrases.status, failed, caller.timeout);
+        let mut script = Script::new(Box::new(remote), caller);
+        match script.begins(request).await {
+            Ok(()) => return respond::answer(request, script, caller).await,
+            Err(Failure { lost: true, .. }) if repeat => {}
+            Err(failure) => {
+                request.log(caller.module, failure.level, failure.text);
+                return Answer::Status(failure.status);
+            }
+        }
+    }
+}
+
+/// Makes a connection. `Err`: there is none, which is logged, and this is the status.
+async fn connect(request: &Request, server: &Server, phrases: &Phrases) -> Result<OwnedFd, u16> {
+    let deadline = Instant::now() + server.connect;
+    let protocol = phrases.protocol;
+    let log = |error: &io::Error, text: String| request.log_os("proxy", Level::Error, error, text);
+    let (host, port) = match &server.address {
+        Address::Unix(path) => {
+            return connect_unix(path, deadline).await.map_err(|error| {
+                let name = &server.name;
+                log(&error, format!("AH02454: {protocol}: attempt to connect to Unix domain socket {name} failed"));
+                503
+            });
+        }
+        Address::Tcp(host, port) => (host, *port),
+    };
+    let mut addresses = match addresses_of(host).await {
+        Ok(addresses) => addresses.into_iter(),
+        Err(why) => {
+            let text = format!("AH00898: DNS lookup failure for: {host} returned by {}: {why}", request.asked.uri);
+            request.log("proxy", Level::Error, text);
+            return Err(500);
+        }
+    };
+    loop {
+        let Some(ip) = addresses.next() else { return Err(503) };
+        let address = SocketAddr::new(ip, port);
+        let connected = match Descriptor::connect(address, deadline).await {
+            Ok(socket) => socket.as_fd().try_clone_to_owned(),
+            Err(error) => Err(error),
+        };
+        match connected {
+            Ok(socket) => {
+                // A request is written as a whole; a socket that refuses to hurry works all the same.
+                let _ = sys::socket::set_nodelay(&socket, true);
+                return Ok(socket);
+            }
+            Err(error) => {
+                let name = &server.name;
+                log(&error, format!("AH00957: {protocol}: attempt to connect to {address} ({name}) failed"));
+            }
+        }
+    }
+}
+
+async fn connect_unix(path: &str, deadline: Instant) -> io::Result<OwnedFd> {
+    let path = server::paths::os_path(path);
+    loop {
+        match sys::local::connect(Path::new(&path), Kind::Stream) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => sleep(RETRY).await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+            result => return result,
+        }
+    }
+}
+
+/// The addresses of a host, in the order in which they are tried. A name server is asked without holding anybody up, and its
+/// answers are remembered for a while.
+async fn addresses_of(host: &str) -> Result<Vec<IpAddr>, String> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = bare.parse() {
+        return Ok(vec![ip]);
+    }
+    let deadline = dns::deadline();
+    let (mut all, mut why) = (Vec::new(), None);
+    for family in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+        match dns::addresses_of(host, family, deadline).await {
+            Ok(addresses) => all.extend(addresses.iter().copied()),
+            Err(error) => why = Some(error.to_string()),
+        }
+    }
+    match (all.is_empty(), why) {
+        (false, _) => Ok(all),
+        (true, why) => Err(why.unwrap_or_else(|| "there is no such name".into())),
+    }
+}
+
+/// A connection that nobody uses, and since when.
+type Idle = (Arc<OwnedFd>, Instant);
+
+static IDLE: Mutex<Option<HashMap<Address, Vec<Idle>>>> = Mutex::new(None);
+
+fn idle() -> MutexGuard<'static, Option<HashMap<Address, Vec<Idle>>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection that was kept, the one that was used last. Those that the server has closed are forgotten.
+fn take(address: &Address, keep: Keep) -> Option<Arc<OwnedFd>> {
+    let mut idle = idle();
+    let kept = idle.as_mut()?.get_mut(address)?;
+    while let Some((socket, since)) = kept.pop() {
+        let is_old = keep.idle.is_some_and(|time| since.elapsed() >= time);
+        if !is_old && !sys::socket::has_ended(&*socket).unwrap_or(true) {
+            return Some(socket);
+        }
+    }
+    None
+}
+
+/// Keeps a connection, if there is room.
+fn give(address: Address, keep: Keep, socket: Arc<OwnedFd>) {
+    let mut idle = idle();
+    let all = idle.get_or_insert_default();
+    let count: usize = all.values().map(Vec::len).sum();
+    let kept = all.entry(address).or_default();
+    if let Some(time) = keep.idle {
+        kept.retain(|(_, since)| since.elapsed() < time);
+    }
+    if kept.len() < keep.max && count < IDLE_MAX {
+        kept.push((socket, Instant::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn connections_are_kept_while_they_are_good() {
+        let address = Address::Unix("/connections/are/kept".into());
+        let keep = Keep { max: 1, idle: None };
+        let pair = || UnixStream::pair().expect("a pair");
+        let ((first, _other), (second, gone)) = (pair(), pair());
+        give(address.clone(), keep, Arc::new(first.into()));
+        give(address.clone(), keep, Arc::new(second.into()));
+        drop(gone);
+        assert!(take(&address, keep).is_some(), "the first one is good, and for the second there was no room");
+        assert!(take(&address, keep).is_none());
+        let (first, other) = pair();
+        give(address.clone(), keep, Arc::new(first.into()));
+        drop(other);
+        assert!(take(&address, keep).is_none(), "the server has closed it");
+        let (first, _other) = pair();
+        give(address.clone(), keep, Arc::new(first.into()));
+        assert!(take(&address, Keep { idle: Some(Duration::ZERO), ..keep }).is_none(), "it is too old");
+    }
+
+    #[test]
+    fn hosts_that_are_numbers_are_not_looked_up() {
+        for host in ["127.0.0.1", "::1", "[::1]"] {
+            let found = sys::block_on::block_on(addresses_of(host), || ()).expect("an answer");
+            assert_eq!(found.map(|all| all.len()), Ok(1), "{host}");
+        }
+    }
+}

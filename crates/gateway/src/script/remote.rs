@@ -1,0 +1,143 @@
+//! A server that is there already, as the source of an answer: what goes wrong with it is told in its module's words, and its
+//! connection is given back where it stays.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use conf::Level;
+use server::Request;
+
+use super::conversation::Conversation;
+use super::{Event, Failure, Source};
+
+/// The longest status line, in bytes.
+const STATUS_LINE_MAX: usize = 8190;
+
+/// A conversation with such a server.
+pub(crate) struct Remote {
+    conversation: Option<Conversation>,
+    /// Gives the connection back.
+    back: Option<Box<dyn FnOnce() + Send>>,
+    status_line: Option<StatusLine>,
+    /// The status where the server fails.
+    status: u16,
+    /// What is logged then, before why.
+    failed: String,
+    /// How long it may be silent.
+    timeout: Duration,
+}
+
+/// A status line that is still to come (RFC 9112 section 4). It becomes the field that a script would write.
+#[derive(Debug, Default)]
+pub(crate) struct StatusLine(Vec<u8>);
+
+impl StatusLine {
+    /// Takes what has come. `Ok(true)`: the line was there, and what is left begins with `Status`. `Err`: it is no such line.
+    fn take(&mut self, output: &mut Vec<u8>) -> Result<bool, ()> {
+        self.0.append(output);
+        let known = self.0.len().min(5);
+        if self.0[..known] != b"HTTP/"[..known] || self.0.len() > STATUS_LINE_MAX && !self.0.contains(&b'\n') {
+            return Err(());
+        }
+        let Some(end) = self.0.iter().position(|byte| *byte == b'\n') else { return Ok(false) };
+        let space = self.0[..end].iter().position(|byte| *byte == b' ').ok_or(())?;
+        output.extend_from_slice(b"Status: ");
+        output.extend_from_slice(self.0[space..].trim_ascii_start());
+        Ok(true)
+    }
+}
+
+impl Remote {
+    /// `back` gives the connection back once it can be used again.
+    pub(crate) fn new(
+        conversation: Conversation,
+        back: Option<Box<dyn FnOnce() + Send>>,
+        status_line: Option<StatusLine>,
+        status: u16,
+        failed: String,
+        timeout: Duration,
+    ) -> Remote {
+        Remote { conversation: Some(conversation), back, status_line, status, failed, timeout }
+    }
+
+    fn failure(&self, status: u16, lost: bool, why: &str) -> Event {
+        Event::Failed(Failure { status, text: format!("{}: {why}", self.failed), level: Level::Error, lost })
+    }
+}
+
+impl Source for Remote {
+    fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
+        loop {
+            let Some(conversation) = &mut self.conversation else { return Poll::Ready(Event::Ended) };
+            let event = match conversation.poll_next(cx, request, output) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Event::Failed(failure)) => self.failure(self.status, failure.lost, &failure.text),
+                Poll::Ready(Event::TimedOut) => {
+                    self.failure(504, false, &format!("it has said nothing for {} s", self.timeout.as_secs()))
+                }
+                Poll::Ready(event) => event,
+            };
+            if let (Event::Output, Some(line)) = (&event, &mut self.status_line) {
+                match line.take(output) {
+                    Ok(true) => self.status_line = None,
+                    Ok(false) => continue,
+                    Err(()) => {
+                        self.conversation = None;
+                        return Poll::Ready(self.failure(502, false, "its answer does not begin with a status line"));
+                    }
+                }
+            }
+            return Poll::Ready(event);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.conversation.as_ref().is_none_or(Source::has_ended)
+    }
+
+    fn settle(&mut self) {}
+
+    fn touch(&mut self) {
+        if let Some(conversation) = &mut self.conversation {
+            conversation.touch();
+        }
+    }
+
+    fn body_start(&self) -> &[u8] {
+        &[]
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let is_reusable = self.conversation.take().is_some_and(|conversation| conversation.is_reusable());
+        if let Some(back) = self.back.take().filter(|_| is_reusable) {
+            back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines_become_fields() {
+        let table: &[(&[&str], Result<&str, ()>)] = &[
+            (&["HTTP/1.1 200 OK\r\nA: b\r\n"], Ok("Status: 200 OK\r\nA: b\r\n")),
+            (&["HT", "TP/1.0 404 ", "Not Here\r\n"], Ok("Status: 404 Not Here\r\n")),
+            (&["HTTP/1.1  200\n"], Ok("Status: 200\n")),
+            (&["Status: 200 OK\r\n"], Err(())),
+            (&["HTTP/1.1\r\n"], Err(())),
+            (&["x"], Err(())),
+        ];
+        for (pieces, want) in table {
+            let (mut line, mut got) = (StatusLine::default(), Ok(String::new()));
+            for piece in *pieces {
+                let mut output = piece.as_bytes().to_vec();
+                got = line.take(&mut output).map(|_| String::from_utf8(output).expect("text"));
+            }
+            assert_eq!(got.as_deref(), want.as_ref().map(|text| *text).map_err(|()| &()), "{pieces:?}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Which requests are passed on to which server: `ProxyPass` by URL, `SetHandler "proxy:…"` by section.
+//!
+//! Apache manual: mod_proxy. What differs is said in `docs/differences.md`; doubtful cases were measured on 2.4.71. What a request
+//! was mapped to stands in its file name, as in Apache: `proxy:fcgi://host/path`.
+
+mod lines;
+mod map;
+mod serve;
+mod target;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
+use conf::pattern::Regex;
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, Stacked, on_or_off, settings};
+use server::PhaseHook::Now;
+use server::{Answer, Handler, Hook, Layer, Module, Order, Request, Waiting};
+
+pub(crate) use self::serve::{Ask, Destination, ask, converse};
+pub(crate) use self::target::Target;
+use self::worker::Worker;
+use super::{mod_proxy_fcgi, mod_proxy_scgi, mod_proxy_uwsgi};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::HandlerName(lines::check_handler),
+        Hook::Translate(Order::First, Now(map::translate)),
+        Hook::MapToStorage(Order::First, Now(map::sections)),
+        Hook::Fixups(Order::First, Now(map::canonical)),
+        Hook::Handler(
+            Order::First,
+            Handler::Later { claims: serve::claims, check: serve::refusal, answer: |request| serve::answer(request) },
+        ),
+    ],
+};
+
+/// A protocol that is spoken to backends.
+pub(crate) struct Scheme {
+    /// Its name in URLs.
+    pub(crate) name: &'static str,
+    /// The module that speaks it, as in `LoadModule`.
+    pub(crate) module: &'static str,
+    /// The port where none is given.
+    pub(crate) port: u16,
+    /// What else is to be made of a path that `ProxyPass` has mapped, once it is escaped.
+    pub(crate) path: fn(&mut Request, &Target),
+    /// Makes the answer.
+    pub(crate) answer: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, Answer>,
+}
+
+/// The protocols that are spoken to backends.
+pub(crate) static SCHEMES: &[&Scheme] = &[&mod_proxy_fcgi::SCHEME, &mod_proxy_scgi::SCHEME, &mod_proxy_uwsgi::SCHEME];
+
+/// Why what concerns messages of HTTP between proxy and backend is without effect.
+const OF_HTTP: &str = "It concerns HTTP to backends, which Tsubame does not speak yet.";
+const NO_PAGE: &str = "`server-status` shows no backends of mod_proxy.";
+const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is none.";
+const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have yet.";
+
+const SERVER: Allowed = Allowed::SERVER;
+const CONF: Allowed = Allowed::CONF;
+
+/// A row of a directive with one word that is accepted and means nothing here.
+const fn nothing(
+    name: &'static str,
+    allowed: Allowed,
+    default: &'static str,
+    help: &'static str,
+    why: &'static str,
+) -> Directive {
+    row(name, allowed, Take1(|_, _| Ok(())), default, help).without_effect(why)
+}
+
+/// A row of a directive that asks for what Tsubame cannot do.
+const fn refused(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
+    row(name, allowed, Words(lines::refuse), "", help).differs("It is refused: Tsubame cannot do this yet.")
+}
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("<Proxy", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location"),
+    row("<ProxyMatch", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location, in regular expression syntax"),
+    row("ProxyRequests", SERVER, Flag(lines::set_requests), "Off", "on if the true proxy requests should be accepted").differs("`On` is refused: Tsubame is no forward proxy."),
+    refused("ProxyRemote", SERVER, "a scheme, partial URL or '*' and a proxy server"),
+    refused("ProxyRemoteMatch", SERVER, "a regex pattern and a proxy server"),
+    row("ProxyPassInterpolateEnv", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.interpolate, on)), on_or_off(INTERPOLATE), "Interpolate Env Vars in reverse Proxy"),
+    row("ProxyPass", CONF, Words(|c, words| lines::add_pass(c, words, false)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
+    row("ProxyPassMatch", CONF, Words(|c, words| lines::add_pass(c, words, true)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
+    row("ProxyPassReverse", CONF, Words(|_, _| Ok(())), "", "a virtual path and a URL for reverse proxy behaviour").without_effect(OF_HTTP),
+    row("ProxyPassReverseCookiePath", CONF, Take2(|_, _, _| Ok(())), "", "Path rewrite rule for proxying cookies").without_effect(OF_HTTP),
+    row("ProxyPassReverseCookieDomain", CONF, Take2(|_, _, _| Ok(())), "", "Domain rewrite rule for proxying cookies").without_effect(OF_HTTP),
+    refused("ProxyBlock", SERVER, "A list of names, hosts or domains to which the proxy will not connect"),
+    nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", OF_HTTP),
+    row("ProxyIOBufferSize", SERVER, Take1(lines::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("What comes is passed on as it comes."),
+    nothing("ProxyMaxForwards", SERVER, "-1", "The maximum number of proxies a request may be forwarded through.", OF_HTTP),
+    row("NoProxy", SERVER, Iterate(|_, _| Ok(())), "", "A list of domains, hosts, or subnets to which the proxy will connect directly").without_effect(NO_FORWARD),
+    nothing("ProxyDomain", SERVER, "", "The default intranet domain name (in absence of a domain in the URL)", NO_FORWARD),
+    row("ProxyVia", SERVER, Take1(|c, v| lines::check_word(c, v, &["off", "on", "full", "block"])), "Off", "Configure Via: proxy header header to one of: on | off | block | full").without_effect(OF_HTTP),
+    row("ProxyErrorOverride", CONF, Words(lines::set_error_override), "Off", "use our error handling pages instead of the servers' we are proxying"),
+    row("ProxyPreserveHost", CONF, Flag(|_, _| Ok(())), "Off", "on if we should preserve host header while proxying").without_effect(OF_HTTP),
+    row("ProxyTimeout", SERVER, Take1(lines::set_timeout), "Timeout", "Set the timeout (in seconds) for a proxied connection. This overrides the server timeout"),
+    row("ProxyBadHeader", SERVER, Take1(|c, v| lines::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").without_effect(OF_HTTP),
+    refused("BalancerMember", CONF, "A balancer name and scheme with list of params"),
+    nothing("BalancerGrowth", SERVER, "5", "Number of additional Balancers that can be added post-config", NO_BALANCERS),
+    row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect(NO_BALANCERS),
+    row("BalancerInherit", SERVER, Flag(|_, _| Ok(())), "On", "on if this server should inherit Balancers and Workers defined in the main server (Setting to off recommended if using the Balancer Manager)").without_effect(NO_BALANCERS),
+    row("ProxyPassInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.inherit, on)), on_or_off(INHERIT), "on if this server should inherit all ProxyPass directives defined in the main server (Setting to off recommended if using the Balancer Manager)"),
+    row("ProxyStatus", SERVER, Take1(|c, v| lines::check_word(c, v, &["off", "on", "full"])), "Off", "Configure Status: proxy status to one of: on | off | full").without_effect(NO_PAGE),
+    row("ProxySet", CONF, Words(lines::set_parameters), "", "A balancer or worker name with list of params"),
+    refused("ProxySourceAddress", SERVER, "Configure local source IP used for request forward"),
+    row("ProxyAddHeaders", CONF, Flag(|_, _| Ok(())), "On", "on if X-Forwarded-* headers should be added or completed").without_effect(OF_HTTP),
+    row("Proxy100Continue", CONF, Flag(|_, _| Ok(())), "On", "on if 100-Continue should be forwarded to the origin server, off if the proxy should handle it by itself").without_effect(OF_HTTP),
+];
+
+const INTERPOLATE: bool = false;
+const INHERIT: bool = true;
+
+settings! {
+    /// What holds for a server.
+    pub struct ProxyServer {
+        /// Searched in order.
+        passes: Stacked<Arc<Pass>>,
+        sections: Listed<Arc<ProxySection>>,
+        /// What is known of backends; what was said last counts.
+        workers: Listed<Arc<Worker>>,
+        timeout: Setting<Duration>,
+        inherit: Setting<bool> = INHERIT,
+    }
+}
+
+settings! {
+    /// What holds in a section.
+    pub struct ProxyDir {
+        pass: Setting<Arc<Pass>>,
+        error_override: Setting<ErrorOverride>,
+        interpolate: Setting<bool> = INTERPOLATE,
+    }
+}
+
+/// `ProxyPass` or `ProxyPassMatch`.
+#[derive(Debug)]
+struct Pass {
+    matcher: Matcher,
+    /// The URL, with groups and perhaps variables in it; `None`: these requests stay here (`!`).
+    url: Option<String>,
+    /// The path goes on as the client has sent it.
+    nocanon: bool,
+    /// Variables in the URL are replaced.
+    interpolate: bool,
+    /// It stands in a virtual host.
+    in_host: bool,
+}
+
+/// Which URL paths are meant.
+#[derive(Debug)]
+enum Matcher {
+    Prefix(String),
+    Pattern(Regex),
+}
+
+/// `<Proxy>` or `<ProxyMatch>`.
+#[derive(Debug)]
+struct ProxySection {
+    matcher: Url,
+    layer: Layer,
+}
+
+/// Which URLs of backends are meant.
+#[derive(Debug)]
+enum Url {
+    Prefix(String),
+    Wild(String),
+    Pattern(Regex),
+}
+
+/// `ProxyErrorOverride`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ErrorOverride {
+    on: bool,
+    /// All from 400 on, if none is named.
+    statuses: Vec<u16>,
+}
+
+impl ErrorOverride {
+    fn covers(&self, status: u16) -> bool {
+        self.on && if self.statuses.is_empty() { status >= 400 } else { self.statuses.contains(&status) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! What the directives set, and what they refuse.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::fnmatch::is_pattern;
+use conf::pattern::{Flags, Regex};
+use conf::values::{atoi, number};
+use conf::words::words;
+use conf::{Allowed, Cmd, Failure, Outcome, SettingsMap};
+use server::Layer;
+
+use super::map::PROXY;
+use super::target::{Bad, Target};
+use super::worker::{Parameters, Worker};
+use super::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, SCHEMES, Url};
+
+/// The message where somebody asks for a protocol that is not spoken.
+fn not_spoken(scheme: &str) -> String {
+    let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+    format!("Tsubame does not speak {scheme} to backends yet; it speaks {}", names.join(", "))
+}
+
+/// Takes the URL of a backend, of whose protocol something is known.
+fn target(text: &str) -> Result<Target, String> {
+    let target = Target::parse(text).map_err(|bad| match bad {
+        Bad::Socket => "ProxyPass|ProxyPassMatch uses an invalid \"unix:\" URL".to_string(),
+        Bad::Relative => format!("ProxyPass URL must be absolute!: {text}"),
+        Bad::Authority => format!("ProxyPass Unable to parse URL: {text}"),
+    })?;
+    match SCHEMES.iter().any(|scheme| scheme.name == target.scheme) {
+        true => Ok(target),
+        false => Err(not_spoken(&target.scheme)),
+    }
+}
+
+/// `SetHandler "proxy:URL"`: the file's path comes behind the URL.
+pub(super) fn check_handler(name: &str) -> Outcome {
+    match name.strip_prefix(PROXY) {
+        None => Ok(()),
+        Some(url) => target(url).map(drop).map_err(|why| format!("SetHandler {name}: {why}")),
+    }
+}
+
+/// The same URL has one form: the path of a socket may be relative to `DefaultRuntimeDir`, and a port go without saying.
+fn absolute(cmd: &Cmd<'_>, mut target: Target) -> Target {
+    let own = SCHEMES.iter().find(|scheme| scheme.name == target.scheme).map(|scheme| scheme.port);
+    target.port = target.port.filter(|port| Some(*port) != own);
+    target.socket = target.socket.map(|path| cmd.context.runtime_relative(&path));
+    target
+}
+
+pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Outcome {
+    const SYNTAX: &str = "Invalid ProxyPass|ProxyPassMatch parameter. Parameter must be in the form 'key=value'.";
+    for outer in ["<Directory", "<DirectoryMatch", "<Files", "<FilesMatch", "<If", "<ElseIf", "<Else"] {
+        if cmd.place.inside(outer) {
+            return Err(cmd.cannot_occur(&format!("{outer}> section")));
+        }
+    }
+    let mut rest = all.iter().map(String::as_str).peekable();
+    let in_location =
+        cmd.place.path.clone().filter(|_| ["<Location", "<LocationMatch"].iter().any(|name| cmd.place.inside(name)));
+    let is_regex = match rest.next_if_eq(&"~") {
+        Some(_) if is_regex => return Err("ProxyPassMatch invalid syntax ('~' usage).".into()),
+        tilde => is_regex || tilde.is_some(),
+    };
+    let path = match &in_location {
+        Some(path) => Some(path.to_string()),
+        None => rest.next().map(str::to_string),
+    };
+    let (Some(path), Some(url)) = (path, rest.next()) else {
+        return Err("ProxyPass|ProxyPassMatch needs a path when not defined in a location".into());
+    };
+    let (mut nocanon, mut interpolate, mut parameters) = (false, false, Parameters::default());
+    for word in rest {
+        match word.to_ascii_lowercase().as_str() {
+            "nocanon" => nocanon = true,
+            "interpolate" => interpolate = true,
+            // The query is no part of what these protocols have for a URL.
+            "noquery" => {}
+            _ => match word.split_once('=') {
+                None if in_location.is_some() && url.starts_with('/') => {
+                    return Err("ProxyPass|ProxyPassMatch can not have a path when defined in a location.".into());
+                }
+                None => return Err(SYNTAX.into()),
+                Some(_) if url == "!" => {}
+                Some((key, value)) => parameters.set(key, value).map_err(|why| format!("ProxyPass {why}"))?,
+            },
+        }
+    }
+    let matcher = match is_regex {
+        false => Matcher::Prefix(path),
+        true => Matcher::Pattern(regex(&path, "Regular expression could not be compiled.")?),
+    };
+    let url = match url {
+        "!" => None,
+        url => {
+            let target = absolute(cmd, target(url)?);
+            define(cmd, Worker { target, parameters });
+            Some(url.to_string())
+        }
+    };
+    let pass = Arc::new(Pass { matcher, url, nocanon, interpolate, in_host: cmd.place.virtual_host });
+    let origin = cmd.origin();
+    match in_location {
+        Some(_) => cmd.dir.edit::<ProxyDir>().pass.set(pass, &origin),
+        None => cmd.server.edit::<ProxyServer>().passes.push(pass, &origin),
+    }
+    Ok(())
+}
+
+fn regex(pattern: &str, message: &str) -> Result<Regex, String> {
+    Regex::new(pattern, Flags::default()).map_err(|_| message.to_string())
+}
+
+fn define(cmd: &mut Cmd<'_>, worker: Worker) {
+    let origin = cmd.origin();
+    cmd.server.edit::<ProxyServer>().workers.push(Arc::new(worker), &origin);
+}
+
+/// `<Proxy>` and `<ProxyMatch>`, which may say something of a backend behind its URL.
+pub(super) fn section(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
+    let name = cmd.row.name;
+    let mut all = words(argument).into_iter().peekable();
+    let tilde = all.next_if(|word| word == "~").is_some();
+    let url = all.next().ok_or_else(|| format!("{name}> directive requires additional arguments"))?;
+    let is_regex = tilde || name.eq_ignore_ascii_case("<ProxyMatch");
+    let matcher = match () {
+        () if is_regex => Url::Pattern(regex(&url, "Regex could not be compiled")?),
+        () if is_pattern(&url) => Url::Wild(url.clone()),
+        () => Url::Prefix(url.clone()),
+    };
+    if all.peek().is_some() {
+        match &matcher {
+            Url::Pattern(_) => {
+                return Err(format!("{name}> arguments are not supported for regular expressions.").into());
+            }
+            Url::Wild(_) => return Err(format!("{name}> arguments are not supported for wildchar url.").into()),
+            Url::Prefix(url) if !url.contains(':') => {
+                return Err(format!("{name}> arguments are not supported for non url.").into());
+            }
+            Url::Prefix(_) => {}
+        }
+        let message = "Invalid Proxy parameter. Parameter must be in the form 'key=value'";
+        set_all(cmd, &url, all, "Proxy ", message)?;
+    }
+    let place = cmd.inner_place(Allowed::IN_SECTION, Some(&url));
+    let mut dir = SettingsMap::default();
+    cmd.apply_children(None, &mut dir, &place)?;
+    let section = Arc::new(ProxySection { matcher, layer: Layer::new(dir) });
+    Ok(cmd.server_push(|s: &mut ProxyServer| &mut s.sections, section)?)
+}
+
+/// `ProxySet`, in a `<Proxy>` section or with the URL before it.
+pub(super) fn set_parameters(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+    let message = "Invalid ProxySet parameter. Parameter must be in the form 'key=value'";
+    let inside = cmd.place.inside("<Proxy") || cmd.place.inside("<ProxyMatch");
+    let outer = cmd.place.path.clone().filter(|_| inside);
+    if let Some(url) = outer {
+        return set_all(cmd, &url, all.iter().cloned(), "ProxySet ", message);
+    }
+    let Some((url, rest)) = all.split_first() else { return Err("ProxySet takes a URL and parameters".into()) };
+    let known = target(url).map(|target| absolute(cmd, target));
+    let workers = &cmd.server.get::<ProxyServer>().workers;
+    if !known.is_ok_and(|known| workers.iter().any(|worker| worker.target == known)) {
+        return Err(format!("ProxySet can not find '{url}' Worker."));
+    }
+    set_all(cmd, url, rest.iter().cloned(), "ProxySet ", message)
+}
+
+fn set_all(
+    cmd: &mut Cmd<'_>,
+    url: &str,
+    pairs: impl Iterator<Item = String>,
+    directive: &str,
+    message: &str,
+) -> Outcome {
+    let target = absolute(cmd, target(url)?);
+    let mut parameters = Parameters::default();
+    for word in pairs {
+        let (key, value) = word.split_once('=').ok_or(message)?;
+        parameters.set(key, value).map_err(|why| format!("{directive}{why}"))?;
+    }
+    define(cmd, Worker { target, parameters });
+    Ok(())
+}
+
+pub(super) fn set_error_override(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+    let mut all = all.iter();
+    let on = match all.next().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("on") => true,
+        Some("off") => false,
+        _ => return Err("ProxyErrorOverride first parameter must be one of: off | on".into()),
+    };
+    let status = |word: &String| {
+        let status = number(word).and_then(|number| u16::try_from(number).ok());
+        status.filter(|status| (400..600).contains(status)).ok_or_else(|| {
+            "ProxyErrorOverride: status codes to intercept must be valid HTTP Status Codes >=400 && <600".to_string()
+        })
+    };
+    let statuses = all.map(status).collect::<Result<_, _>>()?;
+    cmd.set(|d: &mut ProxyDir| &mut d.error_override, ErrorOverride { on, statuses })
+}
+
+pub(super) fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let seconds = u64::try_from(atoi(value)).ok().filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or("Proxy Timeout must be at least 1 second.")?;
+    cmd.server_set(|s: &mut ProxyServer| &mut s.timeout, Duration::from_secs(seconds))
+}
+
+pub(super) fn set_requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
+    match on {
+        true => Err("ProxyRequests On would be a forward proxy, and Tsubame is none".into()),
+        false => Ok(()),
+    }
+}
+
+/// One of these words, whatever it would mean.
+pub(super) fn check_word(cmd: &mut Cmd<'_>, value: &str, known: &[&str]) -> Outcome {
+    match known.iter().any(|word| word.eq_ignore_ascii_case(value)) {
+        true => Ok(()),
+        false => Err(format!("{} must be one of: {}", cmd.row.name, known.join(" | "))),
+    }
+}
+
+pub(super) fn check_buffer(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        0 | 512.. => Ok(()),
+        _ => Err("ProxyIOBufferSize must be >= 512 bytes, or 0 for system default.".into()),
+    }
+}
+
+/// What was asked for is not there, and to go on without it would do something else.
+pub(super) fn refuse(cmd: &mut Cmd<'_>, _: &[String]) -> Outcome {
+    Err(format!("Tsubame does not have {} yet; take the line out, or leave this to another server", cmd.row.name))
+}

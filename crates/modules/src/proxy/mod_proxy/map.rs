@@ -1,0 +1,190 @@
+//! From a request's path to the URL of a backend.
+
+use conf::fnmatch::{Flags, fnmatch};
+use conf::pattern::{Captures, substitute};
+use conf::{Level, Origin};
+use http1::text::to_bytes;
+use server::{Flow, Request};
+
+use super::target::Target;
+use super::{Matcher, Pass, ProxyDir, ProxyServer, SCHEMES, Scheme, Url};
+use crate::mappers::mod_alias::matched;
+
+/// What the file name of a request begins with that goes to a backend.
+pub(super) const PROXY: &str = "proxy:";
+/// The note in which the path of the socket stands.
+pub(super) const SOCKET: &str = "uds_path";
+/// The note that the path goes on as the client has sent it.
+const NOCANON: &str = "proxy-nocanon";
+
+/// `ProxyPass`: that of the section, and then those of the server in their order.
+pub(super) fn translate(request: &mut Request) -> Flow {
+    if !request.asked.uri.starts_with('/') {
+        return Flow::Declined;
+    }
+    let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
+    let (dir, server) = (slots.get::<ProxyDir>(), vhost.settings.get::<ProxyServer>());
+    if let (Some(pass), Some(origin)) = (dir.pass.get(), dir.pass.origin()) {
+        if let Some(flow) = pass_on(request, pass, origin) {
+            return flow;
+        }
+    }
+    // The main server's lines are taken over, unless a virtual host does not want that.
+    let own_only = vhost.origin.is_some() && !server.inherit();
+    for (pass, origin) in server.passes.entries().iter().filter(|(pass, _)| pass.in_host || !own_only) {
+        if let Some(flow) = pass_on(request, pass, origin) {
+            return flow;
+        }
+    }
+    Flow::Declined
+}
+
+/// Maps the request, if it is meant; `Some`: nothing else is asked.
+fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> {
+    let mut captures = Captures::default();
+    let length = match &pass.matcher {
+        Matcher::Prefix(prefix) => Some(matched(&request.asked.uri, prefix)?),
+        Matcher::Pattern(regex) => match regex.captures(&request.asked.uri, &mut captures) {
+            Err(why) => return Some(request.undecided("proxy", &why, origin)),
+            Ok(false) => return None,
+            Ok(true) => None,
+        },
+    };
+    let Some(template) = &pass.url else {
+        request.note_step("proxy", Some(origin), |_| "ProxyPass: stays here (!)".into());
+        return Some(Flow::Declined);
+    };
+    let template = match pass.interpolate && request.dir::<ProxyDir>().interpolate() {
+        true => interpolated(request, template),
+        false => template.clone(),
+    };
+    // What the client has sent can stand in for the decoded path where it is meant, too, and by the same beginning.
+    let sent = pass.nocanon.then(|| request.asked.unparsed_uri().into_owned());
+    let mut raw = Captures::default();
+    let is_meant = match (&sent, &pass.matcher) {
+        (None, _) => Ok(false),
+        (Some(sent), Matcher::Prefix(prefix)) => Ok(matched(sent, prefix) == length),
+        (Some(sent), Matcher::Pattern(regex)) => regex.captures(sent, &mut raw),
+    };
+    let sent = match is_meant {
+        Ok(is_meant) => sent.filter(|_| is_meant),
+        Err(why) => return Some(request.undecided("proxy", &why, origin)),
+    };
+    let (path, captures) = match &sent {
+        Some(sent) => (sent.as_str(), &raw),
+        None => (request.asked.uri.as_str(), &captures),
+    };
+    let mut url = String::from(PROXY);
+    match length {
+        Some(length) => url.extend([&template, &path[length..]]),
+        None => {
+            substitute(&mut url, &template, path, captures);
+            if url[PROXY.len()..] == template {
+                // No group stands in it: the whole path is meant.
+                url.push_str(path);
+            }
+        }
+    }
+    if sent.is_some() {
+        request.notes.set(NOCANON, "1");
+    } else if pass.nocanon {
+        let text = "the path that matched ProxyPass is not that of the client, so nocanon does not hold";
+        request.log("proxy", Level::Debug, text);
+    }
+    request.mapped.filename = url;
+    request.mapped.handler = Some("proxy-server".into());
+    request
+        .note_step("proxy", Some(origin), |request| format!("ProxyPass: {}", &request.mapped.filename[PROXY.len()..]));
+    Some(Flow::Ok)
+}
+
+/// A text in which `${NAME}` is replaced by variables of the request.
+fn interpolated(request: &Request, text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, (name, behind))) =
+        rest.split_once("${").and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
+    {
+        out.extend([before, request.env.get(name).unwrap_or_default()]);
+        rest = behind;
+    }
+    out + rest
+}
+
+/// `<Proxy>` sections hold for what is passed on, instead of those that are about files.
+pub(super) fn sections(request: &mut Request) -> Flow {
+    if !request.mapped.filename.starts_with(PROXY) {
+        return Flow::Declined;
+    }
+    let url = request.mapped.filename[PROXY.len()..].to_string();
+    let vhost = request.vhost;
+    for (section, origin) in vhost.settings.get::<ProxyServer>().sections.entries() {
+        let is_met = match &section.matcher {
+            Url::Prefix(prefix) => url.starts_with(prefix.as_str()),
+            Url::Wild(pattern) => fnmatch(pattern, &url, Flags::default()),
+            Url::Pattern(regex) => match regex.is_match(&url) {
+                Ok(is_match) => is_match,
+                Err(why) => return request.undecided("proxy", &why, origin),
+            },
+        };
+        if is_met {
+            request.note_step("proxy", Some(origin), |_| "<Proxy>: its settings hold".into());
+            request.enter(&section.layer);
+        }
+    }
+    Flow::Ok
+}
+
+/// The protocol of a URL, if its module is loaded.
+pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
+    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
+    request.server.language.loaded().iter().any(|info| info.id == scheme.module).then_some(*scheme)
+}
+
+/// Escapes the path of what `ProxyPass` has mapped, and takes the socket out of the URL.
+pub(super) fn canonical(request: &mut Request) -> Flow {
+    let Some(url) = request.mapped.filename.strip_prefix(PROXY) else { return Flow::Declined };
+    let Ok(mut target) = Target::parse(url) else {
+        request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
+        return Flow::Status(400);
+    };
+    let Some(scheme) = scheme(request, &target.scheme) else { return Flow::Declined };
+    if !request.notes.contains(NOCANON) {
+        target.path = escaped(&target.path);
+    } else if target.path.bytes().any(|byte| byte == b'?' || byte < b' ' || byte == 0x7f) {
+        let text = format!("AH10414: To be forwarded path contains control characters or '?' ({})", target.path);
+        request.log(scheme.module.trim_end_matches("_module"), Level::Error, text);
+        return Flow::Status(403);
+    }
+    canonical_port(&mut target, scheme);
+    if !target.path.starts_with('/') {
+        target.path.insert(0, '/');
+    }
+    set(request, &target);
+    (scheme.path)(request, &target);
+    Flow::Ok
+}
+
+/// The port goes without saying where it is the protocol's own.
+pub(super) fn canonical_port(target: &mut Target, scheme: &Scheme) {
+    target.port = target.port.filter(|port| *port != scheme.port);
+}
+
+/// Puts what a request is for into its file name and notes.
+pub(super) fn set(request: &mut Request, target: &Target) {
+    request.mapped.filename = format!("{PROXY}{}", target.url());
+    if let Some(socket) = &target.socket {
+        request.notes.set(SOCKET, socket.clone());
+    }
+}
+
+/// Escapes a path as Apache does for backends: letters, digits and ``~$-_.+!*'(),;:@&=/`` stay.
+fn escaped(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in to_bytes(path).iter() {
+        match byte.is_ascii_alphanumeric() || b"~$-_.+!*'(),;:@&=/".contains(byte) {
+            true => out.push(char::from(*byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}

@@ -1,0 +1,200 @@
+//! From the URL of a backend to its answer.
+
+use std::time::Duration;
+
+use conf::Level;
+use gateway::backend::Head;
+use gateway::backend::remote::{self, Address, Keep, Phrases};
+use gateway::{Caller, Speech, Words, gather};
+use server::core::CoreServer;
+use server::{Answer, Request, Waiting};
+
+use super::map::{PROXY, SOCKET, canonical_port, scheme, set};
+use super::target::Target;
+use super::worker::Parameters;
+use super::{ProxyDir, ProxyServer};
+use crate::loggers::mod_log_config::accounts_for_scripts;
+
+/// How many idle connections a child keeps to a backend where `max` does not say it.
+const MAX: usize = 64;
+
+/// Where a request goes, and what is known of that.
+pub(crate) struct Destination {
+    /// The URL.
+    pub(crate) target: Target,
+    /// How it is reached.
+    pub(crate) server: remote::Server,
+    /// How long it may be silent.
+    pub(crate) timeout: Duration,
+}
+
+/// How a module asks a backend.
+pub(crate) struct Ask {
+    /// Its name in log lines.
+    pub(crate) module: &'static str,
+    pub(crate) head: Head,
+    pub(crate) phrases: &'static Phrases,
+    pub(crate) speech: Speech,
+}
+
+/// What is said of a backend that is silent for too long is said elsewhere: it is the backend's own failure.
+static WORDS: Words = Words {
+    timed_out: |_, time| format!("the backend has said nothing for {} s", time.as_secs()),
+    timeout_level: Level::Error,
+};
+
+/// Whether `ProxyPass` has mapped the request, or a handler names a URL.
+pub(super) fn claims(request: &Request) -> bool {
+    request.mapped.filename.starts_with(PROXY) || is_named(request)
+}
+
+/// Whether a handler names a URL.
+fn is_named(request: &Request) -> bool {
+    request.mapped.handler.as_ref().is_some_and(|handler| handler.starts_with(PROXY))
+}
+
+/// What has to be true of a request that is passed on. `None`: it is.
+pub(super) fn refusal(request: &mut Request) -> Option<Answer> {
+    if let Some(status) = no_forwards(request) {
+        return Some(Answer::Status(status));
+    }
+    let named = !request.mapped.filename.starts_with(PROXY);
+    let handler = request.mapped.handler.clone().unwrap_or_default();
+    let url = match named {
+        true => format!("{}{}", &handler[PROXY.len()..], request.mapped.filename),
+        false => request.mapped.filename[PROXY.len()..].to_string(),
+    };
+    let Ok(mut target) = Target::parse(&url) else {
+        request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
+        return Some(Answer::Status(500));
+    };
+    let Some(scheme) = scheme(request, &target.scheme) else {
+        let text = format!(
+            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks fcgi, scgi and uwsgi to \
+             backends, each with the module mod_proxy_NAME, which LoadModule loads.",
+            request.asked.uri, target.scheme
+        );
+        request.log("proxy", Level::Error, text);
+        return Some(Answer::Status(500));
+    };
+    if named {
+        canonical_port(&mut target, scheme);
+        set(request, &target);
+        if parameters(request, &target).is_none() {
+            // Nothing is known of the backend: as in Apache, its connections are for one request each.
+            request.env.set("proxy-nokeepalive", "1");
+        }
+    }
+    let destination = destination(request, target);
+    request.note_step(scheme.module.trim_end_matches("_module"), None, |_| {
+        let server = &destination.server;
+        let kept = if server.keep.is_some() { "a connection that stays" } else { "a connection of its own" };
+        format!("{}, asked over {kept} to {}", destination.target.url(), server.address)
+    });
+    None
+}
+
+/// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request goes no further.
+fn no_forwards(request: &Request) -> Option<u16> {
+    let text = request.header("Max-Forwards")?;
+    if matches!(&*request.asked.method, "TRACE" | "OPTIONS") {
+        return None;
+    }
+    let why = match text.trim().parse::<u32>() {
+        Ok(0) => "Max-Forwards has reached zero - proxy loop?",
+        Ok(_) => return None,
+        Err(_) => {
+            let text = format!("AH10188: Max-Forwards value '{text}' could not be parsed");
+            request.log("proxy", Level::Warn, text);
+            "Max-Forwards request header could not be parsed"
+        }
+    };
+    request.log("proxy", Level::Error, format!("AH00898: {why} returned by {}", request.asked.uri));
+    Some(400)
+}
+
+/// What was said of a backend.
+fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
+    let conf = request.host::<ProxyServer>();
+    let workers: Vec<_> = conf.workers.iter().map(|worker| &**worker).collect();
+    Parameters::of(&workers, target)
+}
+
+fn destination(request: &Request, mut target: Target) -> Destination {
+    let known = parameters(request, &target).unwrap_or_default();
+    let conf = request.host::<ProxyServer>();
+    let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
+    let timeout = known.timeout.unwrap_or(own);
+    let port = target.port.or_else(|| scheme(request, &target.scheme).map(|scheme| scheme.port)).unwrap_or_default();
+    target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
+    let socket = target.socket.as_ref();
+    let address = match socket {
+        Some(path) => Address::Unix(conf::paths::join(&request.server.language.runtime_dir(), path)),
+        None => Address::Tcp(target.host.clone(), port),
+    };
+    let name = match socket {
+        Some(path) => format!("{path} ({})", target.host),
+        None => format!("{}:{port}", target.host),
+    };
+    let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
+    let server = remote::Server {
+        address,
+        name,
+        connect: known.connect.unwrap_or(timeout),
+        keep: Some(keep).filter(|_| known.reuse == Some(true)),
+    };
+    Destination { target, server, timeout }
+}
+
+/// Makes the answer.
+pub(super) fn answer(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        let url = request.mapped.filename.strip_prefix(PROXY).unwrap_or_default();
+        let Ok(target) = Target::parse(url) else { return Answer::Status(500) };
+        let Some(scheme) = scheme(request, &target.scheme) else { return Answer::Status(500) };
+        let destination = destination(request, target);
+        let answer = (scheme.answer)(request, destination).await;
+        let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
+        match answer {
+            // The backend's page is for nobody.
+            Answer::Body(_) if overridden(request.answer.status()) => Answer::Status(request.answer.status()),
+            answer => answer,
+        }
+    })
+}
+
+/// Gathers a body of unknown length, and makes the environment; what a module has to change in that comes behind. `Err`: there
+/// is nothing to ask with.
+pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), Answer> {
+    let known = request.body.length();
+    if let Err(error) = gather::gather(request).await {
+        let (status, text) = match error {
+            gather::Error::Body(error) => (error.status(), "AH01225: Error reading request entity data".to_string()),
+            gather::Error::File(error) => {
+                (500, format!("AH01089: the request body cannot be kept in a file: {}", sys::describe(&error)))
+            }
+        };
+        request.log(module, Level::Error, text);
+        return Err(Answer::Status(status));
+    }
+    gateway::env::add(request).await;
+    if let (None, Some(length)) = (known, request.body.length()) {
+        request.env.set("CONTENT_LENGTH", length.to_string());
+        // It was for the way to here.
+        request.env.remove("HTTP_TRANSFER_ENCODING");
+    }
+    Ok(())
+}
+
+/// Has a backend answer the request, whose environment is complete.
+pub(crate) async fn converse(request: &mut Request, destination: &Destination, ask: &Ask) -> Answer {
+    let caller = Caller {
+        module: ask.module,
+        words: &WORDS,
+        timeout: destination.timeout,
+        nph: false,
+        log: None,
+        accounts: accounts_for_scripts(request),
+    };
+    remote::converse(request, &caller, &destination.server, &ask.head, ask.phrases, ask.speech).await
+}

@@ -1,0 +1,144 @@
+//! URLs of backends: `fcgi://host:port/path`, or `unix:/path/of.sock|fcgi://name/path`.
+
+/// A URL of a backend, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The path of the socket.
+    pub(crate) socket: Option<String>,
+    /// In lower case.
+    pub(crate) scheme: String,
+    /// In lower case; a number of IPv6 has its brackets.
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    /// All behind host and port: empty, or with a slash at its beginning.
+    pub(crate) path: String,
+}
+
+/// Why a text is no such URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bad {
+    /// `unix:` without a path, or without a URL behind it.
+    Socket,
+    /// It is no absolute URL.
+    Relative,
+    /// Its host or port is none.
+    Authority,
+}
+
+impl Target {
+    pub(crate) fn parse(text: &str) -> Result<Target, Bad> {
+        let (socket, url) = match text.get(..5).filter(|start| start.eq_ignore_ascii_case("unix:")) {
+            None => (None, text),
+            Some(_) => match text[5..].split_once('|') {
+                None => return Err(Bad::Relative),
+                // `unix://path` is written, too.
+                Some((path, url)) if path.starts_with('/') && url.contains(':') => {
+                    (Some(format!("/{}", path.trim_start_matches('/'))), url)
+                }
+                Some((path, url)) if !path.is_empty() && url.contains(':') => (Some(path.to_string()), url),
+                Some(_) => return Err(Bad::Socket),
+            },
+        };
+        let (scheme, rest) = url.split_once("://").ok_or(Bad::Relative)?;
+        let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        if scheme.is_empty() || !scheme.bytes().all(is_scheme) {
+            return Err(Bad::Relative);
+        }
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let digits = authority.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (host, port) = match authority[..authority.len() - digits].strip_suffix(':') {
+            Some(host) if digits > 0 => {
+                let port = authority[authority.len() - digits..].parse().ok().filter(|port| *port != 0);
+                (host, Some(port.ok_or(Bad::Authority)?))
+            }
+            Some(host) => (host, None),
+            None => (authority, None),
+        };
+        let is_number = host.starts_with('[') && host.ends_with(']');
+        if host.is_empty() || host.contains([' ', '@', '?', '#']) || host.contains(':') && !is_number {
+            return Err(Bad::Authority);
+        }
+        Ok(Target {
+            socket,
+            scheme: scheme.to_ascii_lowercase(),
+            host: host.to_ascii_lowercase(),
+            port,
+            path: path.to_string(),
+        })
+    }
+
+    /// `host`, or `host:port` where one is given.
+    pub(crate) fn authority(&self) -> String {
+        self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
+    }
+
+    /// The URL, without the socket.
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.authority(), self.path)
+    }
+
+    /// Whether a request for `other` goes to this one: its URL begins with this, and it has the same socket, if this has one.
+    pub(crate) fn covers(&self, other: &Target) -> bool {
+        self.scheme == other.scheme
+            && self.host == other.host
+            && self.port == other.port
+            && (self.socket.is_none() || self.socket == other.socket)
+            && other
+                .path
+                .strip_prefix(self.path.trim_end_matches('/'))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || self.path.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_backends() {
+        let parts = |text| Target::parse(text).map(|t| (t.socket.clone(), t.url()));
+        let some = |text: &str| Some(text.to_string());
+        let table = [
+            ("fcgi://h", Ok((None, "fcgi://h".to_string()))),
+            ("FCGI://H:9000/a/b", Ok((None, "fcgi://h:9000/a/b".into()))),
+            ("fcgi://[::1]:9000", Ok((None, "fcgi://[::1]:9000".into()))),
+            ("unix:/run/a.sock|fcgi://localhost", Ok((some("/run/a.sock"), "fcgi://localhost".into()))),
+            ("unix:///run/a.sock|fcgi://localhost/x", Ok((some("/run/a.sock"), "fcgi://localhost/x".into()))),
+            ("unix:a.sock|fcgi://localhost", Ok((some("a.sock"), "fcgi://localhost".into()))),
+            ("unix:/x|fcgi", Err(Bad::Socket)),
+            ("unix:|fcgi://x", Err(Bad::Socket)),
+            ("unix:/x", Err(Bad::Relative)),
+            ("foo", Err(Bad::Relative)),
+            ("/foo", Err(Bad::Relative)),
+            ("://h", Err(Bad::Relative)),
+            ("$1://h", Err(Bad::Relative)),
+            ("fcgi://", Err(Bad::Authority)),
+            ("fcgi:///x", Err(Bad::Authority)),
+            ("fcgi://h:99999", Err(Bad::Authority)),
+            ("fcgi://h:0", Err(Bad::Authority)),
+            ("fcgi://::1", Err(Bad::Authority)),
+        ];
+        for (text, want) in table {
+            assert_eq!(parts(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn which_worker_a_url_is_for() {
+        let table = [
+            ("fcgi://h", "fcgi://h/srv/x", true),
+            ("fcgi://h/", "fcgi://h/srv/x", true),
+            ("fcgi://h/srv", "fcgi://h/srv/x", true),
+            ("fcgi://h/srv", "fcgi://h/srvx", false),
+            ("fcgi://h", "fcgi://h:1/x", false),
+            ("fcgi://h", "scgi://h/x", false),
+            ("unix:/a|fcgi://h", "unix:/a|fcgi://h/x", true),
+            ("unix:/a|fcgi://h", "unix:/b|fcgi://h/x", false),
+            ("fcgi://h", "unix:/b|fcgi://h/x", true),
+        ];
+        for (worker, url, want) in table {
+            let parse = |text| Target::parse(text).expect("a URL");
+            assert_eq!(parse(worker).covers(&parse(url)), want, "{worker} {url}");
+        }
+    }
+}

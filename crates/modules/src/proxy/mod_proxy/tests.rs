@@ -1,0 +1,90 @@
+//! Lines of the configuration, and what is refused.
+
+use crate::testing::{apply, check};
+
+const NEEDS_PATH: &str = "ProxyPass|ProxyPassMatch needs a path when not defined in a location";
+const PAIR: &str = "Invalid ProxyPass|ProxyPassMatch parameter. Parameter must be in the form 'key=value'.";
+
+#[test]
+fn lines_as_apache_takes_them() {
+    check(&[
+        ("ProxyPass /x", NEEDS_PATH),
+        ("ProxyPass fcgi://h", NEEDS_PATH),
+        ("ProxyPass /x foo", "ProxyPass URL must be absolute!: foo"),
+        ("ProxyPass /x unix:/x", "ProxyPass URL must be absolute!: unix:/x"),
+        ("ProxyPass /x unix:/x|fcgi", "ProxyPass|ProxyPassMatch uses an invalid \"unix:\" URL"),
+        ("ProxyPass /x fcgi://h timeout", PAIR),
+        ("ProxyPass /x fcgi://h foo=1", "ProxyPass unknown Worker parameter"),
+        ("ProxyPass /x fcgi://h timeout=0", "ProxyPass Timeout must be at least one second"),
+        ("ProxyPass /x fcgi://h timeout=abc", "ProxyPass Timeout must be at least one second"),
+        ("ProxyPass /x fcgi://h enablereuse=maybe", "ProxyPass EnableReuse must be On|Off"),
+        ("ProxyPass /x fcgi://h retry=-1", "ProxyPass Retry must be a positive value"),
+        ("ProxyPass /x fcgi://h connectiontimeout=0", "ProxyPass Connectiontimeout must be at least one millisecond."),
+        ("ProxyPass /x fcgi://h connectiontimeout=100ms max=0 min=x", ""),
+        ("ProxyPass /x fcgi://h interpolate noquery nocanon", ""),
+        ("ProxyPass /x ! a=b", ""),
+        (
+            "<Location /a>\nProxyPass /x fcgi://h\n</Location>",
+            "ProxyPass|ProxyPassMatch can not have a path when defined in a location.",
+        ),
+        ("<Location /a>\nProxyPass fcgi://h\n</Location>", ""),
+        ("<Directory /a>\nProxyPass fcgi://h\n</Directory>", "ProxyPass cannot occur within <Directory> section"),
+        ("<Files a>\nProxyPass fcgi://h\n</Files>", "ProxyPass cannot occur within <Files> section"),
+        ("ProxyPassMatch ( fcgi://h", "Regular expression could not be compiled."),
+        ("<Proxy fcgi://h max>\n</Proxy>", "Invalid Proxy parameter. Parameter must be in the form 'key=value'"),
+        ("<Proxy * max=1>\n</Proxy>", "<Proxy> arguments are not supported for wildchar url."),
+        ("<Proxy foo max=1>\n</Proxy>", "<Proxy> arguments are not supported for non url."),
+        ("<Proxy *>\nRequire all denied\n</Proxy>", ""),
+        ("<Proxy \"unix:/run/a.sock|fcgi://php\">\nProxySet connectiontimeout=5 timeout=240\n</Proxy>", ""),
+        (
+            "<Proxy fcgi://h>\nProxySet max\n</Proxy>",
+            "Invalid ProxySet parameter. Parameter must be in the form 'key=value'",
+        ),
+        ("ProxySet fcgi://h max=1", "ProxySet can not find 'fcgi://h' Worker."),
+        ("ProxyPass /x fcgi://h:8000\nProxySet fcgi://h max=1", ""),
+        ("ProxyErrorOverride On 404 500", ""),
+        (
+            "ProxyErrorOverride On 200",
+            "ProxyErrorOverride: status codes to intercept must be valid HTTP Status Codes >=400 && <600",
+        ),
+        ("ProxyErrorOverride maybe", "ProxyErrorOverride first parameter must be one of: off | on"),
+        ("ProxyTimeout x", "Proxy Timeout must be at least 1 second."),
+        ("ProxyVia maybe", "ProxyVia must be one of: off | on | full | block"),
+        ("ProxyStatus maybe", "ProxyStatus must be one of: off | on | full"),
+        ("ProxyBadHeader maybe", "ProxyBadHeader must be one of: IsError | Ignore | StartBody"),
+        ("ProxyIOBufferSize 10", "ProxyIOBufferSize must be >= 512 bytes, or 0 for system default."),
+    ]);
+}
+
+/// What Tsubame cannot do is refused, and never taken for something else.
+#[test]
+fn what_is_not_there_is_refused() {
+    for scheme in ["http", "https", "ws", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {
+        let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, scgi, uwsgi");
+        for line in [
+            format!("ProxyPass /x {scheme}://h/"),
+            format!("ProxyPassMatch ^/(.*)$ {scheme}://h/$1"),
+            format!("ProxyPass /x unix:/run/a.sock|{scheme}://h/"),
+            format!("<Location /x>\nProxyPass {scheme}://h/\n</Location>"),
+            format!("<Proxy {scheme}://h>\nProxySet timeout=1\n</Proxy>"),
+            format!("<Proxy {scheme}://h timeout=1>\n</Proxy>"),
+        ] {
+            assert_eq!(apply(&line).err(), Some(want.clone()), "{line}");
+        }
+    }
+    let line = "SetHandler proxy:http://h/";
+    let want = "SetHandler proxy:http://h/: Tsubame does not speak http to backends yet; it speaks fcgi, scgi, uwsgi";
+    assert_eq!(apply(line).err().as_deref(), Some(want));
+    assert!(apply("SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"").is_ok());
+    for line in [
+        "ProxyRequests On",
+        "ProxyRemote * http://h",
+        "ProxyBlock h",
+        "ProxySourceAddress 127.0.0.1",
+        "<Proxy balancer://b>\nBalancerMember fcgi://h\n</Proxy>",
+        "ProxyPass /x fcgi://h mapping=encoded",
+        "ProxyPass /x fcgi://h status=+D",
+    ] {
+        assert!(apply(line).is_err(), "{line}");
+    }
+}

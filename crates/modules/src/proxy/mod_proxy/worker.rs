@@ -1,0 +1,145 @@
+//! What `ProxyPass`, `<Proxy>` and `ProxySet` say of a backend: `key=value`.
+
+use std::time::Duration;
+
+use conf::values::{atoi, duration};
+
+use super::target::Target;
+
+/// What is known of a backend, and which one that is.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    pub(super) target: Target,
+    pub(super) parameters: Parameters,
+}
+
+/// What was said of a backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parameters {
+    /// How long it may be silent.
+    pub(crate) timeout: Option<Duration>,
+    /// How long it may take to accept a connection.
+    pub(crate) connect: Option<Duration>,
+    /// Whether connections stay open.
+    pub(crate) reuse: Option<bool>,
+    /// How many of them a child keeps.
+    pub(crate) max: Option<usize>,
+    /// For how long.
+    pub(crate) idle: Option<Duration>,
+}
+
+/// Those that mean nothing to the protocols that there are, or that Tsubame needs no hint for.
+const WITHOUT_EFFECT: [&str; 17] = [
+    "acquire",
+    "addressttl",
+    "flushpackets",
+    "flushwait",
+    "iobuffersize",
+    "keepalive",
+    "lbset",
+    "loadfactor",
+    "min",
+    "ping",
+    "receivebuffersize",
+    "redirect",
+    "responsefieldsize",
+    "retry",
+    "route",
+    "secret",
+    "smax",
+];
+
+/// Those that would change which requests go where, and do not.
+const REFUSED: [&str; 9] =
+    ["failonstatus", "hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping", "status", "upgrade"];
+
+impl Parameters {
+    /// Takes `key=value`. `Err`: the message behind the name of the directive.
+    pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let key = key.to_ascii_lowercase();
+        let on = |name: &str| match value.to_ascii_lowercase().as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(format!("{name} must be On|Off")),
+        };
+        match key.as_str() {
+            "timeout" => {
+                let seconds = u64::try_from(atoi(value)).ok().filter(|seconds| *seconds > 0);
+                let seconds = seconds.ok_or("Timeout must be at least one second")?;
+                self.timeout = Some(Duration::from_secs(seconds));
+            }
+            "connectiontimeout" => {
+                let time = duration(value, Duration::from_secs(1)).ok_or("Connectiontimeout has wrong format")?;
+                if time < Duration::from_millis(1) {
+                    return Err("Connectiontimeout must be at least one millisecond.".into());
+                }
+                self.connect = Some(time);
+            }
+            "enablereuse" => self.reuse = Some(on("EnableReuse")?),
+            "disablereuse" => self.reuse = Some(!on("DisableReuse")?),
+            "max" => self.max = usize::try_from(atoi(value)).ok().filter(|max| *max > 0),
+            "ttl" => {
+                let seconds = u64::try_from(atoi(value)).map_err(|_| "TTL must be at least one second")?;
+                self.idle = Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero());
+            }
+            "retry" if atoi(value) < 0 => return Err("Retry must be a positive value".into()),
+            "iobuffersize" if atoi(value) != 0 && atoi(value) < 512 => {
+                return Err("IOBufferSize must be >= 512 bytes, or 0 for system default.".into());
+            }
+            known if WITHOUT_EFFECT.contains(&known) => {}
+            refused if REFUSED.contains(&refused) => {
+                return Err(format!("parameter {key}={value} is one that Tsubame does not go by yet"));
+            }
+            _ => return Err("unknown Worker parameter".into()),
+        }
+        Ok(())
+    }
+
+    /// What `later` says, and otherwise what this says.
+    fn changed_by(&mut self, later: &Parameters) {
+        let Parameters { timeout, connect, reuse, max, idle } = later.clone();
+        self.timeout = timeout.or(self.timeout);
+        self.connect = connect.or(self.connect);
+        self.reuse = reuse.or(self.reuse);
+        self.max = max.or(self.max);
+        self.idle = idle.or(self.idle);
+    }
+
+    /// What holds for a request: all that was said of the backend whose URL covers most of it. `None`: nothing was.
+    pub(super) fn of(workers: &[&Worker], target: &Target) -> Option<Parameters> {
+        let covering = || workers.iter().filter(|worker| worker.target.covers(target));
+        let length =
+            |worker: &&&Worker| (worker.target.path.trim_end_matches('/').len(), worker.target.socket.is_some());
+        let longest = covering().map(|worker| length(&worker)).max()?;
+        let mut all = Parameters::default();
+        covering().filter(|worker| length(worker) == longest).for_each(|worker| all.changed_by(&worker.parameters));
+        Some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(url: &str, pairs: &[(&str, &str)]) -> Worker {
+        let mut parameters = Parameters::default();
+        pairs.iter().for_each(|(key, value)| parameters.set(key, value).expect("a parameter"));
+        Worker { target: Target::parse(url).expect("a URL"), parameters }
+    }
+
+    #[test]
+    fn the_longest_url_counts_and_the_last_word() {
+        let workers = [
+            worker("fcgi://h", &[("timeout", "1"), ("enablereuse", "on")]),
+            worker("fcgi://h/a", &[("timeout", "2"), ("max", "5")]),
+            worker("fcgi://h/a/", &[("timeout", "3"), ("disablereuse", "off"), ("ttl", "9")]),
+        ];
+        let of = |url| Parameters::of(&workers.iter().collect::<Vec<_>>(), &Target::parse(url).expect("a URL"));
+        let seconds = |count| Some(Duration::from_secs(count));
+        let want = Parameters { timeout: seconds(1), reuse: Some(true), ..Parameters::default() };
+        assert_eq!(of("fcgi://h/b"), Some(want));
+        let want = Parameters { timeout: seconds(3), reuse: Some(true), max: Some(5), idle: seconds(9), connect: None };
+        assert_eq!(of("fcgi://h/a/x"), Some(want));
+        assert_eq!(of("fcgi://other/a/x"), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! The uwsgi protocol to servers that are there already.
+//!
+//! Apache manual: mod_proxy_uwsgi.
+
+use conf::{Directive, Level, ModuleInfo};
+use gateway::Speech;
+use gateway::backend::Head;
+use gateway::backend::remote::Phrases;
+use http1::text::{from_bytes, to_bytes};
+use server::{Answer, Module, Request};
+
+use super::mod_proxy::{Ask, Destination, Scheme, ask, converse};
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "proxy_uwsgi_module", source: "mod_proxy_uwsgi.c", linked: false, directives: DIRECTIVES },
+    hooks: &[],
+};
+
+const DIRECTIVES: &[Directive] = &[];
+
+/// uwsgi.
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "uwsgi",
+    module: "proxy_uwsgi_module",
+    port: 3031,
+    path: |_, _| {},
+    answer: |request, destination| Box::pin(answer(request, destination)),
+};
+
+static PHRASES: Phrases = Phrases {
+    protocol: "uwsgi",
+    unconnected: |name| format!("AH10101: failed to make connection to backend: {name}"),
+    failed: |name| format!("the answer of the backend {name} is of no use"),
+    status: 500,
+    status_line: true,
+};
+
+const SPEECH: Speech = Speech { complaint: |_, line| line.to_string(), level: |_| Some(Level::Error) };
+
+async fn answer(request: &mut Request, destination: Destination) -> Answer {
+    let path = from_bytes(&http1::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
+    // Where a handler was named, the file was found, and with it what comes behind the file in the path.
+    let mapped = request.mapped.stat.is_none() && request.mapped.path_info.is_empty();
+    if mapped {
+        let end = request.mapped.filename.len() - destination.target.path.len();
+        request.mapped.filename.truncate(end);
+        request.mapped.filename.push_str(&path);
+    }
+    if let Err(answer) = ask(request, "proxy_uwsgi").await {
+        return answer;
+    }
+    if mapped {
+        set_path(request, &path);
+    }
+    let how = Ask { module: "proxy_uwsgi", head: Head::Uwsgi, phrases: &PHRASES, speech: SPEECH };
+    converse(request, &destination, &how).await
+}
+
+/// The path behind the server's URL is the application's; what is before it in the request's path names the application.
+fn set_path(request: &mut Request, path: &str) {
+    let info = format!("/{}", path.trim_start_matches('/'));
+    let name = request.asked.uri.strip_suffix(&info).unwrap_or(&request.asked.uri).to_string();
+    request.env.set("PATH_INFO", info);
+    request.env.set("SCRIPT_NAME", name);
+}
