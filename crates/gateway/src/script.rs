@@ -55,6 +55,8 @@ pub(crate) struct Failure {
     pub(crate) level: Level,
     /// The connection ended before a byte of the answer came: another backend may be asked.
     pub(crate) lost: bool,
+    /// And nothing of the request had been sent.
+    pub(crate) unasked: bool,
 }
 
 /// Where output comes from.

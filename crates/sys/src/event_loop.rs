@@ -1,8 +1,8 @@
 //! An event loop for many tasks: one thread polls them, and an epoll set says when.
 //!
 //! A *tick* is a look for events and all that follows from it: every task that was woken is polled once for that, and what they
-//! wake in turn is too, before the loop looks again; the main task is polled last. So many events cost one system call, and what a task asks the system
-//! holds for all tasks of the tick. [`yield_now`] waits until after the next look.
+//! wake in turn is too, before the loop looks again; the main task is polled last. So many events cost one system call, and
+//! what a task asks the system holds for all tasks of the tick. [`yield_now`] waits until after the next look.
 //!
 //! Descriptors ([`watch`](crate::watch)), deadlines ([`Alarm`]) and tasks ([`Handle::spawn`]) belong to the loop that is
 //! present in a thread: the one that runs there, or that was [entered](Handle::enter), so that another thread may poll what
@@ -53,6 +53,9 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
     pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 }
+
+/// How many polls a tick has at most: a task that wakes itself must not keep the loop from looking.
+const TICK_MAX: usize = 4096;
 
 /// An event loop. Dropping it drops its tasks.
 pub struct EventLoop {
@@ -244,9 +247,11 @@ impl EventLoop {
         shared.main.store(true, Ordering::Relaxed);
         RUNNING.with(|running| {
             shared.inbox.take(&mut running.queue.borrow_mut());
+            let mut polled = 0;
             loop {
-                let next = running.queue.borrow_mut().pop_front();
+                let next = if polled < TICK_MAX { running.queue.borrow_mut().pop_front() } else { None };
                 if let Some(task) = next {
+                    polled += 1;
                     task.run();
                 } else if shared.main.load(Ordering::Relaxed) {
                     shared.main.swap(false, Ordering::Acquire);
@@ -255,6 +260,7 @@ impl EventLoop {
                     }
                 } else {
                     self.look(running)?;
+                    polled = 0;
                 }
             }
         })

@@ -135,6 +135,12 @@ pub fn processor_time(pid: Pid) -> Option<Duration> {
     told.then(|| Duration::new(time.0, time.1))
 }
 
+/// Whether a child of ours has ended; it stays to be [reaped](reap). An error where there is no such child.
+pub fn has_ended(pid: Pid) -> io::Result<bool> {
+    let options = rx::WaitIdOptions::EXITED | rx::WaitIdOptions::NOWAIT | rx::WaitIdOptions::NOHANG;
+    Ok(rx::waitid(rx::WaitId::Pid(pid.0), options)?.is_some())
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

@@ -83,6 +83,9 @@ sub request {
     clean( \@list ) if ${^TAINT};
     my %request = @list;
     $request{list} = \@list;
+    if ( defined $request{setup_env} && $request{setup_env} eq '0' ) {
+        %ENV = map { exists $ENV{$_} ? ( $_ => $ENV{$_} ) : () } qw(PATH TZ);
+    }
     $received = [ $handler, $environment ];
 
     my $outcome = Tsubame::Classes::run( \%request );

@@ -61,6 +61,8 @@ pub(crate) struct Lease {
     pub(crate) served: u64,
     /// How long it was waited for.
     pub(crate) waited: Duration,
+    /// Another request had to end first.
+    pub(crate) queued: bool,
 }
 
 impl Lease {
@@ -100,10 +102,10 @@ impl Lease {
                 keep(line);
                 Err(NoBackend::Refused(status, text))
             }
-            Told::Granted(pid, served) => {
+            Told::Granted(pid, served, queued) => {
                 let socket = descriptors.pop().ok_or_else(|| NoBackend::Failed(io::ErrorKind::InvalidData.into()))?;
                 let (socket, waited) = (Arc::new(socket), began.elapsed());
-                Ok(Lease { line: Some(line), socket, pid, served, waited })
+                Ok(Lease { line: Some(line), socket, pid, served, waited, queued })
             }
         }
     }

@@ -40,10 +40,15 @@ const OBEY: Duration = Duration::from_secs(3);
 const OBEY_SOON: Duration = Duration::from_millis(500);
 /// How long the rest of an answer is waited for that nobody wants.
 const REST: Duration = Duration::from_secs(2);
-/// How often it is looked whether others need the memory of idle backends.
+/// How often it is looked whether others need the memory of idle backends; and where there are none.
 const PRESSURE: Duration = Duration::from_millis(100);
+const CALM: Duration = Duration::from_secs(1);
+/// How many classes there are at most: each has memory, for as long as the manager lives.
+const CLASSES_MAX: usize = 4096;
 /// How long is waited where there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The longest word about a backend that is given back, in bytes.
+const DONE_MAX: usize = 8 * 1024;
 /// How much is read at once, in bytes.
 const PIECE: usize = 16 * 1024;
 
@@ -271,6 +276,10 @@ impl State {
             return Some(*index);
         }
         let index = self.pools.len();
+        if index >= CLASSES_MAX {
+            seam::log!("core", Error, "there are {CLASSES_MAX} pools of backends, and no further ones are made");
+            return None;
+        }
         self.pools.push(Pool::new(Class::decode(bytes)?));
         self.by_class.insert(bytes.to_vec(), index);
         Some(index)
@@ -294,20 +303,23 @@ async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     }
 }
 
-/// Lends a backend of the class to whoever is at the other end, as long as that needs it. `false`: it is gone.
+/// Lends a backend of the class to the child at the other end, as long as that needs it. `false`: it is gone.
 async fn lend(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8]) -> bool {
-    let (index, waiter, queued, wait, busy) = {
+    let (index, waiter, enqueued, wait, busy, behind) = {
         let mut state = shared.state();
         let Some(index) = state.pool(class) else { return false };
         let waiter = state.number();
         let pool = &mut state.pools[index];
         pool.set_version(version);
-        (index, waiter, pool.enqueue(waiter), pool.class.settings.wait, pool.class.settings.busy)
+        let behind = pool.is_busy();
+        (index, waiter, pool.enqueue(waiter), pool.class.settings.wait, pool.class.settings.busy, behind)
     };
-    let granted = match queued {
+    let mut queued = false;
+    let granted = match enqueued {
         Err(granted) => granted,
         Ok(granted) => {
             shared.settle(index);
+            queued = behind && granted.get().is_none();
             let mut given = std::pin::pin!(timeout(wait, granted.wait()));
             // Its end is all that the other side can have to say now.
             let told = poll_fn(|cx| match given.as_mut().poll(cx) {
@@ -341,8 +353,9 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u
         }
         Granted::Backend { number, pid, served, socket } => {
             let began = Instant::now();
-            let told = sys::local::send(line.get_ref(), &Told::Granted(pid, served).encode(), &[socket.as_fd()]);
-            let mut packet = [0; 256];
+            let told =
+                sys::local::send(line.get_ref(), &Told::Granted(pid, served, queued).encode(), &[socket.as_fd()]);
+            let mut packet = vec![0; DONE_MAX];
             let done = match (told, busy) {
                 (Err(_), _) => None,
                 (Ok(_), None) => receive(line, &mut packet).await.ok(),
@@ -356,7 +369,7 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u
                         );
                         seam::log!(&class.module, Warn, "{text}");
                         shared.state().pools[index].end(number, Reason::Timeout);
-                        // Whoever waits for its answer learns it at once.
+                        // The child that waits for its answer learns it at once.
                         let _ = sys::socket::shutdown(&socket);
                         receive(line, &mut packet).await.ok()
                     }
@@ -529,31 +542,34 @@ async fn launch(shared: &Shared, class: &Class, number: u64, permit: &Permit) ->
 
 /// Waits for the end of a backend; one that was asked to end and does not is ended.
 async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, end: Watched) {
-    let mut asked = None;
-    let reaped = loop {
-        match reap(Some(pid)) {
-            Ok(Some(reaped)) => break Some(reaped),
-            Ok(None) if pid.exists() => {}
-            _ => break None,
-        }
-        let is_ending = shared.state().pools[index].is_ending(number);
-        if is_ending && asked.is_none() {
-            asked = Some(Instant::now());
-        }
-        if asked.is_some_and(|asked| asked.elapsed() >= OBEY) {
-            let _ = pid.kill_group(Signal::KILL);
-            let _ = pid.kill(Signal::KILL);
-        }
-        // An order to end is noticed soon enough.
-        let _ = timeout(Duration::from_secs(1), async {
-            if let Ok(mut ready) = end.readable().await {
-                ready.clear_ready();
+    let asked = shared.state().pools[index].asked(number);
+    let ended = async {
+        while !has_ended(pid) {
+            match end.readable().await {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(_) => sleep(PRESSURE).await,
             }
-        })
-        .await;
+        }
     };
-    // What it has started goes with it.
+    let mut ended = std::pin::pin!(ended);
+    let is_asked = match &asked {
+        Some(asked) => {
+            let mut asked = std::pin::pin!(asked.wait());
+            poll_fn(|cx| match ended.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(false),
+                Poll::Pending => asked.as_mut().poll(cx).map(|()| true),
+            })
+            .await
+        }
+        None => false,
+    };
+    if is_asked && timeout(OBEY, ended.as_mut()).await.is_err() {
+        let _ = pid.kill(Signal::KILL);
+        ended.await;
+    }
+    // What it has started goes with it, as long as the number of its group is its own: until it is reaped.
     let _ = pid.kill_group(Signal::KILL);
+    let reaped = reap(Some(pid)).ok().flatten();
     let how = reaped.map_or_else(|| "has gone".to_string(), |reaped| how_it_ended(&reaped));
     let ended = shared.state().pools[index].ended(number, &how);
     if let Some((mut backend, reason)) = ended {
@@ -569,6 +585,11 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
         }
     }
     shared.settle_all(index);
+}
+
+/// Whether a child has ended, which it is left to be reaped for.
+fn has_ended(pid: Pid) -> bool {
+    sys::process::has_ended(pid).unwrap_or(true)
 }
 
 fn how_it_ended(reaped: &Reaped) -> String {
@@ -609,7 +630,8 @@ async fn complain(module: String, name: String, errors: Watched) {
 /// Ends idle backends, one after the other, as long as requests wait for memory.
 async fn relieve(shared: Arc<Shared>) {
     loop {
-        sleep(PRESSURE).await;
+        let has_idle = shared.state().pools.iter().any(|pool| pool.longest_idle().is_some());
+        sleep(if has_idle { PRESSURE } else { CALM }).await;
         if gate::waiting() == 0 {
             continue;
         }

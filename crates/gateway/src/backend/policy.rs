@@ -167,7 +167,8 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     let wanted = (settings.min.saturating_sub(alive) as usize)
         .max(view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)))
         .saturating_sub(view.starting);
-    let room = settings.max.saturating_sub(alive).min(settings.max_of_all.saturating_sub(view.of_all));
+    // One that was asked to end is there until it has ended.
+    let room = settings.max.saturating_sub(backends.len() as u64).min(settings.max_of_all.saturating_sub(view.of_all));
     let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(view.starting));
     if wanted == 0 {
         return decision;
@@ -189,11 +190,7 @@ fn affordable(view: &View<'_>) -> usize {
 
 /// When the next backend may be started.
 fn starts_from(view: &View<'_>) -> Duration {
-    let (failures, failed) = view.failures;
-    let rested = match failures {
-        0 => Duration::ZERO,
-        _ => failed + BACK_OFF.saturating_mul(1 << (failures - 1).min(16)).min(BACK_OFF_MAX),
-    };
+    let rested = rested(view.failures);
     let (score, changed) = view.score;
     let fallen = match view.settings.score {
         Some(limits) if score >= limits.limit => {
@@ -203,6 +200,14 @@ fn starts_from(view: &View<'_>) -> Duration {
         _ => Duration::ZERO,
     };
     rested.max(fallen)
+}
+
+/// When the pause behind so many failures in a row, the last of them at that time, is over.
+pub(super) fn rested((failures, failed): (u32, Duration)) -> Duration {
+    match failures {
+        0 => Duration::ZERO,
+        _ => failed + BACK_OFF.saturating_mul(1 << (failures - 1).min(16)).min(BACK_OFF_MAX),
+    }
 }
 
 /// A score now.

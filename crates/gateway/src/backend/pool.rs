@@ -34,7 +34,11 @@ pub(super) struct Backend {
     jitter: i64,
     /// What its program's file was when it was started.
     version: Version,
-    /// Why it ends, once it was told to.
+    /// It has failed at its first request.
+    fails: bool,
+    /// Told when it is asked to end.
+    asked: Awaited<()>,
+    /// Why it ends, once it was asked to.
     reason: Option<Reason>,
     /// The right to its memory, as long as it lives.
     pub(super) permit: Option<Permit>,
@@ -121,8 +125,7 @@ impl Pool {
 
     /// Puts a request into the queue. `Err`: it need not wait.
     pub(super) fn enqueue(&mut self, number: u64) -> Result<Awaited<Granted>, Granted> {
-        let (failures, failed) = self.failures;
-        if failures >= HOPELESS && self.count() == 0 && self.now() < failed + Duration::from_secs(u64::from(failures)) {
+        if self.failures.0 >= HOPELESS && self.count() == 0 && self.now() < policy::rested(self.failures) {
             self.row.add(Field::Refused, 1);
             return Err(Granted::None(503, self.hopeless()));
         }
@@ -151,6 +154,7 @@ impl Pool {
             && let Some(waiter) = self.queue.remove(index)
         {
             self.row.add(Field::Refused, 1);
+            self.row.set(Field::Waiting, self.queue.len() as u64);
             waiter.granted.tell(Granted::None(503, text));
         }
     }
@@ -218,10 +222,17 @@ impl Pool {
         let many = self.class.concurrency != Concurrency::One;
         let backend = self.backends.iter_mut().find(|backend| backend.number == number)?;
         backend.busy = backend.busy.saturating_sub(1);
-        if backend.served == 0 {
-            self.failures = (0, Duration::ZERO);
+        match outcome {
+            Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
+                self.failures = (0, Duration::ZERO);
+            }
+            // Its end may be noticed before or after this: it counts once.
+            Outcome::Failed if backend.served == 0 => backend.fails = true,
+            _ => {}
         }
-        backend.served += 1;
+        if *outcome != Outcome::Failed {
+            backend.served += 1;
+        }
         self.row.add(Field::Served, 1);
         self.row.add(Field::Worked, u64::try_from(worked.as_micros()).unwrap_or(u64::MAX));
         if many {
@@ -240,7 +251,7 @@ impl Pool {
                 return backend.connection.clone();
             }
             Outcome::Last => self.end(number, Reason::Own),
-            Outcome::Abandoned(_) | Outcome::Broken => self.end(number, Reason::Broken),
+            Outcome::Abandoned(_) | Outcome::Broken | Outcome::Failed => self.end(number, Reason::Broken),
         }
         self.rest(number);
         None
@@ -284,6 +295,11 @@ impl Pool {
         }
     }
 
+    /// What is told when a backend is asked to end.
+    pub(super) fn asked(&self, number: u64) -> Option<Awaited<()>> {
+        self.backends.iter().find(|backend| backend.number == number).map(|backend| backend.asked.clone())
+    }
+
     /// A backend was started of the program's file as that was.
     pub(super) fn started(&mut self, number: u64, pid: Pid, version: Version, address: Unnamed, permit: Permit) {
         self.starting = self.starting.saturating_sub(1);
@@ -308,6 +324,8 @@ impl Pool {
             memory: None,
             jitter,
             version,
+            fails: false,
+            asked: Awaited::default(),
             reason: None,
             permit: Some(permit),
         });
@@ -348,7 +366,7 @@ impl Pool {
             self.score = (policy::score_at(self.score, limits.second, now) + limits.end, now);
         }
         self.row.ended(reason);
-        if backend.served == 0 && reason == Reason::Died {
+        if backend.fails || backend.served == 0 && reason == Reason::Died {
             self.failures = (self.failures.0 + 1, now);
             how.clone_into(&mut self.last_failure);
             if self.failures.0 >= HOPELESS && self.backends.is_empty() && self.starting == 0 {
@@ -357,6 +375,11 @@ impl Pool {
             }
         }
         Some((backend, reason))
+    }
+
+    /// Whether any backend serves a request.
+    pub(super) fn is_busy(&self) -> bool {
+        self.backends.iter().any(|backend| backend.doing == Doing::Busy)
     }
 
     /// How many requests wait.
@@ -373,11 +396,6 @@ impl Pool {
     pub(super) fn is_blocked(&self, of_all: u64) -> bool {
         let PoolSettings { max, max_of_all, .. } = self.class.settings;
         self.waiting() > self.starting && of_all >= max_of_all && self.count() < max
-    }
-
-    /// Whether a backend was asked to end.
-    pub(super) fn is_ending(&self, number: u64) -> bool {
-        self.backends.iter().any(|backend| backend.number == number && backend.doing == Doing::Ending)
     }
 
     /// The one that has been idle for longest, where others need its memory.
@@ -444,6 +462,7 @@ impl Backend {
 
     /// Asks it to end.
     fn end(&mut self) {
+        self.asked.tell(());
         self.connection = None;
         let _ = self.pid.kill(sys::signal::Signal::TERM);
     }

@@ -9,7 +9,7 @@ use conf::Level;
 use server::{Answer, Request};
 
 use super::Class;
-use super::lease::{Lease, NoBackend};
+use super::lease::{Lease, NoBackend, Outcome};
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
 use crate::protocol::{Protocol, fastcgi, plain, runtime};
@@ -17,7 +17,7 @@ use crate::script::conversation::{Conversation, Speech};
 use crate::script::{Failure, Script};
 use crate::{env, respond};
 
-/// How many backends a request is sent to at most, where one after the other is gone before it has answered.
+/// How many backends a request is given to at most, where one after the other is gone before it was asked.
 pub(super) const TRIES: u32 = 3;
 
 /// What a request begins with.
@@ -87,13 +87,21 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
             Ok(lease) => lease,
             Err(none) => return Answer::Status(no_backend(request, &caller, class, none)),
         };
-        // One that was idle may end the moment it is asked, as it had served enough: another one is asked then, if the
-        // request cannot have had any effect.
-        let again = lease.served > 0 && tries < TRIES && request.body.is_none() && is_safe(request);
+        if lease.queued && request.client.has_ended() {
+            // It has closed the connection meanwhile: the next request need not wait for what nobody reads.
+            lease.done(Outcome::Ready);
+            request.log(caller.module, Level::Debug, "the client has gone while its request waited for a backend");
+            return Answer::Status(408);
+        }
+        // A FastCGI application that has served enough ends by itself, and does not say so: one that had served before is
+        // replaced once, if asking twice is as good as asking once. What was not even asked has had no effect at all.
+        let whole = request.body.is_none() && lease.served > 0;
+        let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && is_safe(request);
+        let unasked = whole && tries < TRIES;
         let socket = lease.socket.clone();
         match begin(request, head.protocol(), socket, Some(lease), bytes.clone(), &caller, speech).await {
             Ok(script) => return respond::answer(request, script, &caller).await,
-            Err(failure) if failure.lost && again => tries += 1,
+            Err(failure) if failure.lost && (again || unasked && failure.unasked) => tries += 1,
             Err(failure) => return failed(request, &caller, &failure),
         }
     }

@@ -12,6 +12,8 @@ use crate::protocol::Protocol;
 /// The longest packet, in bytes: what a socket takes without asking for more.
 pub(super) const PACKET_MAX: usize = 128 * 1024;
 const NUMBER: usize = size_of::<u64>();
+/// The most backends of a class, and the most points of a score.
+const COUNT_MAX: u64 = 1 << 20;
 
 /// What a child says.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,15 +35,18 @@ pub(crate) enum Outcome {
     Last,
     /// Nobody waits for the rest of its answer, which goes on at this position ([`Frames`](crate::protocol::Frames)).
     Abandoned(Vec<u8>),
-    /// It cannot be told in what state it is.
+    /// The request was given up, and nobody can tell in what state the backend is.
     Broken,
+    /// The backend has not answered as it should.
+    Failed,
 }
 
 /// What the manager says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Here is a connection to a backend: its process, and how many requests that has served.
-    Granted(Pid, u64),
+    /// Here is a connection to a backend: its process, how many requests that has served, and whether another request had to
+    /// end first.
+    Granted(Pid, u64, bool),
     /// There is none, with the status for the client, and why.
     Refused(u16, String),
 }
@@ -58,6 +63,7 @@ impl Asked<'_> {
             Asked::Done(Outcome::Last) => vec![3],
             Asked::Done(Outcome::Abandoned(position)) => [&[4], &position[..]].concat(),
             Asked::Done(Outcome::Broken) => vec![5],
+            Asked::Done(Outcome::Failed) => vec![6],
         }
     }
 
@@ -78,6 +84,7 @@ impl Asked<'_> {
             3 => Asked::Done(Outcome::Last),
             4 => Asked::Done(Outcome::Abandoned(rest.to_vec())),
             5 => Asked::Done(Outcome::Broken),
+            6 => Asked::Done(Outcome::Failed),
             _ => return None,
         })
     }
@@ -86,9 +93,9 @@ impl Asked<'_> {
 impl Told {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Told::Granted(pid, served) => {
+            Told::Granted(pid, served, queued) => {
                 let pid = i64::from(pid.number()).to_ne_bytes();
-                [&[0], &pid[..], &served.to_ne_bytes()].concat()
+                [&[0], &[u8::from(*queued)], &pid[..], &served.to_ne_bytes()].concat()
             }
             Told::Refused(status, text) => [&[1], &status.to_ne_bytes()[..], text.as_bytes()].concat(),
         }
@@ -98,9 +105,10 @@ impl Told {
         let (kind, rest) = bytes.split_first()?;
         Some(match kind {
             0 => {
+                let (queued, rest) = rest.split_first()?;
                 let (pid, rest) = rest.split_first_chunk()?;
                 let pid = Pid::new(i32::try_from(i64::from_ne_bytes(*pid)).ok()?)?;
-                Told::Granted(pid, u64::from_ne_bytes(rest.try_into().ok()?))
+                Told::Granted(pid, u64::from_ne_bytes(rest.try_into().ok()?), *queued != 0)
             }
             1 => {
                 let (status, text) = rest.split_first_chunk()?;
@@ -194,11 +202,13 @@ impl Class {
             rest = &behind[length..];
         }
         let [name, module, host, text] = texts.try_into().ok()?;
-        let score = Score { start: at(10)?, end: at(11)?, second: at(12)?, limit: at(13)? };
+        // Whatever a child says, the manager must be able to count it.
+        let count = |index: usize| at(index).map(|number| number.min(COUNT_MAX));
+        let score = Score { start: count(10)?, end: count(11)?, second: count(12)?, limit: count(13)? };
         let settings = PoolSettings {
-            max: at(2)?,
-            min: at(3)?,
-            keep: at(17)?,
+            max: count(2)?,
+            min: count(3)?,
+            keep: count(17)?,
             max_of_all: at(4)?,
             idle: time(at(5)?),
             lifetime: time(at(6)?),
@@ -273,12 +283,18 @@ mod tests {
 
     #[test]
     fn messages_arrive_as_they_were_sent() {
-        let outcomes =
-            [Outcome::Ready, Outcome::Closed, Outcome::Last, Outcome::Abandoned(vec![1, 2]), Outcome::Broken];
+        let outcomes = [
+            Outcome::Ready,
+            Outcome::Closed,
+            Outcome::Last,
+            Outcome::Abandoned(vec![1, 2]),
+            Outcome::Broken,
+            Outcome::Failed,
+        ];
         for asked in outcomes.map(Asked::Done).into_iter().chain([Asked::Backend([1, 2, u64::MAX], b"xyz")]) {
             assert_eq!(Asked::decode(&asked.encode()), Some(asked));
         }
-        for told in [Told::Granted(Pid::own(), 7), Told::Refused(503, "why".into())] {
+        for told in [Told::Granted(Pid::own(), 7, true), Told::Refused(503, "why".into())] {
             assert_eq!(Told::decode(&told.encode()), Some(told));
         }
         assert_eq!((Asked::decode(&[]), Asked::decode(&[9])), (None, None));

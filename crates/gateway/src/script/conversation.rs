@@ -24,6 +24,9 @@ use crate::protocol::{End, Frames, Heard, Protocol};
 /// How many pieces are received or sent before others have their turn.
 const STEPS: usize = 16;
 
+/// The longest position in an answer with which somebody else goes on, in bytes.
+const POSITION_MAX: usize = 4096;
+
 /// A connection to a backend.
 pub(crate) struct Stream {
     fd: Arc<OwnedFd>,
@@ -107,7 +110,9 @@ pub(crate) struct Conversation {
     frames: Frames,
     heard: Heard,
     received: Vec<u8>,
-    /// Something has come.
+    /// Something was sent, and something has come.
+    asked: bool,
+    /// See `asked`.
     answers: bool,
     ended: bool,
     /// Why it cannot go on, once what came before that was taken.
@@ -151,6 +156,7 @@ impl Conversation {
             frames: Frames::new(protocol),
             heard: Heard::default(),
             received: Vec::new(),
+            asked: false,
             answers: false,
             ended: false,
             failure: None,
@@ -178,6 +184,7 @@ impl Conversation {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(Ok(sent)) => {
                         self.sent += sent;
+                        self.asked = true;
                         self.active = Instant::now();
                     }
                     // It may have answered all the same.
@@ -227,14 +234,14 @@ impl Conversation {
         let before = output.len();
         if let Err(rubbish) = self.frames.read(&self.received, output, &mut self.heard) {
             self.report(request);
-            drop(self.lease.take());
+            self.give_back(Outcome::Failed);
             // What it said before that counts.
             if self.heard.end.take().is_some() {
                 self.ended = true;
                 return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
             }
             let text = format!("the backend of {} is not understood: {}", request.mapped.filename, rubbish.0);
-            let failure = Failure { status: 500, text, level: Level::Error, lost: false };
+            let failure = Failure { status: 500, text, level: Level::Error, lost: false, unasked: false };
             if output.len() > before {
                 self.failure = Some(failure);
                 return Poll::Ready(Some(Event::Output));
@@ -250,12 +257,12 @@ impl Conversation {
             _ if page.is_some() => {
                 let text = format!("{}: the handler leaves the answer to the server", request.mapped.filename);
                 let status = page.unwrap_or(500);
-                Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false }))
+                Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false, unasked: false }))
             }
             // What it has said before counts: a header may be there, and with it an answer.
             Some((status, text)) if output.is_empty() => {
                 let text = format!("{}: {text}", request.mapped.filename);
-                Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false }))
+                Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false, unasked: false }))
             }
             _ if output.len() > before => Some(Event::Output),
             _ if self.ended => Some(Event::Ended),
@@ -288,11 +295,17 @@ impl Conversation {
     /// The connection has ended before the answer.
     fn lost(&mut self, request: &Request, error: Option<&io::Error>) -> Event {
         self.ended = true;
-        drop(self.lease.take());
+        self.give_back(Outcome::Failed);
         let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
         let when = if self.answers { "in the middle of its answer" } else { "before it answered" };
         let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);
-        Event::Failed(Failure { status: 500, text, level: Level::Error, lost: !self.answers })
+        Event::Failed(Failure { status: 500, text, level: Level::Error, lost: !self.answers, unasked: !self.asked })
+    }
+
+    fn give_back(&mut self, outcome: Outcome) {
+        if let Some(lease) = self.lease.take() {
+            lease.done(outcome);
+        }
     }
 
     /// Whether the connection can be used for another request: the answer is complete, and all of the request has been said.
@@ -381,9 +394,9 @@ impl Source for Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        let Some(lease) = self.lease.take() else { return };
-        lease.done(match self.has_asked() {
-            true => Outcome::Abandoned(self.frames.position()),
+        let position = self.frames.position();
+        self.give_back(match self.has_asked() && position.len() <= POSITION_MAX {
+            true => Outcome::Abandoned(position),
             // It may wait for the rest of its input for ever.
             false => Outcome::Broken,
         });

@@ -61,7 +61,13 @@ impl Remote {
     }
 
     fn failure(&self, status: u16, lost: bool, why: &str) -> Event {
-        Event::Failed(Failure { status, text: format!("{}: {why}", self.failed), level: Level::Error, lost })
+        Event::Failed(Failure {
+            status,
+            text: format!("{}: {why}", self.failed),
+            level: Level::Error,
+            lost,
+            unasked: false,
+        })
     }
 }
 

@@ -55,7 +55,7 @@ fn manager(server: &Server, children: Option<&Identity>) -> Result<Option<Helper
     let users = Users { server: children.cloned(), owners: owners::all(server) };
     let privileged = users.owners.is_some();
     let open = || {
-        make_directory(&directory, children)?;
+        make_directory(&directory, children, privileged)?;
         let owner = children.map(|identity| (identity.uid, identity.gid));
         let socket = Socket::open(directory.join("manager"), owner, Kind::Packets)?;
         Manager::open(socket, directory.clone(), users)
@@ -77,8 +77,9 @@ fn manager(server: &Server, children: Option<&Identity>) -> Result<Option<Helper
     }))
 }
 
-/// Makes the directory, for the user of the children. What an earlier process with the same number left there is removed.
-fn make_directory(directory: &Path, children: Option<&Identity>) -> std::io::Result<()> {
+/// Makes the directory, for the user of the manager: of the children, who find the manager's socket there, or of root, and then
+/// the children cannot change what is in it. What an earlier process with the same number left there is removed.
+fn make_directory(directory: &Path, children: Option<&Identity>, privileged: bool) -> std::io::Result<()> {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -86,9 +87,9 @@ fn make_directory(directory: &Path, children: Option<&Identity>) -> std::io::Res
     if let Some(above) = directory.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(above)?;
     }
-    std::fs::DirBuilder::new().mode(0o700).create(directory)?;
+    std::fs::DirBuilder::new().mode(if privileged { 0o710 } else { 0o700 }).create(directory)?;
     if let Some(identity) = children {
-        lchown(directory, Some(identity.uid), Some(identity.gid))?;
+        lchown(directory, Some(identity.uid).filter(|_| !privileged), Some(identity.gid))?;
     }
     Ok(())
 }

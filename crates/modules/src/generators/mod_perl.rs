@@ -58,9 +58,9 @@ fn refuse(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
 const DIRECTIVES: &[Directive] = &[
     row("PerlModule", ANY, Iterate(add_module), "", "A Perl module").differs("It is loaded by the interpreters that serve this section, before their first request of it."),
     row("PerlRequire", ANY, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
-    row("PerlConfigRequire", ANY, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
+    row("PerlConfigRequire", SERVER, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
     row("PerlPostConfigRequire", SERVER, Iterate(add_file), "", "A Perl script name, pulled in via require").differs("As PerlModule."),
-    row("PerlLoadModule", ANY, Iterate(add_module), "", "A Perl module").differs("As PerlModule: a module cannot have directives of its own."),
+    row("PerlLoadModule", SERVER, Iterate(add_module), "", "A Perl module").differs("As PerlModule: a module cannot have directives of its own."),
     row("PerlOptions", ANY, Iterate(set_option), "", "Perl Configuration Options"),
     row("PerlSwitches", SERVER, Raw(set_switches), "", "Perl Switches"),
     row("PerlSetVar", ANY, Take2(set_var), "", "Perl config var and value"),
@@ -74,7 +74,7 @@ const DIRECTIVES: &[Directive] = &[
     row("PerlResponseHandler", ANY, Iterate(set_handler), "", "the Perl Response handler"),
     row("PerlHandler", ANY, Iterate(set_handler), "", "the Perl Response handler"),
     row("PerlFixupHandler", ANY, Iterate(add_fixup), "", "the Perl Fixup handler"),
-    row("PerlInterpStart", SERVER, Take1(|c, v| number(c, v, |s| &mut s.min)), "0", "Number of Perl interpreters to start"),
+    row("PerlInterpStart", SERVER, Take1(|c, v| number(c, v, |s| &mut s.min)), "0", "Number of Perl interpreters to start").differs("So many are kept, once the first request has come."),
     row("PerlInterpMax", SERVER, Take1(|c, v| number(c, v, |s| &mut s.max)), "twice as many as there are processors, at least 5", "Max number of running Perl interpreters"),
     row("PerlInterpMinSpare", SERVER, Take1(|_, _| Ok(())), "3", "Min number of spare Perl interpreters").without_effect("Interpreters are started when requests wait for them."),
     row("PerlInterpMaxSpare", SERVER, Take1(|_, _| Ok(())), "3", "Max number of spare Perl interpreters").without_effect("Interpreters that nobody needs end after PerlInterpIdle."),
@@ -312,7 +312,7 @@ fn answer(request: &mut Request) -> Waiting<'_, Answer> {
         if !forks {
             tell_more(request, conf, &mut told);
         }
-        perl::run(request, interpreters(request, forks), told).await
+        perl::run(request, interpreters(request, forks), told, forks || registry(handler).is_some()).await
     })
 }
 

@@ -89,18 +89,26 @@ fn is_speedy(request: &Request) -> bool {
     request.handler_name() == Some("speedycgi-script")
         || script::is_script(request)
             && request.mapped.stat.is_some_and(|meta| meta.is_file())
+            // What runs as its owner is started for each request.
+            && gateway::owners::of(request).is_none()
             && matches!(shebang::of(&request.mapped.filename).program.as_str(), "speedy" | "perperl" | "speedy_suid")
 }
 
 fn explain(request: &mut Request) -> Option<Answer> {
     if request.is_question() {
-        interpreters(request).explain(request, "a script that stays");
+        pool(request).interpreters.explain(request, "a script that stays");
     }
     None
 }
 
+/// The pool of a script, and the group that it is of.
+struct SpeedyPool {
+    interpreters: Interpreters,
+    group: String,
+}
+
 /// The pool of a script: what its first line says goes before the configuration, as in SpeedyCGI.
-fn interpreters(request: &Request) -> Interpreters {
+fn pool(request: &Request) -> SpeedyPool {
     let conf = request.dir::<SpeedyDir>();
     let Shebang { perl, speedy, .. } = shebang::of(&request.mapped.filename);
     let (mut timeout, mut runs, mut backends) = (conf.timeout(), conf.runs(), conf.backends());
@@ -127,7 +135,7 @@ fn interpreters(request: &Request) -> Interpreters {
     };
     let mut switches = conf.switches.get().cloned().unwrap_or_default();
     switches.extend(perl);
-    Interpreters {
+    let interpreters = Interpreters {
         name,
         module: "speedycgi",
         switches,
@@ -140,16 +148,18 @@ fn interpreters(request: &Request) -> Interpreters {
             ..PoolSettings::default()
         },
         directory: if group == NO_GROUP { perl::directory(request) } else { "/".into() },
-    }
+    };
+    SpeedyPool { interpreters, group }
 }
 
 fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     Box::pin(async move {
-        let pool = interpreters(request);
+        let pool = pool(request);
         let mut told = perl::told(request, "Speedy");
-        if let Some(runs) = pool.settings.requests {
+        if let Some(runs) = pool.interpreters.settings.requests {
             told.push(("max_runs", runs.to_string().into_bytes()));
         }
-        perl::run(request, pool, told).await
+        told.push(("group", pool.group.clone().into_bytes()));
+        perl::run(request, pool.interpreters, told, true).await
     })
 }

@@ -79,18 +79,24 @@ impl Interpreters {
     }
 }
 
-/// Lets an interpreter of the pool run what `handler` says, and makes an answer of it.
+/// Lets an interpreter of the pool run what `handler` says, the request's file or something else, and makes an answer of it.
 pub(super) async fn run(
     request: &mut Request,
     interpreters: Interpreters,
     handler: Vec<(&'static str, Vec<u8>)>,
+    runs_file: bool,
 ) -> Answer {
     let module = interpreters.module;
+    if owners::of(request).is_some() {
+        let text = "persistent Perl does not run as an owner (SuexecUserGroup); use cgi-script, or FastCGI";
+        request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
+        return Answer::Status(500);
+    }
     let caller = Caller {
         module,
         words: &WORDS,
         timeout: request.host::<CoreServer>().timeout(),
-        nph: base_name(&request.mapped.filename).starts_with("nph-"),
+        nph: runs_file && base_name(&request.mapped.filename).starts_with("nph-"),
         log: None,
         accounts: accounts_for_scripts(request),
     };

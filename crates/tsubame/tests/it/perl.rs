@@ -202,3 +202,97 @@ fn error_documents_are_the_servers() {
         assert_eq!((missing.status, missing.text().contains("not found on this server")), (status, true), "{path}");
     }
 }
+
+/// A client cannot choose that a handler's answer is sent raw, and `-SetupEnv` leaves little.
+#[test]
+fn handlers_without_a_file() {
+    let site = site();
+    site.file(
+        "lib/My.pm",
+        "package My;\nsub handler { print \"Content-Type: text/plain\\n\\n\", join ',', sort keys %ENV; 0 }\n1;\n",
+    );
+    let configuration = format!(
+        "{CONFIGURATION}PerlSwitches -I${{ROOT}}/lib\n\
+         <Location /my>\nSetHandler perl-script\nPerlModule My\nPerlResponseHandler My\n</Location>\n\
+         <Location /my/bare>\nPerlOptions -SetupEnv\n</Location>\n"
+    );
+    let server = Server::start(Mpm::Event, &site, &configuration);
+    let raw = server.get("/my/nph-foo");
+    assert_eq!((raw.status, raw.text().contains("REQUEST_URI")), (200, true));
+    let bare = server.get("/my/bare").text();
+    assert!(!bare.contains("REQUEST_URI") && bare.contains("PATH"), "{bare}");
+}
+
+/// Scripts of a group share interpreters, each in a package of its own.
+#[test]
+fn groups_share_interpreters() {
+    let site = site();
+    let text = |own: &str| {
+        format!(
+            "#!/usr/bin/speedy -- -gshared -M1\nour $n++;\nprint \"Content-Type: text/plain\\n\\n{own} $n $$ \", __PACKAGE__;\n"
+        )
+    };
+    site.script("one", &text("one"));
+    site.script("two", &text("two"));
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let said = |name: &str| {
+        let text = server.get(&format!("/speedy/{name}")).text();
+        text.split(' ').map(str::to_string).collect::<Vec<_>>()
+    };
+    let [one, two, again] = ["one", "two", "one"].map(said);
+    assert_eq!((one[1].as_str(), two[1].as_str(), again[1].as_str()), ("1", "1", "2"));
+    assert!(one[2] == two[2] && one[2] == again[2] && one[3] != "main" && one[3] != two[3], "{one:?} {two:?}");
+}
+
+/// A request that has ended its interpreter is not given to the next one.
+#[test]
+fn what_ends_an_interpreter_runs_once() {
+    let site = site();
+    let mark = site.file("runs", "");
+    std::fs::set_permissions(&mark, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("mode");
+    let text = format!("open my $f, '>>', '{}' or die; print $f 'x'; close $f; kill 9, $$;\n", mark.display());
+    site.script("ends", &text);
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    assert_eq!(counted(&server, &get("/registry/counter")).0, 1);
+    server.announce("before it answered");
+    server.allow("by signal 9");
+    assert_eq!(server.get("/registry/ends").status, 500);
+    assert_eq!(site.read("runs"), "x");
+}
+
+/// Requests whose clients have gone while they waited take no interpreter's time.
+#[test]
+fn clients_that_have_gone_are_not_served() {
+    let site = site();
+    let mark = site.file("runs", "");
+    std::fs::set_permissions(&mark, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("mode");
+    let fifo = site.root.join("go");
+    let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().expect("mkfifo");
+    assert!(made.success());
+    let text = format!(
+        "open my $f, '>>', '{}' or die; print $f 'x'; close $f;\nopen my $go, '<', '{}' or die; my $x = <$go>; close $go;\n\
+         print \"Content-Type: text/plain\\n\\nserved\\n\";\n",
+        mark.display(),
+        fifo.display()
+    );
+    site.script("waits", &text);
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let ask = || {
+        let mut client = server.client();
+        client.send(get("/registry/waits"));
+        client
+    };
+    let mut first = ask();
+    until("the first one runs", || (site.read("runs") == "x").then_some(()));
+    let gone: Vec<_> = (0..4).map(|_| ask()).collect();
+    let status = || crate::ctl::json(&site, &["status"])["pools"][0]["waiting"].as_u64();
+    until("four wait", || (status() == Some(4)).then_some(()));
+    drop(gone);
+    let mut last = ask();
+    let go = || std::fs::write(&fifo, "go\n").expect("the script reads");
+    go();
+    assert_eq!(first.response().text(), "served\n");
+    go();
+    assert_eq!(last.response().text(), "served\n");
+    assert_eq!(site.read("runs"), "xx");
+}
