@@ -104,9 +104,10 @@ pub async fn converse(
         Ok(bytes) => bytes,
         Err(length) => return run::too_long(request, caller, length),
     };
-    // The server may end a connection the moment it is used: only what can be sent again goes over one that was kept.
+    // The server may end a connection the moment it is used: only what can be sent again goes over one that was kept. For
+    // another request it is closed, as it may occupy the very process that a fresh connection would wait for.
     let may_repeat = request.body.is_none() && run::is_safe(request);
-    let mut kept = server.keep.filter(|_| may_repeat).and_then(|keep| take(&server.address, keep));
+    let mut kept = server.keep.and_then(|keep| take(&server.address, keep)).filter(|_| may_repeat);
     loop {
         let repeat = kept.is_some();
         let socket = match kept.take() {
