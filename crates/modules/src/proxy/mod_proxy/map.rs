@@ -24,10 +24,10 @@ pub(super) fn translate(request: &mut Request) -> Flow {
     }
     let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
     let (dir, server) = (slots.get::<ProxyDir>(), vhost.settings.get::<ProxyServer>());
-    if let (Some(pass), Some(origin)) = (dir.pass.get(), dir.pass.origin()) {
-        if let Some(flow) = pass_on(request, pass, origin) {
-            return flow;
-        }
+    if let (Some(pass), Some(origin)) = (dir.pass.get(), dir.pass.origin())
+        && let Some(flow) = pass_on(request, pass, origin)
+    {
+        return flow;
     }
     // The main server's lines are taken over, unless a virtual host does not want that.
     let own_only = vhost.origin.is_some() && !server.inherit();
