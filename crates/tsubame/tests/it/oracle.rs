@@ -37,7 +37,8 @@ pub fn load_lines() -> String {
         .map(|info| (info.id, info.source));
     let needed = [("authz_core_module", "mod_authz_core.c"), ("mpm_event_module", "mod_mpm_event.c")];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
-    all.sort_unstable();
+    // The modules of its protocols need mod_proxy.
+    all.sort_unstable_by_key(|(id, source)| (*id != "proxy_module", *id, *source));
     all.dedup();
     let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", source.trim_end_matches(".c"))));
     paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()

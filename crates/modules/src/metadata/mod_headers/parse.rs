@@ -49,7 +49,7 @@ pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outco
             (Action::Edit { regex, replacement, all: kind == "edit*" }, third)
         }
         _ if third.is_some() => return Err("Too many arguments to directive".into()),
-        "unset" | "echo" if second.is_some() => return Err(format!("Header {kind} takes two arguments")),
+        "unset" | "echo" if second.is_some() => return Err(format!("header {kind} takes two arguments")),
         "unset" => (Action::Unset, value),
         "echo" if of_request => return Err(format!("{directive} does not know the action 'echo'")),
         "echo" => {

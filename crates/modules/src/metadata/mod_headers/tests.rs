@@ -20,7 +20,7 @@ fn lines_are_taken_or_refused() {
         ("Header set X-A b c", "error: envclause should be in the form env=envar"),
         ("Header set X-A b env=c d", "Too many arguments to directive"),
         ("Header set X-A b c d e", "Header has too many arguments"),
-        ("Header unset X-A b c", "Header unset takes two arguments"),
+        ("Header unset X-A b c", "header unset takes two arguments"),
         ("Header set X-A %q", "Unrecognized header format %q"),
         (
             "Header frobnicate X-A b",
