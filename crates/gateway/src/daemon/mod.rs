@@ -2,9 +2,9 @@
 //! memory nor its threads, and live on when a child dies.
 //!
 //! A child connects to the socket that all daemons of a generation accept from ([`socket`]), sends the script's command
-//! with the ends of its pipes, and keeps the connection as long as the script runs ([`remote`]): it is told over it that the
+//! with the ends of its pipes, and keeps the connection as long as the script runs ([`remote`]): over it it hears that the
 //! script was started and how it ended, and may tell the daemon to end it ([`wire`]). A connection that breaks off means
-//! that nobody wants the script any more. Which of the daemons serves a connection is whoever is idle ([`serve`]).
+//! that nobody wants the script any more. The daemon that serves a connection is one that is idle ([`serve`]).
 
 mod remote;
 mod serve;

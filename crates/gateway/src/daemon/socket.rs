@@ -29,7 +29,7 @@ impl Socket {
         }
         let listener = sys::local::listen(&path, BACKLOG, kind)?;
         if let Some((uid, gid)) = owner {
-            // Whoever may write to the directory could have put a link there meanwhile.
+            // Anybody who may write to the directory could have put a link there meanwhile.
             std::os::unix::fs::lchown(&path, Some(uid), Some(gid))?;
         }
         Ok(Socket { listener: Arc::new(listener), path: path.into(), opened_by: Pid::own() })

@@ -68,7 +68,7 @@ impl Users {
     }
 }
 
-/// Waits until a program runs as its user. Whoever that is may delay it, but not for ever.
+/// Waits until a program runs as its user. That user may delay it, but not for ever.
 async fn outcome(starting: Starting) -> io::Result<Pid> {
     let pid = starting.pid;
     let watched = watch(Arc::new(starting.outcome.try_clone()?), Interest::READABLE)?;

@@ -1,4 +1,4 @@
-//! Persistent Perl, for the modules that have handlers for it: what a pool of interpreters is, and what is told to them.
+//! Persistent Perl, for the modules that have handlers for it: what a pool of interpreters is, and what they learn of a request.
 
 use std::ffi::CString;
 use std::sync::OnceLock;
@@ -122,7 +122,7 @@ pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<Ans
     Some(Answer::Status(status))
 }
 
-/// What every handler is told of the request and its file.
+/// What every handler learns of the request and its file.
 pub(super) fn told(request: &Request, handler: &str) -> Vec<(&'static str, Vec<u8>)> {
     let asked = &request.asked;
     let text = |text: &str| to_bytes(text).into_owned();

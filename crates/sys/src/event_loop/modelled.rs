@@ -194,7 +194,7 @@ fn what_comes_meanwhile_is_not_cleared() {
     });
 }
 
-/// The end stays, whoever has read what came before it.
+/// The end stays, no matter which thread has read what came before it.
 #[test]
 fn an_end_is_never_cleared() {
     in_all_orders(|| {

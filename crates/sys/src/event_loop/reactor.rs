@@ -1,7 +1,7 @@
 //! The descriptors of an event loop (epoll(7)).
 //!
-//! They are watched edge-triggered: the kernel says once that something has come, and that is remembered until whoever reads or
-//! writes finds that it would block.
+//! They are watched edge-triggered: the kernel says once that something has come, and that is remembered until a reader or
+//! writer finds that it would block.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,7 +61,7 @@ impl Reactor {
         let sources = self.sources();
         for event in &*events {
             let (data, flags) = (event.data, event.flags);
-            // What was deregistered meanwhile is not there any more, whoever has its place now.
+            // What was deregistered meanwhile is not there any more, even if its place is taken.
             if let Some(source) = sources.get(Number::from(data.u64())) {
                 source.set(ready(flags), woken);
             }
