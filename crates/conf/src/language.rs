@@ -32,6 +32,9 @@ pub struct Language {
     pub runtime_dir: Option<String>,
 }
 
+/// Names that modules define when they are loaded, for `<IfDefine>`.
+const DEFINED: [(&str, &str); 1] = [("perl_module", "MODPERL2")];
+
 impl Language {
     /// Nothing read yet. `known` are all modules of the program, `unselected` those which a configuration without any
     /// `LoadModule` line has.
@@ -95,6 +98,9 @@ impl Language {
         } else if !info.linked {
             // A module that is always in may be named by a configuration from a system where it is not.
             return Ok(Some(format!("AH01574: module {id} is already loaded, skipping")));
+        }
+        if let Some((_, name)) = DEFINED.iter().find(|(module, _)| *module == id) {
+            self.define(name, None);
         }
         Ok(None)
     }

@@ -28,6 +28,8 @@ use crate::row;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "fcgid_module", source: "mod_fcgid.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Mutex("fcgid-pipe"),
+        Hook::Mutex("fcgid-proctbl"),
         Hook::Check(backends::resolve),
         Hook::HelperProcess(&backends::MANAGER),
         Hook::CheckUser(Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
