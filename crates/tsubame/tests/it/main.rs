@@ -85,6 +85,8 @@ mod perl;
 mod php;
 mod piped_logs;
 mod pools;
+mod proxy_fcgi;
+mod proxy_same_as_apache;
 mod recycling;
 mod script_ends;
 mod script_log_same_as_apache;

@@ -91,6 +91,17 @@ pub const PHP: Need = Need {
     is_fate: false,
 };
 
+/// Debian's program of PHP-FPM.
+pub const FPM_PROGRAM: &str = "/usr/sbin/php-fpm8.2";
+
+/// PHP-FPM, which a test starts itself.
+pub const FPM: Need = Need {
+    what: FPM_PROGRAM,
+    remedy: "apt-get install php-fpm",
+    is_there: || Path::new(FPM_PROGRAM).exists(),
+    is_fate: false,
+};
+
 /// Applications in PHP, with the files that their packages have for Apache.
 pub const PHP_APPLICATIONS: Need = Need {
     what: "/etc/phpmyadmin/apache.conf or /usr/share/wordpress",

@@ -121,12 +121,13 @@ fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
 }
 
 fn destination(request: &Request, mut target: Target) -> Destination {
+    // Which backend is meant depends on it, too.
+    target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let known = parameters(request, &target).unwrap_or_default();
     let conf = request.host::<ProxyServer>();
     let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let timeout = known.timeout.unwrap_or(own);
     let port = target.port.or_else(|| scheme(request, &target.scheme).map(|scheme| scheme.port)).unwrap_or_default();
-    target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let socket = target.socket.as_ref();
     let address = match socket {
         Some(path) => Address::Unix(conf::paths::join(&request.server.language.runtime_dir(), path)),

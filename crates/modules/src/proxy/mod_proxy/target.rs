@@ -77,17 +77,41 @@ impl Target {
         format!("{}://{}{}", self.scheme, self.authority(), self.path)
     }
 
-    /// Whether a request for `other` goes to this one: its URL begins with this, and it has the same socket, if this has one.
+    /// Whether a request for `other` goes to this one: its URL begins with this, or is this with any text for `$1` and the like,
+    /// and it has the same socket, if this has one.
     pub(crate) fn covers(&self, other: &Target) -> bool {
         self.scheme == other.scheme
             && self.host == other.host
             && self.port == other.port
             && (self.socket.is_none() || self.socket == other.socket)
-            && other
-                .path
-                .strip_prefix(self.path.trim_end_matches('/'))
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || self.path.is_empty())
+            && match between_groups(&self.path)[..] {
+                [path] => other
+                    .path
+                    .strip_prefix(path.trim_end_matches('/'))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || path.is_empty()),
+                [first, ref middle @ .., last] => {
+                    let rest = other.path.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+                    let in_order =
+                        |rest| middle.iter().try_fold(rest, |rest: &str, part| Some(rest.split_once(*part)?.1));
+                    rest.and_then(in_order).is_some()
+                }
+                [] => false,
+            }
     }
+}
+
+/// The texts before, between and behind the groups of a regular expression (`$1`) in a path.
+fn between_groups(path: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, pair) in path.as_bytes().windows(2).enumerate() {
+        if pair[0] == b'$' && pair[1].is_ascii_digit() {
+            parts.push(&path[start..at]);
+            start = at + 2;
+        }
+    }
+    parts.push(&path[start..]);
+    parts
 }
 
 #[cfg(test)]
@@ -135,6 +159,12 @@ mod tests {
             ("unix:/a|fcgi://h", "unix:/a|fcgi://h/x", true),
             ("unix:/a|fcgi://h", "unix:/b|fcgi://h/x", false),
             ("fcgi://h", "unix:/b|fcgi://h/x", true),
+            ("fcgi://h/srv/$1", "fcgi://h/srv/a/b.php", true),
+            ("fcgi://h/srv/$1", "fcgi://h/other/b.php", false),
+            ("fcgi://h/$1/b/$2.php", "fcgi://h/a/b/c.php", true),
+            ("fcgi://h/$1/b/$2.php", "fcgi://h/a/c/c.php", false),
+            ("fcgi://h/$1$2.php", "fcgi://h/a.txt", false),
+            ("fcgi://h/$x", "fcgi://h/$x/a", true),
         ];
         for (worker, url, want) in table {
             let parse = |text| Target::parse(text).expect("a URL");

@@ -1,0 +1,114 @@
+//! What FastCGI servers are told by mod_proxy, and what becomes of their answers, beside Apache's.
+
+use crate::cgi_same_as_apache::{case, gets};
+use crate::mpm::Mpm;
+use crate::oracle::{self, Apache, Case};
+use crate::proxy_fcgi::puppet;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wire::Client;
+
+const CONFIGURATION: &str = "ProxyPass /pass/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
+    ProxyPassMatch ^/match/(.*\\.php(/.*)?)$ unix:${ROOT}/run/puppet.sock|fcgi://localhost${DOCS}/$1\n\
+    SetEnvIf Request_URI info=(.*)$ proxy-fcgi-pathinfo=$1\n\
+    <FilesMatch \\.php$>\nSetHandler proxy:unix:${ROOT}/run/puppet.sock|fcgi://localhost\n</FilesMatch>\n\
+    <Location /generic>\nProxyFCGIBackendType GENERIC\nProxyFCGISetEnvIf \"reqenv('PATH_INFO') =~ m#/(.*)#\" MORE $1\n\
+    ProxyFCGISetEnvIf true !SERVER_ADMIN\n</Location>\n";
+
+/// A place with a server, which says what it is told.
+fn place() -> Site {
+    let site = Site::new();
+    for name in ["a.php", "generic/a.php"] {
+        site.page(name, "");
+    }
+    puppet(&site.root.join("run/puppet.sock"));
+    site
+}
+
+/// The modules of Apache, the one that others build upon first.
+fn modules() -> String {
+    let lines = oracle::load_lines();
+    let (first, others): (Vec<_>, Vec<_>) =
+        lines.lines().partition(|line| line.starts_with("LoadModule proxy_module "));
+    [first, others].concat().iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Statuses and bodies, without what belongs to the place.
+fn answers(site: &Site, cases: &[Case]) -> Vec<String> {
+    let answer = |one: &Case| {
+        let mut client = Client::connect(site.address());
+        client.send(&one.bytes);
+        let method = if one.bytes.starts_with(b"HEAD") { "HEAD" } else { "GET" };
+        let (response, whole) = client.beginning_to(method).expect("an answer");
+        let body =
+            if response.status == 200 || response.reason == "Not Here" { response.text() } else { String::new() };
+        let body = body.replace(site.path(), "ROOT").replace(&site.ip.to_string(), "ADDR");
+        let is_own = |line: &&str| {
+            ["SERVER_SOFTWARE=", "SERVER_SIGNATURE=", "UNIQUE_ID="].iter().any(|name| line.contains(name))
+        };
+        let lines: Vec<_> = body.lines().filter(|line| !is_own(line)).collect();
+        format!("{} {}{}", response.status, lines.join("\n"), if whole.is_err() { ", cut" } else { "" })
+    };
+    cases.iter().map(answer).collect()
+}
+
+#[test]
+fn what_servers_are_told() {
+    if !oracle::is_there("what_servers_are_told") {
+        return;
+    }
+    let mut cases = gets(&[
+        "/a.php",
+        "/a.php?a=b%20c&d",
+        "/a.php/x%20y/z?q",
+        "/generic/a.php/x",
+        "/pass/",
+        "/pass/a.php/x",
+        "/pass/s%20p/a?b",
+        "/match/a.php",
+        "/match/a.php/x/y?q=1",
+        "/pass/a.php/info=first-dot",
+        "/pass/a.php/info=last-dot",
+        "/pass/a%20b/info=unescape",
+        "/pass/a/info=on",
+        "/pass/x?status",
+        "/pass/x?half",
+        "/pass/x?close",
+        "/pass/x?header",
+        "/pass/x?rubbish",
+    ]);
+    let fields = "Authorization: Basic bWU6c2VjcmV0\r\nX-A: 1\r\nX_B: 2\r\nProxy: x\r\n";
+    cases.push(case("POST /a.php?q", &format!("Content-Length: 3\r\n{fields}"), "abc"));
+    cases.push(case("POST /pass/x", &format!("Transfer-Encoding: chunked\r\n{fields}"), "3\r\nabc\r\n0\r\n\r\n"));
+    cases.push(case("HEAD /match/a.php", "", ""));
+    let theirs = {
+        let site = place();
+        let _apache = Apache::start_with(&site, &modules(), CONFIGURATION);
+        answers(&site, &cases)
+    };
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        // What is logged is the subject of other tests.
+        server.allow("");
+        let ours = answers(&site, &cases);
+        let mut differences = Vec::new();
+        for ((one, ours), theirs) in cases.iter().zip(ours).zip(&theirs) {
+            if ours != *theirs {
+                let only = |a: &str, b: &str| {
+                    a.lines()
+                        .filter(|line| !b.lines().any(|other| other == *line))
+                        .collect::<Vec<_>>()
+                        .join("\n        ")
+                };
+                differences.push(format!(
+                    "{}:\n    ours   {}\n    Apache {}",
+                    one.name,
+                    only(&ours, theirs),
+                    only(theirs, &ours)
+                ));
+            }
+        }
+        assert!(differences.is_empty(), "{mpm}: {} differences:\n{}", differences.len(), differences.join("\n"));
+    }
+}
