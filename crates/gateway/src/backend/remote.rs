@@ -110,6 +110,7 @@ pub async fn converse(
     let mut kept = server.keep.and_then(|keep| take(&server.address, keep)).filter(|_| may_repeat);
     loop {
         let repeat = kept.is_some();
+        let unanswered = server.keep.filter(|_| !repeat).map(|_| Unanswered::new(&server.address));
         let socket = match kept.take() {
             Some(socket) => socket,
             None => match connect(request, server, phrases).await {
@@ -130,7 +131,9 @@ pub async fn converse(
         let failed = (phrases.failed)(&server.name);
         let remote = Remote::new(conversation, back, status_line, phrases.status, failed, caller.timeout);
         let mut script = Script::new(Box::new(remote), caller);
-        match script.begins(request).await {
+        let begun = script.begins(request).await;
+        drop(unanswered);
+        match begun {
             Ok(()) => return respond::answer(request, script, caller).await,
             Err(Failure { lost: true, .. }) if repeat => {}
             Err(failure) => {
@@ -220,16 +223,43 @@ async fn addresses_of(host: &str) -> Result<Vec<IpAddr>, String> {
 /// A connection that nobody uses, and since when.
 type Idle = (Arc<OwnedFd>, Instant);
 
-static IDLE: Mutex<Option<HashMap<Address, Vec<Idle>>>> = Mutex::new(None);
+/// The connections of a child to one server.
+#[derive(Default)]
+struct Connections {
+    idle: Vec<Idle>,
+    /// Requests over fresh ones that the server has not begun to answer.
+    unanswered: usize,
+}
 
-fn idle() -> MutexGuard<'static, Option<HashMap<Address, Vec<Idle>>>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+static CONNECTIONS: Mutex<Option<HashMap<Address, Connections>>> = Mutex::new(None);
+
+fn connections() -> MutexGuard<'static, Option<HashMap<Address, Connections>>> {
+    CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request over a fresh connection, until its answer begins. It may wait for the very process that a kept connection would
+/// occupy: meanwhile none is kept.
+struct Unanswered(Address);
+
+impl Unanswered {
+    fn new(address: &Address) -> Unanswered {
+        connections().get_or_insert_default().entry(address.clone()).or_default().unanswered += 1;
+        Unanswered(address.clone())
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(one) = connections().as_mut().and_then(|all| all.get_mut(&self.0)) {
+            one.unanswered -= 1;
+        }
+    }
 }
 
 /// A connection that was kept, the one that was used last. Those that the server has closed are forgotten.
 fn take(address: &Address, keep: Keep) -> Option<Arc<OwnedFd>> {
-    let mut idle = idle();
-    let kept = idle.as_mut()?.get_mut(address)?;
+    let mut connections = connections();
+    let kept = &mut connections.as_mut()?.get_mut(address)?.idle;
     while let Some((socket, since)) = kept.pop() {
         let is_old = keep.idle.is_some_and(|time| since.elapsed() >= time);
         if !is_old && !sys::socket::has_ended(&*socket).unwrap_or(true) {
@@ -239,16 +269,16 @@ fn take(address: &Address, keep: Keep) -> Option<Arc<OwnedFd>> {
     None
 }
 
-/// Keeps a connection, if there is room.
+/// Keeps a connection, if there is room and nobody waits for the process behind it.
 fn give(address: Address, keep: Keep, socket: Arc<OwnedFd>) {
-    let mut idle = idle();
-    let all = idle.get_or_insert_default();
-    let count: usize = all.values().map(Vec::len).sum();
-    let kept = all.entry(address).or_default();
+    let mut connections = connections();
+    let all = connections.get_or_insert_default();
+    let count: usize = all.values().map(|one| one.idle.len()).sum();
+    let Connections { idle: kept, unanswered } = all.entry(address).or_default();
     if let Some(time) = keep.idle {
         kept.retain(|(_, since)| since.elapsed() < time);
     }
-    if kept.len() < keep.max && count < IDLE_MAX {
+    if kept.len() < keep.max && count < IDLE_MAX && *unanswered == 0 {
         kept.push((socket, Instant::now()));
     }
 }

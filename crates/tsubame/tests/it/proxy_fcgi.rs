@@ -137,6 +137,40 @@ under_every_mpm! {
     }
 }
 
+/// The same with two processes and more requests at once than that, in one child, which has kept connections to both.
+#[test]
+fn requests_at_once_find_kept_connections() {
+    let Some((site, _fpm)) = fpm("requests_at_once_find_kept_connections", 2) else { return };
+    for mpm in [Mpm::Event, Mpm::Worker] {
+        let text = format!(
+            "{BY_HANDLER}<Proxy \"unix:${{ROOT}}/run/fpm.sock|fcgi://localhost\" enablereuse=on>\n</Proxy>\nProxyTimeout 10\n\
+             ServerLimit 1\nStartServers 1\nMinSpareThreads 1\nThreadsPerChild 10\nMaxRequestWorkers 10\n"
+        );
+        let server = Server::start(mpm, &site, &text);
+        let marks = [format!("{mpm}1"), format!("{mpm}2")];
+        let mut clients: Vec<_> = marks
+            .iter()
+            .map(|mark| {
+                let mut client = server.client();
+                client.send(crate::wire::get(&format!("/a.php?wait={mark}")));
+                client
+            })
+            .collect();
+        let processes: Vec<i32> = marks.iter().map(|mark| site.reached(mark)).collect();
+        assert_ne!(processes[0], processes[1]);
+        marks.iter().for_each(|mark| site.go_on(mark));
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+        let mut clients: Vec<_> = (0..6)
+            .map(|_| {
+                let mut client = server.client();
+                client.send("POST /a.php HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc");
+                client
+            })
+            .collect();
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "POST|/a.php|-||3|294"));
+    }
+}
+
 /// A FastCGI server that does what the query says, each connection in a thread of its own. What comes out is the word `gone` when
 /// a connection has ended on which it was silent.
 pub fn puppet(socket: &Path) -> Receiver<()> {
