@@ -1,6 +1,7 @@
 //! A body that is taken whole before anything begins: programs go by `CONTENT_LENGTH`, which somebody has to count, and a client
 //! that is slow to send holds up nobody but itself.
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -23,6 +24,30 @@ pub enum NotGathered {
     Body(BodyError),
     /// There is no room for it.
     File(io::Error),
+}
+
+/// How much of a body is kept in memory where a module says nothing else, in bytes.
+pub const IN_MEMORY: u64 = 256 * 1024;
+
+impl NotGathered {
+    /// The status for it.
+    pub fn status(&self) -> u16 {
+        match self {
+            NotGathered::TooLong(_) => 413,
+            NotGathered::Body(error) => error.status(),
+            NotGathered::File(_) => 500,
+        }
+    }
+}
+
+impl fmt::Display for NotGathered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotGathered::TooLong(length) => write!(f, "{length} bytes and more are too many"),
+            NotGathered::Body(error) => f.write_str(&sys::describe(&io::Error::from(*error))),
+            NotGathered::File(error) => write!(f, "it cannot be kept in a file: {}", sys::describe(error)),
+        }
+    }
 }
 
 /// Takes the body of a request, of at most `max` bytes: up to `in_memory` bytes in memory, what

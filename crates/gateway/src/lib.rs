@@ -17,7 +17,6 @@ pub mod daemon;
 pub mod ending;
 pub mod env;
 pub mod gate;
-pub mod gather;
 pub mod gathered;
 mod input;
 mod leader;

@@ -13,6 +13,7 @@ use conf::{
     shown,
 };
 use gateway::backend::{Head, converse};
+use gateway::gathered::{IN_MEMORY, gather};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, Speech, Words};
 use server::core::CoreServer;
@@ -64,8 +65,6 @@ const DIRECTIVES: &[Directive] = &[
 const REQUESTS: u64 = 5000;
 /// How long one is kept that nobody needs, in seconds.
 const IDLE: u64 = 60;
-/// How much of a body is gathered whose length the client does not say, in bytes: PHP has to know it.
-const GATHERED_MAX: usize = 16 << 20;
 /// The environment that a script's answer is trusted by that says its own length, as mod_php does.
 const TRUST: &str = "ap_trust_cgilike_cl";
 /// What PHP takes user and password from.
@@ -271,20 +270,10 @@ async fn measure_body(request: &mut Request) -> Result<(), Answer> {
     if request.body.length().is_some() {
         return Ok(());
     }
-    match request.body.gather(GATHERED_MAX).await {
-        Ok(length) => {
-            request.headers_mut().set("Content-Length", length.to_string());
-            Ok(())
-        }
-        Err(error) => {
-            let text = format!(
-                "the request body for {} does not say its length, and cannot be gathered (at most {GATHERED_MAX} bytes are)",
-                request.mapped.filename
-            );
-            request.log_os("php", Level::Error, &error.into(), text);
-            Err(Answer::Status(error.status()))
-        }
-    }
+    let Err(why) = gather(request, IN_MEMORY, u64::MAX).await else { return Ok(()) };
+    let text = format!("the body of a request for {} is not there: {why}", request.mapped.filename);
+    request.log("php", Level::Error, text);
+    Err(Answer::Status(why.status()))
 }
 
 /// How long a time of so many seconds is; 0 is for ever.

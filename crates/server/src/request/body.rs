@@ -69,20 +69,12 @@ struct State {
     limit: u64,
     taken: u64,
     failed: Option<BodyError>,
-    /// What was received ahead of who reads it.
-    gathered: Bytes,
 }
 
 impl RequestBody {
     /// The body that a protocol has.
     pub fn new(source: Box<dyn BodySource>) -> RequestBody {
-        RequestBody(Some(Arc::new(Mutex::new(State {
-            source,
-            limit: 0,
-            taken: 0,
-            failed: None,
-            gathered: Bytes::new(),
-        }))))
+        RequestBody(Some(Arc::new(Mutex::new(State { source, limit: 0, taken: 0, failed: None }))))
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, State>> {
@@ -96,10 +88,7 @@ impl RequestBody {
 
     /// The number of bytes still to come, where the client said it.
     pub fn length(&self) -> Option<u64> {
-        self.lock().map_or(Some(0), |state| match state.gathered.len() {
-            0 => state.source.length(),
-            length => Some(length as u64),
-        })
+        self.lock().map_or(Some(0), |state| state.source.length())
     }
 
     /// Sets `LimitRequestBody` (0: no limit). `Err`: the client has announced more than that.
@@ -131,9 +120,6 @@ impl RequestBody {
         if let Some(error) = state.failed {
             return Poll::Ready(Err(error));
         }
-        if !state.gathered.is_empty() {
-            return Poll::Ready(Ok(Some(std::mem::take(&mut state.gathered))));
-        }
         let mut piece = ready!(state.source.poll_piece(cx));
         if let Ok(Some(bytes)) = &piece {
             state.taken += bytes.len() as u64;
@@ -143,17 +129,6 @@ impl RequestBody {
         }
         state.failed = piece.as_ref().err().copied();
         Poll::Ready(piece)
-    }
-
-    /// Receives everything, if it is not more than `max` bytes, for a handler that has to know the length. It can be read
-    /// afterwards as if nobody had. Returns the length.
-    pub async fn gather(&self, max: usize) -> Result<usize, BodyError> {
-        let all = Bytes::from(self.collect(max).await?);
-        let length = all.len();
-        if let Some(mut state) = self.lock() {
-            state.gathered = all;
-        }
-        Ok(length)
     }
 
     /// Everything, if it is not more than `max` bytes.

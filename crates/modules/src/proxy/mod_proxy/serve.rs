@@ -5,7 +5,8 @@ use std::time::Duration;
 use conf::Level;
 use gateway::backend::Head;
 use gateway::backend::remote::{self, Address, Keep, Phrases};
-use gateway::{Caller, Speech, Words, gather};
+use gateway::gathered::{IN_MEMORY, NotGathered, gather};
+use gateway::{Caller, Speech, Words};
 use server::core::CoreServer;
 use server::{Answer, Request, Waiting};
 
@@ -167,23 +168,17 @@ pub(super) fn answer(request: &mut Request) -> Waiting<'_, Answer> {
 /// Gathers a body of unknown length, and makes the environment; what a module has to change in that comes behind. `Err`: there
 /// is nothing to ask with.
 pub(crate) async fn ask(request: &mut Request, module: &'static str) -> Result<(), Answer> {
-    let known = request.body.length();
-    if let Err(error) = gather::gather(request).await {
-        let (status, text) = match error {
-            gather::Error::Body(error) => (error.status(), "AH01225: Error reading request entity data".to_string()),
-            gather::Error::File(error) => {
-                (500, format!("AH01089: the request body cannot be kept in a file: {}", sys::describe(&error)))
-            }
+    if request.body.length().is_none()
+        && let Err(why) = gather(request, IN_MEMORY, u64::MAX).await
+    {
+        let text = match &why {
+            NotGathered::File(_) => format!("AH01089: the request body: {why}"),
+            _ => "AH01225: Error reading request entity data".to_string(),
         };
         request.log(module, Level::Error, text);
-        return Err(Answer::Status(status));
+        return Err(Answer::Status(why.status()));
     }
     gateway::env::add(request).await;
-    if let (None, Some(length)) = (known, request.body.length()) {
-        request.env.set("CONTENT_LENGTH", length.to_string());
-        // It was for the way to here.
-        request.env.remove("HTTP_TRANSFER_ENCODING");
-    }
     Ok(())
 }
 
