@@ -86,6 +86,7 @@ mod php;
 mod piped_logs;
 mod pools;
 mod proxy_fcgi;
+mod proxy_others;
 mod proxy_same_as_apache;
 mod recycling;
 mod script_ends;

@@ -102,6 +102,27 @@ pub const FPM: Need = Need {
     is_fate: false,
 };
 
+/// Debian's program of fcgiwrap.
+pub const FCGIWRAP_PROGRAM: &str = "/usr/sbin/fcgiwrap";
+
+/// CGI scripts behind FastCGI.
+pub const FCGIWRAP: Need = Need {
+    what: FCGIWRAP_PROGRAM,
+    remedy: "apt-get install fcgiwrap",
+    is_there: || Path::new(FCGIWRAP_PROGRAM).exists(),
+    is_fate: false,
+};
+
+/// uWSGI with Python.
+pub const UWSGI: Need = Need {
+    what: "/usr/bin/uwsgi-core with its plugin for Python",
+    remedy: "apt-get install uwsgi-core uwsgi-plugin-python3",
+    is_there: || {
+        ["/usr/bin/uwsgi-core", "/usr/lib/uwsgi/plugins/python3_plugin.so"].iter().all(|file| Path::new(file).exists())
+    },
+    is_fate: false,
+};
+
 /// Applications in PHP, with the files that their packages have for Apache.
 pub const PHP_APPLICATIONS: Need = Need {
     what: "/etc/phpmyadmin/apache.conf or /usr/share/wordpress",

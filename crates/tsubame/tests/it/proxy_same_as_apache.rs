@@ -25,14 +25,6 @@ fn place() -> Site {
     site
 }
 
-/// The modules of Apache, the one that others build upon first.
-fn modules() -> String {
-    let lines = oracle::load_lines();
-    let (first, others): (Vec<_>, Vec<_>) =
-        lines.lines().partition(|line| line.starts_with("LoadModule proxy_module "));
-    [first, others].concat().iter().map(|line| format!("{line}\n")).collect()
-}
-
 /// Statuses and bodies, without what belongs to the place.
 fn answers(site: &Site, cases: &[Case]) -> Vec<String> {
     let answer = |one: &Case| {
@@ -83,7 +75,7 @@ fn what_servers_are_told() {
     cases.push(case("HEAD /match/a.php", "", ""));
     let theirs = {
         let site = place();
-        let _apache = Apache::start_with(&site, &modules(), CONFIGURATION);
+        let _apache = Apache::start(&site, CONFIGURATION);
         answers(&site, &cases)
     };
     for mpm in Mpm::ALL {
