@@ -38,7 +38,7 @@ const ALLOWED: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
 const DIRECTIVES: &[Directive] = &[
     row("SpeedyTimeout", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.timeout)), shown!(TIMEOUT), "How many seconds a backend is kept that nobody needs; 0 is for ever").syntax("seconds"),
     row("SpeedyMaxRuns", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.runs)), shown!(RUNS), "How many requests a backend serves; 0 is no limit").syntax("number"),
-    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends there may be of a script or group; 0 is no limit").syntax("number").differs("Without a limit there are as many as the gate lets in, and at most 256."),
+    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends there may be of a script or group; 0 is no limit").syntax("number").differs("Without a limit there are eight for each processor, and 16 at least: more would only wait for each other."),
     row("SpeedyGroup", ALLOWED, Take1(set_group), "none", "Scripts of one group share backends; none: each script has its own").syntax("name"),
     row("SpeedyBackendProg", ALLOWED, Take1(|_, _| Ok(())), "", "The program that is the backend").without_effect("The backend is the server's own Perl runtime."),
     row("SpeedyTmpBase", ALLOWED, Take1(|_, _| Ok(())), "", "Where temporary files are").without_effect("There are none."),
@@ -52,8 +52,9 @@ const TIMEOUT: u64 = 3600;
 const RUNS: u64 = 500;
 /// 0: no limit.
 const BACKENDS: u64 = 0;
-/// As many as there are without a limit.
-const MOST: u64 = 256;
+/// How many there are without a limit: for each processor, and at least.
+const FOR_EACH: u64 = 8;
+const AT_LEAST: u64 = 16;
 /// How much of a group's name counts, in characters.
 const GROUP: usize = 12;
 /// The name of the group that has none.
@@ -141,7 +142,7 @@ fn pool(request: &Request) -> SpeedyPool {
         switches,
         concurrency: Concurrency::One,
         settings: PoolSettings {
-            max: if backends == 0 { MOST } else { backends },
+            max: if backends == 0 { (FOR_EACH * perl::processors()).max(AT_LEAST) } else { backends },
             min: 0,
             requests: Some(runs).filter(|runs| *runs > 0),
             idle: Some(timeout).filter(|timeout| *timeout > 0).map(Duration::from_secs),
