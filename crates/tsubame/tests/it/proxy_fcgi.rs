@@ -171,8 +171,8 @@ fn requests_at_once_find_kept_connections() {
     }
 }
 
-/// A FastCGI server that does what the query says, each connection in a thread of its own. What comes out is the word `gone` when
-/// a connection has ended on which it was silent.
+/// A FastCGI server that does what the query says, each connection in a thread of its own. For a request on which it is silent
+/// something comes out twice: when it is there, and when its connection has ended.
 pub fn puppet(socket: &Path) -> Receiver<()> {
     let listener = UnixListener::bind(socket).expect("bind");
     open(socket);
@@ -237,6 +237,7 @@ fn serve(mut stream: UnixStream, gone: &Sender<()>) {
         }
         Some("empty") => end(&mut stream),
         Some("hang") => {
+            let _ = gone.send(());
             let _ = stream.read(&mut [0]);
             let _ = gone.send(());
         }
@@ -297,6 +298,7 @@ fn faults_of_servers() {
         });
         assert!(server.get("/p/x?tell").text().contains("QUERY_STRING=tell\n"), "after {deed}");
     }
+    gone.recv_timeout(crate::wait::DEADLINE).expect("the request is there");
     gone.recv_timeout(crate::wait::DEADLINE).expect("the one that hung is let go");
 }
 
@@ -309,6 +311,7 @@ fn a_url_with_groups_has_parameters() {
     let server = Server::start(Mpm::Event, &site, text);
     server.announce("it has said nothing for 1 s");
     assert_eq!(server.get("/p/x?hang").status, 504);
+    gone.recv_timeout(crate::wait::DEADLINE).expect("the request is there");
     gone.recv_timeout(crate::wait::DEADLINE).expect("the connection has ended");
 }
 
@@ -323,7 +326,7 @@ fn clients_that_go() {
         server.allow("proxy_fcgi");
         let mut client = server.client();
         client.send(crate::wire::get("/p/x?hang"));
-        client.hears_nothing_for(std::time::Duration::from_millis(100));
+        gone.recv_timeout(crate::wait::DEADLINE).expect("the request is there");
         client.reset();
         gone.recv_timeout(crate::wait::DEADLINE).expect("the connection has ended");
         assert_eq!(server.get("/p/x?status").text(), "mine");
