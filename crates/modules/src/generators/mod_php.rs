@@ -51,7 +51,7 @@ const ANY: Allowed = Allowed::SERVER.or(Allowed::SECTION).or(Allowed::OPTIONS);
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("php_value", ANY, Take2(|c, n, v| Values::put(c, n, v, false)), "", "PHP Value Modifier").syntax("name value"),
-    row("php_flag", ANY, Take2(|c, n, v| Values::put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("`php_flag engine off` refuses scripts with 403; mod_php sends their source."),
+    row("php_flag", ANY, Take2(|c, n, v| Values::put(c, n, flag(v), false)), "", "PHP Flag Modifier").syntax("name on|off").differs("Where the engine is off scripts are refused with 403; mod_php sends their source."),
     row("php_admin_value", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, v, true)), "", "PHP Value Modifier (Admin)").syntax("name value"),
     row("php_admin_flag", Allowed::CONF, Take2(|c, n, v| Values::put(c, n, flag(v), true)), "", "PHP Flag Modifier (Admin)").syntax("name on|off"),
     row("PHPINIDir", Allowed::GLOBAL, Take1(set_ini), "", "Directory containing the php.ini file").syntax("directory"),

@@ -58,7 +58,7 @@ pub(crate) static SCHEMES: &[&Scheme] = &[&mod_proxy_fcgi::SCHEME, &mod_proxy_sc
 
 /// Why what concerns messages of HTTP between proxy and backend is without effect.
 const OF_HTTP: &str = "It concerns HTTP to backends, which Tsubame does not speak yet.";
-const NO_PAGE: &str = "`server-status` shows no backends of mod_proxy.";
+const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is none.";
 const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have yet.";
 
@@ -85,7 +85,7 @@ const fn refused(name: &'static str, allowed: Allowed, help: &'static str) -> Di
 const DIRECTIVES: &[Directive] = &[
     row("<Proxy", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location"),
     row("<ProxyMatch", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location, in regular expression syntax"),
-    row("ProxyRequests", SERVER, Flag(lines::set_requests), "Off", "on if the true proxy requests should be accepted").differs("`On` is refused: Tsubame is no forward proxy."),
+    row("ProxyRequests", SERVER, Flag(lines::set_requests), "Off", "on if the true proxy requests should be accepted").differs("With On it is refused: Tsubame is no forward proxy."),
     refused("ProxyRemote", SERVER, "a scheme, partial URL or '*' and a proxy server"),
     refused("ProxyRemoteMatch", SERVER, "a regex pattern and a proxy server"),
     row("ProxyPassInterpolateEnv", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.interpolate, on)), on_or_off(INTERPOLATE), "Interpolate Env Vars in reverse Proxy"),

@@ -6,7 +6,7 @@ use conf::{ModuleInfo, Remark};
 
 use crate::mpm::Mpm;
 use crate::server::Start;
-use crate::site::Site;
+use crate::site::{MANAGED, Site};
 
 /// Every module of the program, MPMs included.
 pub fn infos() -> Vec<&'static ModuleInfo> {
@@ -82,8 +82,9 @@ fn every_default_parses() {
     for mpm in Mpm::ALL {
         let own = format!("mpm_{mpm}_module");
         let loaded =
-            |info: &&&ModuleInfo| !info.id.starts_with("mpm_") || info.id == own || info.id == "mpm_core_module";
-        for row in infos().iter().filter(loaded).flat_map(|info| info.directives) {
+            |info: &&'static ModuleInfo| !info.id.starts_with("mpm_") || info.id == own || info.id == "mpm_core_module";
+        let rows = |info: &'static ModuleInfo| info.directives.iter().map(move |row| (info, row));
+        for (info, row) in infos().iter().copied().filter(|info| loaded(&info)).flat_map(rows) {
             let is_line = !matches!(row.args, conf::Args::Section(_) | conf::Args::OnRead(_));
             if !is_line || row.default.is_empty() || NO_VALUES.contains(&row.name) {
                 continue;
@@ -94,7 +95,11 @@ fn every_default_parses() {
             } else {
                 format!("<Directory \"${{DOCS}}\">\n{line}\n</Directory>")
             };
-            site.configure(mpm, &text);
+            let load = match MANAGED.contains(&info.id) {
+                true => format!("LoadModule {} modules/{}.so\n", info.id, info.source.trim_end_matches(".c")),
+                false => String::new(),
+            };
+            site.configure(mpm, &(load + &text));
             let output = Start::new(&site, mpm).arguments(&["-t"]).command().output().expect("run");
             let said = String::from_utf8_lossy(&output.stderr);
             if said != "Syntax OK\n" {
@@ -108,4 +113,5 @@ fn every_default_parses() {
 }
 
 /// Defaults that are words about a value instead of one.
-const NO_VALUES: [&str; 2] = ["ListenCoresBucketsRatio", "ServerAdmin"];
+const NO_VALUES: [&str; 6] =
+    ["ListenCoresBucketsRatio", "PerlForkMax", "PerlInterpMax", "PhpProcesses", "ProxyTimeout", "ServerAdmin"];
