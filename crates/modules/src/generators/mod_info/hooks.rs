@@ -14,6 +14,7 @@ const REQUESTS: &[&str] = &[
     "Post-Read Request",
     "Header Parse",
     "Translate Name",
+    "Map to Storage",
     "Check Access",
     "Check Access (legacy)",
     "Verify User ID",
