@@ -33,22 +33,6 @@ pub fn file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use crate::process::{Pid, anonymous_memory};
-
-    #[test]
-    fn free_memory_stays_or_goes_back() {
-        let now = || anonymous_memory(Pid::own()).expect("own memory");
-        let before = now();
-        // Each is small enough to lie in the heap.
-        let use_and_free = || drop((0..2048).map(|_| vec![1u8; 16 * 1024]).collect::<Vec<_>>());
-        super::keep_free(None);
-        use_and_free();
-        assert!(now() > before + (30 << 20));
-        super::keep_free(Some(1 << 20));
-        use_and_free();
-        assert!(now() < before + (10 << 20), "{} {before}", now());
-    }
-
     #[test]
     fn a_file_in_memory_stays_as_it_is() {
         let file = super::file(c"text", b"hello").expect("a file");
