@@ -82,6 +82,12 @@ impl Language {
         self.selected.is_some()
     }
 
+    /// From here on there are only the linked modules and those that `LoadModule` lines name.
+    pub(crate) fn select_modules(&mut self) {
+        let known = self.known;
+        self.selected.get_or_insert_with(|| known.iter().copied().filter(|info| info.linked).collect());
+    }
+
     /// Obeys `LoadModule`. A warning, if there is nothing to do.
     pub(crate) fn load(&mut self, id: &str, file: &str) -> Result<Option<String>, String> {
         let known = self.known;
@@ -91,8 +97,8 @@ impl Language {
                  it inside <IfModule {id}>"
             ));
         };
-        let linked = || known.iter().copied().filter(|info| info.linked).collect();
-        let selected = self.selected.get_or_insert_with(linked);
+        self.select_modules();
+        let selected = self.selected.get_or_insert_default();
         if !selected.iter().any(|have| have.id == id) {
             selected.push(info);
         } else if !info.linked {

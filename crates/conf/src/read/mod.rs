@@ -7,6 +7,7 @@ mod include;
 mod input;
 pub(crate) mod macros;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::include::reason;
@@ -71,6 +72,10 @@ pub struct Reader {
     around: usize,
     /// How many texts were given in memory so far.
     texts: u32,
+    /// A `LoadModule` line was met, whether or not it was to be obeyed.
+    names_modules: bool,
+    /// Files that were read before, by name.
+    files: BTreeMap<String, Vec<u8>>,
 }
 
 /// A section whose end has not been seen.
@@ -92,7 +97,30 @@ impl Reader {
             htaccess: None,
             around: 0,
             texts: 0,
+            names_modules: false,
+            files: BTreeMap::new(),
         }
+    }
+
+    /// Reads what `texts` names. A configuration that names a `LoadModule` anywhere has only the modules that it loads, also
+    /// above that line and where a false section skips it. That is known once everything was read, so such a configuration
+    /// is read a second time, from the same bytes. An error of the first time may be due to modules that it does not have.
+    pub fn read_all(
+        system: &Arc<dyn System>,
+        language: &Language,
+        texts: impl Fn(&mut Reader) -> Result<Vec<Node>, Error>,
+    ) -> (Reader, Result<Vec<Node>, Error>) {
+        let mut reader = Reader::new(system.clone(), language.clone());
+        let read = texts(&mut reader);
+        if read.is_ok() && !reader.names_modules {
+            return (reader, read);
+        }
+        let mut language = language.clone();
+        language.select_modules();
+        let files = std::mem::take(&mut reader.files);
+        let mut again = Reader { files, ..Reader::new(system.clone(), language) };
+        let read_again = texts(&mut again);
+        if reader.names_modules || again.names_modules { (again, read_again) } else { (reader, read) }
     }
 
     /// Reads an `.htaccess` file at `place`: fewer directives, shorter lines.
@@ -238,6 +266,7 @@ impl Reader {
         self.ran.push(Ran { text: format!("{} {args}", row.name), origin: origin.clone(), holds: None });
         match action {
             OnRead::LoadModule => {
+                self.names_modules = true;
                 let words = take(row, args, &[2])?;
                 if let Some(warning) = self.language.load(&words[0], &words[1])? {
                     self.warn("so", warning);
@@ -296,7 +325,7 @@ impl Reader {
                 if holds {
                     return Ok(self.read_input(input, Some(&close))?);
                 }
-                skip(input, &row.name[1..])?;
+                self.names_modules |= skip(input, &row.name[1..])?;
             }
         }
         Ok(Vec::new())
@@ -346,14 +375,22 @@ impl Reader {
     fn read_files(&mut self, path: &str, optional: bool, from: Option<&Origin>) -> Result<Vec<Node>, Stop> {
         let mut nodes = Vec::new();
         for file in include::files(&*self.system, path, optional)? {
-            let bytes = self.system.read(&file);
-            let bytes =
-                bytes.map_err(|error| format!("Could not open configuration file {file}: {}", reason(&error)))?;
+            let bytes = self.bytes_of(&file)?;
             self.included.push(Included { depth: self.include_depth, line: self.include_line, file: file.clone() });
             let mut input = Input::new(bytes, LINE_MAX, Source { included_from: from.cloned(), ..Source::new(file) });
             nodes.extend(self.read_input(&mut input, None)?);
         }
         Ok(nodes)
+    }
+
+    fn bytes_of(&mut self, file: &str) -> Result<Vec<u8>, Stop> {
+        if let Some(bytes) = self.files.get(file) {
+            return Ok(bytes.clone());
+        }
+        let bytes = self.system.read(file);
+        let bytes = bytes.map_err(|error| format!("Could not open configuration file {file}: {}", reason(&error)))?;
+        self.files.insert(file.to_string(), bytes.clone());
+        Ok(bytes)
     }
 }
 
@@ -376,9 +413,9 @@ fn close(name: &str, open: &mut Vec<Open>) -> Result<Node, String> {
     Ok(innermost.node)
 }
 
-/// Skips the body of a false conditional section, by counting tags only.
-fn skip(input: &mut Input, name: &str) -> Result<(), Stop> {
-    let mut open = vec![name.to_string()];
+/// Skips the body of a false conditional section, by counting tags only; whether it names a `LoadModule`.
+fn skip(input: &mut Input, name: &str) -> Result<bool, Stop> {
+    let (mut open, mut names_modules) = (vec![name.to_string()], false);
     while let Some(innermost) = open.last() {
         let Some((_, line)) = input.next()? else {
             return Err(format!("Expected </{innermost}> before end of configuration").into());
@@ -387,6 +424,7 @@ fn skip(input: &mut Input, name: &str) -> Result<(), Stop> {
         let fail = |message: String| Stop::from(message);
         let mut rest = line.as_str();
         let word = next_word(&mut rest);
+        names_modules |= word.eq_ignore_ascii_case("LoadModule");
         if let Some(close) = word.strip_prefix("</") {
             let Some(close) = close.strip_suffix('>') else {
                 return Err(fail(format!("</{close}> directive missing closing '>'")));
@@ -399,5 +437,5 @@ fn skip(input: &mut Input, name: &str) -> Result<(), Stop> {
             open.push(section.strip_suffix('>').unwrap_or(section).to_string());
         }
     }
-    Ok(())
+    Ok(names_modules)
 }

@@ -79,8 +79,8 @@ pub fn read_only(
     language: Language,
     sources: &Sources<'_>,
 ) -> Result<(Language, Vec<Notice>), Box<Failed>> {
-    let mut reader = Reader::new(system, language);
-    match read(&mut reader, sources) {
+    let (reader, read) = Reader::read_all(&system, &language, |reader| read(reader, sources));
+    match read {
         Ok(_) => Ok((reader.language, reader.notices)),
         Err(error) => Err(unread(error, reader)),
     }
@@ -95,8 +95,8 @@ pub fn load(
     check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
 ) -> Result<Loaded, Box<Failed>> {
     crate::log::new_configuration();
-    let mut reader = Reader::new(system.clone(), language);
-    let tree = match read(&mut reader, sources) {
+    let (reader, read) = Reader::read_all(&system, &language, |reader| read(reader, sources));
+    let tree = match read {
         Ok(tree) => tree,
         Err(error) => return Err(unread(error, reader)),
     };

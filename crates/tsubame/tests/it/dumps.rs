@@ -223,6 +223,42 @@ fn locks_are_those_of_apache() {
     }
 }
 
+/// A `LoadModule` line anywhere, and only what is loaded is there: above that line, too, and in the sections that ask for it.
+#[test]
+fn modules_are_those_that_are_loaded() {
+    let wanted = ["authz_core", "dir", "alias"].map(|name| {
+        let load = modules(&[name]);
+        format!("<IfModule !mod_{name}.c>\n{load}</IfModule>\n")
+    });
+    let texts = [
+        format!("{}<Directory />\nRequire all granted\n</Directory>\n", wanted.concat()),
+        format!("<IfModule alias_module>\nError \"above\"\n</IfModule>\n{}Redirect /x /y\n", wanted.concat()),
+        format!("<IfModule alias_module>\nInclude none\n</IfModule>\n{}", wanted[0]),
+        format!("{}<IfModule setenvif_module>\nError \"below\"\n</IfModule>\n", wanted[0]),
+        format!("{}Redirect /x /y\n", wanted[0]),
+        format!("<IfDirective Redirect>\nError \"above\"\n</IfDirective>\n{}", wanted[2]),
+        format!("<IfModule none_module>\n{}</IfModule>\nRequire all granted\n", wanted[0]),
+    ];
+    let mpm = modules(&["mpm_event"]);
+    let base = "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n";
+    if oracle::is_there("modules_are_those_that_are_loaded") {
+        compare(&texts, |text| {
+            let site = Site::new();
+            site.file("conf/httpd.conf", format!("{base}{text}{mpm}"));
+            (text.clone(), Call { site: &site, arguments: &["-t", "-DDUMP_MODULES"], user: None }.both(Path::new(OURS)))
+        });
+    }
+    // Where nothing chooses, everything is there; a line that is skipped chooses, too.
+    for (text, is_right) in
+        [("Redirect /x /y\n", true), ("<IfDefine X>\nLoadModule dir_module x\n</IfDefine>\nRedirect /x /y\n", false)]
+    {
+        let site = Site::new();
+        site.file("conf/httpd.conf", format!("{base}{text}"));
+        let (_, said, status) = Call { site: &site, arguments: &["-t"], user: None }.said(Path::new(OURS));
+        assert_eq!(status == Some(0), is_right, "{text}: {said}");
+    }
+}
+
 /// Each by itself, with lines of the command line before and after, and with and without `-t`.
 #[test]
 fn each_dump_alone_is_apaches() {
