@@ -1,6 +1,7 @@
 //! One measurement: start a server, see that it answers correctly, warm it up, measure, stop it.
 
 mod probe;
+mod queue;
 mod squeeze;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -121,7 +122,7 @@ impl Bench {
         let recipe = (trial.subject.recipe)(&site)?;
         let configuration = describe(trial, &recipe);
         let cores = match trial.kind {
-            Kind::Script { .. } => self.cores.both(),
+            Kind::Script { .. } | Kind::Queue(_) => self.cores.both(),
             _ => vec![self.cores.server],
         };
         let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?;
@@ -160,6 +161,7 @@ impl Bench {
                 self.load(server, site, &fire).map(Measure::Load)
             }
             Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::Load),
+            Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::Load),
             Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::Load),
             Kind::Idle { connections } => self.idle(server, site, *connections).map(Measure::Memory),
             Kind::Children { count, clients } => {
@@ -192,6 +194,7 @@ impl Bench {
     fn script(&self, kind: &Kind) -> Result<Option<PathBuf>> {
         let scripts = match kind {
             Kind::Script { script, .. } => std::slice::from_ref(script),
+            Kind::Queue(crush) => std::slice::from_ref(&crush.script),
             Kind::Squeeze(squeeze) => squeeze.scripts,
             _ => &[],
         };

@@ -1,5 +1,6 @@
 //! Clients of scripts that take long: each asks, waits for the whole answer, and asks again, until time is up; then they
-//! all wait for their last answers. Nothing that a script did goes uncounted, however few requests there are.
+//! all wait for their last answers. Or each asks once, when its time has come. Nothing that a script did goes uncounted,
+//! however few requests there are.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -42,25 +43,24 @@ impl Call<'_> {
             let clients: Vec<_> = (0..self.clients).map(|_| scope.spawn(|| self.ask(began, &turn))).collect();
             clients.into_iter().filter_map(|client| client.join().ok()).collect()
         });
-        let mut latencies_us: Vec<u64> = met.iter().flat_map(|met| met.latencies_us.iter().copied()).collect();
-        latencies_us.sort_unstable();
-        let ended = met.iter().filter_map(|met| met.last).max().unwrap_or_else(Instant::now);
-        let sum = |figure: fn(&Errors) -> u64| met.iter().map(|met| figure(&met.errors)).sum();
-        Counts {
-            seconds: (ended - began).as_secs_f64(),
-            requests: latencies_us.len() as u64,
-            p50_us: percentile(&latencies_us, 0.5),
-            p99_us: percentile(&latencies_us, 0.99),
-            max_us: percentile(&latencies_us, 1.0),
-            errors: Errors {
-                connect: sum(|errors| errors.connect),
-                read: sum(|errors| errors.read),
-                timeout: sum(|errors| errors.timeout),
-                status: sum(|errors| errors.status),
-                write: 0,
-            },
-            ..Counts::default()
-        }
+        count(began, &met)
+    }
+
+    /// Each client asks once, when it is due; returns after the last answer.
+    pub(crate) fn at(self, due: impl Fn(u32) -> Duration + Sync) -> Counts {
+        let began = Instant::now();
+        let ask = |number| {
+            std::thread::sleep((began + due(number)).saturating_duration_since(Instant::now()));
+            let mut met = Met::default();
+            self.once(&self.names[number as usize % self.names.len()], &mut met);
+            met
+        };
+        let met: Vec<Met> = std::thread::scope(|scope| {
+            let ask = &ask;
+            let clients: Vec<_> = (0..self.clients).map(|number| scope.spawn(move || ask(number))).collect();
+            clients.into_iter().filter_map(|client| client.join().ok()).collect()
+        });
+        count(began, &met)
     }
 
     /// A client. One that fails asks again after a moment, for failing costs nothing and would fill the figures.
@@ -94,6 +94,29 @@ impl Call<'_> {
             Err(_) => met.errors.read += 1,
         }
         false
+    }
+}
+
+/// Adds up what clients met. The time that is counted ends with the last good answer.
+fn count(began: Instant, met: &[Met]) -> Counts {
+    let mut latencies_us: Vec<u64> = met.iter().flat_map(|met| met.latencies_us.iter().copied()).collect();
+    latencies_us.sort_unstable();
+    let ended = met.iter().filter_map(|met| met.last).max().unwrap_or_else(Instant::now);
+    let sum = |figure: fn(&Errors) -> u64| met.iter().map(|met| figure(&met.errors)).sum();
+    Counts {
+        seconds: (ended - began).as_secs_f64(),
+        requests: latencies_us.len() as u64,
+        p50_us: percentile(&latencies_us, 0.5),
+        p99_us: percentile(&latencies_us, 0.99),
+        max_us: percentile(&latencies_us, 1.0),
+        errors: Errors {
+            connect: sum(|errors| errors.connect),
+            read: sum(|errors| errors.read),
+            timeout: sum(|errors| errors.timeout),
+            status: sum(|errors| errors.status),
+            write: 0,
+        },
+        ..Counts::default()
     }
 }
 

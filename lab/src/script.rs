@@ -25,6 +25,8 @@ enum Made {
     Compiled(&'static [&'static str]),
     /// By its first line, which names [`PERL`] wherever that is.
     Interpreted,
+    /// It is none: what serves requests reads it.
+    Read,
 }
 
 /// The C compiler and its Debian package.
@@ -55,6 +57,22 @@ pub(crate) static APPLICATION: Script = Script {
     source: include_str!("../scripts/app.pl"),
     made: Made::Interpreted,
     answer: include_str!("../scripts/app.html"),
+};
+
+/// A page in PHP.
+pub(crate) static PAGE: Script = Script {
+    name: "page.php",
+    source: include_str!("../scripts/page.php"),
+    made: Made::Read,
+    answer: include_str!("../scripts/page.html"),
+};
+
+/// A FastCGI application that serves one request in 50 ms.
+pub(crate) static NAP: Script = Script {
+    name: "nap.pl",
+    source: include_str!("../scripts/nap.pl"),
+    made: Made::Interpreted,
+    answer: "well rested\n",
 };
 
 /// Takes 200 MB.
@@ -93,6 +111,7 @@ impl Script {
             match self.made {
                 Made::Compiled(options) => self.compile(&path, options)?,
                 Made::Interpreted => self.install(&path)?,
+                Made::Read => write_file(&path, self.source)?,
             }
         }
         Ok(path)

@@ -45,6 +45,7 @@ const LOG_LINES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
+    beside: Option<Child>,
     group: Group,
 }
 
@@ -57,7 +58,7 @@ impl Server {
         recipe: &Recipe,
         site: &Site,
     ) -> Result<Self> {
-        for file in &recipe.files {
+        for file in recipe.files.iter().chain(recipe.beside.iter().map(|beside| &beside.file)) {
             let path = site.directory.join(&file.name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).context(|| format!("create {}", parent.display()))?;
@@ -66,24 +67,38 @@ impl Server {
         }
         let output_path = site.directory.join("output.log");
         let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
-        let errors = output.try_clone().context(|| "share a log file".to_owned())?;
-
         let mut group = accounting.group("server")?;
         if let Some(bytes) = site.memory {
             group.limit_memory("memory", bytes)?;
         }
-        let mut command = launch::command(&group.entrances(), cores, program)?;
-        command
-            .args(&recipe.arguments)
-            .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(&site.directory)
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors)
-            // Apache's parent ends by signalling its whole process group, which must not be ours.
-            .process_group(0);
-        let child = command.spawn().context(|| format!("start {}", program.display()))?;
-        let mut server = Self { child, group };
+        let start = |program: &Path, arguments: &[String]| -> Result<Child> {
+            let share = || output.try_clone().context(|| "share a log file".to_owned());
+            let mut command = launch::command(&group.entrances(), cores, program)?;
+            command
+                .args(arguments)
+                .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
+                .current_dir(&site.directory)
+                .stdin(Stdio::null())
+                .stdout(share()?)
+                .stderr(share()?)
+                // Apache's parent ends by signalling its whole process group, which must not be ours.
+                .process_group(0);
+            command.spawn().context(|| format!("start {}", program.display()))
+        };
+        let beside = match &recipe.beside {
+            Some(beside) => {
+                let program = beside.program.locate(None).map_err(|remedy| {
+                    Error::new(format!("{} needs a program that is not here", site.directory.display())).advise(remedy)
+                })?;
+                let file = site.directory.join(&beside.file.name).display().to_string();
+                let mut child = start(&program, &[&beside.arguments[..], &[file]].concat())?;
+                await_file(&mut child, &beside.ready, site)?;
+                Some(child)
+            }
+            None => None,
+        };
+        let child = start(program, &recipe.arguments)?;
+        let mut server = Self { child, beside, group };
         server.await_ready(site)?;
         Ok(server)
     }
@@ -176,7 +191,8 @@ impl Server {
     fn await_end(&mut self) -> bool {
         let deadline = Instant::now() + STOP_LIMIT;
         loop {
-            let parent_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+            let mut first = std::iter::once(&mut self.child).chain(&mut self.beside);
+            let parent_ended = first.all(|child| matches!(child.try_wait(), Ok(Some(_))));
             if parent_ended && self.pids().is_empty() {
                 return true;
             }
@@ -191,10 +207,12 @@ impl Server {
 impl Drop for Server {
     /// Asks the first process, as an administrator would, then insists with all of them.
     fn drop(&mut self) {
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32)
-            && matches!(self.child.try_wait(), Ok(None))
-        {
-            let _ = kill_process(pid, Signal::TERM);
+        for child in std::iter::once(&mut self.child).chain(&mut self.beside) {
+            if let Some(pid) = Pid::from_raw(child.id() as i32)
+                && matches!(child.try_wait(), Ok(None))
+            {
+                let _ = kill_process(pid, Signal::TERM);
+            }
         }
         if !self.await_end() {
             self.signal_all(Signal::KILL);
@@ -247,6 +265,21 @@ impl<'a> Watch<'a> {
         let spent = now.iter().filter_map(|(thread, time)| time.checked_sub(*self.threads.get(thread)?));
         spent.max().unwrap_or_default().as_secs_f64() / elapsed
     }
+}
+
+/// Waits until a program that was just started has made a file. One that does not is ended.
+fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
+    let deadline = Instant::now() + START_LIMIT;
+    while !file.exists() {
+        if !matches!(child.try_wait(), Ok(None)) || Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            let text = format!("what has to run beside it does not make {}", file.display());
+            return Err(Error::new(format!("{text}{}", last_words(&site.directory))));
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    Ok(())
 }
 
 fn check_memory() -> Result<()> {

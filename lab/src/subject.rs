@@ -257,6 +257,21 @@ pub(crate) struct Recipe {
     pub(crate) arguments: Vec<String>,
     /// Additional environment.
     pub(crate) environment: Vec<(&'static str, String)>,
+    /// A program that has to run beside it.
+    pub(crate) beside: Option<Beside>,
+}
+
+/// A program that a server passes requests on to. It is started first, and counts as a part of the server.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    /// What to start.
+    pub(crate) program: Program,
+    /// Its configuration.
+    pub(crate) file: ConfigFile,
+    /// What stands before the name of that file on its command line.
+    pub(crate) arguments: Vec<String>,
+    /// What is there once it can be asked.
+    pub(crate) ready: PathBuf,
 }
 
 /// One file of a configuration.

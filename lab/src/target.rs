@@ -41,6 +41,8 @@ enum Rule {
     Faultless { workload: &'static str, subjects: &'static [Entry], connections: &'static [u32] },
     /// No thread has more than this share of a core to itself while more than that share of the cores is idle.
     Spread { workload: &'static str, subjects: &'static [Entry], busiest: f64, idle: f64 },
+    /// p99 at most `factor` times what waiting for those before makes it.
+    Queued { workload: &'static str, subjects: &'static [Entry], factor: f64 },
     /// In too little memory a figure is at most this, in every round of every workload.
     Squeezed { subjects: &'static [Entry], figure: fn(&Squeezed, &Load) -> f64, limit: f64 },
 }
@@ -92,6 +94,7 @@ impl Target {
             Rule::Faultless { workload, subjects, connections } => {
                 scripts::judge_faults(summary, workload, subjects, connections)
             }
+            Rule::Queued { workload, subjects, factor } => scripts::judge_queue(summary, workload, subjects, *factor),
             Rule::Spread { workload, subjects, busiest, idle } => {
                 scripts::judge_spread(summary, workload, subjects, *busiest, *idle)
             }
@@ -243,9 +246,9 @@ mod tests {
                 Rule::Each { workload, pairs, .. } => {
                     (*workload, pairs.iter().flat_map(|(subject, peer)| [*subject, *peer]).collect())
                 }
-                Rule::Faultless { workload, subjects, .. } | Rule::Spread { workload, subjects, .. } => {
-                    (*workload, subjects.to_vec())
-                }
+                Rule::Faultless { workload, subjects, .. }
+                | Rule::Spread { workload, subjects, .. }
+                | Rule::Queued { workload, subjects, .. } => (*workload, subjects.to_vec()),
                 Rule::Squeezed { subjects, .. } => ("memory-10", subjects.to_vec()),
                 Rule::ConnectionMemory { .. } => ("idle", vec![PERCORE]),
                 Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),

@@ -6,10 +6,13 @@ pub(crate) mod memory;
 pub(crate) mod mpm;
 pub(crate) mod perl;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::EXPERIMENTS;
 use crate::script::Script;
+use crate::stats::percentile;
 
 /// The smallest document: what remains when a file costs nothing is the server.
 pub(crate) const SMALL_FILE: &[u8] = b"The swallow is back: it works.\n";
@@ -82,6 +85,12 @@ pub(crate) enum Profile {
     PerlFork,
     /// The same as a FastCGI application of mod_fcgid.
     Fcgid,
+    /// Bare, with PHP behind php-fpm, as each server's documentation has it: a connection for each request.
+    PhpFpm,
+    /// The same over connections that stay.
+    PhpKept,
+    /// Bare, with one process of mod_fcgid.
+    OneBackend,
     /// Bare, with the number of workers that fits to scripts of 200 MB in 1 GB.
     FourWorkers,
     /// Bare, without any number of workers.
@@ -111,6 +120,9 @@ impl Profile {
             Self::Speedy => ("speedy", "SpeedyCGI"),
             Self::PerlFork => ("perl-fork", "perl-fork"),
             Self::Fcgid => ("fcgid", "mod_fcgid"),
+            Self::PhpFpm => ("php-fpm", "php-fpm"),
+            Self::PhpKept => ("php-kept", "php-fpm, connections kept"),
+            Self::OneBackend => ("one-backend", "mod_fcgid"),
             Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
             Self::Unconfigured => ("unconfigured", ""),
         }
@@ -168,8 +180,37 @@ pub(crate) enum Kind {
         /// Numbers of clients, each measured.
         connections: &'static [u32],
     },
+    /// Requests for a script at a fixed rate, more than its one process can serve: they have to wait for each other.
+    Queue(Crush),
     /// Requests for scripts that need much memory, and at the same time for the small file at a fixed rate.
     Squeeze(Squeeze),
+}
+
+/// More requests than one process can serve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crush {
+    /// What is run.
+    pub(crate) script: &'static Script,
+    /// How many requests there are.
+    pub(crate) requests: u32,
+    /// How many come in a second.
+    pub(crate) per_second: u32,
+    /// How long the process takes for one.
+    pub(crate) service: Duration,
+}
+
+impl Crush {
+    /// When the request of that number comes, counted from the first.
+    pub(crate) fn due(&self, number: u32) -> Duration {
+        Duration::from_secs(number.into()) / self.per_second
+    }
+
+    /// How long a share of the requests takes at most, in microseconds, if they wait for nothing but those before them.
+    pub(crate) fn by_queueing_us(&self, share: f64) -> u64 {
+        let takes = |number| (self.service * (number + 1)).saturating_sub(self.due(number)).max(self.service);
+        let latencies_us: Vec<u64> = (0..self.requests).map(|number| takes(number).as_micros() as u64).collect();
+        percentile(&latencies_us, share)
+    }
 }
 
 /// Scripts in too little memory.
@@ -225,6 +266,7 @@ impl Workload {
             Kind::Rate { connections, .. } => std::slice::from_ref(connections),
             Kind::Crowd(gathering) => std::slice::from_ref(&gathering.idle),
             Kind::Squeeze(squeeze) => std::slice::from_ref(&squeeze.clients),
+            Kind::Queue(crush) => std::slice::from_ref(&crush.requests),
         }
     }
 }
@@ -264,6 +306,15 @@ mod tests {
                 assert!(workload.entries.contains(peer), "{peer:?} is not measured in {}", workload.id);
             }
         }
+    }
+
+    #[test]
+    fn who_comes_faster_than_it_is_served_waits_the_longer_the_later_it_comes() {
+        let script = &crate::script::NAP;
+        let crush = Crush { script, requests: 100, per_second: 60, service: Duration::from_millis(50) };
+        // The last of 100 is served after five seconds, and came after 99 sixtieths of a second.
+        assert_eq!(crush.by_queueing_us(1.0), 5_000_000 - 1_650_000);
+        assert_eq!(Crush { per_second: 10, ..crush }.by_queueing_us(1.0), 50_000);
     }
 
     #[test]

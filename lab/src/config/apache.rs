@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{debian, mpm};
+use crate::config::{debian, mpm, php_fpm};
 use crate::error::{Error, Result};
 use crate::programs;
 use crate::subject::{APACHE, BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
@@ -64,6 +64,7 @@ fn recipe(site: &Site, mpm: &str, modules: &str) -> Result<Recipe> {
         files,
         arguments: ["-d", &directory, "-f", &path, "-DFOREGROUND"].map(str::to_owned).to_vec(),
         environment,
+        beside: php_fpm::beside(site),
     })
 }
 
@@ -120,6 +121,7 @@ fn scripts(site: &Site, modules: &str) -> String {
         let options = "PerlOptions +ParseHeaders\nPerlModule CGI\n";
         (load(&["perl"]) + options + &aliased, handler)
     };
+    let fcgid = |sizes: &str| (load(&["fcgid"]) + sizes + &aliased, "    SetHandler fcgid-script\n".to_owned());
     let (lines, handler) = match site.profile {
         Profile::Cgid => (
             format!("{}ScriptSock {}/cgid.sock\n{script_aliased}", load(&["cgid"]), site.directory.display()),
@@ -129,9 +131,16 @@ fn scripts(site: &Site, modules: &str) -> String {
         Profile::PerlRun => perl("PerlRun"),
         Profile::PerlFork => (load(&["perl"]) + &aliased, "    SetHandler perl-fork\n".to_owned()),
         Profile::Speedy => (load(&["speedycgi"]) + &aliased, "    SetHandler speedycgi-script\n".to_owned()),
-        Profile::Fcgid => {
-            let sizes = "FcgidMaxProcessesPerClass 8\nFcgidMinProcessesPerClass 8\n";
-            (load(&["fcgid"]) + sizes + &aliased, "    SetHandler fcgid-script\n".to_owned())
+        Profile::Fcgid => fcgid("FcgidMaxProcessesPerClass 8\nFcgidMinProcessesPerClass 8\n"),
+        Profile::OneBackend => fcgid("FcgidMaxProcessesPerClass 1\nFcgidMinProcessesPerClass 1\n"),
+        Profile::PhpFpm | Profile::PhpKept => {
+            let kept = match site.profile {
+                Profile::PhpKept => "<Proxy \"fcgi://localhost/\" enablereuse=on max=4>\n</Proxy>\n",
+                _ => "",
+            };
+            let socket = php_fpm::socket(site);
+            let handler = format!("    SetHandler \"proxy:unix:{}|fcgi://localhost/\"\n", socket.display());
+            (load(&["proxy", "proxy_fcgi"]) + kept + &aliased, handler)
         }
         _ => (load(&["cgi"]) + &script_aliased, String::new()),
     };

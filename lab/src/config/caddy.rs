@@ -16,6 +16,7 @@ pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
             ("XDG_CONFIG_HOME", directory.clone()),
             ("XDG_DATA_HOME", directory),
         ],
+        ..Recipe::default()
     })
 }
 

@@ -8,3 +8,4 @@ pub(crate) mod h2o;
 pub(crate) mod lighttpd;
 pub(crate) mod mpm;
 pub(crate) mod nginx;
+pub(crate) mod php_fpm;

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
     self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, Fcgid, FourWorkers,
-    ManyWorkers, PerlCgi, PerlFork, PerlRun, Recycling, Registry, Speedy, Steady, Unconfigured,
+    ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling, Registry, Speedy, Steady,
+    Unconfigured,
 };
 
 /// The settings of `mpm` under `profile`.
@@ -19,7 +20,7 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as it is often advised. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 35] = [
+static TABLE: [(Profile, &[&str], Settings); 38] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
     (
@@ -217,6 +218,9 @@ static TABLE: [(Profile, &[&str], Settings); 35] = [
     (Speedy, &["percore", "event"], &[]),
     (Registry, &["percore", "event"], &[]),
     (Fcgid, &["percore", "event"], &[]),
+    (PhpFpm, &["percore", "event"], &[]),
+    (PhpKept, &["percore", "event"], &[]),
+    (OneBackend, &["percore", "event"], &[]),
     (FourWorkers, &["prefork"], &[("MaxRequestWorkers", 4)]),
     (Unconfigured, &["percore", "prefork", "worker", "event"], &[]),
 ];

@@ -1,7 +1,11 @@
 //! nginx: one worker process.
 
+use std::path::Path;
+
+use crate::config::php_fpm;
 use crate::error::Result;
 use crate::subject::{BACKLOG, CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
+use crate::workload::Profile;
 
 /// nginx, with or without its cache of open files.
 pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
@@ -9,8 +13,35 @@ pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
     Ok(Recipe {
         files: vec![ConfigFile::composed("nginx.conf", configuration(site, open_file_cache))],
         arguments: ["-p", &format!("{directory}/"), "-e", "error.log", "-c", "nginx.conf"].map(str::to_owned).to_vec(),
+        beside: php_fpm::beside(site),
         ..Recipe::default()
     })
+}
+
+/// Connections to php-fpm that a process keeps, where they stay.
+const KEPT: u32 = 4;
+
+/// Where there is PHP: how many processes, the lines of `http`, and those of `server`.
+fn php(site: &Site) -> (u32, String, String) {
+    let Some(scripts) = site.scripts().map(Path::display).filter(|_| php_fpm::is_wanted(site)) else {
+        return (1, String::new(), String::new());
+    };
+    let socket = php_fpm::socket(site);
+    let (kept, keep) = match site.profile {
+        Profile::PhpKept => (format!(" keepalive {KEPT};"), "            fastcgi_keep_conn on;\n"),
+        _ => (String::new(), ""),
+    };
+    let upstream = format!("    upstream php {{ server unix:{};{kept} }}\n", socket.display());
+    let location = format!(
+        "\
+        location ~ ^/cgi-bin/(.+\\.php)$ {{
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME {scripts}/$1;
+            fastcgi_pass php;
+{keep}        }}
+"
+    );
+    (2, upstream, location)
 }
 
 fn configuration(site: &Site, open_file_cache: bool) -> String {
@@ -18,6 +49,7 @@ fn configuration(site: &Site, open_file_cache: bool) -> String {
     let address = site.address();
     let directory = directory.display();
     let documents = documents.display();
+    let (processes, upstream, location) = php(site);
     let user = match &site.account {
         Some(account) => format!("user {} {};\n", account.user, account.group),
         None => String::new(),
@@ -30,7 +62,7 @@ fn configuration(site: &Site, open_file_cache: bool) -> String {
     format!(
         "\
 {user}daemon off;
-worker_processes 1;
+worker_processes {processes};
 pid {directory}/nginx.pid;
 error_log {directory}/error.log warn;
 events {{
@@ -50,10 +82,10 @@ http {{
     fastcgi_temp_path {directory}/fastcgi;
     uwsgi_temp_path {directory}/uwsgi;
     scgi_temp_path {directory}/scgi;
-    server {{
+{upstream}    server {{
         listen {address} backlog={BACKLOG};
         root {documents};
-    }}
+{location}    }}
 }}
 "
     )

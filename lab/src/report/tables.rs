@@ -5,7 +5,7 @@ use crate::stats::median;
 use crate::subject;
 use crate::summary::{Cell, Summary, title};
 use crate::table::Table;
-use crate::workload::{Entry, Gathering, Kind, Workload, bare};
+use crate::workload::{Crush, Entry, Gathering, Kind, Workload, bare};
 
 /// What stands where there is no figure.
 pub(super) const NOTHING: &str = "–";
@@ -26,6 +26,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
         Kind::Idle { connections } => idle_table(summary, workload, *connections),
         Kind::Children { .. } => children_table(summary, workload),
         Kind::Script { .. } => script_table(summary, workload),
+        Kind::Queue(crush) => queue_table(summary, workload, crush),
         Kind::Squeeze(_) => squeeze_table(summary, workload),
         Kind::Rate { .. } => rate_table(summary, workload),
         Kind::Crowd(gathering) => crowd_table(summary, workload, gathering),
@@ -109,6 +110,28 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(decimals(cell.median(|load| load.busiest), 2));
         row.push(percent(cell.median(|load| load.busy.idle)));
         table.push(row);
+    }
+    table
+}
+
+/// How long requests take beside how long they would if they waited for nothing but those before them.
+fn queue_table(summary: &Summary<'_>, workload: &'static Workload, crush: &Crush) -> Table {
+    let mut table = Table::new(
+        1,
+        &["subject", "req/s", "p50 ms", "by queueing", "p99 ms", "by queueing", "max ms", "errors", "PSS MB"],
+    );
+    for (entry, _, cell) in summary.rows(workload) {
+        table.push(vec![
+            title(entry),
+            decimals(cell.median(Load::per_second), 2),
+            milliseconds(cell.median(|load| load.p50_us as f64)),
+            milliseconds(Some(crush.by_queueing_us(0.5) as f64)),
+            milliseconds(cell.median(|load| load.p99_us as f64)),
+            milliseconds(Some(crush.by_queueing_us(0.99) as f64)),
+            milliseconds(cell.worst(|load| load.max_us as f64)),
+            count(Some(cell.errors() as f64)),
+            decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
+        ]);
     }
     table
 }

@@ -4,7 +4,7 @@ use super::Verdict;
 use crate::experiment::MEMORY;
 use crate::results::{Load, Squeezed};
 use crate::summary::{Cell, Figure, Summary, place, title};
-use crate::workload::{self, Entry};
+use crate::workload::{self, Entry, Kind};
 
 /// A figure of the first of each pair beside the second's.
 pub(super) fn judge_each(
@@ -84,6 +84,22 @@ pub(super) fn judge_spread(
     })
 }
 
+/// The subject with the longest wait beside what queueing explains of it.
+pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Entry], factor: f64) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
+    let Kind::Queue(crush) = &workload.kind else { return None };
+    let explained = crush.by_queueing_us(0.99) as f64;
+    let p99 = |entry: &Entry| summary.cell(workload, crush.requests, *entry)?.median(|load| load.p99_us as f64);
+    let ratios: Vec<(Entry, f64)> =
+        subjects.iter().filter_map(|entry| Some((*entry, p99(entry)? / explained))).collect();
+    let (worst, ratio) = *ratios.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    Some(Verdict {
+        // One that fails is an answer; half of them are none.
+        met: (ratio > factor || ratios.len() == subjects.len()).then_some(ratio <= factor),
+        measured: format!("at most {ratio:.2}, {}", title(worst)),
+    })
+}
+
 /// The worst round of all workloads with too little memory.
 pub(super) fn judge_squeezed(
     summary: &Summary<'_>,
@@ -128,7 +144,7 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::results::{Measure, Results, Sample, example};
-    use crate::workload::Profile::{Cgi, Cgid, Unconfigured};
+    use crate::workload::Profile::{Cgi, Cgid, OneBackend, Unconfigured};
     use crate::workload::{bare, under};
 
     const OURS: Entry = under(Cgi, "tsubame-percore");
@@ -191,6 +207,30 @@ mod tests {
         assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.10)), Some(true));
         assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.90, 0.40)), Some(true));
         assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.40)), Some(false));
+    }
+
+    #[test]
+    fn a_wait_is_compared_with_what_queueing_makes_of_it() {
+        const FIRST: Entry = under(OneBackend, "tsubame-percore");
+        const SECOND: Entry = under(OneBackend, "tsubame-event");
+        let judge = |percore: u64, event: Option<u64>| {
+            let mut results = example::empty();
+            for (entry, p99_us) in [(FIRST, Some(percore)), (SECOND, event)] {
+                let Some(p99_us) = p99_us else { continue };
+                let mut sample = example::load("queue", entry.subject, 240, 1, 240);
+                sample.profile = entry.profile;
+                if let Sample { measure: Measure::Load(load), .. } = &mut sample {
+                    load.p99_us = p99_us;
+                }
+                results.samples.push(sample);
+            }
+            judge_queue(&Summary::of(&results), "queue", &[FIRST, SECOND], 1.1).unwrap().met
+        };
+        // By queueing alone: 237 requests of 50 ms each, less than the four seconds in which they came.
+        assert_eq!(judge(7_990_000, Some(8_000_000)), Some(true));
+        assert_eq!(judge(7_990_000, Some(8_900_000)), Some(false));
+        assert_eq!(judge(7_990_000, None), None);
+        assert_eq!(judge(8_900_000, None), Some(false));
     }
 
     #[test]

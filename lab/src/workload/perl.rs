@@ -1,17 +1,56 @@
-//! The workloads of `run perl`: one application in Perl in every way that a server can run it, a connection for each request.
+//! The workloads of `run perl`: one application in Perl in every way that a server can run it, PHP behind php-fpm, a connection
+//! for each request; and what waiting for a backend costs.
 
-use super::Profile::{Fcgid, PerlCgi, PerlFork, PerlRun, Registry, Speedy};
-use super::{Entry, Kind, Workload, under};
-use crate::script::APPLICATION;
+use std::time::Duration;
+
+use super::Profile::{Fcgid, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Registry, Speedy};
+use super::{Crush, Entry, Kind, Workload, under};
+use crate::script::{APPLICATION, NAP, PAGE};
 
 /// The workloads, in the order in which they are run and reported.
-pub(crate) static WORKLOADS: [Workload; 1] = [Workload {
-    id: "perl-app",
-    title: "an application with CGI.pm and a dozen modules, 4 to 300 clients",
-    kind: Kind::Script { script: &APPLICATION, connections: &[4, 50, 300] },
-    entries: EVERYONE,
-    peers: MOD_PERL,
-}];
+pub(crate) static WORKLOADS: [Workload; 4] = [
+    Workload {
+        id: "perl-app",
+        title: "an application with CGI.pm and a dozen modules, 4 to 300 clients",
+        kind: Kind::Script { script: &APPLICATION, connections: &[4, 50, 300] },
+        entries: EVERYONE,
+        peers: MOD_PERL,
+    },
+    Workload {
+        id: "php-fpm",
+        title: "a PHP page behind 16 processes of php-fpm, 4 to 300 clients",
+        kind: Kind::Script { script: &PAGE, connections: &[4, 50, 300] },
+        entries: &[
+            under(PhpFpm, "tsubame-percore"),
+            under(PhpKept, "tsubame-percore"),
+            under(PhpFpm, "nginx"),
+            under(PhpFpm, "apache-event"),
+        ],
+        peers: &[under(PhpFpm, "nginx")],
+    },
+    // A connection that stays occupies a process of php-fpm, so there are fewer clients than processes.
+    Workload {
+        id: "php-kept",
+        title: "the same over connections that stay, 4 clients",
+        kind: Kind::Script { script: &PAGE, connections: &[4] },
+        entries: &[under(PhpKept, "tsubame-percore"), under(PhpKept, "nginx"), under(PhpKept, "apache-event")],
+        peers: &[under(PhpKept, "nginx")],
+    },
+    Workload {
+        id: "queue",
+        title: "one FastCGI process that takes 50 ms, 240 requests at three times the rate that it serves",
+        kind: Kind::Queue(CRUSH),
+        entries: &[
+            under(OneBackend, "tsubame-percore"),
+            under(OneBackend, "tsubame-event"),
+            under(OneBackend, "apache-event"),
+        ],
+        peers: &[],
+    },
+];
+
+/// The process serves 20 in a second.
+const CRUSH: Crush = Crush { script: &NAP, requests: 240, per_second: 60, service: Duration::from_millis(50) };
 
 /// What the tables compare with.
 const MOD_PERL: &[Entry] = &[under(Registry, "apache-prefork")];
