@@ -72,7 +72,7 @@ fn not_started(request: &mut Request, caller: &Caller, failure: command::Failure
             format!("{}: ({path})", refusal.as_deref().unwrap_or("a daemon refuses to start the script"))
         }
         command::Failure::NoDaemon => {
-            let text = format!("a script that runs as its owner needs a daemon, and there is none with -X: {path}");
+            let text = format!("a script that runs as its owner needs a daemon, and there is none: {path}");
             request.log(caller.module, Level::Error, text);
             return 500;
         }

@@ -39,7 +39,7 @@ impl Starter {
             (Some(_), None) => None,
             (None, _) if !daemons => Some(Starter::Own),
             (_, Some(address)) => Some(Starter::Daemon(address)),
-            // Where one process is all there is (`-X`), it does it.
+            // Without daemons it does it.
             (None, None) => Some(Starter::Own),
         }
     }

@@ -172,13 +172,8 @@ impl Supervisor<'_> {
     }
 
     fn supervise(&mut self) -> ExitCode {
-        match self.generation.service.helpers(self.generation.identity.as_ref()) {
-            Ok(helpers) => self.helpers.add(helpers, self.number),
-            Err(message) => {
-                seam::log!("core", Crit, "{message}");
-                self.remove_pid_file();
-                return ExitCode::FAILURE;
-            }
+        if !self.prepare_helpers() {
+            return ExitCode::FAILURE;
         }
         self.begin_generation(false);
         if self.about.predecessor.is_none() {
@@ -225,15 +220,37 @@ impl Supervisor<'_> {
         }
     }
 
-    /// `-X`: this process is the only child.
+    /// Takes the helper processes of the first generation. `false`: the server cannot start.
+    fn prepare_helpers(&mut self) -> bool {
+        match self.generation.service.helpers(self.generation.identity.as_ref()) {
+            Ok(helpers) => {
+                self.helpers.add(helpers, self.number);
+                true
+            }
+            Err(message) => {
+                seam::log!("core", Crit, "{message}");
+                self.remove_pid_file();
+                false
+            }
+        }
+    }
+
+    /// `-X`: this process is the only child. Its helper processes are started once, and end with it.
     fn serve_alone(&mut self) -> ExitCode {
+        if !self.prepare_helpers() {
+            return ExitCode::FAILURE;
+        }
+        self.helpers.tie();
         self.plan.children = 1;
         self.begin_generation(false);
         self.board.claim(0, 0, self.plan.workers);
+        self.accompany();
         self.announce();
         self.callbacks.serving();
         self.ready();
+        let helpers = std::mem::take(&mut self.helpers);
         let status = self.become_child(0, 0);
+        helpers.end_with_us();
         self.remove_pid_file();
         if status == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }

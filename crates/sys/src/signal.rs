@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::last_os_error;
@@ -110,6 +110,28 @@ pub fn block(signals: &[Signal]) -> io::Result<()> {
 /// Ends [`block`].
 pub fn unblock(signals: &[Signal]) -> io::Result<()> {
     change_mask(libc::SIG_UNBLOCK, signals)
+}
+
+/// Which signal tells of a descriptor (fcntl(2)); the C library's headers have it under a macro that is not there for us.
+const F_SETSIG: i32 = 10;
+
+/// Sends this process a signal when the other end of a pipe has been closed by all who had it, whoever they are; also where
+/// that has happened already.
+pub fn signal_of_end(pipe: impl AsFd, signal: Signal) -> io::Result<()> {
+    let pipe = pipe.as_fd();
+    let flags = rustix::fs::fcntl_getfl(pipe)?.bits().cast_signed() | libc::O_NONBLOCK | libc::O_ASYNC;
+    for (command, value) in [(libc::F_SETOWN, Pid::own().number()), (F_SETSIG, signal.number()), (libc::F_SETFL, flags)]
+    {
+        // SAFETY: these commands take a number and touch no memory; the descriptor is borrowed.
+        if unsafe { libc::fcntl(pipe.as_raw_fd(), command, value) } == -1 {
+            return last_os_error();
+        }
+    }
+    // The kernel does not tell of what is over.
+    if rustix::io::read(pipe, &mut [0; 1]) == Ok(0) {
+        Pid::own().kill(signal)?;
+    }
+    Ok(())
 }
 
 /// A descriptor from which blocked signals are read.

@@ -161,7 +161,7 @@ pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Ans
 pub(super) fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
     let (status, why) = match none {
         NoBackend::Refused(status, why) => (status, why),
-        NoBackend::NoManager => (503, "there is no process manager with -X".to_string()),
+        NoBackend::NoManager => (503, "there is no process manager".to_string()),
         NoBackend::Failed(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             (500, "its command and environment are too long".to_string())
         }

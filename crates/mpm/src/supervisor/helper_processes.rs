@@ -1,12 +1,15 @@
 //! Processes beside the children ([`HelperProcess`]): each generation has its own, for as long as it has children.
 
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
 use seam::HelperProcess;
-use sys::process::{Fork, Pid, Reaped, Status, die_with, exit_now, fork, set_title};
-use sys::signal::{Signal, SignalFd, unblock};
+use sys::poll::any_readable;
+use sys::process::{Fork, Pid, Reaped, Status, die_with, end_of, exit_now, fork, set_title};
+use sys::signal::{Signal, SignalFd, signal_of_end, unblock};
 use sys::time::monotonic;
 
 use super::backoff::Backoff;
@@ -15,7 +18,12 @@ use crate::child::{FATAL, Order};
 
 /// Those of all generations.
 #[derive(Debug, Default)]
-pub(super) struct HelperProcesses(Vec<Group>);
+pub(super) struct HelperProcesses {
+    groups: Vec<Group>,
+    /// With `-X`, a pipe to each helper that closes when this process ends: it becomes another user, whose signals may not
+    /// reach them.
+    ties: Option<Vec<PipeWriter>>,
+}
 
 /// The helpers of one kind, of one generation.
 #[derive(Debug)]
@@ -51,21 +59,35 @@ impl HelperProcesses {
             backoff: Backoff::new(),
             leaving: false,
         };
-        self.0.extend(helpers.into_iter().map(group));
+        self.groups.extend(helpers.into_iter().map(group));
     }
 
     pub(super) fn are_gone(&self) -> bool {
-        self.0.iter().all(|group| group.alive.is_empty())
+        self.groups.iter().all(|group| group.alive.is_empty())
     }
 
     /// When one may be started again, on the monotonic clock, if one is missing.
     pub(super) fn next(&self) -> Option<Duration> {
-        self.0.iter().filter(|group| group.lacks()).map(|group| group.backoff.until()).min()
+        self.groups.iter().filter(|group| group.lacks()).map(|group| group.backoff.until()).min()
+    }
+
+    /// Makes the helpers that are started from now on end with this process, whoever it becomes.
+    pub(super) fn tie(&mut self) {
+        self.ties = Some(Vec::new());
+    }
+
+    /// Ends those that are tied to this process.
+    pub(super) fn end_with_us(mut self) {
+        self.ties = None;
+        let end = monotonic() + TICK;
+        for alive in self.groups.iter().flat_map(|group| &group.alive) {
+            let _ = end_of(alive.pid).and_then(|ended| any_readable([ended.as_fd()], end.saturating_sub(monotonic())));
+        }
     }
 
     /// Sends a signal to all, and starts no others.
     fn order(&mut self, signal: Signal) {
-        for group in &mut self.0 {
+        for group in &mut self.groups {
             group.leaving = true;
             group.alive.iter().for_each(|alive| drop(alive.pid.kill(signal)));
         }
@@ -75,49 +97,53 @@ impl HelperProcesses {
 impl Supervisor<'_> {
     /// Starts the helpers that are missing, and lets those leave whose children have gone.
     pub(super) fn accompany(&mut self) {
-        for index in 0..self.helpers.0.len() {
-            while self.helpers.0[index].lacks() && monotonic() >= self.helpers.0[index].backoff.until() {
+        for index in 0..self.helpers.groups.len() {
+            while self.helpers.groups[index].lacks() && monotonic() >= self.helpers.groups[index].backoff.until() {
                 if !self.start_companion(index) {
                     break;
                 }
             }
         }
         let (current, family) = (self.number, &self.family);
-        for group in &mut self.helpers.0 {
+        for group in &mut self.helpers.groups {
             let number = group.generation;
             if !group.leaving && number != current && !family.any(|member| member.generation == number) {
                 group.leaving = true;
                 group.alive.iter().for_each(|alive| drop(alive.pid.kill(Signal::USR1)));
             }
         }
-        self.helpers.0.retain(|group| !group.leaving || !group.alive.is_empty());
+        self.helpers.groups.retain(|group| !group.leaving || !group.alive.is_empty());
     }
 
     fn start_companion(&mut self, index: usize) -> bool {
-        let helper = self.helpers.0[index].helper.clone();
+        let helper = self.helpers.groups[index].helper.clone();
         let now = monotonic();
-        match fork() {
-            Ok(Fork::Parent(pid)) => {
-                let group = &mut self.helpers.0[index];
+        let tie = self.helpers.ties.is_some().then(io::pipe).transpose();
+        match tie.and_then(|tie| Ok((fork()?, tie))) {
+            Ok((Fork::Parent(pid), tie)) => {
+                if let (Some(ties), Some((_, writer))) = (&mut self.helpers.ties, tie) {
+                    ties.push(writer);
+                }
+                let group = &mut self.helpers.groups[index];
                 group.backoff.started(now, TICK);
                 group.alive.push(Alive { pid, born: now });
                 true
             }
             // Nothing of the parent may run in it after this, not even while unwinding.
-            Ok(Fork::Child) => {
-                let life = || self.become_companion(&helper);
+            Ok((Fork::Child, tie)) => {
+                let life = || self.become_companion(&helper, tie.map(|(reader, _)| reader));
                 exit_now(catch_unwind(AssertUnwindSafe(life)).unwrap_or(FATAL))
             }
             Err(error) => {
                 seam::log!(self.module(), Error, "{}: cannot start a {} daemon", sys::describe(&error), helper.name);
-                self.helpers.0[index].backoff.failed(now);
+                self.helpers.groups[index].backoff.failed(now);
                 false
             }
         }
     }
 
     /// Lives as a helper process. Returns the exit status. The order matters as it does for a child.
-    fn become_companion(&mut self, helper: &HelperProcess) -> i32 {
+    fn become_companion(&mut self, helper: &HelperProcess, tie: Option<PipeReader>) -> i32 {
         // Nobody can connect to it, and nobody to others through it.
         drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
@@ -126,7 +152,11 @@ impl Supervisor<'_> {
             if let Some(identity) = self.generation.identity.as_ref().filter(|_| !helper.privileged) {
                 identity.assume()?;
             }
-            Ok((orders, die_with(self.pid, Signal::TERM)?))
+            let is_wanted = die_with(self.pid, Signal::TERM)?;
+            if let Some(tie) = &tie {
+                signal_of_end(tie, Signal::TERM)?;
+            }
+            Ok((orders, is_wanted))
         });
         let ended = match prepared {
             Ok((orders, true)) => {
@@ -149,7 +179,8 @@ impl Supervisor<'_> {
     pub(super) fn companion_ended(&mut self, reaped: &Reaped) -> bool {
         let module = self.module();
         let find = |group: &Group| group.alive.iter().position(|alive| alive.pid == reaped.pid);
-        let Some((group, at)) = self.helpers.0.iter_mut().find_map(|group| Some(find(group)?).map(|at| (group, at)))
+        let Some((group, at)) =
+            self.helpers.groups.iter_mut().find_map(|group| Some(find(group)?).map(|at| (group, at)))
         else {
             return false;
         };
@@ -175,6 +206,6 @@ impl Supervisor<'_> {
             self.reap();
         }
         self.helpers.order(Signal::KILL);
-        self.helpers.0.clear();
+        self.helpers.groups.clear();
     }
 }

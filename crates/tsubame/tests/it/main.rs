@@ -29,6 +29,7 @@ mod names;
 mod needs;
 mod negotiation;
 mod observe;
+mod one_process;
 mod open_metrics;
 mod oracle;
 mod same_lines;

@@ -49,6 +49,8 @@ pub struct Server<'a> {
     /// Descriptors of the parent when it was ready.
     descriptors: usize,
     ended: Option<ExitStatus>,
+    /// A test has killed it.
+    killed: bool,
 }
 
 /// How to start one.
@@ -168,6 +170,7 @@ impl<'a> Start<'a> {
             announced: RefCell::default(),
             descriptors: 0,
             ended: None,
+            killed: false,
         };
         server.ready();
         server.count_descriptors();
@@ -293,6 +296,13 @@ impl<'a> Server<'a> {
         status
     }
 
+    /// Kills the parent, without a chance to end what it has started.
+    pub fn killed(&mut self) {
+        self.signal(Signal::KILL);
+        assert_eq!(self.ends().signal(), Some(Signal::KILL.number()));
+        self.killed = true;
+    }
+
     /// What is wrong with it, now that the test has ended.
     fn problems(&mut self) -> Vec<String> {
         let mut problems = Vec::new();
@@ -303,7 +313,7 @@ impl<'a> Server<'a> {
         }
         match self.ended {
             None => problems.push("it did not end in time".into()),
-            Some(status) if status.code() == Some(0) => {}
+            Some(status) if status.code() == Some(0) || self.killed => {}
             Some(status) => problems.push(format!("it ended with {status} (signal {:?})", status.signal())),
         }
         let group = self.pid().number();

@@ -2,10 +2,12 @@
 
 use std::os::unix::fs::{PermissionsExt, chown};
 
+use crate::fcgid_pools::is_gone;
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::needs;
 use crate::server::{Server, Start};
 use crate::site::{Site, load_lines};
+use crate::wait::until;
 
 /// Need not be anybody's.
 const OWNER: u32 = 54321;
@@ -133,14 +135,23 @@ fn a_refused_restart_leaves_the_daemons() {
     }
 }
 
-/// Nobody's scripts run as the server's user because nobody can become their owner.
+/// With `-X` scripts run as their owners too, and the daemons that start them end with the server: they are root's, which the
+/// server is no more.
 #[test]
-fn without_daemons_nothing_runs_as_an_owner() {
+fn one_process_has_daemons_for_owners() {
     for module in ["cgi", "cgid"] {
         let Some(site) = site() else { return };
         configure(Mpm::Prefork, &site, module, &format!("SuexecUserGroup #{OWNER} #{OWNER}\n"));
-        let server = Start::new(&site, Mpm::Prefork).arguments(&["-X"]).run();
-        server.announce("a script that runs as its owner needs a daemon, and there is none with -X");
-        assert_eq!((server.get("/cgi/ok").status, server.get("/a.txt").status), (500, 200), "{module}");
+        let mut server = Start::new(&site, Mpm::Prefork).arguments(&["-X"]).run();
+        server.allow("[suexec:notice]");
+        let answer = server.get("/cgi/ok");
+        assert!(answer.text().starts_with(&format!("{OWNER}\n")), "{module}: {answer:?}");
+        let daemons = server.children();
+        assert!(!daemons.is_empty());
+        server.signal(sys::signal::Signal::TERM);
+        assert_eq!(server.ends().code(), Some(0));
+        for pid in daemons {
+            until("the end of its daemons", || is_gone(pid).then_some(()));
+        }
     }
 }
