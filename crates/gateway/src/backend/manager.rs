@@ -571,7 +571,8 @@ async fn attend_end(shared: &Arc<Shared>, index: usize, number: u64, pid: Pid, e
     let _ = pid.kill_group(Signal::KILL);
     let reaped = reap(Some(pid)).ok().flatten();
     let how = reaped.map_or_else(|| "has gone".to_string(), |reaped| how_it_ended(&reaped));
-    let ended = shared.state().pools[index].ended(number, &how);
+    let well = reaped.as_ref().is_some_and(|reaped| reaped.status == Status::Exited(0));
+    let ended = shared.state().pools[index].ended(number, &how, well);
     if let Some((mut backend, reason)) = ended {
         let class = shared.state().pools[index].class.clone();
         if let (Some(permit), Some(reaped)) = (backend.permit.take(), &reaped) {

@@ -76,6 +76,8 @@ pub(super) struct Pool {
     failures: (u32, Duration),
     /// How the last backend ended that served nothing.
     last_failure: String,
+    /// Backends that have ended well during their first request, of which it is not known yet what became of it.
+    undecided: Vec<u64>,
     /// When it will be looked at again.
     pub(super) alarm: Option<Duration>,
     began: Instant,
@@ -95,6 +97,7 @@ impl Pool {
             score: (0, Duration::ZERO),
             failures: (0, Duration::ZERO),
             last_failure: String::new(),
+            undecided: Vec::new(),
             alarm: None,
             began: Instant::now(),
         }
@@ -220,7 +223,10 @@ impl Pool {
     /// answer is to be read.
     pub(super) fn release(&mut self, number: u64, outcome: &Outcome, worked: Duration) -> Option<Arc<OwnedFd>> {
         let many = self.class.concurrency != Concurrency::One;
-        let backend = self.backends.iter_mut().find(|backend| backend.number == number)?;
+        let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
+            self.decide_late(number, outcome);
+            return None;
+        };
         backend.busy = backend.busy.saturating_sub(1);
         match outcome {
             Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
@@ -255,6 +261,17 @@ impl Pool {
         }
         self.rest(number);
         None
+    }
+
+    /// A request has left a backend that has ended already.
+    fn decide_late(&mut self, number: u64, outcome: &Outcome) {
+        let Some(at) = self.undecided.iter().position(|undecided| *undecided == number) else { return };
+        self.undecided.swap_remove(at);
+        match outcome {
+            Outcome::Failed => self.fails("ended with exit status 0"),
+            Outcome::Ready | Outcome::Closed | Outcome::Last => self.failures = (0, Duration::ZERO),
+            Outcome::Abandoned(_) | Outcome::Broken => {}
+        }
     }
 
     /// What was left of an answer is over: `ready`, it can serve again.
@@ -356,25 +373,34 @@ impl Pool {
         self.queue.is_empty() && self.backends.len() as u64 >= self.class.settings.min
     }
 
-    /// A backend has ended. Returns it with why, for the log.
-    pub(super) fn ended(&mut self, number: u64, how: &str) -> Option<(Backend, Reason)> {
+    /// A backend has ended, `well` or not. Returns it with why, for the log.
+    pub(super) fn ended(&mut self, number: u64, how: &str, well: bool) -> Option<(Backend, Reason)> {
         let index = self.backends.iter().position(|backend| backend.number == number)?;
         let backend = self.backends.swap_remove(index);
-        let reason = backend.reason.unwrap_or(Reason::Died);
+        // One that ends well may, as soon as it has served. What became of a request that it still has is heard of later.
+        let own = well && (backend.served > 0 || backend.busy > 0);
+        let reason = backend.reason.unwrap_or(if own { Reason::Own } else { Reason::Died });
         let now = self.now();
         if let Some(limits) = self.class.settings.score {
             self.score = (policy::score_at(self.score, limits.second, now) + limits.end, now);
         }
         self.row.ended(reason);
         if backend.fails || backend.served == 0 && reason == Reason::Died {
-            self.failures = (self.failures.0 + 1, now);
-            how.clone_into(&mut self.last_failure);
-            if self.failures.0 >= HOPELESS && self.backends.is_empty() && self.starting == 0 {
-                let text = self.hopeless();
-                self.refuse_all(503, &text);
-            }
+            self.fails(how);
+        } else if backend.served == 0 && backend.reason.is_none() {
+            self.undecided.push(number);
         }
         Some((backend, reason))
+    }
+
+    /// A backend has ended before it has served anything.
+    fn fails(&mut self, how: &str) {
+        self.failures = (self.failures.0 + 1, self.now());
+        how.clone_into(&mut self.last_failure);
+        if self.failures.0 >= HOPELESS && self.backends.is_empty() && self.starting == 0 {
+            let text = self.hopeless();
+            self.refuse_all(503, &text);
+        }
     }
 
     /// Whether any backend serves a request.

@@ -78,6 +78,35 @@ under_every_mpm! {
         assert_eq!(who(&server.get("/a.fcgi?who")).1, 1);
     }
 
+    /// A process that has served and ends by itself with status 0 has done nothing wrong, however soon it ends: while nobody
+    /// needs it, or before all of its answer has been read.
+    fn processes_that_have_served_may_end(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        site.program("puppet.fcgi", PUPPET);
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidInitialEnv MARKS ${{DOCS}}/../marks\nSendBufferSize 4096\n"));
+        let asks = |deed: &str| {
+            let mut client = server.client();
+            client.send(format!("GET /puppet.fcgi HTTP/1.1\r\nHost: localhost\r\nX-Do: {deed};;\r\n\r\n"));
+            client
+        };
+        asks("$SIG{USR1} = sub { exit }; out(qq(\\nwell)); end()").response();
+        let process = applications(&server).into_iter().next().and_then(Pid::new).expect("a process");
+        process.kill(Signal::USR1).expect("kill");
+        until("its end", || is_gone(process.number()).then_some(()));
+        // More than a client is sent that does not read; and often enough to be given up, if this were a failure.
+        for number in 0..4 {
+            let mark = format!("m{number}");
+            let mut client = asks(&format!("stay(q({mark})); out(qq(\\n) . q(x) x 150000); end(); exit"));
+            let process = site.reached(&mark);
+            site.go_on(&mark);
+            until("its end", || is_gone(process).then_some(()));
+            assert_eq!(client.response().body.len(), 150_000);
+        }
+        // One that has not served is another matter.
+        server.announce("ended before it answered");
+        assert_eq!(asks("exit").response().status, 500);
+    }
+
     /// A request that takes too long ends with its process.
     fn a_request_may_take_so_long(mpm: Mpm) {
         let Some(site) = site() else { return };
