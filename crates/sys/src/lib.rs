@@ -22,6 +22,7 @@ pub mod process;
 pub mod random;
 pub mod resolve;
 pub mod rlimit;
+pub mod shared_lock;
 pub mod shm;
 pub mod signal;
 pub mod socket;

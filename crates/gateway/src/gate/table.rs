@@ -32,7 +32,7 @@ const SCRIPT: usize = RECORD + NAME + 2 * record::STEPS;
 
 #[derive(Clone, Copy)]
 enum Header {
-    /// The process that has the lock, as [`lock::own`] says it; 0: nobody.
+    /// The process that has the lock, as [`sys::shared_lock::own`] says it; 0: nobody.
     Lock,
     /// Entries from here on were never used.
     Used,
@@ -57,7 +57,7 @@ enum Header {
 #[derive(Clone, Copy)]
 enum Field {
     State,
-    /// The process of the server, as [`lock::own`] says it.
+    /// The process of the server, as [`sys::shared_lock::own`] says it.
     Holder,
     Script,
     Host,

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use sys::process::Pid;
+use sys::shared_lock::{is_there, own};
 
-use super::lock::{Locked, is_there, own, pid};
+use super::lock::{Locked, pid};
 use super::{ENTRIES, EntryState, Field, Header, SCRIPTS, hash, micros, now};
 use crate::gate::Rules;
 use crate::gate::policy::Guest;

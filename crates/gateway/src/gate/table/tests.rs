@@ -1,8 +1,8 @@
 //! The table: places, expectations, the lock.
 
 use sys::process::Pid;
+use sys::shared_lock::{NUMBER_BITS, is_there, own};
 
-use super::lock::{NUMBER_BITS, is_there, own};
 use super::*;
 
 #[test]
