@@ -33,6 +33,7 @@ pub static MODULES: &[&Module] = &[
     &arch::mod_unixd::MODULE,
     &aaa::mod_access_compat::MODULE,
     &aaa::mod_auth_basic::MODULE,
+    &aaa::mod_auth_digest::MODULE,
     &aaa::mod_authn_core::MODULE,
     &aaa::mod_authn_file::MODULE,
     &aaa::mod_authz_core::MODULE,

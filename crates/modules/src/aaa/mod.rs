@@ -5,6 +5,7 @@ mod passwords;
 
 pub mod mod_access_compat;
 pub mod mod_auth_basic;
+pub mod mod_auth_digest;
 pub mod mod_authn_core;
 pub mod mod_authn_file;
 pub mod mod_authz_core;

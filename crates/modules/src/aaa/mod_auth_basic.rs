@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use server::PhaseHook::{Later, Now};
-use server::authz::Authn;
+use server::authz::{Authn, RealmDigest};
 use server::module::find_authn;
 use server::{Flow, Hook, Module, Order, Request};
 
@@ -140,9 +140,9 @@ async fn ask(request: &mut Request, conf: &BasicDir, user: &str, password: &str,
 
 /// `AuthBasicUseDigestAlgorithm MD5`: the stored digest of user, realm and password is compared.
 async fn compare_digests(request: &mut Request, source: &Source, user: &str, password: &str, realm: &str) -> Authn {
-    match source.realm_hash(request, user, realm).await {
+    match source.realm_hash(request, user, realm, RealmDigest::Md5).await {
         Some(Ok(stored)) => {
-            let own = passwords::md5_hex(&http1::text::to_bytes(&format!("{user}:{realm}:{password}")));
+            let own = passwords::hex(RealmDigest::Md5, &http1::text::to_bytes(&format!("{user}:{realm}:{password}")));
             if passwords::same(&own, &stored.to_ascii_lowercase()) { Authn::Granted } else { Authn::Denied }
         }
         Some(Err(answer)) => answer,

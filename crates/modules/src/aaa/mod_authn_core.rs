@@ -6,7 +6,7 @@ use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Failure, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
 use server::PhaseHook::Now;
-use server::authz::{Authn, AuthnProvider};
+use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::module::find_authn;
 use server::{Flow, Hook, Layer, Module, Order, Request};
 
@@ -79,16 +79,22 @@ impl Source {
         answer
     }
 
+    /// Whether this source has digests of users.
+    pub(super) fn has_realm_hash(&self) -> bool {
+        self.provider.realm_hash.is_some()
+    }
+
     /// The digest of a user; `None`: this source has none at all.
     pub(super) async fn realm_hash(
         &self,
         request: &mut Request,
         user: &str,
         realm: &str,
+        digest: RealmDigest,
     ) -> Option<Result<String, Authn>> {
         let ask = self.provider.realm_hash?;
         let outside = self.layer.as_ref().map(|layer| request.enter(layer));
-        let answer = ask(request, user, realm).await;
+        let answer = ask(request, user, realm, digest).await;
         outside.into_iter().for_each(|outside| request.leave(outside));
         Some(answer)
     }

@@ -4,11 +4,11 @@
 
 use conf::directive::Args::Take1;
 use conf::{Allowed, Directive, Level, ModuleInfo, Setting, settings};
-use server::authz::{Authn, AuthnProvider};
+use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
 use super::files::Files;
-use super::passwords::{self, Unchecked};
+use super::passwords::{self, Unchecked, digits};
 use crate::row;
 
 /// The module.
@@ -32,7 +32,7 @@ settings! {
 static FILE: AuthnProvider = AuthnProvider {
     name: "file",
     check: |request, user, password| Box::pin(check(request, user, password)),
-    realm_hash: Some(|request, user, realm| Box::pin(realm_hash(request, user, realm))),
+    realm_hash: Some(|request, user, realm, digest| Box::pin(realm_hash(request, user, realm, digest))),
 };
 
 /// What stands behind `user:`, line by line: for passwords the first line of a user counts, for digests the one with the
@@ -80,11 +80,14 @@ async fn check(request: &Request, user: &str, password: &str) -> Authn {
     }
 }
 
-async fn realm_hash(request: &Request, user: &str, realm: &str) -> Result<String, Authn> {
+/// A file may have both digests of a user: their lengths tell them apart.
+async fn realm_hash(request: &Request, user: &str, realm: &str, digest: RealmDigest) -> Result<String, Authn> {
     let lines = lines_of(request, user, ["AH01621", "AH01622"]).await?;
     let of_realm = |line: &String| {
         let (its_realm, rest) = line.split_once(':')?;
-        (its_realm == realm).then(|| rest.split(':').next().unwrap_or_default().to_string())
+        let hash = rest.split(':').next().unwrap_or_default();
+        let is_sha256 = hash.len() == digits(RealmDigest::Sha256);
+        (its_realm == realm && is_sha256 == (digest == RealmDigest::Sha256)).then(|| hash.to_string())
     };
     lines.iter().find_map(of_realm).ok_or(Authn::UserNotFound)
 }

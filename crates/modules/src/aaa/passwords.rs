@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use md5::{Digest, Md5};
 use seam::{Load, offload};
+use server::authz::RealmDigest;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use sys::crypt::PASSWORD_MAX;
@@ -137,9 +138,21 @@ pub(super) fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-/// The MD5 digest of a text, as hexadecimal digits.
-pub(super) fn md5_hex(text: &[u8]) -> String {
-    Md5::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+/// How many hexadecimal digits a digest has.
+pub(super) fn digits(digest: RealmDigest) -> usize {
+    match digest {
+        RealmDigest::Md5 => 32,
+        RealmDigest::Sha256 => 64,
+    }
+}
+
+/// The digest of a text, as hexadecimal digits.
+pub(super) fn hex(digest: RealmDigest, text: &[u8]) -> String {
+    let all = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    match digest {
+        RealmDigest::Md5 => all(&Md5::digest(text)),
+        RealmDigest::Sha256 => all(&Sha256::digest(text)),
+    }
 }
 
 #[cfg(test)]

@@ -66,8 +66,18 @@ pub enum Authn {
 
 /// Checks the password of a user.
 pub type PasswordCheck = for<'a> fn(&'a mut Request, user: &'a str, password: &'a str) -> Waiting<'a, Authn>;
-/// Finds the digest of a user in a realm.
-pub type RealmHash = for<'a> fn(&'a mut Request, user: &'a str, realm: &'a str) -> Waiting<'a, Result<String, Authn>>;
+/// Finds the digest of a user in a realm, as hexadecimal digits of `user:realm:password`.
+pub type RealmHash =
+    for<'a> fn(&'a mut Request, user: &'a str, realm: &'a str, RealmDigest) -> Waiting<'a, Result<String, Authn>>;
+
+/// A way to make a digest of user, realm and password (RFC 7616 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealmDigest {
+    /// That of RFC 2617, and of `htdigest`.
+    Md5,
+    /// The better one.
+    Sha256,
+}
 
 /// A source of passwords (Apache manual, mod_authn_file).
 pub struct AuthnProvider {
@@ -75,8 +85,8 @@ pub struct AuthnProvider {
     pub name: &'static str,
     /// Checks a password.
     pub check: PasswordCheck,
-    /// The MD5 digest, as hexadecimal digits, of `user:realm:password`; `None` where this source has none. `Err` says
-    /// why there is no answer.
+    /// What stands for a password where the client does not send it; `None` where this source has no such thing. `Err`
+    /// says why there is no answer.
     pub realm_hash: Option<RealmHash>,
 }
 

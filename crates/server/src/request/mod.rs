@@ -134,6 +134,8 @@ pub struct Login {
     pub user: Option<String>,
     /// How that was found out.
     pub auth_type: Option<String>,
+    /// A proof that is good for one request and was accepted for this one: its redirects and look-ups need no other.
+    pub proof: Option<String>,
 }
 
 /// Where a request comes from.

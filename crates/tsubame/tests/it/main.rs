@@ -55,6 +55,7 @@ mod cgid;
 mod children;
 mod debian;
 mod dialup;
+mod digest;
 mod directives_same_as_apache;
 mod directories_same_as_apache;
 mod dumps;

@@ -1,0 +1,486 @@
+//! Logging in without sending the password (`AuthType Digest`, RFC 7616).
+//!
+//! Apache manual: mod_auth_digest; messages measured on 2.4.71.
+
+mod clients;
+mod header;
+mod nonce;
+
+use std::time::UNIX_EPOCH;
+
+use conf::directive::Args::{Flag, Iterate, Take1};
+use conf::values::strtol;
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use server::PhaseHook::{Later, Now};
+use server::authz::{Authn, RealmDigest};
+use server::module::find_authn;
+use server::{Flow, Hook, Module, Order, Request, Server};
+
+use self::clients::{Use, clients};
+use self::header::{Comparison, Credentials, Digest, Place, compare};
+use super::mod_authn_core::{Source, auth_name, auth_type};
+use super::passwords::{hex, same};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "auth_digest_module", source: "mod_auth_digest.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Start(prepare),
+        Hook::CheckUser(Order::Middle, Later { claims: |_| true, run: |request| Box::pin(check_user(request)) }),
+        Hook::Fixups(Order::Middle, Now(confirm)),
+        Hook::NoteAuthFailure(note_failure),
+    ],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AuthDigestProvider", Allowed::AUTH, Iterate(add_provider), "file", "specify the auth providers for a directory or location"),
+    row("AuthDigestQop", Allowed::AUTH, Iterate(set_qop), "auth", "A list of quality-of-protection options"),
+    row("AuthDigestNonceLifetime", Allowed::AUTH, Take1(set_lifetime), "300", "Maximum lifetime of the server nonce (seconds)"),
+    row("AuthDigestNcCheck", Allowed::AUTH, Flag(|c, on| { edit(c).checks_count = on; Ok(()) }), on_or_off(false), "Whether or not to check the nonce-count sent by the client"),
+    row("AuthDigestAlgorithm", Allowed::AUTH, Take1(set_algorithm), "MD5", "The algorithm used for the hash calculation").differs("Also `SHA-256`, for which the password file holds SHA-256 digests of `user:realm:password`."),
+    row("AuthDigestDomain", Allowed::AUTH, Iterate(|c, uri| { edit(c).domain.push(uri.into()); Ok(()) }), "", "A list of URI's which belong to the same protection space as the current URI"),
+    row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), "1000", "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
+];
+
+/// The algorithms, by the names that clients know them by.
+const ALGORITHMS: [(&str, RealmDigest); 2] = [("MD5", RealmDigest::Md5), ("SHA-256", RealmDigest::Sha256)];
+
+/// What one section says. As in Apache, a section that says anything says all of it.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    providers: Vec<Source>,
+    lifetime: i64,
+    checks_count: bool,
+    algorithm: RealmDigest,
+    domain: Vec<String>,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            providers: Vec::new(),
+            lifetime: 300,
+            checks_count: false,
+            algorithm: RealmDigest::Md5,
+            domain: Vec::new(),
+        }
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct DigestDir {
+        rules: Gathered<Rules>,
+    }
+}
+
+settings! {
+    /// The module's settings of the server.
+    pub struct DigestServer {
+        size: Setting<u64> = clients::SIZE,
+    }
+}
+
+impl Rules {
+    fn of(request: &Request) -> Rules {
+        request.dir::<DigestDir>().rules.get().cloned().unwrap_or_default()
+    }
+
+    fn algorithm_name(&self) -> &'static str {
+        ALGORITHMS.iter().find(|(_, algorithm)| *algorithm == self.algorithm).map_or("", |(name, _)| name)
+    }
+
+    /// Whether a nonce may be used a single time.
+    fn is_once(&self) -> bool {
+        self.lifetime == 0
+    }
+
+    /// Whether something has to be remembered of each client.
+    fn knows_clients(&self) -> bool {
+        self.checks_count || self.is_once()
+    }
+
+    /// A new nonce.
+    fn nonce(&self, request: &Request, realm: &str, opaque: Option<&str>) -> String {
+        let once = self.is_once().then(clients).flatten().map(|clients| clients.once());
+        nonce::make(once.unwrap_or_else(|| now(request)), realm, opaque)
+    }
+}
+
+/// When the request came in, in microseconds.
+fn now(request: &Request) -> u64 {
+    request.account.time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64)
+}
+
+fn edit<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
+    let origin = cmd.origin();
+    cmd.dir.edit::<DigestDir>().rules.edit(&origin)
+}
+
+fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    let source = Source::named(cmd, name)?;
+    if !source.has_realm_hash() {
+        return Err(format!("The '{name}' Authn provider doesn't support Digest Authentication"));
+    }
+    edit(cmd).providers.push(source);
+    Ok(())
+}
+
+fn set_qop(cmd: &mut Cmd<'_>, qop: &str) -> Outcome {
+    edit(cmd);
+    match qop.eq_ignore_ascii_case("auth") {
+        true => Ok(()),
+        false => Err("AuthDigestQop is deprecated: only 'auth' is supported".into()),
+    }
+}
+
+fn set_lifetime(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let number = text.trim_start().trim_start_matches(['-', '+']);
+    let behind = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    if !behind.is_empty() && !behind.starts_with(|c: char| c.is_ascii_whitespace()) {
+        return Err(format!("Invalid time in AuthDigestNonceLifetime: {text}"));
+    }
+    edit(cmd).lifetime = strtol(text);
+    Ok(())
+}
+
+fn set_algorithm(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    let algorithm = conf::values::one_of(name, &ALGORITHMS);
+    edit(cmd).algorithm = algorithm.ok_or_else(|| format!("Unsupported algorithm in AuthDigestAlgorithm: {name}"))?;
+    Ok(())
+}
+
+fn set_size(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let behind = text.trim_start_matches(|c: char| c.is_ascii_digit() || "+- ".contains(c)).trim_start();
+    let unit = match behind.bytes().next() {
+        None | Some(b'b' | b'B') => 1,
+        Some(b'k' | b'K') => 1024,
+        Some(b'm' | b'M') => 1 << 20,
+        Some(_) => return Err(format!("Invalid size in AuthDigestShmemSize: {text}")),
+    };
+    let size = strtol(text).saturating_mul(unit);
+    match u64::try_from(size) {
+        Ok(size) if size >= clients::SIZE_MIN => cmd.server_set(|s: &mut DigestServer| &mut s.size, size),
+        _ => Err(format!("size in AuthDigestShmemSize too small: {size} < {}", clients::SIZE_MIN)),
+    }
+}
+
+/// In the parent, so that all children have the same.
+fn prepare(server: &Server) -> Result<(), String> {
+    nonce::prepare();
+    let size = server.hosts.iter().map(|host| host.settings.get::<DigestServer>().size()).max();
+    clients::prepare(size.unwrap_or(clients::SIZE))
+        .map_err(|error| format!("mod_auth_digest gets no shared memory: {}", sys::describe(&error)))
+}
+
+async fn check_user(request: &mut Request) -> Flow {
+    match auth_type(request) {
+        Ok(Some(name)) if name.eq_ignore_ascii_case("Digest") => {}
+        _ => return Flow::Declined,
+    }
+    let Some(realm) = auth_name(request) else {
+        request.log("auth_digest", Level::Error, format!("AH01780: need AuthName: {}", request.asked.uri));
+        return Flow::Status(500);
+    };
+    let rules = Rules::of(request);
+    let uri = request.asked.uri.clone();
+    let digest = match header::credentials(request, rules.algorithm) {
+        Credentials::Digest(digest) => *digest,
+        Credentials::None => return challenge(request, &rules, &realm, None, false),
+        Credentials::Other(scheme) => {
+            let text = format!("AH01781: client used wrong authentication scheme `{scheme}': {uri}");
+            return refuse(request, &rules, &realm, None, &text);
+        }
+        Credentials::Invalid => {
+            let text = format!(
+                "AH01782: missing user, realm, nonce, uri, digest, cnonce, or nonce_count in authorization header: {uri}"
+            );
+            return refuse(request, &rules, &realm, None, &text);
+        }
+    };
+    request.login.user = Some(digest.username.clone());
+    request.login.auth_type = Some("Digest".into());
+    if let Err(flow) = check_place(request, &digest) {
+        return flow;
+    }
+    if let (Some(opaque), None) = (&digest.opaque, digest.client()) {
+        let text = format!("AH01787: received invalid opaque - got `{opaque}'");
+        return refuse(request, &rules, &realm, Some(&digest), &text);
+    }
+    if digest.realm != realm {
+        let text = format!("AH01788: realm mismatch - got `{}' but expected `{realm}'", digest.realm);
+        return refuse(request, &rules, &realm, Some(&digest), &text);
+    }
+    let algorithm = digest.algorithm.as_deref();
+    if let Some(other) = algorithm.filter(|name| !name.eq_ignore_ascii_case(rules.algorithm_name())) {
+        let text = format!("AH01789: unknown algorithm `{other}' received: {uri}");
+        return refuse(request, &rules, &realm, Some(&digest), &text);
+    }
+    let user = &digest.username;
+    let secret = match find_secret(request, &rules, user, &realm).await {
+        Ok(secret) => secret,
+        Err(Authn::UserNotFound) => {
+            let text = format!("AH01790: user `{user}' in realm `{realm}' not found: {uri}");
+            return refuse(request, &rules, &realm, Some(&digest), &text);
+        }
+        Err(Authn::Busy) => return Flow::Status(503),
+        Err(Authn::Error) => return Flow::Status(500),
+        Err(Authn::Denied | Authn::Granted) => {
+            let text = format!("AH01791: user `{user}' in realm `{realm}' denied by provider: {uri}");
+            return refuse(request, &rules, &realm, Some(&digest), &text);
+        }
+    };
+    let qop = digest.qop.as_deref();
+    if qop.is_none_or(|qop| !qop.eq_ignore_ascii_case("auth")) {
+        let qop = qop.unwrap_or("(null)");
+        let text = format!("AH10560: invalid or missing qop value '{qop}', RFC 2069 is no longer supported: {uri}");
+        return refuse(request, &rules, &realm, Some(&digest), &text);
+    }
+    let method = sent(request).0;
+    if !same(&response(&rules, &digest, &secret, &method), &digest.response) {
+        let text = format!("AH01794: user {user}: password mismatch: {uri}");
+        return refuse(request, &rules, &realm, Some(&digest), &text);
+    }
+    if let Err(Refused { level, stale, text }) = check_nonce(request, &rules, &realm, &digest) {
+        request.log("auth_digest", level, text);
+        return challenge(request, &rules, &realm, Some(&digest), stale);
+    }
+    let rspauth = response(&rules, &digest, &secret, "");
+    request.notes.set(NOTE, info(request, &rules, &realm, &digest, &rspauth));
+    Flow::Ok
+}
+
+/// What the next answer says about the one that has logged in.
+const NOTE: &str = "auth-digest-info";
+
+/// What the client signed: `response`, and with an empty method what it can know us by.
+fn response(rules: &Rules, digest: &Digest, secret: &str, method: &str) -> String {
+    let hash = |text: String| hex(rules.algorithm, &http1::text::to_bytes(&text));
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    let place = hash(format!("{method}:{}", digest.uri));
+    let (nc, cnonce, qop) = (part(&digest.nc), part(&digest.cnonce), part(&digest.qop));
+    hash(format!("{secret}:{}:{nc}:{cnonce}:{qop}:{place}", digest.nonce))
+}
+
+/// Method and target as the client sent them, whatever has become of the request since.
+fn sent(request: &Request) -> (String, String) {
+    let line = request.request_line();
+    let mut words = line.split(' ');
+    let mut next = || words.next().unwrap_or_default().to_string();
+    (next(), next())
+}
+
+/// The client has signed where its request goes.
+fn check_place(request: &Request, digest: &Digest) -> Result<(), Flow> {
+    let target = sent(request).1;
+    let host = request.server_name();
+    let place =
+        Place { target: &target, host: &host, port: request.server_port(), usual_port: request.vhost.scheme_port() };
+    let uri = &digest.uri;
+    let text = match compare(uri, &place) {
+        Comparison::Same => return Ok(()),
+        Comparison::SameWithoutQuery if request.env.contains("AuthDigestEnableQueryStringHack") => {
+            let text = format!("AH01784: applying AuthDigestEnableQueryStringHack to uri <{target}>");
+            request.log("auth_digest", Level::Info, text);
+            return Ok(());
+        }
+        Comparison::SameWithoutQuery | Comparison::Another => {
+            format!("AH01786: uri mismatch - <{uri}> does not match request-uri <{target}>")
+        }
+        Comparison::Invalid => format!("AH01783: invalid uri <{uri}> in Authorization header"),
+    };
+    request.log("auth_digest", Level::Error, text);
+    Err(Flow::Status(400))
+}
+
+/// What stands for the password: the digest of user, realm and password, of the first source that knows the user.
+async fn find_secret(request: &mut Request, rules: &Rules, user: &str, realm: &str) -> Result<String, Authn> {
+    let default;
+    let sources = match rules.providers.as_slice() {
+        [] => {
+            let Some(file) = find_authn(&request.server.infos(), "file") else {
+                request.log("auth_digest", Level::Error, "AH01770: No Authn provider configured");
+                return Err(Authn::Error);
+            };
+            default = [Source::plain(file)];
+            &default[..]
+        }
+        sources => sources,
+    };
+    for source in sources {
+        match source.realm_hash(request, user, realm, rules.algorithm).await {
+            Some(Err(Authn::UserNotFound)) => {}
+            Some(answer) => return answer,
+            None => return Err(Authn::Error),
+        }
+    }
+    Err(Authn::UserNotFound)
+}
+
+/// Why a nonce is not good for one more request.
+struct Refused {
+    level: Level,
+    /// Nobody did anything wrong: the client has the password, and tries again with a new nonce without asking anybody.
+    stale: bool,
+    text: String,
+}
+
+/// Whether the nonce is good for one more request.
+fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Digest) -> Result<(), Refused> {
+    let (nonce, user) = (&digest.nonce, &digest.username);
+    let refused = |level, stale, text| Err(Refused { level, stale, text });
+    let time = match nonce::time_of(nonce, realm, digest.opaque.as_deref()) {
+        Ok(time) => time,
+        Err(hash) => {
+            let text = format!("AH01776: invalid nonce {nonce} received - hash is not {hash}");
+            return refused(Level::Error, true, text);
+        }
+    };
+    if rules.lifetime > 0 {
+        let Some(age) = now(request).checked_sub(time) else {
+            let text = format!("AH01777: invalid nonce {nonce} received - user attempted time travel");
+            return refused(Level::Error, true, text);
+        };
+        let (age, most) = (age as f64 / 1e6, rules.lifetime as f64);
+        if age > most {
+            let text = format!(
+                "AH01778: user {user}: nonce expired ({age:.2} seconds old - max lifetime {most:.2}) - sending new nonce"
+            );
+            return refused(Level::Info, true, text);
+        }
+    }
+    if !rules.knows_clients() {
+        return Ok(());
+    }
+    let Some(nc) = digest.count() else {
+        let nc = digest.nc.as_deref().unwrap_or_default();
+        return refused(Level::Error, false, format!("AH01773: invalid nc {nc} received - not a number"));
+    };
+    // What was accepted for this request holds for its redirects and look-ups.
+    let proof = format!("{nonce} {nc}");
+    if request.login.proof.as_ref() == Some(&proof) {
+        return Ok(());
+    }
+    let client = digest.client();
+    let used = match (client, clients()) {
+        (Some(client), Some(clients)) => clients.use_nonce(client, time, nc, rules.is_once()),
+        _ => Use::Unknown,
+    };
+    match used {
+        Use::Fresh => {
+            request.login.proof = Some(proof);
+            Ok(())
+        }
+        Use::Unknown => {
+            let client = client.unwrap_or(0);
+            let text = format!("AH10618: client {client} is no longer known - sending new nonce");
+            refused(Level::Info, true, text)
+        }
+        Use::Used => {
+            let text = format!("AH01779: user {user}: one-time-nonce {nonce} already used - sending new nonce");
+            refused(Level::Info, true, text)
+        }
+        Use::Repeated(highest) => {
+            let text = format!(
+                "AH01774: Warning, possible replay attack: nonce-count check failed: {nc} is not above {highest} for \
+                 nonce {nonce}"
+            );
+            refused(Level::Error, false, text)
+        }
+    }
+}
+
+/// `Authentication-Info`: that we know the password too, and the next nonce where this one is about to expire.
+fn info(request: &Request, rules: &Rules, realm: &str, digest: &Digest, rspauth: &str) -> String {
+    /// As many seconds before its end a nonce is replaced.
+    const BEFORE: i64 = 30;
+    let age = nonce::time_of(&digest.nonce, realm, digest.opaque.as_deref())
+        .map_or(0, |time| now(request).saturating_sub(time) / 1_000_000);
+    let is_over = rules.lifetime > 0 && i64::try_from(age).unwrap_or(i64::MAX) > rules.lifetime - BEFORE;
+    let next = if is_over || rules.is_once() {
+        format!(", nextnonce=\"{}\"", rules.nonce(request, realm, digest.opaque.as_deref()))
+    } else {
+        String::new()
+    };
+    let quoted = digest.cnonce.as_deref().unwrap_or_default().replace('\\', "\\\\").replace('"', "\\\"");
+    let nc = digest.nc.as_deref().unwrap_or_default();
+    format!("rspauth=\"{rspauth}\"{next}, cnonce=\"{quoted}\", nc={nc}, qop=auth")
+}
+
+/// Adds `Authentication-Info` to the answer.
+fn confirm(request: &mut Request) -> Flow {
+    if request.is_lookup() {
+        return Flow::Declined;
+    }
+    let Some(info) = request.notes.get(NOTE).map(str::to_string) else { return Flow::Declined };
+    request.answer.headers_out.merge("Authentication-Info", &info);
+    Flow::Ok
+}
+
+fn refuse(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&Digest>, text: &str) -> Flow {
+    request.log("auth_digest", Level::Error, text);
+    challenge(request, rules, realm, digest, false)
+}
+
+/// Asks for a digest. `stale`: the password was right, only the nonce is not good any more.
+fn challenge(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&Digest>, stale: bool) -> Flow {
+    let theirs = digest.and_then(|digest| digest.opaque.as_deref());
+    let (mut opaque, mut stale) = (theirs.map(str::to_string), stale);
+    let is_known = || digest.and_then(Digest::client).is_some_and(|number| clients().is_some_and(|c| c.knows(number)));
+    if if theirs.is_some() { !is_known() } else { rules.knows_clients() } {
+        stale |= theirs.is_some();
+        let Some(number) = clients().and_then(|clients| clients.add()) else {
+            let text =
+                "AH01769: unable to allocate a client entry - failing the request, since this configuration needs one";
+            request.log("auth_digest", Level::Error, text);
+            return Flow::Status(500);
+        };
+        opaque = Some(format!("{number:x}"));
+    }
+    let nonce = rules.nonce(request, realm, opaque.as_deref());
+    let mut field = format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", algorithm={}", rules.algorithm_name());
+    if let Some(opaque) = opaque {
+        field.push_str(&format!(", opaque=\"{opaque}\""));
+    }
+    if !rules.domain.is_empty() {
+        field.push_str(&format!(", domain=\"{}\"", rules.domain.join(" ")));
+    }
+    if stale {
+        field.push_str(", stale=true");
+    }
+    field.push_str(", qop=\"auth\"");
+    request.answer.err_headers_out.set("WWW-Authenticate", field);
+    Flow::Status(401)
+}
+
+/// Another module refuses the user: the client may try again as someone else.
+fn note_failure(request: &mut Request, auth_type: &str) {
+    if auth_type.eq_ignore_ascii_case("Digest") {
+        let realm = auth_name(request).unwrap_or_default();
+        let _ = challenge(request, &Rules::of(request), &realm, None, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn directives() {
+        let inside = |line: &str| format!("<Location />\n{line}\n</Location>");
+        crate::testing::check(&[
+            ("AuthDigestShmemSize 1", "size in AuthDigestShmemSize too small: 1 < 88"),
+            ("AuthDigestShmemSize x", "Invalid size in AuthDigestShmemSize: x"),
+            ("AuthDigestShmemSize 1q", "Invalid size in AuthDigestShmemSize: 1q"),
+            ("AuthDigestShmemSize 1kb", ""),
+            (&inside("AuthDigestQop Auth auth"), ""),
+            (&inside("AuthDigestQop auth-int"), "AuthDigestQop is deprecated: only 'auth' is supported"),
+            (&inside("AuthDigestNonceLifetime x"), "Invalid time in AuthDigestNonceLifetime: x"),
+            (&inside("AuthDigestNonceLifetime -1"), ""),
+            (&inside("AuthDigestAlgorithm MD5-sess"), "Unsupported algorithm in AuthDigestAlgorithm: MD5-sess"),
+            (&inside("AuthDigestAlgorithm sha-256"), ""),
+            (&inside("AuthDigestProvider x"), "Unknown Authn provider: x"),
+            (&inside("AuthDigestProvider file\nAuthDigestDomain /a /b\nAuthDigestNcCheck on"), ""),
+        ]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Nonces: when they were made, and a digest that only this server can make. Nothing has to be remembered of one.
+
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::aaa::passwords::same;
+
+/// How many characters say when.
+const TIME: usize = 12;
+/// How many hexadecimal digits are the digest.
+const HASH: usize = 40;
+
+/// What all processes know that come from the one that has read the configuration, in whichever generation, and nobody
+/// else.
+static SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
+
+/// Draws the secret. In the parent, before there are children.
+pub(super) fn prepare() {
+    LazyLock::force(&SECRET);
+}
+
+/// A nonce of that time, for a realm and a client.
+pub(super) fn make(time: u64, realm: &str, opaque: Option<&str>) -> String {
+    let mut nonce = STANDARD.encode(time.to_be_bytes());
+    let hash = hash(&nonce, realm, opaque);
+    nonce.push_str(&hash);
+    nonce
+}
+
+/// Whether a text has the form of a nonce of ours.
+pub(super) fn has_form(nonce: &str) -> bool {
+    nonce.len() == TIME + HASH && nonce.is_ascii() && nonce.as_bytes()[TIME - 1] == b'='
+}
+
+/// When a nonce was made; `Err`: it is none of ours, and this is the digest that it would have.
+pub(super) fn time_of(nonce: &str, realm: &str, opaque: Option<&str>) -> Result<u64, String> {
+    let (time, theirs) = nonce.split_at_checked(TIME).unwrap_or((nonce, ""));
+    let ours = hash(time, realm, opaque);
+    let time = STANDARD.decode(time).ok().and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+    match time {
+        Some(time) if same(&ours, theirs) => Ok(time),
+        _ => Err(ours),
+    }
+}
+
+/// The lengths keep what is hashed apart.
+fn hash(time: &str, realm: &str, opaque: Option<&str>) -> String {
+    let mut digest = Sha256::new();
+    digest.update(*SECRET);
+    for part in [Some(time), Some(realm), opaque] {
+        digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
+        digest.update(part.unwrap_or_default());
+    }
+    let all: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    all[..HASH].to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_are_good() {
+        let nonce = make(7, "r", Some("1"));
+        assert!(has_form(&nonce), "{nonce}");
+        assert_eq!(time_of(&nonce, "r", Some("1")), Ok(7));
+        for (realm, opaque) in [("s", Some("1")), ("r", Some("2")), ("r", None), ("r1", Some(""))] {
+            assert!(time_of(&nonce, realm, opaque).is_err(), "{realm} {opaque:?}");
+        }
+        let later = format!("{}{}", STANDARD.encode(8_u64.to_be_bytes()), &nonce[TIME..]);
+        assert!(time_of(&later, "r", Some("1")).is_err());
+        assert!(!has_form(&nonce[1..]) && !has_form(&"x".repeat(52)) && !has_form(""));
+    }
+}
