@@ -91,6 +91,7 @@ mod proxy_fcgi;
 mod proxy_others;
 mod proxy_same_as_apache;
 mod recycling;
+mod replaced;
 mod script_ends;
 mod script_log_same_as_apache;
 mod sections;

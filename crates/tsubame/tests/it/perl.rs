@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
 
-const CONFIGURATION: &str = "LoadModule perl_module modules/mod_perl.so\n\
+pub const CONFIGURATION: &str = "LoadModule perl_module modules/mod_perl.so\n\
     LoadModule speedycgi_module modules/mod_speedycgi.so\n\
     PerlOptions +ParseHeaders\nPerlInterpMax 1\n\
     <Directory ${ROOT}/cgi-bin>\nOptions +ExecCGI\nRequire all granted\n</Directory>\n\
