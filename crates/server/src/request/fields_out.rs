@@ -43,8 +43,9 @@ impl Request {
         if !self.server.software.is_empty() {
             put("Server", self.server.software.as_bytes())?;
         }
+        // As in Apache both tables count, also where they have fields of one name.
         for (name, value) in self.answer.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {
-            if is_kept(name) && !self.answer.headers_out.contains(name) || name.eq_ignore_ascii_case("Set-Cookie") {
+            if is_kept(name) {
                 put(name, &http1::text::to_bytes(value))?;
             }
         }
