@@ -1,7 +1,9 @@
 //! What is known about requests and files beyond their names.
 
 pub mod mod_env;
+pub mod mod_expires;
 pub mod mod_headers;
 pub mod mod_mime;
 pub mod mod_setenvif;
 pub mod mod_unique_id;
+mod periods;

@@ -23,6 +23,7 @@ mod language_same_as_apache;
 mod limits;
 mod load;
 mod memory;
+mod metadata_same_as_apache;
 mod mpm;
 mod name_server;
 mod names;

@@ -125,6 +125,7 @@ impl Case {
 }
 
 /// A difference that is meant: `docs/differences.md` says why.
+#[derive(Clone)]
 pub struct Allowed {
     /// The case; `*` stands for any text in it.
     pub case: &'static str,

@@ -1,0 +1,185 @@
+//! Until when an answer may be kept: `Expires` and `Cache-Control: max-age`, by media type.
+//!
+//! Apache manual: mod_expires. Doubtful cases were measured on 2.4.71.
+
+use std::time::UNIX_EPOCH;
+
+use conf::directive::Args::{Flag, Take1, Take2};
+use conf::values::atoi;
+use conf::words::next_word;
+use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, settings};
+use server::{Hook, Module, Order, Request};
+
+use crate::metadata::periods;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "expires_module", source: "mod_expires.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::AnswerFields(Order::Middle, set_fields)],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("ExpiresActive", Allowed::INDEXES, Flag(set_active), on_or_off(ACTIVE), "Limited to 'on' or 'off'"),
+    row("ExpiresByType", Allowed::INDEXES, Take2(set_by_type), "", "a MIME type followed by an expiry date code"),
+    row("ExpiresDefault", Allowed::INDEXES, Take1(set_default), "", "an expiry date code"),
+];
+
+/// Whether fields are set where nothing is said.
+const ACTIVE: bool = false;
+
+settings! {
+    /// The module's settings of a section.
+    pub struct ExpiresDir {
+        active: Setting<bool> = ACTIVE,
+        default: Setting<Expiry>,
+        /// By media type, in lower case.
+        by_type: Keyed<String, Expiry>,
+        /// Whether the innermost level names all types of a kind (`text/*`): such entries of outer ones count only then.
+        wildcards: Setting<bool> = false,
+    }
+}
+
+/// When something expires: so many seconds after a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expiry {
+    since: Since,
+    seconds: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Access,
+    Modification,
+}
+
+/// Every line of the module says for its level whether there are wildcards.
+fn level(cmd: &mut Cmd<'_>, wildcard: bool) {
+    let origin = cmd.origin();
+    let wildcards = &mut cmd.dir.edit::<ExpiresDir>().wildcards;
+    wildcards.set(wildcard || wildcards.or(false), &origin);
+}
+
+fn set_active(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
+    level(cmd, false);
+    cmd.set(|d: &mut ExpiresDir| &mut d.active, on)
+}
+
+fn set_by_type(cmd: &mut Cmd<'_>, media_type: &str, code: &str) -> Outcome {
+    let (_, sub) = media_type.rsplit_once('/').ok_or("Invalid mimetype: should contain a slash")?;
+    level(cmd, sub == "*");
+    let expiry = Expiry::parse(code).map_err(|why| format!("'ExpiresByType {media_type} {code}': {why}"))?;
+    cmd.put(|d: &mut ExpiresDir| &mut d.by_type, media_type.to_ascii_lowercase(), expiry)
+}
+
+fn set_default(cmd: &mut Cmd<'_>, code: &str) -> Outcome {
+    level(cmd, false);
+    let expiry = Expiry::parse(code).map_err(|why| format!("'ExpiresDefault {code}': {why}"))?;
+    cmd.set(|d: &mut ExpiresDir| &mut d.default, expiry)
+}
+
+impl Expiry {
+    /// `A60`, `M60`, or `access plus 1 month 2 days`.
+    fn parse(code: &str) -> Result<Expiry, String> {
+        // As in Apache the capital alone makes it the short form: `Access plus 1 day` is `A` without a number.
+        for (letter, since) in [('A', Since::Access), ('M', Since::Modification)] {
+            if let Some(number) = code.strip_prefix(letter) {
+                return Ok(Expiry { since, seconds: atoi(number) });
+            }
+        }
+        let mut rest = code;
+        let base = next_word(&mut rest);
+        let since = match base.bytes().next().map(|first| first.to_ascii_lowercase()) {
+            Some(b'n' | b'a') => Since::Access,
+            Some(b'm') => Since::Modification,
+            _ => return Err(format!("bad expires code, unrecognised <base> '{base}'")),
+        };
+        let seconds = periods::seconds(rest).map_err(|fault| match fault {
+            periods::Fault::NoNumber(word) => format!("bad expires code, numeric value expected <num> '{word}'"),
+            periods::Fault::NoUnit => "bad expires code, missing <type>".into(),
+            periods::Fault::UnknownUnit(word) => format!("bad expires code, unrecognised <type>'{word}'"),
+        })?;
+        Ok(Expiry { since, seconds })
+    }
+}
+
+/// Redirects have the fields, too; errors do not, and neither does what says for itself when it expires.
+fn set_fields(request: &mut Request, _: bool) {
+    let dir = request.dir.slots.clone();
+    let conf = dir.get::<ExpiresDir>();
+    if !conf.active() || request.answer.status() >= 400 {
+        return;
+    }
+    let is_told = request.answer.err_headers_out.contains("Expires") || request.answer.headers_out.contains("Expires");
+    let Some(expiry) = conf.of(request.answer.content_type()).filter(|_| !is_told) else { return };
+    let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
+    let base = match (expiry.since, request.mapped.stat) {
+        (Since::Access, _) => now,
+        (Since::Modification, Some(meta)) => (meta.mtime / 1000) as i64,
+        (Since::Modification, None) => return,
+    };
+    // As in Apache, in microseconds until the end: a fraction may make the age a second shorter.
+    let expires = (base + i64::from(expiry.seconds) * 1_000_000).max(now);
+    let out = &mut request.answer.headers_out;
+    out.merge("Cache-Control", &format!("max-age={}", (expires - now) / 1_000_000));
+    let date = http1::date::http_date(expires.div_euclid(1_000_000));
+    out.set("Expires", String::from_utf8_lossy(&date));
+}
+
+impl ExpiresDir {
+    fn of(&self, media_type: Option<&str>) -> Option<Expiry> {
+        let by_type = media_type.and_then(|text| {
+            let bare = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            let wildcard = || bare.split_once('/').and_then(|(kind, _)| self.by_type.get(&format!("{kind}/*")));
+            self.by_type.get(&bare).or_else(|| if self.wildcards() { wildcard() } else { None })
+        });
+        by_type.or(self.default.get()).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_as_apache_takes_them() {
+        crate::testing::check(&[
+            ("ExpiresActive maybe", "ExpiresActive must be On or Off"),
+            ("ExpiresByType text A1", "Invalid mimetype: should contain a slash"),
+            (
+                "ExpiresByType text/html tomorrow",
+                "'ExpiresByType text/html tomorrow': bad expires code, unrecognised <base> 'tomorrow'",
+            ),
+            (
+                "ExpiresDefault \"access plus one day\"",
+                "'ExpiresDefault access plus one day': bad expires code, numeric value expected <num> 'one'",
+            ),
+            ("ExpiresDefault \"access 1\"", "'ExpiresDefault access 1': bad expires code, missing <type>"),
+            (
+                "ExpiresDefault \"access 1 eon\"",
+                "'ExpiresDefault access 1 eon': bad expires code, unrecognised <type>'eon'",
+            ),
+            ("ExpiresDefault", "ExpiresDefault takes one argument, an expiry date code"),
+        ]);
+    }
+
+    #[test]
+    fn codes() {
+        let of = |code| Expiry::parse(code).map(|expiry| (expiry.since, expiry.seconds));
+        for (code, since, seconds) in [
+            ("A60", Since::Access, 60),
+            ("M-5x", Since::Modification, -5),
+            ("Access plus 1 day", Since::Access, 0),
+            ("now plus 1 year 2 months 3 weeks 4 days 5 hours 6 minutes 7 seconds", Since::Access, 38_898_367),
+            ("modification 2 M 1 s", Since::Modification, 0),
+            ("access", Since::Access, 0),
+            ("access plus 100 years", Since::Access, -1_141_367_296),
+        ] {
+            match code {
+                "modification 2 M 1 s" => assert!(of(code).is_err(), "minutes and months need two letters"),
+                _ => assert_eq!(of(code), Ok((since, seconds)), "{code}"),
+            }
+        }
+    }
+}
