@@ -65,6 +65,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_speedycgi::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
+    &mappers::mod_userdir::MODULE,
     &metadata::mod_env::MODULE,
     &metadata::mod_expires::MODULE,
     &metadata::mod_headers::MODULE,

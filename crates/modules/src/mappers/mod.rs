@@ -4,3 +4,4 @@ pub mod mod_actions;
 pub mod mod_alias;
 pub mod mod_dir;
 pub mod mod_negotiation;
+pub mod mod_userdir;

@@ -17,8 +17,8 @@ use server::core_module::is_url;
 use server::{Flow, Hook, Module, Order, Request};
 
 use self::lines::{add_alias, add_alias_match, add_redirect, is_redirect};
-pub(crate) use self::text::matched;
-use self::text::{escape_target, file_path};
+use self::text::escape_target;
+pub(crate) use self::text::{file_path, matched};
 use crate::row;
 
 /// The module.

@@ -35,6 +35,8 @@ pub enum Order {
     ReallyFirst,
     First,
     Middle,
+    /// Behind the modules that are `Middle`, in whichever order they are loaded; the lower numbers come first.
+    Later(u8),
     Last,
     ReallyLast,
 }

@@ -52,7 +52,7 @@ fn shown(location: &str) -> String {
 }
 
 /// A path relative to `ServerRoot`, folded; a slash at its end stays.
-pub(super) fn file_path(root: &str, path: &str) -> String {
+pub(crate) fn file_path(root: &str, path: &str) -> String {
     let mut parts = path.split('/');
     let is_absolute = parts.next() == Some("");
     // A last part that is empty is the slash at the end.
