@@ -86,7 +86,8 @@ fn common(request: &Request) -> Variables {
     let host = &request.vhost;
     let name = request.server_name();
     let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
-    let (prefix, root) = request.mapped.context.clone().unwrap_or_else(|| (String::new(), host.document_root.clone()));
+    let (prefix, root) =
+        request.mapped.context.clone().unwrap_or_else(|| (String::new(), request.document_root().to_string()));
     let signature = request.signature();
     add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).to_string());
     add("SERVER_SOFTWARE", request.server.software.clone());
@@ -97,7 +98,7 @@ fn common(request: &Request) -> Variables {
         add("REMOTE_HOST", name.to_string());
     }
     add("REMOTE_ADDR", request.client.ip());
-    add("DOCUMENT_ROOT", host.document_root.clone());
+    add("DOCUMENT_ROOT", request.document_root().to_string());
     add("REQUEST_SCHEME", host.scheme.into());
     add("CONTEXT_PREFIX", prefix);
     add("CONTEXT_DOCUMENT_ROOT", root);

@@ -66,6 +66,7 @@ pub static MODULES: &[&Module] = &[
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
     &mappers::mod_userdir::MODULE,
+    &mappers::mod_vhost_alias::MODULE,
     &metadata::mod_env::MODULE,
     &metadata::mod_expires::MODULE,
     &metadata::mod_headers::MODULE,

@@ -330,7 +330,7 @@ fn tell_more(request: &Request, conf: &PerlDir, told: &mut Vec<(&'static str, Ve
         ("remote_ip", request.client.ip().into_bytes()),
         ("user", text(request.login.user.as_deref().unwrap_or_default())),
         ("auth_type", text(request.login.auth_type.as_deref().unwrap_or_default())),
-        ("document_root", text(&request.vhost.document_root)),
+        ("document_root", text(request.document_root())),
     ]);
     told.extend(conf.modules.iter().map(|name| ("module", text(name))));
     told.extend(conf.files.iter().map(|path| ("require", text(path))));

@@ -5,3 +5,4 @@ pub mod mod_alias;
 pub mod mod_dir;
 pub mod mod_negotiation;
 pub mod mod_userdir;
+pub mod mod_vhost_alias;

@@ -23,6 +23,8 @@ pub struct Mapped {
     pub(crate) kept: Option<Arc<Kept>>,
     /// The URL prefix and directory of the `Alias` that mapped it.
     pub context: Option<(String, String)>,
+    /// The directory that the URL paths of this request lie below, where it is not that of the virtual host.
+    pub document_root: Option<String>,
     /// Who makes the answer.
     pub handler: Option<Cow<'static, str>>,
 }
@@ -36,11 +38,17 @@ impl Mapped {
         self.stat = None;
         self.kept = None;
         self.context = None;
+        self.document_root = None;
         self.handler = None;
     }
 }
 
 impl Request {
+    /// The directory that its URL paths lie below: `DocumentRoot`, or what a module has put in its place.
+    pub fn document_root(&self) -> &str {
+        self.mapped.document_root.as_ref().unwrap_or(&self.vhost.document_root)
+    }
+
     /// Who is to make the answer: the handler that configuration or a module named, or else the media type. It may be a
     /// handler's name, as in the oldest configurations (`AddType application/x-httpd-cgi`).
     pub fn handler_name(&self) -> Option<&str> {

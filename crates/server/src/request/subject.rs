@@ -198,7 +198,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::PathInfo => Cow::Borrowed(&request.mapped.path_info),
         Variable::QueryString => text(request.asked.args.as_deref()),
         Variable::IsSubreq => if request.is_lookup() { "true" } else { "false" }.into(),
-        Variable::DocumentRoot => Cow::Borrowed(&request.vhost.document_root),
+        Variable::DocumentRoot => Cow::Borrowed(request.document_root()),
         Variable::AuthType => text(request.login.auth_type.as_deref()),
         Variable::TheRequest => request.request_line().into(),
         Variable::ContentType => text(request.answer.content_type()),
@@ -216,7 +216,7 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::ContextPrefix => text(request.mapped.context.as_ref().map(|(prefix, _)| prefix.as_str())),
         Variable::ContextDocumentRoot => match &request.mapped.context {
             Some((_, root)) => Cow::Borrowed(root),
-            None => Cow::Borrowed(&request.vhost.document_root),
+            None => Cow::Borrowed(request.document_root()),
         },
         Variable::RequestStatus => request.answer.status().to_string().into(),
         Variable::Https | Variable::Http2 => "off".into(),

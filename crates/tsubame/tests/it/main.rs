@@ -22,6 +22,7 @@ mod golden;
 mod language_same_as_apache;
 mod limits;
 mod load;
+mod mappers_same_as_apache;
 mod memory;
 mod metadata_same_as_apache;
 mod mpm;
