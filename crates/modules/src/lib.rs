@@ -32,6 +32,7 @@ pub static MODULES: &[&Module] = &[
     &server::core_module::VERSION,
     &arch::mod_unixd::MODULE,
     &aaa::mod_access_compat::MODULE,
+    &aaa::mod_allowmethods::MODULE,
     &aaa::mod_auth_basic::MODULE,
     &aaa::mod_auth_digest::MODULE,
     &aaa::mod_authn_core::MODULE,

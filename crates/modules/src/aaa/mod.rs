@@ -4,6 +4,7 @@ mod files;
 mod passwords;
 
 pub mod mod_access_compat;
+pub mod mod_allowmethods;
 pub mod mod_auth_basic;
 pub mod mod_auth_digest;
 pub mod mod_authn_core;

@@ -148,6 +148,9 @@ pub(crate) fn signature(request: &Request) -> String {
 impl Request {
     /// The value of an `Allow` field.
     pub fn allowed_methods(&self) -> String {
+        if let Some(allowed) = &self.answer.allowed {
+            return allowed.join(",");
+        }
         let mut methods = "GET,POST,OPTIONS,HEAD".to_string();
         if self.host::<CoreServer>().trace() != Tri::Off {
             methods.push_str(",TRACE");

@@ -25,6 +25,8 @@ pub struct AnswerHead {
     pub vlist_validator: Option<String>,
     /// Output filters that the file's name asks for (`AddOutputFilter`), before those of the configuration.
     pub output_filters: Vec<String>,
+    /// The methods of `Allow`, where a module has limited them.
+    pub allowed: Option<Vec<String>>,
     /// How many bytes of it go out in a second at most.
     pub pace: Option<u32>,
 }
@@ -43,6 +45,7 @@ impl Default for AnswerHead {
             no_local_copy: false,
             vlist_validator: None,
             output_filters: Vec::new(),
+            allowed: None,
             pace: None,
         }
     }
