@@ -145,7 +145,7 @@ pub(crate) fn complain_to_client(request: &mut Request, module: &'static str, te
 }
 
 /// The beginning of a bad line, for messages.
-pub(crate) fn shown(line: &str) -> String {
+pub fn shown(line: &str) -> String {
     line.chars().take(SHOWN).collect()
 }
 

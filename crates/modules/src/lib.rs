@@ -49,6 +49,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_dialup::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_reqtimeout::MODULE,
+    &generators::mod_asis::MODULE,
     &generators::mod_autoindex::MODULE,
     &generators::mod_info::MODULE,
     &generators::mod_status::MODULE,

@@ -4,6 +4,7 @@ mod backends;
 mod daemons;
 mod fastcgi_auth;
 pub mod mod_admission;
+pub mod mod_asis;
 pub mod mod_autoindex;
 pub mod mod_cgi;
 pub mod mod_cgid;

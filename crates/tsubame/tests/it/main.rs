@@ -18,6 +18,7 @@ mod early_hints;
 mod fastcgi;
 mod fastcgi_programs;
 mod faults;
+mod few_need_same_as_apache;
 mod golden;
 mod language_same_as_apache;
 mod limits;

@@ -1,0 +1,93 @@
+//! Files that are answers: their own header fields, then the body.
+//!
+//! Apache manual: mod_asis. Doubtful cases were measured on 2.4.71.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use conf::{Level, ModuleInfo};
+use gateway::answer;
+use gateway::reply::{Fault, HEADER_MAX, Parser};
+use server::paths::{base_name, c_path};
+use server::{Answer, Body, FilePart, Handler, Hook, Keep, Module, Order, Request};
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "asis_module", source: "mod_asis.c", linked: false, directives: &[] },
+    hooks: &[Hook::Handler(Order::Middle, Handler::Now(send))],
+};
+
+/// Its names as a handler.
+const NAMES: [&str; 2] = ["send-as-is", "httpd/send-as-is"];
+
+fn send(request: &mut Request) -> Answer {
+    let is_mine = request.handler_name().is_some_and(|name| NAMES.contains(&name));
+    if !is_mine || !matches!(&*request.asked.method, "GET" | "HEAD") {
+        return Answer::Declined;
+    }
+    let Some(meta) = request.mapped.stat else {
+        request.log("asis", Level::Info, format!("AH01233: File does not exist: {}", request.mapped.filename));
+        return Answer::Status(404);
+    };
+    let (file, head) = match beginning(&request.mapped.filename) {
+        Ok(opened) => opened,
+        Err(error) => {
+            let text = format!("AH01234: file permissions deny server access: {}", request.mapped.filename);
+            request.log_os("asis", Level::Error, &error, text);
+            return Answer::Status(403);
+        }
+    };
+    let offset = match fields(request, &head) {
+        Ok(length) => length as u64,
+        // As in Apache nothing of such a file is sent, and the answer is no error.
+        Err(None) => meta.size,
+        Err(Some(status)) => return Answer::Status(status),
+    };
+    let status = request.answer.status();
+    let location = request.answer.headers_out.get("Location").filter(|location| location.starts_with('/'));
+    if let Some(uri) = location.map(str::to_string).filter(|_| status == 200 || (300..400).contains(&status)) {
+        request.answer.headers_out.remove("Location");
+        request.answer.set_status(200);
+        return Answer::Redirect { uri, keep: Keep::default() };
+    }
+    // The file says what the answer is, whatever the client has already.
+    request.answer.no_local_copy = true;
+    Answer::Body(Body::File(FilePart { file: Arc::new(file), offset, length: meta.size.saturating_sub(offset) }))
+}
+
+/// The file, and as much of it as its fields may take up.
+fn beginning(path: &str) -> io::Result<(OwnedFd, Vec<u8>)> {
+    let path = c_path(path).ok_or(io::ErrorKind::NotFound)?;
+    let file = sys::file::open(&path)?;
+    let mut head = vec![0; HEADER_MAX];
+    let mut have = 0;
+    while have < head.len() {
+        match sys::file::read_at(&file, &mut head[have..], have as u64)? {
+            0 => break,
+            read => have += read,
+        }
+    }
+    head.truncate(have);
+    Ok((file, head))
+}
+
+/// Puts the fields into the answer, and says how long they are. `Err`: they cannot be read, or must not be sent, which this
+/// status says.
+fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
+    let name = base_name(&request.mapped.filename).to_string();
+    let mut parser = Parser::default();
+    let fault = match parser.advance(head) {
+        Ok(Some(length)) => {
+            answer::apply(request, parser.into_reply(), "asis", &name).map_err(Some)?;
+            return Ok(length);
+        }
+        Err(Fault::Malformed(line)) => {
+            format!("malformed header from script '{name}': Bad header: {}", answer::shown(&line))
+        }
+        _ if parser.has_begun() => format!("Premature end of script headers: {name}"),
+        _ => format!("End of script output before headers: {name}"),
+    };
+    request.log("asis", Level::Error, fault);
+    Err(None)
+}
