@@ -28,6 +28,9 @@ for my $class (@CLASSES) {
     is( $body->( 'env.pl', $dump, environment => { X_D => 2 } ), 'X_D=2', "$class: nothing of the environment before stays" );
     is( $body->( 'set.pl', "$HEAD \$ENV{X_SET} = 1; print \$ENV{X_SET};" ), 1, "$class: a script may set variables" );
     is( $body->( 'env.pl', $dump ), '', "$class: the next request does not see them" );
+    $body->( 'swap.pl', "$HEAD delete \@ENV{qw(X_A X_EMPTY)}; \@ENV{qw(X_OTHER X_MORE)} = (1, 2);", environment => { X_A => 1, X_EMPTY => '' } );
+    is( $body->( 'env.pl', $dump, environment => { X_A => 1, X_EMPTY => '' } ), 'X_A=1,X_EMPTY=', "$class: nor what came in the place of others" );
+    is( $body->( 'local.env.pl', "$HEAD { local %ENV = ( X_A => 5, PATH => \$ENV{PATH} ); print `echo \\\$X_A`; } print `echo \\\$X_A`;", environment => { X_A => 1 } ), "5\n1\n", "$class: a local environment" );
     is( $body->( 'child.pl', "$HEAD print `echo \$X_A`;" =~ s/\$X_A/\\\$X_A/r, environment => { X_A => 'to children' } ), "to children\n", "$class: programs see it" );
 
     # Standard input
@@ -77,6 +80,7 @@ for my $class (@CLASSES) {
     # Other processes
     is( $body->( 'system.pl', "$HEAD print 'a'; system 'echo b'; print 'c'; print `echo d`; open my \$p, '|-', 'cat' or die; print \$p 'e'; close \$p; print 'f';" ), "ab\ncd\nef", "$class: programs write into the answer, in order" ) if $class ne 'Fork';
     is( $body->( 'system.pl', "\$| = 1; $HEAD print 'a'; system 'echo b'; print 'c'; print `echo d`; open my \$p, '|-', 'cat' or die; print \$p 'e'; close \$p; print 'f';" ), "ab\ncd\nef", "$class: programs write into the answer, in order" );
+    is( $body->( 'others.pl', "system q{printf 'Content-Type: text/plain\\n\\nall of it'};" ), 'all of it', "$class: a program may write everything" );
     is( $body->( 'stdin.pl', "$HEAD \$| = 1; system 'cat';", method => 'POST', body => 'for the program' ), 'for the program', "$class: programs read the body" );
     is( $body->( 'stdin2.pl', "$HEAD \$| = 1; system 'true'; print <STDIN>;", method => 'POST', body => 'for the script' ), 'for the script', "$class: a program that does not read leaves it" );
     is( $body->( 'stdin3.pl', "$HEAD \$| = 1; print \`cat | wc -c\`;", method => 'POST', body => [ 'x' x 100_000, 'y' x 100_000 ] ) + 0, 200_000, "$class: a large one" );

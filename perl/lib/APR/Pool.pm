@@ -10,7 +10,7 @@ sub new { return bless {}, ref $_[0] || $_[0] }
 sub cleanup_register {
     my ( undef, $code, @arguments ) = @_;
     $code = \&$code if !ref $code;
-    push @Tsubame::Run::cleanups, sub { $code->(@arguments) };
+    push @Tsubame::Run::cleanups, [ $code, @arguments ];
     return;
 }
 

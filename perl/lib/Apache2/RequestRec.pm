@@ -36,7 +36,7 @@ sub headers_in {
     my ($r) = @_;
     return $r->{headers_in} ||= do {
         my $table = APR::Table::make();
-        $table->add( split /:\s*/, $_, 2 ) for Tsubame::ModPerl::repeated( $r->{request}, 'header' );
+        $table->add( split /:\s*/, $_, 2 ) for Tsubame::Persistent::repeated( $r->{request}, 'header' );
         $table;
     };
 }

@@ -18,7 +18,7 @@ sub dir_config {
     my ( $r, @arguments ) = @_;
     my $table = $r->{dir_config} ||= do {
         my $made = APR::Table::make();
-        $made->add( split /=/, $_, 2 ) for Tsubame::ModPerl::repeated( $r->{request}, 'var' );
+        $made->add( split /=/, $_, 2 ) for Tsubame::Persistent::repeated( $r->{request}, 'var' );
         $made;
     };
     return $table if !@arguments;

@@ -16,7 +16,6 @@ sub run {
     }
     if ( !$Tsubame::Bundle::mod_perl ) {
         $Tsubame::Bundle::mod_perl = 1;
-        @ENV{qw(MOD_PERL MOD_PERL_API_VERSION)} = ( 'mod_perl/2.0.12', 2 );
         require Tsubame::ModPerl;
     }
     return Tsubame::ModPerl::run($request);

@@ -7,6 +7,9 @@ use warnings;
 use Tsubame::Registry ();
 use Tsubame::Status ();
 
+# What scripts and modules know mod_perl by: variables of every request.
+use constant ENVIRONMENT => "MOD_PERL\0mod_perl/2.0.12\0MOD_PERL_API_VERSION\0002\0";
+
 # All of them at once, so that none of the same names elsewhere can come first, whatever a script does to @INC.
 BEGIN {
     for my $name ( sort grep { m{\A(?:APR|Apache2|ModPerl)/|\Amod_perl} } keys %Tsubame::Bundle::text ) {
@@ -24,15 +27,14 @@ my $root = '';
 
 sub run {
     my ($request) = @_;
-    $ENV{MOD_PERL}             = 'mod_perl/2.0.12';
-    $ENV{MOD_PERL_API_VERSION} = 2;
+    Tsubame::Persistent::set_environment( $request, ENVIRONMENT );
     @ARGV = ();
     if ( $root ne $request->{root} ) {
         $root = $request->{root};
         chdir $root;
     }
     my $r = $current = Apache2::RequestRec::begin($request);
-    Tsubame::Stdio::begin( sub { $r->header_text } );
+    Tsubame::Stdio::begin($r);
     my $rc      = eval { serve( $r, $request ) };
     my $error   = $@;
     my $outcome = { status => $Tsubame::Run::status };
@@ -44,9 +46,7 @@ sub run {
     $r->log_error( $outcome->{message} ) if $error;
     answer( $r, $rc, $outcome );
     if ( $r->{cleanups} || @Tsubame::Run::cleanups ) {
-        Tsubame::Stdio::flush();
-        Tsubame::Run::call_all( $r->take_cleanups );
-        Tsubame::Run::cleanup();
+        Tsubame::Run::cleanup( $r->take_cleanups );
     }
     undef $current;
     return $outcome;
@@ -79,7 +79,7 @@ sub serve {
     load( module  => $request ) if exists $request->{module};
     load( require => $request ) if exists $request->{require};
     if ( exists $request->{fixup} ) {
-        for my $name ( repeated( $request, 'fixup' ) ) {
+        for my $name ( Tsubame::Persistent::repeated( $request, 'fixup' ) ) {
             my $rc = Tsubame::Run::call( handler($name), $r );
             die $@ if $@;
             $rc = numeric($rc);
@@ -96,17 +96,10 @@ sub serve {
     return numeric($rc);
 }
 
-# Values of a key that may be repeated in the HANDLER list.
-sub repeated {
-    my ( $request, $key ) = @_;
-    my $list = $request->{list};
-    return map { $list->[ 2 * $_ + 1 ] } grep { $list->[ 2 * $_ ] eq $key } 0 .. @$list / 2 - 1;
-}
-
 # Requires modules and files, each once in the life of the interpreter.
 sub load {
     my ( $kind, $request ) = @_;
-    for my $name ( repeated( $request, $kind ) ) {
+    for my $name ( Tsubame::Persistent::repeated( $request, $kind ) ) {
         next if $loaded{"$kind $name"};
         my $file = $name;
         if ( $kind eq 'module' ) {

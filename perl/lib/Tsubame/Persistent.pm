@@ -18,9 +18,9 @@ use constant { HANDLER => 1, ENVIRONMENT => 2, INPUT => 3, FINISHED => 7, LONGES
 our $gone;         # the connection is broken: the request is over
 our $last    = 0;  # the interpreter ends after this request
 our $stop    = 0;  # the server asked it to end
-our $received;     # the bytes of the current request's HANDLER and ENVIRONMENT, for an interpreter that starts anew
 
 my ( $listener, $connection );
+my ( $handler, $environment ) = ( '', '' );    # the payloads of the current request
 my $in = '';
 my ( $input, $input_end ) = ( '', 1 );
 my ( $on_term, $on_pipe );
@@ -63,30 +63,17 @@ sub serve {
     binmode $connection;
     $gone = 0;
     while ( !$stop && !$last && !$gone ) {
-        my ( $handler, $environment ) = next_request() or last;
-        ( $input, $input_end ) = ( '', 0 );
-        request( $handler, $environment );
+        next_request() or last;
+        request();
     }
     close $connection;
     undef $connection;
 }
 
 sub request {
-    my ( $handler, $environment ) = @_;
-    my @list = split /\0/, $environment, -1;
-    pop @list;
-    push @list, '' if @list % 2;
-    %ENV  = @list;
-    @list = split /\0/, $handler, -1;
-    pop @list;
-    push @list, '' if @list % 2;
-    clean( \@list ) if ${^TAINT};
-    my %request = @list;
-    $request{list} = \@list;
-    if ( defined $request{setup_env} && $request{setup_env} eq '0' ) {
-        %ENV = map { exists $ENV{$_} ? ( $_ => $ENV{$_} ) : () } qw(PATH TZ);
-    }
-    $received = [ $handler, $environment ];
+    my %request = split /\0/, substr( $handler, 0, -1 ), -1;
+    clean( \%request ) if ${^TAINT};
+    $request{text} = $handler;
 
     my $outcome = Tsubame::Classes::run( \%request );
     Tsubame::Run::child_ends($outcome) if $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
@@ -114,30 +101,79 @@ sub request {
     $Tsubame::Stdio::out = '';
 }
 
-# Under -T, what the server says about files can be used.
-sub clean {
-    my ($list) = @_;
-    for my $index ( grep { !( $_ % 2 ) } 0 .. $#$list ) {
-        next if $list->[$index] !~ /\A(?:handler|file|root|module|require|fixup|group|max_runs)\z/;
-        $list->[ $index + 1 ] = Tsubame::Handover::clean( $list->[ $index + 1 ] );
+# Gives a script its environment, with $more (a list as in ENVIRONMENT) in it. Each assignment to %ENV is one to the process's own
+# environment, so what is as it should be is left alone.
+sub set_environment {
+    my ( $request, $more ) = @_;
+    my @list = split /\0/, $environment . $more, -1;
+    pop @list;
+    if ( defined $request->{setup_env} && $request->{setup_env} eq '0' ) {
+        my %all = @list;
+        @list = map { exists $all{$_} ? ( $_ => $all{$_} ) : () } qw(PATH TZ MOD_PERL MOD_PERL_API_VERSION);
     }
+    if ( !${^TAINT} ) {
+        my $index = 0;
+        while ( $index < @list ) {
+            my $name = $list[ $index++ ];
+            $ENV{$name} = $list[$index] if !defined $ENV{$name} || $ENV{$name} ne $list[$index];
+            $index++;
+        }
+        return if 2 * keys %ENV == @list;
+    }
+    %ENV = @list;
+}
+
+# Under -T, what the server says about files can be used.
+my @OURS = qw(handler file root group max_runs);
+
+sub clean {
+    my ($request) = @_;
+    $_ = Tsubame::Handover::clean($_) for grep { defined } @$request{@OURS};
+}
+
+# Values of a key that may be repeated in the HANDLER list.
+sub repeated {
+    my ( $request, $key ) = @_;
+    my $list = $request->{list} ||= [ split /\0/, $request->{text}, -1 ];
+    my @values = map { $list->[ 2 * $_ + 1 ] } grep { $list->[ 2 * $_ ] eq $key } 0 .. @$list / 2 - 1;
+    @values = map { Tsubame::Handover::clean($_) } @values if ${^TAINT} && $key =~ /\A(?:module|require|fixup)\z/;
+    return @values;
 }
 
 # --- Frames
 
-# The next request's HANDLER and ENVIRONMENT, or nothing at the end of the connection. What the script before left of its
-# input is skipped.
+# Reads up to the next request's HANDLER and ENVIRONMENT; false at the end of the connection. What the script before left of
+# its input is skipped.
 sub next_request {
-    my $handler;
+    return 1 if $input_end && ( length $in || receive(1) ) && take_whole();
+    my $found;
     while (1) {
-        my ( $type, $payload ) = frame(1) or return;
+        my ( $type, $payload ) = frame(1) or return 0;
         if ( $type == HANDLER ) {
             $handler = $payload;
+            $found   = 1;
         }
-        elsif ( $type == ENVIRONMENT && defined $handler ) {
-            return ( $handler, $payload );
+        elsif ( $type == ENVIRONMENT && $found ) {
+            $environment = $payload;
+            ( $input, $input_end ) = ( '', 0 );
+            return 1;
         }
     }
+}
+
+# The same for a request of which both have come, as they most often have. False: it is another one, or rubbish.
+sub take_whole {
+    return 0 if length $in < 8 || length $in > LONGEST;
+    my ( $first, $one ) = unpack 'N N/a', $in;
+    my $at = 8 + length $one;
+    return 0 if length($in) < $at + 8;
+    my ( $second, $two, $third, $length ) = unpack 'N N/a N N', substr $in, $at;
+    return 0 if !defined $length || $first != HANDLER || $second != ENVIRONMENT;
+    ( $handler, $environment, $input ) = ( $one, $two, '' );
+    # Without a body its end is there too.
+    $input_end = $third == INPUT && !$length;
+    substr $in, 0, $at + 8 + length($two) + ( $input_end ? 8 : 0 ), '';
+    return 1;
 }
 
 # The next frame, or nothing when the connection ends or carries rubbish. An idle interpreter ends on SIGTERM.
@@ -157,9 +193,17 @@ sub frame {
                 return ( $type, $payload );
             }
         }
-        my $count = sysread $connection, $in, PIECE, $have;
-        next if $count;
-        return if defined $count || $! != Errno::EINTR || ( $idle && $stop && !$have );
+        receive($idle) or return;
+    }
+}
+
+# Reads more of the connection. False at its end, and when an idle interpreter is to end.
+sub receive {
+    my ($idle) = @_;
+    while (1) {
+        my $count = sysread $connection, $in, PIECE, length $in;
+        return 1 if $count;
+        return 0 if defined $count || $! != Errno::EINTR || ( $idle && $stop && !length $in );
     }
 }
 
@@ -219,7 +263,6 @@ sub start_anew {
     my (@switches) = @_;
     Tsubame::Run::shutdown();
     Tsubame::Stdio::finish(1);
-    my ( $handler, $environment ) = @$received;
     my $bytes = pack( 'N N/a*', HANDLER, $handler ) . pack( 'N N/a*', ENVIRONMENT, $environment );
     $bytes .= pack 'N N/a*', INPUT, $input if length $input;
     $bytes .= pack 'N N/a*', INPUT, '' if $input_end;

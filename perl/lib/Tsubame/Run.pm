@@ -42,6 +42,7 @@ sub call {
     my ( $result, $done );
     local ( $running, $exited ) = ( 1, 0 );
     $status = 0;
+    $Tsubame::Stdio::collected = 0;
   TSUBAME_SCRIPT: {
         $done = eval { $result = $code->(@arguments); 1 };
     }
@@ -62,11 +63,21 @@ sub call_all {
     }
 }
 
+# Runs these clean-ups, and then those that were registered. The client has the answer before, and need not wait for them.
 sub cleanup {
-    while (@cleanups) {
-        my @now = splice @cleanups;
-        call_all(@now);
+    my @now = @_;
+    Tsubame::Stdio::flush() if @now || grep { !is_quick($_) } @cleanups;
+    while ( @now || @cleanups ) {
+        call_all( @now, splice @cleanups );
+        @now = ();
     }
+}
+
+# CGI.pm registers one in each request that sets a few variables: not worth a system call of its own for the answer.
+sub is_quick {
+    my ($cleanup) = @_;
+    my $code = ref $cleanup eq 'ARRAY' ? $cleanup->[0] : $cleanup;
+    return defined &CGI::_reset_globals && $code == \&CGI::_reset_globals;
 }
 
 sub shutdown {

@@ -21,6 +21,7 @@ my %LETTERS = ( t => 'TIMEOUT', r => 'MAXRUNS', M => 'MAXBACKENDS', g => 'GROUP'
 sub run {
     my ($request) = @_;
     my $file = $request->{file};
+    Tsubame::Persistent::set_environment( $request, '' );
     Tsubame::Stdio::begin();
     @ARGV = Tsubame::Classes::words( $request->{args} );
     my $outcome = {};
@@ -34,7 +35,7 @@ sub run {
         print STDERR $outcome->{message};
         return $outcome;
     }
-    my $identity = join ':', @stat[ 0, 1, 9 ];
+    my $identity = "$stat[0]:$stat[1]:$stat[9]";
     my $script   = $scripts{$file};
     if ( $script && $script->{identity} ne $identity ) {
         # Nothing of the old program may stay, so the interpreter starts anew with this request.
@@ -64,10 +65,7 @@ sub run {
         failed( $outcome, $error );
     }
     return $outcome if $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
-    if (@Tsubame::Run::cleanups) {
-        Tsubame::Stdio::flush();
-        Tsubame::Run::cleanup();
-    }
+    Tsubame::Run::cleanup() if @Tsubame::Run::cleanups;
     $runs++;
     my $most = defined $options{MAXRUNS} ? $options{MAXRUNS} : $request->{max_runs};
     $Tsubame::Persistent::last = 1 if $most && $runs >= $most;

@@ -18,14 +18,15 @@ our $owner;           # the process that speaks on the connection; its children 
 our $active = 0;      # a request is being served
 our $out    = '';     # what is to be sent
 our $sent   = 0;      # bytes of output that were sent or discarded
-our $head;            # makes what belongs before the first output, once
+our $head;            # its header_text belongs before the first output, once
 our $read   = 0;      # the script has read from STDIN
 our $children = 0;    # the script has started a process: this one may be its child
+our $collected = 0;   # what the script has printed is in $out, and nothing of a script's has run since
 our $pushed = 0;      # a layer was put on a handle or taken from one: the script has made a dup, or has closed a handle
 
 my ( $OUT, $IN, $ERR ) = ( *STDOUT{IO}, *STDIN{IO}, *STDERR{IO} );
 my ( $fd0, $fd1, $fd2, $null, $log, $sentinel );
-my ( $base0, $base1, $base2 ) = ( '', '', '' );
+my ( $base0, $base1, $base2 );    # what the descriptors are when nobody has changed them
 my ( $spool, $drained ) = ( undef, 0 );
 my ( $layers_out, $layers_in, $layers_err );
 my ( $line, $ending, $full, $spilled, $looked ) = ( '', 0, 0, 0, 0 );
@@ -55,7 +56,7 @@ sub start {
 # A request begins.
 sub begin {
     ($head) = @_;
-    ( $out, $sent, $line, $ending, $full, $read, $children, $spilled ) = ( '', 0, '', 0, 0, 0, 0, 0 );
+    ( $out, $sent, $line, $ending, $full, $read, $children, $spilled, $collected ) = ( '', 0, '', 0, 0, 0, 0, 0, 0 );
     $active = 1;
 }
 
@@ -65,21 +66,11 @@ sub finish {
     $ending = 1;
     # A script that was left in the middle of a write has left its buffer behind.
     $pushed = 1 if $discard;
-    $looked = 0;
-    IO::Handle::flush($OUT);
-    # What was just written has come by here, and with it what others have written.
-    if ( !$looked || $children ) {
-        my @stat = stat $fd1;
-        if ( !@stat || "$stat[0]:$stat[1]" ne $base1 ) {
-            POSIX::dup2( fileno $spool->[1], 1 );
-            @stat = stat $fd1;
-        }
-        drain( $stat[7] ) if $stat[7] > $drained;
-    }
+    collect() if !$collected;
     # Handles were closed or are dups ($pushed), or have more layers than they should.
     layers_of_out() if $pushed || $layers_out != ( () = PerlIO::get_layers( *STDOUT, output => 1 ) );
     end_line() if length $line;
-    POSIX::dup2( fileno $log, 2 ) if identity($fd2) ne $base2;
+    POSIX::dup2( fileno $log, 2 ) if !is_same( $fd2, $base2 );
     layers_of_err() if $pushed || $layers_err != ( () = PerlIO::get_layers( *STDERR, output => 1 ) );
     if ( $read || $spilled || $pushed || $layers_in != ( () = PerlIO::get_layers(*STDIN) ) ) {
         POSIX::dup2( fileno $null, 0 );
@@ -101,7 +92,7 @@ sub send_out {
         if ($head) {
             my $make = $head;
             undef $head;
-            $out = $make->() . $out;
+            $out = $make->header_text . $out;
         }
         $sent += length $out;
         if ( length $out <= LONGEST ) {
@@ -116,9 +107,25 @@ sub send_out {
     return length $data ? Tsubame::Persistent::transmit($data) : 1;
 }
 
-# Whether the script has written anything so far.
+# Takes what the script has printed and what others have written. Nothing is sent yet, unless it is much.
+sub collect {
+    my $before = $ending;
+    ( $ending, $looked ) = ( 1, 0 );
+    IO::Handle::flush($OUT);
+    # What was just written has come by write_out, and with it what others have written.
+    if ( !$looked || $children ) {
+        if ( !is_same( $fd1, $base1 ) ) {
+            POSIX::dup2( fileno $spool->[1], 1 );
+            is_same( $fd1, $base1 );
+        }
+        drain( -s _ ) if ( -s _ || 0 ) > $drained;
+    }
+    ( $ending, $collected ) = ( $before, 1 );
+}
+
+# Whether the script, which is over, has written anything.
 sub has_output {
-    hold();
+    collect() if !$collected;
     return $sent || length $out;
 }
 
@@ -156,7 +163,7 @@ sub handle_in  { return $IN }
 
 # The rest of the request's body becomes a file on descriptor 0, for other processes and for sysread.
 sub spill {
-    return if $spilled || !$active || $ending || $$ != $owner || identity($fd0) ne $base0;
+    return if $spilled || !$active || $ending || $$ != $owner || !is_same( $fd0, $base0 );
     $spilled = 1;
     my $file;
     while ( defined( my $piece = Tsubame::Persistent::input(ENOUGH) ) ) {
@@ -237,22 +244,24 @@ sub drain {
 }
 
 sub drain_now {
-    my @stat = stat $fd1;
-    drain( $stat[7] ) if @stat && $stat[7] > $drained && "$stat[0]:$stat[1]" eq $base1;
+    drain( -s _ ) if is_same( $fd1, $base1 ) && ( -s _ || 0 ) > $drained;
 }
 
 # --- What the layers do
 
-sub identity {
-    my @stat = stat $_[0];
-    return @stat ? "$stat[0]:$stat[1]" : '';
+# Device and inode.
+sub identity { return [ ( stat $_[0] )[ 0, 1 ] ] }
+
+# Whether a handle is what it was. Leaves its size in `-s _`.
+sub is_same {
+    my ( $device, $inode ) = stat $_[0];
+    return defined $inode && $inode == $_[1][1] && $device == $_[1][0];
 }
 
 # $below is the handle that the layer is on: a dup of STDOUT has the same layers and another descriptor.
 sub write_out {
     my $below = $_[1];
-    my @stat = $children && $$ != $owner ? () : stat $below;
-    if ( !@stat || "$stat[0]:$stat[1]" ne $base1 ) {
+    if ( $children && $$ != $owner || !is_same( $below, $base1 ) ) {
         return write_all( $below, $_[0] );
     }
     $looked = 1;
@@ -261,7 +270,7 @@ sub write_out {
         Tsubame::Persistent::nobody_listens();
         return $Tsubame::Run::running ? -1 : length $_[0];
     }
-    drain( $stat[7] ) if $stat[7] > $drained;
+    drain( -s _ ) if ( -s _ || 0 ) > $drained;
     $out .= $_[0];
     $full = length $_[0] == BUFFER;
     if ( length $out >= ENOUGH ) {
@@ -282,11 +291,11 @@ sub flush_out {
 
 sub write_err {
     my $below = $_[1];
-    my $identity = $children && $$ != $owner ? '' : identity($below);
-    if ( $active && $identity eq $base1 ) {
+    my $speaks = $active && !( $children && $$ != $owner );
+    if ( $speaks && is_same( $below, $base1 ) ) {
         $out .= $_[0];
     }
-    elsif ( $active && $identity eq $base2 ) {
+    elsif ( $speaks && is_same( $below, $base2 ) ) {
         $line .= $_[0];
         my $end = 1 + rindex $line, "\n";
         Tsubame::Persistent::transmit_pieces( ERROR, substr $line, 0, $end, '' ) if $end;
@@ -305,7 +314,7 @@ sub end_line {
 sub fill_in {
     my ($below) = @_;
     $read = 1;
-    if ( $children && $$ != $owner || identity($below) ne $base0 ) {
+    if ( $children && $$ != $owner || !is_same( $below, $base0 ) ) {
         my $count = sysread $below, my $piece, BUFFER;
         return $count ? $piece : undef;
     }
