@@ -84,6 +84,19 @@ pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(
     Ok(())
 }
 
+/// What is in a file, as far as that length, as a body.
+pub(crate) fn body_of(file: Arc<OwnedFd>, length: u64) -> RequestBody {
+    let source = Gathered {
+        pieces: std::collections::VecDeque::new(),
+        file: Some(file),
+        at: 0,
+        left: length,
+        reading: None,
+        trailers: Fields::default(),
+    };
+    RequestBody::new(Box::new(source))
+}
+
 /// Puts pieces behind those that are in a file already.
 async fn keep(file: Option<Arc<OwnedFd>>, pieces: Vec<Bytes>) -> io::Result<Arc<OwnedFd>> {
     offload(Load::Wait, move || {
@@ -121,7 +134,7 @@ impl BodySource for Gathered {
         if self.left == 0 {
             return Poll::Ready(Ok(None));
         }
-        let piece = match (self.pieces.pop_front(), &self.file) {
+        let mut piece = match (self.pieces.pop_front(), &self.file) {
             (Some(piece), _) => piece,
             (None, Some(file)) => {
                 let (file, at) = (file.clone(), self.at);
@@ -129,11 +142,12 @@ impl BodySource for Gathered {
                     self.reading.get_or_insert_with(|| Box::pin(offload(Load::Wait, move || read(&file, at))));
                 let read = ready!(reading.as_mut().poll(cx));
                 self.reading = None;
-                // It was written a moment ago.
+                // It is shorter than it was a moment ago.
                 Bytes::from(read.ok().filter(|piece| !piece.is_empty()).ok_or(BodyError::Closed)?)
             }
             (None, None) => return Poll::Ready(Err(BodyError::Closed)),
         };
+        piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.at += piece.len() as u64;
         self.left = self.left.saturating_sub(piece.len() as u64);
         Poll::Ready(Ok(Some(piece)))

@@ -79,7 +79,7 @@ async fn ask(
         };
         let again = lease.served > 0 && tries < TRIES;
         let socket = lease.socket.clone();
-        match begin(request, head.protocol(), socket, Some(lease), bytes.clone(), caller, speech).await {
+        match begin(request, &head, socket, Some(lease), bytes.clone(), caller, speech).await {
             Ok(script) => break script,
             Err(failure) if failure.lost && again => tries += 1,
             Err(failure) => {

@@ -6,6 +6,7 @@
 //! them gets a backend the moment one is free. What becomes of a pool is a pure function ([`policy`]).
 
 mod authorize;
+mod filter;
 mod lease;
 mod manager;
 mod policy;
@@ -27,6 +28,7 @@ use crate::perl_bundle;
 use crate::protocol::Protocol;
 
 pub use authorize::{Verdict, authorize};
+pub use filter::Data;
 pub use lease::set_address;
 pub(crate) use lease::{Lease, Outcome};
 pub use manager::{Manager, Users, serve};

@@ -9,6 +9,7 @@ use conf::Level;
 use server::{Answer, Request};
 
 use super::Class;
+use super::filter::Data;
 use super::lease::{Lease, NoBackend, Outcome};
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
@@ -25,6 +26,8 @@ pub(super) const TRIES: u32 = 3;
 pub enum Head {
     /// FastCGI, in this role.
     FastCgi(Role),
+    /// FastCGI, as a filter of this file.
+    Filter(Data),
     /// The protocol of runtimes; what is to run.
     Runtime(Vec<(&'static str, Vec<u8>)>),
     /// SCGI.
@@ -37,7 +40,7 @@ impl Head {
     /// What is spoken behind it.
     pub fn protocol(&self) -> Protocol {
         match self {
-            Head::FastCgi(_) => Protocol::FastCgi,
+            Head::FastCgi(_) | Head::Filter(_) => Protocol::FastCgi,
             Head::Runtime(_) => Protocol::Runtime,
             Head::Scgi | Head::Uwsgi => Protocol::Plain,
         }
@@ -58,6 +61,7 @@ impl Head {
     ) -> Result<Vec<u8>, usize> {
         match self {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
+            Head::Filter(_) => Ok(fastcgi::open(Role::Filter, keep, pairs)),
             Head::Runtime(handler) => {
                 runtime::open(handler.iter().map(|(name, value)| (name.as_bytes(), &value[..])), pairs)
             }
@@ -99,7 +103,7 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
         let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && is_safe(request);
         let unasked = whole && tries < TRIES;
         let socket = lease.socket.clone();
-        match begin(request, head.protocol(), socket, Some(lease), bytes.clone(), &caller, speech).await {
+        match begin(request, head, socket, Some(lease), bytes.clone(), &caller, speech).await {
             Ok(script) => return respond::answer(request, script, &caller).await,
             Err(failure) if failure.lost && (again || unasked && failure.unasked) => tries += 1,
             Err(failure) => return failed(request, &caller, &failure),
@@ -120,7 +124,7 @@ pub async fn converse_over(
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    match begin(request, head.protocol(), Arc::new(socket), None, bytes, &caller, speech).await {
+    match begin(request, head, Arc::new(socket), None, bytes, &caller, speech).await {
         Ok(script) => respond::answer(request, script, &caller).await,
         Err(failure) => failed(request, &caller, &failure),
     }
@@ -128,14 +132,17 @@ pub async fn converse_over(
 
 pub(super) async fn begin(
     request: &mut Request,
-    protocol: Protocol,
+    head: &Head,
     socket: Arc<OwnedFd>,
     lease: Option<Lease>,
-    head: Vec<u8>,
+    bytes: Vec<u8>,
     caller: &Caller,
     speech: Speech,
 ) -> Result<Script, Failure> {
-    let conversation = Conversation::new(request, protocol, socket, lease, head, caller, speech);
+    let mut conversation = Conversation::new(request, head.protocol(), socket, lease, bytes, caller, speech);
+    if let Head::Filter(data) = head {
+        conversation = conversation.followed_by(data.body());
+    }
     let mut script = Script::new(Box::new(conversation), caller);
     script.begins(request).await?;
     Ok(script)

@@ -12,6 +12,8 @@ pub enum Role {
     Responder = 1,
     /// It says whether the request is allowed.
     Authorizer = 2,
+    /// It makes the answer of a file, which comes behind the request's body.
+    Filter = 3,
 }
 
 const BEGIN_REQUEST: u8 = 1;
@@ -20,6 +22,7 @@ const PARAMS: u8 = 4;
 const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
+const DATA: u8 = 8;
 /// `FCGI_KEEP_CONN`
 const KEEP_CONNECTION: u8 = 1;
 /// The number of the only request there is.
@@ -75,6 +78,16 @@ pub(super) fn input(piece: &[u8], to: &mut Vec<u8>) {
 /// The end of the body.
 pub(super) fn end_of_input(to: &mut Vec<u8>) {
     record(STDIN, &[], to);
+}
+
+/// A piece of the file of a filter.
+pub(crate) fn data(piece: &[u8], to: &mut Vec<u8>) {
+    stream(DATA, piece, to);
+}
+
+/// The end of the file.
+pub(crate) fn end_of_data(to: &mut Vec<u8>) {
+    record(DATA, &[], to);
 }
 
 pub(super) fn head(header: &[u8; HEADER]) -> Result<Head, Rubbish> {

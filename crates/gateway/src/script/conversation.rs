@@ -19,6 +19,7 @@ use super::{Event, FIRST_PIECE, Failure, PIECE, Source};
 use crate::backend::{Lease, Outcome};
 use crate::caller::Caller;
 use crate::ending;
+use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Heard, Protocol};
 
 /// How many pieces are received or sent before others have their turn.
@@ -103,6 +104,10 @@ pub(crate) struct Conversation {
     sent: usize,
     /// The body, as long as more of it may come.
     body: Option<RequestBody>,
+    /// What follows the body: the file of a filter.
+    data: Option<RequestBody>,
+    /// It takes the place of the body already.
+    is_data: bool,
     /// The client owes the next piece of it.
     starving: bool,
     /// The backend reads no further.
@@ -151,6 +156,8 @@ impl Conversation {
             unsent: head,
             sent: 0,
             body: (!request.body.is_none()).then(|| request.body.clone()),
+            data: None,
+            is_data: false,
             starving: false,
             deaf: false,
             frames: Frames::new(protocol),
@@ -176,6 +183,21 @@ impl Conversation {
         conversation
     }
 
+    /// Lets a file follow the body, for a filter.
+    pub(crate) fn followed_by(mut self, data: RequestBody) -> Conversation {
+        self.data = Some(data);
+        if self.body.is_none() {
+            self.goes_on();
+        }
+        self
+    }
+
+    /// The body has been said: what follows it is next, if there is any.
+    fn goes_on(&mut self) {
+        self.body = self.data.take();
+        self.is_data = self.body.is_some();
+    }
+
     /// Moves the request on; `true`: there may be more of it, but others wait for their turn.
     fn feed(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
         for _ in 0..STEPS {
@@ -199,10 +221,14 @@ impl Conversation {
                     self.starving = true;
                     return Ok(false);
                 }
+                Poll::Ready(Ok(Some(piece))) if self.is_data => fastcgi::data(&piece, &mut self.unsent),
                 Poll::Ready(Ok(Some(piece))) => self.protocol.input(&piece, &mut self.unsent),
                 Poll::Ready(Ok(None)) => {
-                    self.protocol.end_of_input(&mut self.unsent);
-                    self.body = None;
+                    match self.is_data {
+                        true => fastcgi::end_of_data(&mut self.unsent),
+                        false => self.protocol.end_of_input(&mut self.unsent),
+                    }
+                    self.goes_on();
                 }
                 Poll::Ready(Err(error)) => return Err(error),
             }
@@ -357,6 +383,11 @@ impl Source for Conversation {
         }
         let feeds_on = match self.feed(cx) {
             Ok(feeds_on) => feeds_on,
+            Err(_) if self.is_data => {
+                let text = format!("{}: it cannot be read to the end that it had", request.mapped.filename);
+                let failure = Failure { status: 500, text, level: Level::Error, lost: false, unasked: false };
+                return Poll::Ready(Event::Failed(failure));
+            }
             Err(error) => return Poll::Ready(Event::Body(error)),
         };
         for _ in 0..STEPS {

@@ -3,6 +3,7 @@
 mod backends;
 mod daemons;
 mod fastcgi_auth;
+mod fastcgi_options;
 pub mod mod_admission;
 pub mod mod_asis;
 pub mod mod_autoindex;

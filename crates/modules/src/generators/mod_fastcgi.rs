@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
-use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, converse, converse_over};
+use gateway::backend::{Class, Concurrency, Data, Head, PoolSettings, Program, converse, converse_over};
 use gateway::gathered::gather;
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, Speech, Words as Phrases, owners};
@@ -25,6 +25,7 @@ use server::paths::dir_name;
 use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
 
 use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
+use super::fastcgi_options::{Address, Application, Kind, options};
 use super::{ACCESS, backends};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::FORCED_TYPE;
@@ -40,11 +41,14 @@ pub static MODULE: Module = Module {
         Hook::AuthChecker(Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
         Hook::AccessChecker(Order::Middle, fastcgi_auth::hooks!(AccessChecker, checker)),
         Hook::Handler(Order::Middle, APPLICATIONS),
+        Hook::Handler(Order::Middle, FILTERS),
     ],
 };
 
 const APPLICATIONS: Handler =
     Handler::Later { claims: is_application, check: refusal, answer: |request| answer(request) };
+const FILTERS: Handler =
+    Handler::Later { claims: is_filtered, check: filter_refusal, answer: |request| filter(request) };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -53,6 +57,7 @@ const DIRECTIVES: &[Directive] = &[
     row("FastCgiServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::Server)), "", "(pathname) (-options)"),
     row("FastCgiExternalServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::External)), "", "(pathname) (-host host:port | -socket path) (-options)"),
     row("FastCgiConfig", Allowed::GLOBAL, Words(set_dynamic), "", "(-options)"),
+    row("FastCgiFilter", Allowed::CONF, Take1(set_filter), "", "The FastCGI application that makes answers of files with the handler fastcgi-filter").syntax("file-path"),
     row("FastCgiIpcDir", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "(directory)").without_effect("The process manager keeps its sockets where no other process can reach them."),
     row("FastCgiWrapper", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
     row("FastCgiSuexec", Allowed::GLOBAL, Take1(set_wrapper), "Off", "On, Off or the path of a program"),
@@ -64,13 +69,6 @@ const DIRECTIVES: &[Directive] = &[
     row("FastCgiAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Phase::Authorizer, on)), on_or_off(AUTHORITATIVE), "whether what it refuses is refused"),
 ];
 
-/// How long an application may be silent, where nothing is said.
-const IDLE: Duration = Duration::from_secs(30);
-/// How long one that nobody needs is kept.
-const KILL_INTERVAL: Duration = Duration::from_secs(300);
-/// How many there are of a class and of all together, at most.
-const MAX_CLASS: u64 = 10;
-const MAX: u64 = 50;
 /// How much of a body is kept in memory, and the longest there may be, in bytes: `LimitRequestBody` is what limits it.
 const IN_MEMORY: u64 = 64 * 1024;
 const MAX_BODY: u64 = u64::MAX;
@@ -84,157 +82,12 @@ settings! {
     }
 }
 
-/// Which of the directives names an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Server,
-    External,
-    Dynamic,
-}
-
-/// An application, or all that are started on demand.
-#[derive(Clone, Debug)]
-struct Application {
-    processes: u64,
-    max: u64,
-    max_of_all: u64,
-    idle_timeout: Duration,
-    kill_interval: Duration,
-    wait: Duration,
-    environment: Vec<(String, String)>,
-    passed: Vec<String>,
-    nph: bool,
-    /// Where it listens, if the server does not start it.
-    address: Option<Address>,
-}
-
-#[derive(Clone, Debug)]
-enum Address {
-    Host(String),
-    Socket(String),
-}
-
-impl Default for Application {
-    fn default() -> Application {
-        Application {
-            processes: 1,
-            max: MAX_CLASS,
-            max_of_all: MAX,
-            idle_timeout: IDLE,
-            kill_interval: KILL_INTERVAL,
-            wait: Duration::from_secs(60),
-            environment: Vec::new(),
-            passed: Vec::new(),
-            nph: false,
-            address: None,
-        }
+settings! {
+    /// The module's settings of a section.
+    pub struct FastCgiDir {
+        /// The application that filters.
+        filter: Setting<String>,
     }
-}
-
-/// What becomes of an option, and which directives have it.
-#[derive(Clone, Copy)]
-enum Meaning {
-    Number(fn(&mut Application, u64)),
-    /// It takes a value and means nothing here.
-    Ignored,
-    /// It takes no value and means nothing here.
-    IgnoredFlag,
-    Text(fn(&mut Application, &str) -> Result<(), String>),
-    Flag(fn(&mut Application)),
-    Refused(&'static str),
-}
-
-use Meaning::{Ignored, IgnoredFlag, Number, Refused, Text};
-
-const S: u8 = 1;
-const E: u8 = 2;
-const D: u8 = 4;
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-#[rustfmt::skip]
-const OPTIONS: &[(&str, u8, Meaning)] = &[
-    ("-appConnTimeout", S | E | D, Number(|a, n| if n > 0 { a.wait = seconds(n) })),
-    ("-autoUpdate", D, IgnoredFlag),
-    ("-flush", S | E | D, IgnoredFlag),
-    ("-gainValue", D, Ignored),
-    ("-group", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
-    ("-host", E, Text(|a, v| host(v).map(|v| a.address = Some(Address::Host(v))))),
-    ("-idle-timeout", S | E | D, Number(|a, n| a.idle_timeout = seconds(n))),
-    ("-init-start-delay", S | D, Ignored),
-    ("-initial-env", S | D, Text(initial_env)),
-    ("-killInterval", D, Number(|a, n| a.kill_interval = seconds(n))),
-    ("-listen-queue-depth", S | D, Ignored),
-    ("-maxClassProcesses", D, Number(|a, n| a.max = n)),
-    ("-maxProcesses", D, Number(|a, n| a.max_of_all = n)),
-    ("-min-server-life", S | D, Ignored),
-    ("-minProcesses", D, Ignored),
-    ("-multiThreshold", D, Ignored),
-    ("-multiThreshhold", D, Ignored),
-    ("-nph", S | E | D, Meaning::Flag(|a| a.nph = true)),
-    ("-pass-header", S | E | D, Text(|a, v| { a.passed.push(v.to_string()); Ok(()) })),
-    ("-port", S, Refused("it is reached over a socket that nobody else sees; FastCgiExternalServer is for those that listen themselves")),
-    ("-priority", S | D, Refused("start it with nice(1), as a wrapper script")),
-    ("-processSlack", D, Ignored),
-    ("-processes", S, Number(|a, n| a.processes = n.max(1))),
-    ("-restart", D, IgnoredFlag),
-    ("-restart-delay", S | D, Ignored),
-    ("-singleThreshold", D, Ignored),
-    ("-singleThreshhold", D, Ignored),
-    ("-socket", E, Text(|a, v| { a.address = Some(Address::Socket(v.to_string())); Ok(()) })),
-    ("-socket", S, Ignored),
-    ("-startDelay", D, Ignored),
-    ("-updateInterval", D, Ignored),
-    ("-user", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
-];
-
-fn host(value: &str) -> Result<String, String> {
-    match value.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(value.to_string()),
-        _ => Err(format!("-host {value}: write it as host:port")),
-    }
-}
-
-fn initial_env(application: &mut Application, value: &str) -> Result<(), String> {
-    let (name, value) = match value.split_once('=') {
-        Some((name, value)) => (name.to_string(), value.to_string()),
-        None => (value.to_string(), std::env::var(value).unwrap_or_default()),
-    };
-    application.environment.push((name, value));
-    Ok(())
-}
-
-/// Reads options into an application.
-fn options(cmd: &Cmd<'_>, words: &[String], kind: Kind, application: &mut Application) -> Result<(), String> {
-    let bit = match kind {
-        Kind::Server => S,
-        Kind::External => E,
-        Kind::Dynamic => D,
-    };
-    let directive = &cmd.node.name;
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let found = OPTIONS.iter().find(|(name, kinds, _)| name.eq_ignore_ascii_case(word) && kinds & bit != 0);
-        let Some((name, _, meaning)) = found else {
-            return Err(format!("{directive}: invalid option: {word}"));
-        };
-        let mut value = || words.next().ok_or_else(|| format!("{directive}: {name} has no value"));
-        match meaning {
-            Meaning::IgnoredFlag => {}
-            Meaning::Flag(set) => set(application),
-            Meaning::Ignored => drop(value()?),
-            Meaning::Number(set) => {
-                let value = value()?;
-                let number = value.parse().map_err(|_| format!("{directive}: {name} {value} is no number"))?;
-                set(application, number);
-            }
-            Meaning::Text(set) => set(application, value()?).map_err(|why| format!("{directive}: {why}"))?,
-            Meaning::Refused(why) => return Err(format!("{directive}: {name} is not supported: {why}")),
-        }
-    }
-    Ok(())
 }
 
 fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
@@ -260,6 +113,11 @@ fn set_dynamic(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let mut application = Application::default();
     options(cmd, words, Kind::Dynamic, &mut application)?;
     cmd.server_set(|s: &mut FastCgiServer| &mut s.dynamic, application)
+}
+
+fn set_filter(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
+    let path = cmd.context.server_relative(path);
+    cmd.set(|dir: &mut FastCgiDir| &mut dir.filter, path)
 }
 
 /// As whom applications run is said for all scripts in one place.
@@ -293,6 +151,10 @@ fn is_application(request: &Request) -> bool {
     request.handler_name() == Some("fastcgi-script")
 }
 
+fn is_filtered(request: &Request) -> bool {
+    request.handler_name() == Some("fastcgi-filter")
+}
+
 fn main(request: &Request) -> &FastCgiServer {
     request.server.main().settings.get::<FastCgiServer>()
 }
@@ -318,36 +180,67 @@ fn refusal(request: &mut Request) -> Option<Answer> {
     Some(Answer::Status(status))
 }
 
+/// What must be true of a file before an application gets it.
+fn filter_refusal(request: &mut Request) -> Option<Answer> {
+    match request.mapped.stat {
+        Some(meta) if meta.is_file() => None,
+        Some(_) => Some(Answer::Status(403)),
+        None => Some(Answer::Status(404)),
+    }
+}
+
 fn answer(request: &mut Request) -> Waiting<'_, Answer> {
     Box::pin(async move {
-        if gather(request, IN_MEMORY, MAX_BODY).await.is_err() {
-            request.log("fastcgi", Level::Info, "FastCGI: the body of a request cannot be read");
-            return Answer::Status(400);
-        }
         let file = request.mapped.filename.clone();
-        let application = application(request, &file);
-        for name in &application.passed {
-            if let Some(value) = request.header(name).map(|value| value.into_owned()) {
-                request.env.set(name.clone(), value);
+        serve(request, file, Head::FastCgi(Role::Responder)).await
+    })
+}
+
+/// Lets an application make the answer of the request's file.
+fn filter(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        let file = request.mapped.filename.clone();
+        let Some(path) = request.dir::<FastCgiDir>().filter.get().cloned() else {
+            request.log("fastcgi", Level::Error, format!("FastCGI: no FastCgiFilter says what filters {file}"));
+            return Answer::Status(500);
+        };
+        match Data::of(request).await {
+            Ok(data) => serve(request, path, Head::Filter(data)).await,
+            Err(error) => {
+                request.log_os("fastcgi", Level::Error, &error, format!("FastCGI: {file} cannot be opened"));
+                Answer::Status(403)
             }
         }
-        let head = Head::FastCgi(Role::Responder);
-        let caller = caller(request, &application);
-        match &application.address {
-            Some(address) => match connect(address, application.wait).await {
-                Ok(socket) => converse_over(request, caller, socket, &head, SPEECH).await,
-                Err(error) => {
-                    let text = format!("FastCGI: failed to connect to server \"{file}\"");
-                    request.log_os("fastcgi", Level::Error, &error, text);
-                    Answer::Status(503)
-                }
-            },
-            None => match class(request, &file, &application) {
-                Some(class) => converse(request, caller, &class, &head, SPEECH).await,
-                None => Answer::Status(500),
-            },
-        }
     })
+}
+
+/// Lets the application with this path serve the request.
+async fn serve(request: &mut Request, file: String, head: Head) -> Answer {
+    if gather(request, IN_MEMORY, MAX_BODY).await.is_err() {
+        request.log("fastcgi", Level::Info, "FastCGI: the body of a request cannot be read");
+        return Answer::Status(400);
+    }
+    let application = application(request, &file);
+    for name in &application.passed {
+        if let Some(value) = request.header(name).map(|value| value.into_owned()) {
+            request.env.set(name.clone(), value);
+        }
+    }
+    let caller = caller(request, &application);
+    match &application.address {
+        Some(address) => match connect(address, application.wait).await {
+            Ok(socket) => converse_over(request, caller, socket, &head, SPEECH).await,
+            Err(error) => {
+                let text = format!("FastCGI: failed to connect to server \"{file}\"");
+                request.log_os("fastcgi", Level::Error, &error, text);
+                Answer::Status(503)
+            }
+        },
+        None => match class(request, &file, &application) {
+            Some(class) => converse(request, caller, &class, &head, SPEECH).await,
+            None => Answer::Status(500),
+        },
+    }
 }
 
 /// What the configuration says of a file, by its name or of all.

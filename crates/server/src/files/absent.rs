@@ -19,6 +19,7 @@ const TABLE: &[Absent] = &[
     Absent("application/x-httpd-php*", "mod_php", PHP),
     Absent("application/x-lsphp*", "mod_lsapi", &[]),
     Absent("cgi-script", "mod_cgi or mod_cgid", CGI),
+    Absent("fastcgi-filter", "mod_fastcgi", &["fastcgi_module"]),
     Absent("fastcgi-script", "mod_fastcgi", &["fastcgi_module"]),
     Absent("fcgid-script", "mod_fcgid", &["fcgid_module"]),
     Absent("lsapi-script", "mod_lsapi", &[]),

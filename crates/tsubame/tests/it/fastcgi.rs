@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
 
-use crate::fastcgi_programs::APPLICATION;
+use crate::fastcgi_programs::{APPLICATION, FILTER};
 use crate::fcgid::{CONFIGURATION as FCGID, post, site, who};
 use crate::fcgid_pools::{applications, asks};
 use crate::mpm::under_every_mpm;
+use crate::needs;
 use crate::server::Server;
+use crate::wire::Response;
 
 const CONFIGURATION: &str = "LoadModule fastcgi_module modules/mod_fastcgi.so\n<Directory ${DOCS}>\n\
     Options +ExecCGI\nAddHandler fastcgi-script .fcgi\nRequire all granted\n</Directory>\n";
@@ -72,6 +75,44 @@ under_every_mpm! {
             assert!(!text.contains("REMOTE_PASSWD"), "{text}");
             assert!(ask("/may/a.fcgi?env", mine).text().contains("JUDGE=AUTHORIZER me\n"));
         }
+    }
+
+    /// A filter gets the body of the request and then the file, whole, and makes the answer of them.
+    fn a_filter_gets_the_file(mpm: Mpm) {
+        if !needs::LIBFCGI.is_there("a_filter_gets_the_file") {
+            return;
+        }
+        let Some(site) = site() else { return };
+        site.compile("filter", FILTER);
+        let page = site.page("a.low", "some text");
+        site.page("empty.low", "");
+        site.page("big.low", "x".repeat(1_000_000));
+        let text = "AddHandler fastcgi-filter .low .none\n<Files *.low>\nFastCgiFilter ${DOCS}/filter\n</Files>\n";
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}{text}"));
+        let changed = |seconds: u64| {
+            let file = std::fs::File::options().write(true).open(&page).expect("open");
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("time");
+        };
+        changed(1_000_000_000);
+        let lines = |answer: Response| {
+            let text = answer.text();
+            let (head, rest) = text.split_once('\n').unwrap_or_else(|| panic!("{text}"));
+            let (process, head) = head.split_once(' ').expect("a process");
+            (process.to_string(), format!("{head}\n{rest}"))
+        };
+        let (process, first) = lines(server.get("/a.low"));
+        assert_eq!(first, "FILTER 9 1000000000\n\nSOME TEXT");
+        changed(1_000_000_001);
+        assert_eq!(lines(post(&server, "/a.low", b"body")), (process.clone(), "FILTER 9 1000000001\nbody\nSOME TEXT".into()));
+        let (same, empty) = lines(server.get("/empty.low"));
+        assert!(same == process && empty.starts_with("FILTER 0 ") && empty.ends_with("\n\n"), "{empty}");
+        let body = "y".repeat(200_000);
+        let (same, big) = lines(post(&server, "/big.low", body.as_bytes()));
+        assert!(same == process && big.ends_with(&format!("\n{body}\n{}", "X".repeat(1_000_000))), "{} bytes", big.len());
+        assert_eq!(server.get("/nothing.low").status, 404);
+        site.page("x.none", "");
+        server.announce("no FastCgiFilter says what filters");
+        assert_eq!(server.get("/x.none").status, 500);
     }
 
     /// Applications that are named, those that listen themselves, and those that are started on demand.

@@ -56,6 +56,26 @@ while ($request->Accept() >= 0) {
 }
 "#;
 
+/// A filter in C, with libfcgi: says its process and what it knows of the file, then the body of the request, then the file in
+/// capitals.
+pub const FILTER: &str = r#"
+#include <fcgi_stdio.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    while (FCGI_Accept() >= 0) {
+        int c;
+        printf("Content-Type: text/plain\r\n\r\n%d %s %s %s\n", getpid(), getenv("FCGI_ROLE"), getenv("FCGI_DATA_LENGTH"), getenv("FCGI_DATA_LAST_MOD"));
+        while ((c = getchar()) != EOF) putchar(c);
+        putchar('\n');
+        if (FCGI_StartFilterData() != 0) printf("no data");
+        else while ((c = getchar()) != EOF) putchar(toupper(c));
+    }
+    return 0;
+}
+"#;
+
 /// An application of CGI::Fast.
 pub const CGI_FAST: &str = r#"#!/usr/bin/perl
 use CGI::Fast;

@@ -1,0 +1,43 @@
+//! Files that a FastCGI application makes answers of (FastCGI specification, section 6.4).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use seam::{Load, offload};
+use server::paths::c_path;
+use server::{Request, RequestBody};
+
+use crate::gathered::body_of;
+
+/// A file that follows the body of a request.
+#[derive(Clone, Debug)]
+pub struct Data {
+    file: Arc<OwnedFd>,
+    length: u64,
+}
+
+impl Data {
+    /// The request's file, of which the variables of the request then speak.
+    pub async fn of(request: &mut Request) -> io::Result<Data> {
+        let path = c_path(&request.mapped.filename).ok_or(io::ErrorKind::InvalidFilename)?;
+        let opened: io::Result<_> = offload(Load::Wait, move || {
+            let file = sys::file::open(&path)?;
+            let meta = sys::file::fstat(&file)?;
+            Ok((file, meta))
+        })
+        .await;
+        let (file, meta) = opened?;
+        if !meta.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        request.env.set("FCGI_DATA_LENGTH", meta.size.to_string());
+        request.env.set("FCGI_DATA_LAST_MOD", meta.mtime.div_euclid(1_000_000_000).to_string());
+        Ok(Data { file: Arc::new(file), length: meta.size })
+    }
+
+    /// What is in it.
+    pub(super) fn body(&self) -> RequestBody {
+        body_of(self.file.clone(), self.length)
+    }
+}

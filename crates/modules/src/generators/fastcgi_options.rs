@@ -1,0 +1,170 @@
+//! What mod_fastcgi's directives say of an application: one table for `FastCgiServer`, `FastCgiExternalServer` and `FastCgiConfig`.
+
+use std::time::Duration;
+
+use conf::Cmd;
+
+/// How long an application may be silent, where nothing is said.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long one that nobody needs is kept.
+const KILL_INTERVAL: Duration = Duration::from_secs(300);
+/// How many there are of a class and of all together, at most.
+const MAX_CLASS: u64 = 10;
+const MAX: u64 = 50;
+/// Which of the directives names an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Server,
+    External,
+    Dynamic,
+}
+
+/// An application, or all that are started on demand.
+#[derive(Clone, Debug)]
+pub(super) struct Application {
+    pub(super) processes: u64,
+    pub(super) max: u64,
+    pub(super) max_of_all: u64,
+    pub(super) idle_timeout: Duration,
+    pub(super) kill_interval: Duration,
+    pub(super) wait: Duration,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) passed: Vec<String>,
+    pub(super) nph: bool,
+    /// Where it listens, if the server does not start it.
+    pub(super) address: Option<Address>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    Host(String),
+    Socket(String),
+}
+
+impl Default for Application {
+    fn default() -> Application {
+        Application {
+            processes: 1,
+            max: MAX_CLASS,
+            max_of_all: MAX,
+            idle_timeout: IDLE,
+            kill_interval: KILL_INTERVAL,
+            wait: Duration::from_secs(60),
+            environment: Vec::new(),
+            passed: Vec::new(),
+            nph: false,
+            address: None,
+        }
+    }
+}
+
+/// What becomes of an option, and which directives have it.
+#[derive(Clone, Copy)]
+enum Meaning {
+    Number(fn(&mut Application, u64)),
+    /// It takes a value and means nothing here.
+    Ignored,
+    /// It takes no value and means nothing here.
+    IgnoredFlag,
+    Text(fn(&mut Application, &str) -> Result<(), String>),
+    Flag(fn(&mut Application)),
+    Refused(&'static str),
+}
+
+use Meaning::{Ignored, IgnoredFlag, Number, Refused, Text};
+
+const S: u8 = 1;
+const E: u8 = 2;
+const D: u8 = 4;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[rustfmt::skip]
+const OPTIONS: &[(&str, u8, Meaning)] = &[
+    ("-appConnTimeout", S | E | D, Number(|a, n| if n > 0 { a.wait = seconds(n) })),
+    ("-autoUpdate", D, IgnoredFlag),
+    ("-flush", S | E | D, IgnoredFlag),
+    ("-gainValue", D, Ignored),
+    ("-group", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
+    ("-host", E, Text(|a, v| host(v).map(|v| a.address = Some(Address::Host(v))))),
+    ("-idle-timeout", S | E | D, Number(|a, n| a.idle_timeout = seconds(n))),
+    ("-init-start-delay", S | D, Ignored),
+    ("-initial-env", S | D, Text(initial_env)),
+    ("-killInterval", D, Number(|a, n| a.kill_interval = seconds(n))),
+    ("-listen-queue-depth", S | D, Ignored),
+    ("-maxClassProcesses", D, Number(|a, n| a.max = n)),
+    ("-maxProcesses", D, Number(|a, n| a.max_of_all = n)),
+    ("-min-server-life", S | D, Ignored),
+    ("-minProcesses", D, Ignored),
+    ("-multiThreshold", D, Ignored),
+    ("-multiThreshhold", D, Ignored),
+    ("-nph", S | E | D, Meaning::Flag(|a| a.nph = true)),
+    ("-pass-header", S | E | D, Text(|a, v| { a.passed.push(v.to_string()); Ok(()) })),
+    ("-port", S, Refused("it is reached over a socket that nobody else sees; FastCgiExternalServer is for those that listen themselves")),
+    ("-priority", S | D, Refused("start it with nice(1), as a wrapper script")),
+    ("-processSlack", D, Ignored),
+    ("-processes", S, Number(|a, n| a.processes = n.max(1))),
+    ("-restart", D, IgnoredFlag),
+    ("-restart-delay", S | D, Ignored),
+    ("-singleThreshold", D, Ignored),
+    ("-singleThreshhold", D, Ignored),
+    ("-socket", E, Text(|a, v| { a.address = Some(Address::Socket(v.to_string())); Ok(()) })),
+    ("-socket", S, Ignored),
+    ("-startDelay", D, Ignored),
+    ("-updateInterval", D, Ignored),
+    ("-user", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
+];
+
+fn host(value: &str) -> Result<String, String> {
+    match value.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(value.to_string()),
+        _ => Err(format!("-host {value}: write it as host:port")),
+    }
+}
+
+fn initial_env(application: &mut Application, value: &str) -> Result<(), String> {
+    let (name, value) = match value.split_once('=') {
+        Some((name, value)) => (name.to_string(), value.to_string()),
+        None => (value.to_string(), std::env::var(value).unwrap_or_default()),
+    };
+    application.environment.push((name, value));
+    Ok(())
+}
+
+/// Reads options into an application.
+pub(super) fn options(
+    cmd: &Cmd<'_>,
+    words: &[String],
+    kind: Kind,
+    application: &mut Application,
+) -> Result<(), String> {
+    let bit = match kind {
+        Kind::Server => S,
+        Kind::External => E,
+        Kind::Dynamic => D,
+    };
+    let directive = &cmd.node.name;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let found = OPTIONS.iter().find(|(name, kinds, _)| name.eq_ignore_ascii_case(word) && kinds & bit != 0);
+        let Some((name, _, meaning)) = found else {
+            return Err(format!("{directive}: invalid option: {word}"));
+        };
+        let mut value = || words.next().ok_or_else(|| format!("{directive}: {name} has no value"));
+        match meaning {
+            Meaning::IgnoredFlag => {}
+            Meaning::Flag(set) => set(application),
+            Meaning::Ignored => drop(value()?),
+            Meaning::Number(set) => {
+                let value = value()?;
+                let number = value.parse().map_err(|_| format!("{directive}: {name} {value} is no number"))?;
+                set(application, number);
+            }
+            Meaning::Text(set) => set(application, value()?).map_err(|why| format!("{directive}: {why}"))?,
+            Meaning::Refused(why) => return Err(format!("{directive}: {name} is not supported: {why}")),
+        }
+    }
+    Ok(())
+}
