@@ -84,6 +84,16 @@ pub fn group(name: &str) -> io::Result<Option<u32>> {
     )
 }
 
+/// The name of a group by its number.
+pub fn group_by_id(gid: u32) -> io::Result<Option<String>> {
+    look_up(
+        // SAFETY: all pointers are valid for the call, and the length is that of the buffer.
+        |row, buffer, len, found| unsafe { libc::getgrgid_r(gid, row, buffer, len, found) },
+        // SAFETY: getgrgid_r filled the row with pointers to terminated texts in the buffer, which still lives.
+        |row: &libc::group| unsafe { CStr::from_ptr(row.gr_name) }.to_string_lossy().into_owned(),
+    )
+}
+
 /// Who a child becomes. Made in the parent, so that a child needs no database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -1,4 +1,4 @@
-//! Files of users and groups, asked for one user at a time.
+//! Files of users and groups, asked for one user at a time: text files, and [DBM files](super::dbm).
 //!
 //! A small file is read and parsed once, and again when it has changed. A large one is looked through each time, so that no
 //! child keeps a million users in its memory. Both happen beside the event loop.
@@ -34,9 +34,16 @@ pub(super) type See<'a> = &'a mut dyn FnMut(&str, &str);
 
 /// Files of one kind.
 pub(super) struct Files {
-    /// Shows what a line says.
-    parse: fn(&str, See<'_>),
+    parse: Parse,
     known: LazyLock<RwLock<Known>>,
+}
+
+/// How such a file is read.
+enum Parse {
+    /// Shows what a line says.
+    Lines(fn(&str, See<'_>)),
+    /// Shows what the whole file says, which has no more bytes than this.
+    Whole(fn(&[u8], See<'_>) -> io::Result<()>, u64),
 }
 
 /// What files say of each user, line by line.
@@ -51,9 +58,14 @@ struct Known {
 type Identity = (u64, u64, u64, i128, i128);
 
 impl Files {
-    /// None read yet.
+    /// Files of lines, none read yet.
     pub(super) const fn new(parse: fn(&str, See<'_>)) -> Files {
-        Files { parse, known: LazyLock::new(RwLock::default) }
+        Files { parse: Parse::Lines(parse), known: LazyLock::new(RwLock::default) }
+    }
+
+    /// Files that are read as a whole, of so many bytes at most.
+    pub(super) const fn whole(parse: fn(&[u8], See<'_>) -> io::Result<()>, bytes: u64) -> Files {
+        Files { parse: Parse::Whole(parse, bytes), known: LazyLock::new(RwLock::default) }
     }
 
     /// What a file says of a user now; `None`: it does not know him.
@@ -116,33 +128,47 @@ impl Files {
         Ok(says)
     }
 
-    /// Shows what all lines of a file say, piece by piece. A line that is too long ends the file, as in Apache: nobody
-    /// behind it is known.
+    /// Shows what a file says.
     fn each(&self, mut file: impl Read, see: See<'_>) -> io::Result<()> {
-        let (mut unread, mut total) = (Vec::new(), 0);
-        loop {
-            let read = file.by_ref().take(PIECE as u64).read_to_end(&mut unread)?;
-            total += read as u64;
-            if total > FILE_MAX {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            let rest = unread.split_off(if read == 0 { unread.len() } else { whole_lines(&unread) });
-            let mut lines = Lines::new(std::mem::replace(&mut unread, rest), LINE_MAX);
-            loop {
-                match lines.next() {
-                    Ok(Some(line)) if line.text.is_empty() => {}
-                    Ok(Some(line)) => (self.parse)(&line.text, see),
-                    Ok(None) => break,
-                    Err(_) => return Ok(()),
+        match self.parse {
+            Parse::Lines(parse) => each_line(file, parse, see),
+            Parse::Whole(parse, most) => {
+                let mut bytes = Vec::new();
+                if file.by_ref().take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+                    return Err(io::ErrorKind::FileTooLarge.into());
                 }
+                parse(&bytes, see)
             }
-            if read == 0 {
-                return Ok(());
+        }
+    }
+}
+
+/// Shows what all lines of a file say, piece by piece. A line that is too long ends the file, as in Apache: nobody behind it
+/// is known.
+fn each_line(mut file: impl Read, parse: fn(&str, See<'_>), see: See<'_>) -> io::Result<()> {
+    let (mut unread, mut total) = (Vec::new(), 0);
+    loop {
+        let read = file.by_ref().take(PIECE as u64).read_to_end(&mut unread)?;
+        total += read as u64;
+        if total > FILE_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let rest = unread.split_off(if read == 0 { unread.len() } else { whole_lines(&unread) });
+        let mut lines = Lines::new(std::mem::replace(&mut unread, rest), LINE_MAX);
+        loop {
+            match lines.next() {
+                Ok(Some(line)) if line.text.is_empty() => {}
+                Ok(Some(line)) => parse(&line.text, see),
+                Ok(None) => break,
+                Err(_) => return Ok(()),
             }
-            if unread.len() > 2 * PIECE {
-                // All of it is one line.
-                return Ok(());
-            }
+        }
+        if read == 0 {
+            return Ok(());
+        }
+        if unread.len() > 2 * PIECE {
+            // All of it is one line.
+            return Ok(());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Who may: access, authentication, authorization.
 
+mod dbm;
 mod files;
 mod passwords;
 
@@ -7,11 +8,15 @@ pub mod mod_access_compat;
 pub mod mod_allowmethods;
 pub mod mod_auth_basic;
 pub mod mod_auth_digest;
+pub mod mod_authn_anon;
 pub mod mod_authn_core;
+pub mod mod_authn_dbm;
 pub mod mod_authn_file;
 pub mod mod_authz_core;
+pub mod mod_authz_dbm;
 pub mod mod_authz_groupfile;
 pub mod mod_authz_host;
+pub mod mod_authz_owner;
 pub mod mod_authz_user;
 
 use conf::expr::StringExpr;

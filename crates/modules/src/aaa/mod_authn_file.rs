@@ -8,7 +8,7 @@ use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
 use super::files::Files;
-use super::passwords::{self, Unchecked, digits};
+use super::passwords::{check_stored, digits};
 use crate::row;
 
 /// The module.
@@ -65,19 +65,7 @@ async fn check(request: &Request, user: &str, password: &str) -> Authn {
         Err(answer) => return answer,
     };
     let stored = lines.first().map_or("", |line| line.split(':').next().unwrap_or_default());
-    match passwords::is_right(&http1::text::to_bytes(password), stored).await {
-        Ok(true) => Authn::Granted,
-        Ok(false) => Authn::Denied,
-        Err(Unchecked::Busy) => {
-            let text = format!("the password of user {user} is not checked: too many are being checked already");
-            request.log("authn_file", Level::Error, text);
-            Authn::Busy
-        }
-        Err(Unchecked::Unusable(why)) => {
-            request.log("authn_file", Level::Warn, format!("the password of user {user} is stored {why}"));
-            Authn::Denied
-        }
-    }
+    check_stored(request, "authn_file", user, password, stored).await
 }
 
 /// A file may have both digests of a user: their lengths tell them apart.

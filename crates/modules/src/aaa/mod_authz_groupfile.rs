@@ -1,4 +1,4 @@
-//! `Require group`: groups from a text file.
+//! `Require group` and `Require file-group`: groups from a text file.
 //!
 //! Apache manual: mod_authz_groupfile.
 
@@ -11,8 +11,8 @@ use server::authz::AuthzCheck::Later;
 use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
-use super::Text;
 use super::files::Files;
+use super::{Text, mod_authz_owner};
 use crate::row;
 
 /// The module.
@@ -23,7 +23,7 @@ pub static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::Authz(&GROUP)],
+    hooks: &[Hook::Authz(&GROUP), Hook::Authz(&FILE_GROUP)],
 };
 
 #[rustfmt::skip]
@@ -44,6 +44,12 @@ static GROUP: AuthzProvider = AuthzProvider {
     check: Later(|request, names| Box::pin(is_member(request, names))),
 };
 
+static FILE_GROUP: AuthzProvider = AuthzProvider {
+    name: "file-group",
+    parse: |_, _| Ok(Arc::new(())),
+    check: Later(|request, _| Box::pin(is_in_group_of_file(request))),
+};
+
 /// The groups of each user, in lower case: names of groups compare without case, as in Apache.
 static GROUPS: Files = Files::new(|line, see| {
     let (name, users) = line.split_once(':').unwrap_or((line, ""));
@@ -53,33 +59,57 @@ static GROUPS: Files = Files::new(|line, see| {
 });
 
 async fn is_member(request: &Request, names: &Parsed) -> Verdict {
-    let log = |level, text: String| request.log("authz_groupfile", level, text);
     let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
     let Some(names) = names.downcast_ref::<Text>() else { return Verdict::Error };
-    let Some(path) = request.dir::<GroupDir>().path.get() else {
-        log(Level::Error, "AH01664: No group file was specified in the configuration".into());
-        return Verdict::Denied;
-    };
-    let groups = match GROUPS.get(request, path, user).await {
-        Ok(groups) => groups,
-        Err(error) => {
-            let text = format!("AH01665: Could not open group file: {path}");
-            request.log_os("authz_groupfile", Level::Error, &error, text);
-            return Verdict::Denied;
-        }
-    };
-    let failed = format!("Authorization of user {user} to access {} failed, reason: user", request.asked.uri);
-    let Some(own) = groups else {
-        log(Level::Debug, format!("AH01666: {failed} doesn't appear in group file ({path})."));
-        return Verdict::Denied;
-    };
+    let numbers = ["AH01664", "AH01665", "AH01666"];
+    let Some(own) = groups_of(request, user, numbers, Level::Debug).await else { return Verdict::Denied };
     let what = "AH02592: authz_groupfile authorize: require group: Can't evaluate require expression";
     let Some(names) = names.value(request, "authz_groupfile", what) else { return Verdict::Denied };
     if words(&names).iter().any(|name| own.contains(&name.to_ascii_lowercase())) {
         return Verdict::Granted;
     }
-    log(Level::Debug, format!("AH01667: {failed} is not part of the 'require'ed group(s)."));
+    refuse(request, Level::Debug, user, "AH01667", "user is not part of the 'require'ed group(s).");
     Verdict::Denied
+}
+
+async fn is_in_group_of_file(request: &Request) -> Verdict {
+    let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
+    let numbers = ["AH01668", "AH01669", "AH01670"];
+    let Some(own) = groups_of(request, user, numbers, Level::Error).await else { return Verdict::Denied };
+    let Some(group) = mod_authz_owner::file_group(request, user).await else { return Verdict::Denied };
+    if own.contains(&group.to_ascii_lowercase()) {
+        return Verdict::Granted;
+    }
+    refuse(request, Level::Debug, user, "AH01671", "user is not part of the 'require'ed file group.");
+    Verdict::Denied
+}
+
+/// The groups of a user; `None`: none, which is logged. `numbers`: of the messages that there is no file, that it cannot be
+/// read, and, at this level, that it does not know the user.
+async fn groups_of(request: &Request, user: &str, numbers: [&str; 3], level: Level) -> Option<Vec<String>> {
+    let Some(path) = request.dir::<GroupDir>().path.get() else {
+        let text = format!("{}: No group file was specified in the configuration", numbers[0]);
+        request.log("authz_groupfile", Level::Error, text);
+        return None;
+    };
+    match GROUPS.get(request, path, user).await {
+        Ok(Some(groups)) => return Some(groups),
+        Ok(None) => {
+            let reason = format!("user doesn't appear in group file ({path}).");
+            refuse(request, level, user, numbers[2], &reason);
+        }
+        Err(error) => {
+            let text = format!("{}: Could not open group file: {path}", numbers[1]);
+            request.log_os("authz_groupfile", Level::Error, &error, text);
+        }
+    }
+    None
+}
+
+fn refuse(request: &Request, level: Level, user: &str, number: &str, reason: &str) {
+    let uri = &request.asked.uri;
+    let text = format!("{number}: Authorization of user {user} to access {uri} failed, reason: {reason}");
+    request.log("authz_groupfile", level, text);
 }
 
 #[cfg(test)]

@@ -16,9 +16,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
+use conf::Level;
 use md5::{Digest, Md5};
 use seam::{Load, offload};
-use server::authz::RealmDigest;
+use server::Request;
+use server::authz::{Authn, RealmDigest};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use sys::crypt::PASSWORD_MAX;
@@ -73,6 +75,29 @@ pub(super) async fn is_right(password: &[u8], stored: &str) -> Result<bool, Unch
         remember(mark);
     }
     Ok(right)
+}
+
+/// What a module that has found out how a user's password is stored says of the one that was sent.
+pub(super) async fn check_stored(
+    request: &Request,
+    module: &'static str,
+    user: &str,
+    password: &str,
+    stored: &str,
+) -> Authn {
+    match is_right(&http1::text::to_bytes(password), stored).await {
+        Ok(true) => Authn::Granted,
+        Ok(false) => Authn::Denied,
+        Err(Unchecked::Busy) => {
+            let text = format!("the password of user {user} is not checked: too many are being checked already");
+            request.log(module, Level::Error, text);
+            Authn::Busy
+        }
+        Err(Unchecked::Unusable(why)) => {
+            request.log(module, Level::Warn, format!("the password of user {user} is stored {why}"));
+            Authn::Denied
+        }
+    }
 }
 
 /// One of [`CHECKED_MAX`].

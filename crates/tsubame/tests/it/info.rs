@@ -195,8 +195,6 @@ fn providers_and_phases() {
     // mod_ssl is there only once.
     let of_ssl = ["ssl", "ssl-verify-client"].map(|name| format!("<tt>&nbsp;&nbsp;{name}</tt><br/>"));
     let ours = of_ssl.iter().fold(ours, |page, line| page.replace(line.as_str(), ""));
-    // For mod_authz_owner, which we do not have.
-    let theirs = theirs.replace("<tt>&nbsp;&nbsp;file-group</tt><br/>", "");
     let watchdog = theirs.find("<dt><strong>watchdog").expect("watchdog");
     let end = watchdog + theirs[watchdog..].find("</dl>").expect("end");
     assert_eq!(ours, format!("{}{}", &theirs[..watchdog], &theirs[end..]));

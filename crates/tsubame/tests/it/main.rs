@@ -104,6 +104,7 @@ mod status_readers;
 mod status_same_as_apache;
 mod unique_ids;
 mod upgrade;
+mod users;
 mod values;
 mod vhosts;
 mod waiting;
