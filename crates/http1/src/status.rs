@@ -70,6 +70,12 @@ pub const fn reason(status: u16) -> &'static str {
     }
 }
 
+/// Is it a status that Apache knows?
+#[must_use]
+pub const fn is_known(status: u16) -> bool {
+    !reason(status).is_empty()
+}
+
 /// Does a response with this status never have a body (RFC 9112 section 6.3)?
 #[must_use]
 pub const fn is_bodyless(status: u16) -> bool {

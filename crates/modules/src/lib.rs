@@ -81,6 +81,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::mod_proxy_fcgi::MODULE,
     &proxy::mod_proxy_scgi::MODULE,
     &proxy::mod_proxy_uwsgi::MODULE,
+    &mappers::mod_rewrite::MODULE,
     &proxy::mod_scgi::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,

@@ -7,6 +7,7 @@ use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use server::{Flow, Hook, Module, Order, PhaseHook, Request};
 
+use crate::mappers::mod_rewrite::REDIRECT_HANDLER;
 use crate::metadata::mod_mime::DIRECTORY;
 use crate::row;
 
@@ -103,6 +104,9 @@ async fn directory(request: &mut Request) -> Flow {
             "DirectorySlash: the path of a directory ends with a slash".into()
         });
         return Flow::Status(301);
+    }
+    if request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER) {
+        return Flow::Declined;
     }
     if conf.check_handler() && request.mapped.handler.as_deref() != Some(DIRECTORY) {
         // The module that has taken the directory over says what it is.

@@ -64,7 +64,14 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     // A redirect with a page of its own still leads somewhere.
     let location =
         request.answer.headers_out.get("Location").filter(|_| (300..400).contains(&status)).map(str::to_string);
+    let vary = request.answer.headers_out.get("Vary").map(str::to_string);
     request.reset_mapping(reached);
+    // What has chosen the new path by fields of the request says so in its notes: the answer depends on them.
+    if let (Kind::Redirected(previous), Some(vary)) = (&request.kind, vary)
+        && previous.notes.contains("redirect-keeps-vary")
+    {
+        request.answer.headers_out.set("Vary", vary);
+    }
     if let Some(location) = location {
         request.answer.headers_out.set("Location", location);
     }

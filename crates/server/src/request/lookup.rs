@@ -135,7 +135,7 @@ impl Request {
             _ => 1,
         };
         let source = Source { server: self.server, hooks: self.hooks, vhost: self.vhost, client: self.client.clone() };
-        let kind = Kind::Lookup { dir: self.dir.clone(), depth };
+        let kind = Kind::Lookup { dir: self.dir.clone(), asker: self.asked.uri.as_str().into(), depth };
         let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
         asking.trace = self.trace.as_ref().map(|_| Box::default());
         asking.env = self.env.clone();

@@ -59,6 +59,8 @@ pub enum Kind {
     Lookup {
         /// The asking request's settings: the same settings need no second check of access.
         dir: Merged,
+        /// The asking request's path.
+        asker: Box<str>,
         /// How deep look-ups nest.
         depth: u32,
     },

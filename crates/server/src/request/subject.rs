@@ -34,6 +34,11 @@ pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> 
 }
 
 impl Request {
+    /// A variable of the server's own environment.
+    pub fn process_env(&self, name: &str) -> Option<String> {
+        self.server.system.env(name)
+    }
+
     /// Says of the expression in the line at `origin` why it has no value.
     pub fn not_evaluated(&self, module: &str, why: &EvalError, origin: &Origin) {
         self.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));

@@ -95,6 +95,7 @@ mod proxy_others;
 mod proxy_same_as_apache;
 mod recycling;
 mod replaced;
+mod rewrite;
 mod script_ends;
 mod script_log_same_as_apache;
 mod sections;

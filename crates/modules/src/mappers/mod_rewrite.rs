@@ -1,0 +1,132 @@
+//! URLs rewritten by rules: regular expressions, conditions, maps.
+//!
+//! A rule outside sections sees the URL path before anything else has looked at it; one of a section or an `.htaccess` file sees
+//! what stands behind the directory, after the file was found, and what it makes of that starts again from the beginning.
+//!
+//! Apache manual: mod_rewrite. Doubtful cases were measured on 2.4.71.
+
+mod conditions;
+mod cookie;
+mod expand;
+mod flags;
+mod host;
+mod lines;
+mod maps;
+mod pass;
+mod rule;
+mod rules;
+mod said;
+mod section;
+mod template;
+mod url;
+mod variables;
+
+use conf::directive::Args::{Flag, Raw, Take1, Take23};
+use conf::{Allowed, Directive, ModuleInfo, on_or_off, settings};
+use server::PhaseHook::{Later, Now};
+use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request};
+
+use self::rules::Rules;
+use self::said::Said;
+use crate::row;
+
+/// The module. Its rules for sections come after mod_proxy, which escapes what it finds.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "rewrite_module", source: "mod_rewrite.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Translate(
+            Order::ReallyFirst,
+            Later { claims: host::is_on, run: |request| Box::pin(host::translate(request)) },
+        ),
+        Hook::Fixups(Order::First, Later { claims: section::is_on, run: |request| Box::pin(section::fixup(request)) }),
+        Hook::Fixups(Order::Last, Now(force)),
+        Hook::Handler(Order::Middle, Handler::Now(go_on)),
+    ],
+};
+
+/// The handler of what a section's rules have made of a path: it starts again with the new one.
+pub(crate) const REDIRECT_HANDLER: &str = "redirect-handler";
+
+/// What stands before a file name that is no file's: one to start again with, one for other modules, one of a backend.
+const REDIRECT: &str = "redirect:";
+const PASS_THROUGH: &str = "passthrough:";
+const PROXY: &str = "proxy:";
+
+/// Notes: the type and the handler that a rule wants, that no rule is to look at the request again, and that the path goes to a
+/// backend as it is.
+const FORCED_TYPE: &str = "rewrite-forced-mimetype";
+const FORCED_HANDLER: &str = "rewrite-forced-handler";
+const END: &str = "rewrite_really_last";
+const NOCANON: &str = "proxy-nocanon";
+
+/// Whether it is on where nothing is said.
+const ENGINE: bool = false;
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("RewriteEngine", Allowed::FILEINFO, Flag(lines::engine), on_or_off(ENGINE), "On or Off to enable or disable (default) the whole rewriting engine"),
+    row("RewriteOptions", Allowed::FILEINFO, conf::directive::Args::Iterate(lines::options), "", "List of option strings to set"),
+    row("RewriteBase", Allowed::FILEINFO, Take1(lines::base), "", "the base URL of the per-directory context"),
+    row("RewriteCond", Allowed::FILEINFO, Raw(lines::condition), "", "an input string and a to be applied regexp-pattern"),
+    row("RewriteRule", Allowed::FILEINFO, Raw(lines::rule), "", "an URL-applied regexp-pattern and a substitution URL"),
+    row("RewriteMap", Allowed::SERVER, Take23(maps::add), "", "a mapname and a filename and options"),
+];
+
+settings! {
+    /// The rules outside sections.
+    pub struct RewriteServer { rules: Rules }
+}
+
+settings! {
+    /// The rules of a section.
+    pub struct RewriteDir { rules: Rules }
+}
+
+/// Whether a rule with `END` has been there, for this path or for one before it.
+fn has_ended(request: &Request) -> bool {
+    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    request.notes.contains(END) || before.into_iter().any(|previous| previous.notes.contains(END))
+}
+
+/// Type and handler that rules have asked for.
+fn force(request: &mut Request) -> Flow {
+    if let Some(media_type) = request.notes.get(FORCED_TYPE).map(str::to_string) {
+        Said::of(request).say(request, 1, None, || {
+            format!("force filename {} to have MIME-type '{media_type}'", request.mapped.filename)
+        });
+        request.answer.set_content_type(media_type);
+    }
+    if let Some(handler) = request.notes.get(FORCED_HANDLER).map(str::to_string) {
+        Said::of(request).say(request, 1, None, || {
+            format!("force filename {} to have the Content-handler '{handler}'", request.mapped.filename)
+        });
+        request.mapped.handler = Some(handler.into());
+    }
+    Flow::Declined
+}
+
+/// Starts again with the path that a section's rules have made.
+fn go_on(request: &mut Request) -> Answer {
+    let path = request.mapped.filename.strip_prefix(REDIRECT);
+    let Some(path) = path.filter(|_| request.mapped.handler.as_deref() == Some(REDIRECT_HANDLER)) else {
+        return Answer::Declined;
+    };
+    let uri = match &request.asked.args {
+        Some(args) => format!("{path}?{args}"),
+        None => path.to_string(),
+    };
+    Answer::Redirect { uri, keep: Keep { method: true, media_type: false } }
+}
+
+/// What is loaded decides whether a path may become the URL of a backend.
+fn has_proxy(request: &Request) -> bool {
+    request.server.language.loaded().iter().any(|info| info.id == "proxy_module")
+}
+
+/// A query that the rules have made may hold nothing that a request line could not.
+fn is_clean_query(query: &str) -> bool {
+    query.bytes().all(|byte| byte > b' ' && byte != 0x7f)
+}
+
+#[cfg(test)]
+mod tests;

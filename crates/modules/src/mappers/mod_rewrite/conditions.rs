@@ -1,0 +1,160 @@
+//! Whether the conditions of a rule hold.
+
+use std::cmp::Ordering;
+
+use conf::expr::Eval;
+use conf::pattern::Captures;
+use conf::values::atoi;
+use http1::text::to_bytes;
+use server::Flow;
+use server::paths::c_path;
+use sys::file::Meta;
+
+use super::expand::{decided, may_look_up};
+use super::pass::Pass;
+use super::rule::{Condition, Rule, Test};
+
+impl Pass<'_> {
+    /// Whether all conditions hold; of those that are joined by `OR`, one.
+    pub(super) async fn conditions(&mut self, rule: &Rule) -> Result<bool, Flow> {
+        let mut conditions = rule.conditions.iter();
+        while let Some(mut condition) = conditions.next() {
+            let holds = self.holds(condition, rule).await?;
+            if condition.no_vary {
+                self.vary_now.clear();
+            }
+            if condition.or_next && !holds {
+                self.vary_now.clear();
+                continue;
+            }
+            if !holds {
+                return Ok(false);
+            }
+            while let (true, Some(next)) = (condition.or_next, conditions.as_slice().first()) {
+                condition = next;
+                conditions.next();
+            }
+            self.keep_vary();
+        }
+        Ok(true)
+    }
+
+    async fn holds(&mut self, condition: &Condition, rule: &Rule) -> Result<bool, Flow> {
+        if let Test::Expr(_) = condition.test {
+            let holds = self.expression(condition)?;
+            self.judged(condition, "(null)", holds, rule);
+            return Ok(holds);
+        }
+        let input = self.expand(&condition.input, None, &condition.origin).await?.text;
+        let found = match &condition.test {
+            Test::Regular => self.stat(&input).is_some_and(|meta| meta.is_file()),
+            Test::NonEmpty => self.stat(&input).is_some_and(|meta| meta.is_file() && meta.size > 0),
+            Test::Directory => self.stat(&input).is_some_and(|meta| meta.is_dir()),
+            Test::Executable => self.stat(&input).is_some_and(|meta| meta.is_executable()),
+            Test::Link => {
+                c_path(&input).is_some_and(|path| sys::file::lstat(&path).is_ok_and(|meta| meta.is_symlink()))
+            }
+            Test::Url => self.is_served(&input, condition).await?,
+            Test::Subrequest => self.is_file_served(&input, condition).await?,
+            Test::Text(operator, text) => {
+                let (a, b) = (to_bytes(&input), to_bytes(text));
+                operator.holds(if condition.no_case { ignoring_case(&a, &b) } else { by_length(&a, &b) })
+            }
+            Test::Number(operator, number) => operator.holds(atoi(&input).cmp(number)),
+            Test::Pattern(regex) => {
+                let mut captures = Captures::default();
+                let wanted = !condition.negated && rule.refers_to_conditions;
+                let found = if wanted { regex.captures(&input, &mut captures) } else { regex.is_match(&input) };
+                let found = found.map_err(|why| self.request.undecided("rewrite", &why, &condition.origin))?;
+                if wanted && found {
+                    self.of_condition.set(&input, &captures);
+                }
+                found
+            }
+            Test::Expr(_) => false,
+        };
+        let holds = found != condition.negated;
+        self.judged(condition, &input, holds, rule);
+        Ok(holds)
+    }
+
+    /// Says what came of a condition.
+    fn judged(&mut self, condition: &Condition, input: &str, holds: bool, rule: &Rule) {
+        let case = if condition.no_case { " [NC]" } else { "" };
+        let pattern = &condition.pattern;
+        self.say(4, |_| {
+            let result = if holds { "matched" } else { "not-matched" };
+            format!("RewriteCond: input='{input}' pattern='{pattern}'{case} => {result}")
+        });
+        if self.request.is_question() {
+            let result = if holds { "holds" } else { "does not hold" };
+            let text = match condition.test {
+                Test::Expr(_) => format!("RewriteCond expr {pattern} {result}, for RewriteRule {}", rule.pattern),
+                _ => format!("RewriteCond '{input}' {pattern}{case} {result}, for RewriteRule {}", rule.pattern),
+            };
+            self.request.note_step("rewrite", Some(&condition.origin), |_| text);
+        }
+    }
+
+    fn expression(&mut self, condition: &Condition) -> Result<bool, Flow> {
+        let Test::Expr(expr) = &condition.test else { return Ok(false) };
+        let mut eval = Eval::new();
+        let vary = self.request.answer.headers_out.get("Vary").map(str::to_string);
+        let found = server::evaluate_keeping(self.request, expr, &mut eval);
+        if condition.no_vary {
+            let fields = &mut self.request.answer.headers_out;
+            match vary {
+                Some(vary) => fields.set("Vary", vary),
+                None => fields.remove("Vary"),
+            }
+        }
+        // Whatever keeps it from being decided: nobody knows what it would say.
+        let found = found.map_err(|why| self.request.undecided("rewrite", &why, &condition.origin))?;
+        if found && !condition.negated {
+            let (subject, captures) = eval.captures();
+            self.of_condition.set(subject, captures);
+        }
+        Ok(found != condition.negated)
+    }
+
+    /// What stands at a path. The file of the request itself was looked for just now.
+    fn stat(&self, path: &str) -> Option<Meta> {
+        match &self.mapped {
+            Some((mapped, meta)) if mapped == path => *meta,
+            _ => sys::file::stat(&c_path(path)?).ok(),
+        }
+    }
+
+    /// `-U`: whether the client may have a URL.
+    async fn is_served(&mut self, path: &str, condition: &Condition) -> Result<bool, Flow> {
+        if path.is_empty() || !may_look_up(self.request) {
+            return Ok(false);
+        }
+        let found = self.request.lookup_uri(path).await;
+        let status = found.answer.status();
+        self.say_apart(5, |_| format!("RewriteCond URI (-U check: path={path} -> status={status}"));
+        decided(self.request, &found, path, &condition.origin)?;
+        Ok(status < 400)
+    }
+
+    /// `-F`: whether the client may have a file.
+    async fn is_file_served(&mut self, path: &str, condition: &Condition) -> Result<bool, Flow> {
+        if path.is_empty() || !may_look_up(self.request) {
+            return Ok(false);
+        }
+        let Some(found) = self.request.lookup_named(path).await else { return Ok(false) };
+        let (status, file) = (found.answer.status(), &found.mapped.filename);
+        self.say_apart(5, |_| format!("RewriteCond file (-F check: path={path} -> file={file} status={status}"));
+        decided(self.request, &found, path, &condition.origin)?;
+        Ok(status < 300 && found.mapped.stat.is_some())
+    }
+}
+
+/// The longer text is the greater one.
+fn by_length(a: &[u8], b: &[u8]) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+fn ignoring_case(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
+}

@@ -1,0 +1,187 @@
+//! What a text comes to for a request.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use conf::{Level, Origin};
+use seam::{Load, offload};
+use server::{Flow, Kind, Request};
+
+use super::RewriteServer;
+use super::pass::Pass;
+use super::rule::{Flags, Rule};
+use super::template::{MapCall, Part, Template};
+use super::url::escape_group;
+use super::variables::{Ahead, Known, Variable, value};
+
+/// A text, filled in.
+#[derive(Default)]
+pub(super) struct Expanded {
+    pub(super) text: String,
+    /// The first question mark in it is none that the configuration has written: it would end the path, though it came from
+    /// the client.
+    pub(super) unsafe_question: bool,
+    /// The configuration has written one.
+    has_question: bool,
+}
+
+impl Expanded {
+    /// Adds what the configuration has written.
+    fn written(&mut self, text: &str) {
+        self.has_question |= text.contains('?');
+        self.text.push_str(text);
+    }
+
+    /// Adds what comes from elsewhere.
+    fn filled(&mut self, text: &str) {
+        self.unsafe_question |= !self.has_question && text.contains('?');
+        self.text.push_str(text);
+    }
+}
+
+impl Pass<'_> {
+    /// Fills a text in. `rule`: groups are escaped as it wants them. `Err`: that cannot be done.
+    pub(super) async fn expand(
+        &mut self,
+        template: &Template,
+        rule: Option<&Arc<Rule>>,
+        origin: &Origin,
+    ) -> Result<Expanded, Flow> {
+        let mut out = Expanded::default();
+        for part in template.parts() {
+            match part {
+                Part::Text(text) => out.written(text),
+                Part::Rule(group) => {
+                    let text = self.group(self.of_rule.get(*group), rule);
+                    out.filled(&text);
+                }
+                Part::Condition(group) => {
+                    let text = self.group(self.of_condition.get(*group), rule);
+                    out.filled(&text);
+                }
+                Part::Variable(Variable::AheadUrl(ahead)) => out.filled(&self.ahead(ahead, false, origin).await?),
+                Part::Variable(Variable::AheadFile(ahead)) => out.filled(&self.ahead(ahead, true, origin).await?),
+                Part::Variable(Variable::Known(known @ (Known::ScriptUser | Known::ScriptGroup))) => {
+                    out.filled(&owner(self.request, *known).await);
+                }
+                Part::Variable(variable) => {
+                    if let Variable::Field(name) = variable
+                        && !name.eq_ignore_ascii_case("Host")
+                        && self.request.header(name).is_some()
+                    {
+                        self.vary_now.push(name.clone());
+                    }
+                    let text =
+                        plain(self.request, variable).map_err(|why| self.request.undecided("rewrite", &why, origin))?;
+                    out.filled(&text);
+                }
+                Part::Map(call) => {
+                    // Keys may hold further questions.
+                    let text = Box::pin(self.asked(call, rule, origin)).await?;
+                    out.filled(&text);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// A group, escaped where the rule wants that.
+    fn group<'a>(&self, text: &'a str, rule: Option<&Arc<Rule>>) -> Cow<'a, str> {
+        match rule.filter(|rule| rule.flags.any(Flags::ESCAPE) && !text.is_empty()) {
+            None => Cow::Borrowed(text),
+            Some(rule) => {
+                let escaped = escape_group(text, rule);
+                self.say(5, |_| format!("escaping backreference '{text}' to '{escaped}'"));
+                Cow::Owned(escaped)
+            }
+        }
+    }
+
+    /// What a map says of a key, or what is said instead.
+    async fn asked(&mut self, call: &MapCall, rule: Option<&Arc<Rule>>, origin: &Origin) -> Result<String, Flow> {
+        let key = self.expand(&call.key, rule, origin).await?.text;
+        let map = self.request.host::<RewriteServer>().rules.maps.get(&call.map).map(|(map, _)| map.clone());
+        let answer = match map {
+            None => None,
+            Some(map) => map.look_up(self.request, self.said, &call.map, key, origin).await?,
+        };
+        match (answer, &call.default) {
+            (Some(answer), _) => Ok(answer),
+            (None, Some(default)) => Ok(self.expand(default, rule, origin).await?.text),
+            (None, None) => Ok(String::new()),
+        }
+    }
+
+    /// What a variable would be for the path as it is now.
+    async fn ahead(&mut self, ahead: &Ahead, file: bool, origin: &Origin) -> Result<String, Flow> {
+        if !may_look_up(self.request) {
+            return Ok(String::new());
+        }
+        let mut path = self.path.clone();
+        // Where only the URL is known, it is asked for.
+        let by_file = file && (self.directory.is_none() || !path.starts_with('/'));
+        if let Some(directory) = self.directory.as_ref().filter(|_| !path.starts_with('/')) {
+            path.insert_str(0, if by_file { directory } else { self.base.as_ref().unwrap_or(directory) });
+        }
+        let found =
+            if by_file { self.request.lookup_named(&path).await } else { Some(self.request.lookup_uri(&path).await) };
+        let text = match &found {
+            None => String::new(),
+            Some(found) => match &ahead.variable {
+                Variable::Known(known @ (Known::ScriptUser | Known::ScriptGroup)) => owner(found, *known).await,
+                variable => {
+                    plain(found, variable).map_err(|why| self.request.undecided("rewrite", &why, origin))?.into_owned()
+                }
+            },
+        };
+        if let Some(found) = &found {
+            decided(self.request, found, &path, origin)?;
+        }
+        self.say(5, |_| format!("lookahead: path={path} var={} -> val={text}", ahead.name));
+        Ok(text)
+    }
+}
+
+/// Whether a look-up may ask for others: not if it is one for the path of the request that asks.
+pub(super) fn may_look_up(request: &Request) -> bool {
+    match &request.kind {
+        Kind::Lookup { asker, .. } => **asker != *request.asked.uri,
+        _ => true,
+    }
+}
+
+/// Refuses a look-up that has failed: what it was to find out is unknown.
+pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &Origin) -> Result<(), Flow> {
+    if found.answer.status() != 500 {
+        return Ok(());
+    }
+    let text =
+        format!("the look-up of {path} has failed, so the line at {origin} decides nothing; see the lines before this");
+    request.log("rewrite", Level::Error, text);
+    Err(Flow::Status(500))
+}
+
+/// The value of a variable that is known at once.
+fn plain<'a>(request: &'a Request, variable: &Variable) -> Result<Cow<'a, str>, String> {
+    Ok(match variable {
+        Variable::Env(name) => match request.notes.get(name).or_else(|| request.env.get(name)) {
+            Some(value) => value.into(),
+            None => request.process_env(name).unwrap_or_default().into(),
+        },
+        Variable::Field(name) => request.header_joined(name).unwrap_or_default(),
+        Variable::Known(known) => value(request, *known)?,
+        Variable::AheadUrl(_) | Variable::AheadFile(_) | Variable::Nothing => "".into(),
+    })
+}
+
+/// The name of the file's owner or group, which the user database has.
+async fn owner(request: &Request, known: Known) -> String {
+    let Some(meta) = request.mapped.stat else { return "<unknown>".into() };
+    let is_user = known == Known::ScriptUser;
+    let id = if is_user { meta.uid } else { meta.gid };
+    let name = offload(Load::Wait, move || match is_user {
+        true => sys::cred::user_by_id(id).map(|user| user.map(|user| user.name)),
+        false => sys::cred::group_by_id(id),
+    });
+    name.await.ok().flatten().unwrap_or_else(|| id.to_string())
+}

@@ -1,0 +1,138 @@
+//! The flags in brackets behind a rule or a condition.
+
+use conf::values::atoi;
+
+use super::rule::Flags;
+use super::template::Template;
+
+/// Takes the flags apart, and hands over each name with what stands behind its `=`.
+pub(super) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<(), String>) -> Result<(), String> {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).ok_or("bad flag delimiters")?;
+    for flag in inner.split(',') {
+        let flag = flag.trim_ascii();
+        let (key, value) = flag.split_once('=').unwrap_or((flag, ""));
+        take(key, value)?;
+    }
+    Ok(())
+}
+
+/// What the flags of a rule say.
+pub(super) struct Said {
+    pub(super) flags: Flags,
+    pub(super) status: u16,
+    pub(super) env: Vec<Template>,
+    pub(super) cookies: Vec<Template>,
+    pub(super) media_type: Option<Template>,
+    pub(super) handler: Option<Template>,
+    pub(super) skip: usize,
+    pub(super) rounds: i32,
+    pub(super) escapes: Option<String>,
+    pub(super) no_escapes: Option<String>,
+}
+
+/// The flags that say yes or no, by both of their names.
+const PLAIN: [(&str, &str, Flags); 19] = [
+    ("bnp", "backrefernoplus", Flags::NO_PLUS),
+    ("bctls", "bctls", Flags::ESCAPE_CONTROLS.and(Flags::ESCAPE)),
+    ("c", "chain", Flags::CHAIN),
+    ("dpi", "discardpath", Flags::DISCARD_PATH_INFO),
+    ("d", "d", Flags::DISCARD_PATH_INFO),
+    ("end", "end", Flags::END),
+    ("l", "last", Flags::LAST),
+    ("ne", "noescape", Flags::NO_ESCAPE),
+    ("ns", "nosubreq", Flags::NO_SUBREQUEST),
+    ("nc", "nocase", Flags::NO_CASE),
+    ("p", "proxy", Flags::PROXY),
+    ("pt", "passthrough", Flags::PASS_THROUGH),
+    ("qsa", "qsappend", Flags::QUERY_APPEND),
+    ("qsd", "qsdiscard", Flags::QUERY_DISCARD),
+    ("qsl", "qslast", Flags::QUERY_LAST),
+    ("unsafeallow3f", "unsafeallow3f", Flags::UNSAFE_QUESTION),
+    ("unsafeprefixstat", "unsafeprefixstat", Flags::UNSAFE_PREFIX),
+    // Windows has paths that name another machine; here none does.
+    ("unc", "unc", Flags(0)),
+    ("b", "backrefescaping", Flags::ESCAPE),
+];
+
+impl Said {
+    /// `rounds`: how often `N` begins again where it does not say it.
+    pub(super) fn new(rounds: i32) -> Said {
+        Said {
+            flags: Flags::default(),
+            status: 302,
+            env: Vec::new(),
+            cookies: Vec::new(),
+            media_type: None,
+            handler: None,
+            skip: 0,
+            rounds,
+            escapes: None,
+            no_escapes: None,
+        }
+    }
+
+    /// Takes one flag.
+    pub(super) fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let lower = key.to_ascii_lowercase();
+        let given = || (!value.is_empty()).then(|| value.to_string());
+        if let Some((_, _, flags)) = PLAIN.iter().find(|(short, long, _)| lower == *short || lower == *long) {
+            self.flags = self.flags.and(*flags);
+            if flags == &Flags::ESCAPE {
+                self.escapes = given().or(self.escapes.take());
+            }
+            return Ok(());
+        }
+        match lower.as_str() {
+            "bne" | "backrefnoescape" => match given() {
+                Some(list) => self.no_escapes = Some(list),
+                None => return Err("flag 'BNE' wants a list of characters (i.e. [BNE=...])".into()),
+            },
+            "co" | "cookie" => self.cookies.push(Template::parse(value)),
+            "e" | "env" => self.env.push(Template::parse(value)),
+            "f" | "forbidden" => self.answer(403),
+            "g" | "gone" => self.answer(410),
+            "h" | "handler" => self.handler = Some(Template::parse(value)),
+            "n" | "next" => {
+                self.flags = self.flags.and(Flags::NEXT);
+                if !value.is_empty() {
+                    self.rounds = atoi(value);
+                }
+            }
+            "r" | "redirect" => return self.redirect(value),
+            "s" | "skip" => self.skip = usize::try_from(atoi(value)).unwrap_or(0),
+            "t" | "type" => self.media_type = Some(Template::parse(value)),
+            // Apache takes whatever begins with this letter.
+            other if other.starts_with('d') => {}
+            _ => return Err(format!("unknown flag '{key}'")),
+        }
+        Ok(())
+    }
+
+    /// The answer is a status.
+    fn answer(&mut self, status: u16) {
+        self.flags = self.flags.and(Flags::STATUS).and(Flags::AS_IS);
+        self.status = status;
+    }
+
+    /// `R`, perhaps with a status.
+    fn redirect(&mut self, value: &str) -> Result<(), String> {
+        self.flags = self.flags.and(Flags::REDIRECT);
+        self.status = match value.to_ascii_lowercase().as_str() {
+            "" => return Ok(()),
+            "permanent" => 301,
+            "temp" => 302,
+            "seeother" => 303,
+            digits if digits.starts_with(|c: char| c.is_ascii_digit()) => {
+                let status = u16::try_from(atoi(digits)).ok().filter(|status| http1::status::is_known(*status));
+                let status = status.ok_or_else(|| format!("invalid HTTP response code '{value}' for flag 'R'"))?;
+                if !(300..400).contains(&status) {
+                    self.answer(status);
+                }
+                status
+            }
+            // Another word is no status: it is that of any redirect.
+            _ => 302,
+        };
+        Ok(())
+    }
+}

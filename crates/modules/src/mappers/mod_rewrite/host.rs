@@ -1,0 +1,235 @@
+//! The rules of a server or a virtual host, before a URL is mapped to a file.
+
+use std::ffi::CString;
+
+use conf::Level;
+use seam::{Load, offload};
+use server::paths::c_path;
+use server::{Flow, Request};
+
+use super::pass::{Outcome, Pass};
+use super::rule::Flags;
+use super::rules::Choices;
+use super::said::Said;
+use super::url::{escape_absolute, scheme};
+use super::{NOCANON, PASS_THROUGH, PROXY, RewriteDir, RewriteServer, has_ended, has_proxy, is_clean_query};
+use crate::mappers::mod_alias::file_path;
+
+/// Whether there is anything to do: `<Location>` may say so, too.
+pub(super) fn is_on(request: &Request) -> bool {
+    let rules = &request.host::<RewriteServer>().rules;
+    // A virtual host that names none of the directives has none of the main server's rules.
+    request.dir::<RewriteDir>().rules.is_on() && (rules.of_host || request.vhost.origin.is_none())
+}
+
+pub(super) async fn translate(request: &mut Request) -> Flow {
+    let said = Said::of(request);
+    if has_ended(request) {
+        said.say(request, 8, None, || "Declining, no further rewriting due to END flag".into());
+        return Flow::Declined;
+    }
+    let options = request.dir::<RewriteDir>().rules.options();
+    if !options.has(Choices::ALLOW_ANY_URI) && !request.asked.uri.starts_with('/') {
+        let uri = &request.asked.uri;
+        said.say(request, 8, None, || {
+            format!(
+                "Declining, request-URI '{uri}' is not a URL-path. Consult the manual entry for the RewriteOptions directive \
+                 for options and caveats about matching other strings."
+            )
+        });
+        return Flow::Declined;
+    }
+    set_script_url(request);
+    let args = request.asked.args.clone();
+    request.mapped.filename = request.asked.uri.clone();
+    said.say(request, 2, None, || format!("init rewrite engine with requested uri {}", request.mapped.filename));
+    let vhost = request.vhost;
+    let rules = &vhost.settings.get::<RewriteServer>().rules;
+    let mut pass = Pass::new(request, said, rules);
+    match pass.apply(&rules.list).await {
+        Err(flow) => flow,
+        Ok(Outcome::Status(status)) => Flow::Status(status),
+        Ok(Outcome::Unchanged) => {
+            pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
+            // Others begin with nothing.
+            pass.request.mapped.filename.clear();
+            Flow::Declined
+        }
+        Ok(Outcome::Changed { escape }) => pass.finish(escape, args.as_deref()).await,
+    }
+}
+
+/// `SCRIPT_URL` and `SCRIPT_URI`: what was asked for before anything was rewritten.
+fn set_script_url(request: &mut Request) {
+    if !request.is_lookup() {
+        let url = request.env.get("REDIRECT_SCRIPT_URL").map_or_else(|| request.asked.uri.clone(), str::to_string);
+        request.env.set("SCRIPT_URL", url);
+    }
+    let uri = request.url(request.env.get("SCRIPT_URL").unwrap_or_default());
+    request.env.set("SCRIPT_URI", uri);
+}
+
+impl Pass<'_> {
+    /// What becomes of the request. `args`: its query before the rules.
+    async fn finish(&mut self, escape: bool, args: Option<&str>) -> Flow {
+        let absolute = scheme(&self.request.mapped.filename);
+        if self.has_bad_query(absolute.is_some() && escape) {
+            self.request.log(
+                "rewrite",
+                Level::Error,
+                "AH10410: Rewritten query string contains control characters or spaces",
+            );
+            return Flow::Status(403);
+        }
+        if self.request.mapped.filename.starts_with(PROXY) {
+            return self.go_to_backend(escape);
+        }
+        if let Some((length, _)) = absolute {
+            return self.redirect_client(length, escape, args);
+        }
+        if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
+            self.request.asked.uri = path.to_string();
+            self.request.mapped.filename.clear();
+            return Flow::Declined;
+        }
+        self.go_to_file().await
+    }
+
+    /// Whether the query holds what was never escaped, and will not be.
+    pub(super) fn has_bad_query(&self, will_be_escaped: bool) -> bool {
+        !will_be_escaped && self.request.asked.args.as_deref().is_some_and(|args| !is_clean_query(args))
+    }
+
+    fn go_to_backend(&mut self, escape: bool) -> Flow {
+        if !has_proxy(self.request) {
+            let text = format!(
+                "AH00669: attempt to make remote request from mod_rewrite without proxy enabled: {}",
+                self.request.mapped.filename
+            );
+            self.request.log("rewrite", Level::Error, text);
+            return Flow::Status(403);
+        }
+        let info = std::mem::take(&mut self.request.mapped.path_info);
+        self.request.mapped.filename.push_str(&info);
+        if !escape {
+            self.request.notes.set(NOCANON, "1");
+            if let Some(args) = self.request.asked.args.clone() {
+                self.request.mapped.filename.extend(["?", &args]);
+            }
+        }
+        self.request.mapped.handler = Some("proxy-server".into());
+        self.say(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
+        Flow::Ok
+    }
+
+    /// Answers with a redirect to what the path has become, a URL whose scheme is that long.
+    pub(super) fn redirect_client(&mut self, scheme: usize, escape: bool, args_before: Option<&str>) -> Flow {
+        let mut url = std::mem::take(&mut self.request.mapped.filename);
+        if escape {
+            self.say(1, |_| format!("escaping {url} for redirect"));
+            url = escape_absolute(&url, scheme);
+        }
+        if let Some(args) = self.request.asked.args.clone() {
+            let as_is = !escape || args_before == Some(&args);
+            let escaped = if as_is { args.clone() } else { http1::uri::escape_path(&args).into_owned() };
+            url.extend(["?", &escaped]);
+            self.say(1, |_| match as_is {
+                true => format!("copying {args} to query string for redirect "),
+                false => format!("escaping {args} to query string for redirect {escaped}"),
+            });
+        }
+        let status = if (300..400).contains(&self.status) { self.status } else { 302 };
+        self.say(1, |_| format!("redirect to {url} [REDIRECT/{status}]"));
+        self.request.mapped.filename.clone_from(&url);
+        self.request.answer.headers_out.set("Location", url);
+        Flow::Status(status)
+    }
+
+    /// A file: by its path where its first part is there, and below `DocumentRoot` otherwise.
+    async fn go_to_file(&mut self) -> Flow {
+        if let Some(path) = at_home(&self.request.mapped.filename).await {
+            self.request.mapped.filename = path;
+        }
+        self.say(2, |pass| format!("local path result: {}", pass.request.mapped.filename));
+        if !self.request.mapped.filename.starts_with('/') {
+            return Flow::Status(400);
+        }
+        let options = self.request.host::<RewriteServer>().rules.options();
+        let from_root = self.reduced && !options.has(Choices::LEGACY_PREFIX_DOCROOT);
+        if from_root || !self.names_a_file(options) {
+            let Some(path) = below(&self.request.vhost.document_root, &self.request.mapped.filename) else {
+                let line = self.request.request_line();
+                let text = format!("(20023)The given path was above the root path: AH00127: Cannot map {line} to file");
+                self.request.log("core", Level::Error, text);
+                return Flow::Status(403);
+            };
+            self.request.mapped.filename = path;
+            self.say(2, |pass| format!("prefixed with document_root to {}", pass.request.mapped.filename));
+        } else {
+            self.request.mapped.filename = file_path("/", &self.request.mapped.filename);
+        }
+        self.say(1, |pass| format!("go-ahead with {} [OK]", pass.request.mapped.filename));
+        let origin = self.last.as_ref().map(|rule| rule.origin.clone());
+        self.request
+            .note_step("rewrite", origin.as_ref(), |request| format!("the file is {}", request.mapped.filename));
+        Flow::Ok
+    }
+
+    /// Whether the path is that of a file: its first part is there, and it is the configuration that has said so.
+    fn names_a_file(&self, options: Choices) -> bool {
+        let path = &self.request.mapped.filename;
+        let end = path[1..].find('/').map_or(path.len(), |at| at + 1);
+        let first = &path[..end];
+        if matches!(first, "/.." | "/") && first != path || !there(c_path(first)) {
+            return false;
+        }
+        let Some(rule) = &self.last else {
+            self.say(3, |_| format!("prefix_stat no lastsub subst prefix {first}"));
+            return true;
+        };
+        let is_unsafe = options.has(Choices::UNSAFE_PREFIX_STAT) || rule.flags.any(Flags::UNSAFE_PREFIX);
+        self.say(3, |_| {
+            let shown = u32::from(is_unsafe);
+            format!("prefix_stat compare statpath {first} and lastsub output {} STATOK {shown} ", rule.output)
+        });
+        is_unsafe || self.starts_with(&rule.output, first) || self.starts_with(path, &self.request.vhost.document_root)
+    }
+
+    fn starts_with(&self, text: &str, start: &str) -> bool {
+        let does = text.starts_with(start);
+        self.say(5, |_| format!("prefix_stat startsWith({text}, {start}) {}", u32::from(does)));
+        does
+    }
+}
+
+fn there(path: Option<CString>) -> bool {
+    path.is_some_and(|path| sys::file::stat(&path).is_ok())
+}
+
+/// `/~user/x`: the path below the home of that user, if there is one.
+async fn at_home(path: &str) -> Option<String> {
+    let rest = path.strip_prefix("/~")?;
+    let (user, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if user.is_empty() || user.starts_with('#') {
+        return None;
+    }
+    let name = user.to_string();
+    let user = offload(Load::Wait, move || sys::cred::user(&name)).await.ok().flatten()?;
+    Some(if behind.is_empty() { user.home } else { format!("{}{behind}", user.home.trim_end_matches('/')) })
+}
+
+/// A path below a directory, without `.` and `..`; `None`: it leads above.
+fn below(directory: &str, path: &str) -> Option<String> {
+    let mut depth = 0_i32;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        depth += match part {
+            "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        if depth < 0 {
+            return None;
+        }
+    }
+    Some(format!("{directory}{}", file_path("/", path)))
+}

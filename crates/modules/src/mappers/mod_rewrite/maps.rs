@@ -1,0 +1,244 @@
+//! `RewriteMap`: what stands for a key.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conf::{Cmd, Level, Origin, Outcome};
+use http1::text::{from_bytes, to_bytes};
+use http1::uri::{escape_path, unescape_lenient};
+use seam::{Load, offload};
+use server::paths::{c_path, os_path};
+use server::{Flow, Request};
+use sys::file::Meta;
+
+use super::RewriteServer;
+use super::said::Said;
+
+/// The largest file that is remembered, in bytes. A larger one is looked through each time, so that no child keeps it.
+const REMEMBERED_MAX: u64 = 16 << 20;
+/// The largest file, in bytes.
+const FILE_MAX: u64 = 1 << 30;
+/// The time within which a second change might leave no trace in a file's time of change, in nanoseconds.
+const FRESH: i128 = 50_000_000;
+
+/// A map.
+#[derive(Debug)]
+pub(super) enum Map {
+    /// A file of keys and values; with `random`, values are choices.
+    Text { file: Arc<TextFile>, random: bool },
+    /// A function of Tsubame's own.
+    Internal(Internal),
+}
+
+/// `int:`
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Internal {
+    ToLower,
+    ToUpper,
+    Escape,
+    Unescape,
+}
+
+const INTERNAL: [(&str, Internal); 4] = [
+    ("tolower", Internal::ToLower),
+    ("toupper", Internal::ToUpper),
+    ("escape", Internal::Escape),
+    ("unescape", Internal::Unescape),
+];
+
+/// A file of keys and values.
+#[derive(Debug)]
+pub(super) struct TextFile {
+    path: String,
+    known: Mutex<Option<(Identity, Arc<Entries>)>>,
+}
+
+type Identity = (u64, u64, u64, i128, i128);
+type Entries = HashMap<String, String>;
+
+/// `RewriteMap`
+pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, _: Option<&str>) -> Outcome {
+    let (kind, rest) = source.split_once(':').unwrap_or(("", source));
+    let text = |cmd: &Cmd<'_>, path: &str, random| {
+        let path = cmd.context.server_relative(path);
+        if !cmd.context.system.exists(&path) {
+            return Err(format!("RewriteMap: file for map {name} not found:{path}"));
+        }
+        Ok(Map::Text { file: Arc::new(TextFile { path, known: Mutex::default() }), random })
+    };
+    let map = match kind.to_ascii_lowercase().as_str() {
+        "txt" => text(cmd, rest, false)?,
+        "rnd" => text(cmd, rest, true)?,
+        "int" => match INTERNAL.iter().find(|(known, _)| *known == rest) {
+            Some((_, function)) => Map::Internal(*function),
+            None => return Err(format!("RewriteMap: internal map not found:{rest}")),
+        },
+        "dbd" | "fastdbd" => return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into()),
+        _ => text(cmd, source, false)?,
+    };
+    let origin = cmd.origin();
+    cmd.server.edit::<RewriteServer>().rules.maps.insert(name.to_string(), (Arc::new(map), origin));
+    Ok(())
+}
+
+impl Map {
+    /// What stands for a key; `None`: nothing. `Err`: that cannot be found out.
+    pub(super) async fn look_up(
+        &self,
+        request: &Request,
+        said: Said,
+        name: &str,
+        key: String,
+        origin: &Origin,
+    ) -> Result<Option<String>, Flow> {
+        let (kind, value) = match self {
+            Map::Internal(function) => ("", Some(function.apply(&key))),
+            Map::Text { file, random } => {
+                let value = TextFile::get(file, key.clone()).await;
+                let value = value.map_err(|error| unreadable(request, &file.path, &error, origin))?;
+                let value = value.filter(|value| !value.is_empty());
+                said.say(request, 5, None, || lookup_line(name, "[txt]", &key, value.as_deref()));
+                if !random {
+                    return Ok(value);
+                }
+                let chosen = value.map(|value| choice(&value).to_string());
+                if let Some(chosen) = &chosen {
+                    said.say(request, 5, None, || format!("randomly chosen the subvalue `{chosen}'"));
+                }
+                return Ok(chosen.filter(|value| !value.is_empty()));
+            }
+        };
+        said.say(request, 5, None, || lookup_line(name, kind, &key, value.as_deref()));
+        Ok(value)
+    }
+}
+
+fn lookup_line(name: &str, kind: &str, key: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("map lookup OK: map={name}{kind} key={key} -> val={value}"),
+        None => format!("map lookup FAILED: map={name}{kind} key={key}"),
+    }
+}
+
+/// Refuses what a map was to decide that cannot be read.
+fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin) -> Flow {
+    let text = format!(
+        "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} decides nothing"
+    );
+    request.log_os("rewrite", Level::Error, error, text);
+    Flow::Status(500)
+}
+
+impl Internal {
+    fn apply(self, key: &str) -> String {
+        match self {
+            Internal::ToLower => key.to_ascii_lowercase(),
+            Internal::ToUpper => key.to_ascii_uppercase(),
+            Internal::Escape => escape_path(key).into_owned(),
+            Internal::Unescape => {
+                let bytes = to_bytes(key);
+                let bytes = unescape_lenient(&bytes);
+                // In C a text ends with the first of these.
+                let end = memchr::memchr(0, &bytes).unwrap_or(bytes.len());
+                from_bytes(&bytes[..end]).into_owned()
+            }
+        }
+    }
+}
+
+impl TextFile {
+    /// The value of a key, by the file as it is now.
+    async fn get(file: &Arc<TextFile>, key: String) -> io::Result<Option<String>> {
+        let path = c_path(&file.path).ok_or(io::ErrorKind::InvalidInput)?;
+        let meta = sys::file::stat(&path)?;
+        if let Some(entries) = file.remembered(&meta) {
+            return Ok(entries.get(&key).cloned());
+        }
+        let file = file.clone();
+        offload(Load::Wait, move || file.read(&key)).await
+    }
+
+    fn remembered(&self, meta: &Meta) -> Option<Arc<Entries>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().filter(|(same, _)| *same == identity(meta)).map(|(_, entries)| entries.clone())
+    }
+
+    fn read(&self, key: &str) -> io::Result<Option<String>> {
+        let path = c_path(&self.path).ok_or(io::ErrorKind::InvalidInput)?;
+        let meta = sys::file::stat(&path)?;
+        if let Some(entries) = self.remembered(&meta) {
+            return Ok(entries.get(key).cloned());
+        }
+        if meta.size > FILE_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let bytes = std::fs::read(os_path(&self.path))?;
+        let text = from_bytes(&bytes);
+        // A file that is being changed is not remembered: the next change might leave no trace.
+        let is_settled = sys::time::realtime_coarse().as_nanos() as i128 - meta.ctime > FRESH;
+        if !is_settled || meta.size > REMEMBERED_MAX {
+            return Ok(text.lines().filter_map(entry).find(|(known, _)| *known == key).map(|(_, value)| value.into()));
+        }
+        let mut entries = Entries::new();
+        for (key, value) in text.lines().filter_map(entry) {
+            entries.entry(key.to_string()).or_insert_with(|| value.to_string());
+        }
+        let value = entries.get(key).cloned();
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((identity(&meta), Arc::new(entries)));
+        Ok(value)
+    }
+}
+
+fn identity(meta: &Meta) -> Identity {
+    (meta.dev, meta.ino, meta.size, meta.mtime, meta.ctime)
+}
+
+/// `key value`, and anything behind that.
+fn entry(line: &str) -> Option<(&str, &str)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (key, rest) = line.split_once(|c: char| c.is_ascii_whitespace())?;
+    let value = rest.split_ascii_whitespace().next()?;
+    (!key.is_empty()).then_some((key, value))
+}
+
+/// One of several values with `|` between.
+fn choice(value: &str) -> &str {
+    let count = value.split('|').count();
+    if count == 1 {
+        return value;
+    }
+    let number = u64::from_le_bytes(sys::random::bytes()) % count as u64;
+    value.split('|').nth(number as usize).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_map() {
+        let table = [
+            ("a b", Some(("a", "b"))),
+            ("a\tb # c", Some(("a", "b"))),
+            ("# a b", None),
+            (" a b", None),
+            ("a", None),
+            ("a ", None),
+            ("", None),
+        ];
+        for (line, want) in table {
+            assert_eq!(entry(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn functions() {
+        assert_eq!(Internal::ToUpper.apply("aé"), "Aé");
+        assert_eq!(Internal::Escape.apply("a b"), "a%20b");
+        assert_eq!(Internal::Unescape.apply("a%20b%2fc%zz%00d"), "a b/c%zz");
+        assert!(["a", "b"].contains(&choice("a|b")));
+    }
+}

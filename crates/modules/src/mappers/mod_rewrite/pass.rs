@@ -1,0 +1,442 @@
+//! A pass over the rules of a server or a section.
+
+use std::sync::Arc;
+
+use conf::pattern::Captures;
+use conf::{Level, Origin};
+use server::core::CoreServer;
+use server::fields::add_vary;
+use server::{Flow, Request};
+use sys::file::Meta;
+
+use super::rule::{Flags, Rule};
+use super::rules::Rules;
+use super::said::Said;
+use super::url::{qualified, reduced, scheme};
+use super::{PROXY, cookie};
+
+/// What a pass has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// No rule has changed anything.
+    Unchanged,
+    /// The path is another one.
+    Changed {
+        /// What becomes of it in a redirect is escaped.
+        escape: bool,
+    },
+    /// The request ends with this status.
+    Status(u16),
+}
+
+/// What one rule has done.
+enum Done {
+    AsIs,
+    Substituted,
+    Status(u16),
+}
+
+/// A text, and where groups of a pattern lie in it.
+#[derive(Default)]
+pub(super) struct Groups {
+    subject: String,
+    captures: Captures,
+}
+
+impl Groups {
+    pub(super) fn get(&self, group: usize) -> &str {
+        self.captures.get(group, &self.subject).unwrap_or_default()
+    }
+
+    pub(super) fn set(&mut self, subject: &str, captures: &Captures) {
+        self.clear();
+        self.subject.push_str(subject);
+        self.captures.clone_from(captures);
+    }
+
+    fn clear(&mut self) {
+        self.subject.clear();
+        self.captures.clear();
+    }
+}
+
+/// A pass. The file name of the request is what the rules change, as in Apache.
+pub(super) struct Pass<'r> {
+    pub(super) request: &'r mut Request,
+    pub(super) said: Said,
+    /// The directory of a section's rules, and its URL if `RewriteBase` says it.
+    pub(super) directory: Option<Arc<str>>,
+    pub(super) base: Option<Arc<str>>,
+    /// What patterns are compared with.
+    pub(super) path: String,
+    pub(super) of_rule: Groups,
+    pub(super) of_condition: Groups,
+    /// The fields that conditions of this rule have asked for, and those of the condition at hand.
+    vary: Vec<String>,
+    pub(super) vary_now: Vec<String>,
+    /// The file that was mapped before the pass, and whether it is there.
+    pub(super) mapped: Option<(String, Option<Meta>)>,
+    /// The last rule that has substituted anything.
+    pub(super) last: Option<Arc<Rule>>,
+    /// The status of a redirect.
+    pub(super) status: u16,
+    /// A URL of this server has become a path.
+    pub(super) reduced: bool,
+}
+
+impl<'r> Pass<'r> {
+    pub(super) fn new(request: &'r mut Request, said: Said, rules: &Rules) -> Pass<'r> {
+        let mapped = rules.directory.as_ref().map(|_| (request.mapped.filename.clone(), request.mapped.stat));
+        Pass {
+            request,
+            said,
+            directory: rules.directory.clone(),
+            base: rules.base.get().cloned(),
+            path: String::new(),
+            of_rule: Groups::default(),
+            of_condition: Groups::default(),
+            vary: Vec::new(),
+            vary_now: Vec::new(),
+            mapped,
+            last: None,
+            status: 0,
+            reduced: false,
+        }
+    }
+
+    /// Writes a line about the rules.
+    pub(super) fn say(&self, level: usize, text: impl FnOnce(&Self) -> String) {
+        if self.said.wants(level) {
+            self.said.say(self.request, level, self.directory.as_deref(), || text(self));
+        }
+    }
+
+    /// Writes a line that Apache writes without the directory.
+    pub(super) fn say_apart(&self, level: usize, text: impl FnOnce(&Self) -> String) {
+        if self.said.wants(level) {
+            self.said.say(self.request, level, None, || text(self));
+        }
+    }
+
+    /// Applies the rules in order. `Err`: that cannot be decided.
+    pub(super) async fn apply(&mut self, rules: &[(Arc<Rule>, Origin)]) -> Result<Outcome, Flow> {
+        let is_lookup = self.request.is_lookup();
+        let explains = self.request.is_question();
+        let mut outcome = Outcome::Unchanged;
+        let mut captures = Captures::default();
+        let (mut at, mut round) = (0, 1);
+        self.look();
+        while let Some((rule, origin)) = rules.get(at) {
+            at += 1;
+            if is_lookup && rule.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
+                continue;
+            }
+            if self.said.wants(3) {
+                self.compared(rule);
+            }
+            let matched = rule
+                .matches(&self.path, &mut captures)
+                .map_err(|why| self.request.undecided("rewrite", &why, origin))?;
+            if explains && !matched {
+                self.note(rule, origin, "does not match");
+            }
+            let done = if matched { self.follow(rule, origin, &captures).await? } else { None };
+            let Some(done) = done else {
+                // What is chained to a rule that does not hold is passed over with it.
+                let mut last = rule;
+                while let (true, Some((next, _))) = (last.flags.any(Flags::CHAIN), rules.get(at)) {
+                    last = next;
+                    at += 1;
+                }
+                continue;
+            };
+            if !matches!(done, Done::AsIs) {
+                self.say(2, |_| format!("setting lastsub to rule with output {}", rule.output));
+                self.last = Some(rule.clone());
+            }
+            let limit = 2 * self.request.host::<CoreServer>().limit_request_line();
+            if self.request.mapped.filename.len() > limit {
+                let (pattern, uri) = (&rule.pattern, &self.request.asked.uri);
+                let text = format!("RewriteRule '{pattern}' and URI '{uri}' exceeded maximum length ({limit})");
+                self.request.log("rewrite", Level::Error, text);
+                return Ok(Outcome::Status(500));
+            }
+            for field in std::mem::take(&mut self.vary) {
+                add_vary(&mut self.request.answer.headers_out, &field);
+            }
+            match done {
+                Done::Status(status) => return Ok(Outcome::Status(status)),
+                Done::Substituted => {
+                    outcome = Outcome::Changed { escape: !rule.flags.any(Flags::NO_ESCAPE) };
+                    self.look();
+                }
+                Done::AsIs => {}
+            }
+            if rule.flags.any(Flags::PASS_THROUGH) {
+                self.say(2, |pass| {
+                    let path = &pass.request.mapped.filename;
+                    format!("forcing '{path}' to get passed through to next API URI-to-filename handler")
+                });
+                self.request.mapped.filename.insert_str(0, super::PASS_THROUGH);
+                return Ok(Outcome::Changed { escape: true });
+            }
+            if rule.flags.any(Flags::END) {
+                self.say(8, |_| "Rule has END flag, no further rewriting for this request".into());
+                self.request.notes.set(super::END, "1");
+                break;
+            }
+            if rule.flags.any(Flags::PROXY.and(Flags::LAST)) {
+                break;
+            }
+            if rule.flags.any(Flags::NEXT) {
+                round += 1;
+                if round >= rule.rounds {
+                    let text = format!(
+                        "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
+                        rule.pattern, self.request.asked.uri, rule.rounds
+                    );
+                    self.request.log("rewrite", Level::Error, text);
+                    return Ok(Outcome::Status(500));
+                }
+                at = 0;
+                // Rules that go round in circles leave others their turn.
+                seam::executor::yield_now().await;
+                continue;
+            }
+            at += rule.skip;
+        }
+        Ok(outcome)
+    }
+
+    /// Finds out what patterns are compared with: the path as it is now, in a section without its directory.
+    fn look(&mut self) {
+        self.path.clear();
+        let mapped = &self.request.mapped;
+        let whole = mapped.filename.len() + mapped.path_info.len();
+        match self.directory.as_deref() {
+            Some(directory) if !mapped.filename.starts_with(PROXY) => {
+                self.path.reserve(whole);
+                self.path.push_str(&mapped.filename);
+                self.path.push_str(&mapped.path_info);
+                if self.path.starts_with(directory) {
+                    self.path.drain(..directory.len());
+                }
+            }
+            Some(_) => self.path.extend([&*mapped.filename, &*mapped.path_info]),
+            None => self.path.push_str(&mapped.filename),
+        }
+    }
+
+    /// Says what a pattern is compared with, and how that came about.
+    fn compared(&self, rule: &Rule) {
+        let mapped = &self.request.mapped;
+        if let Some(directory) = &self.directory {
+            let (file, info) = (&mapped.filename, &mapped.path_info);
+            if !info.is_empty() {
+                self.say(3, |_| format!("add path info postfix: {file} -> {file}{info}"));
+            }
+            if !file.starts_with(PROXY) && format!("{file}{info}").starts_with(&**directory) {
+                self.say(3, |pass| format!("strip per-dir prefix: {file}{info} -> {}", pass.path));
+            }
+        }
+        self.say(3, |pass| format!("applying pattern '{}' to uri '{}'", rule.pattern, pass.path));
+    }
+
+    /// Notes for who asks why what a rule says of the path.
+    fn note(&mut self, rule: &Rule, origin: &Origin, what: &str) {
+        let not = if rule.flags.any(Flags::NEGATED) { "!" } else { "" };
+        let text = format!("RewriteRule {not}{}: '{}' {what}", rule.pattern, self.path);
+        self.request.note_step("rewrite", Some(origin), |_| text);
+    }
+
+    /// A rule whose pattern is about the path: asks its conditions, and does what it says. `None`: they do not hold.
+    async fn follow(&mut self, rule: &Arc<Rule>, origin: &Origin, captures: &Captures) -> Result<Option<Done>, Flow> {
+        self.of_condition.clear();
+        if rule.has_references && !rule.flags.any(Flags::NEGATED) {
+            self.of_rule.set(&self.path, captures);
+        } else {
+            self.of_rule.clear();
+        }
+        self.vary.clear();
+        self.vary_now.clear();
+        if !self.conditions(rule).await? {
+            if self.request.is_question() {
+                self.note(rule, origin, "matches, but a condition does not hold");
+            }
+            return Ok(None);
+        }
+        let output = match rule.flags.any(Flags::AS_IS) {
+            true => None,
+            false => {
+                let new = self.expand(&rule.substitution, Some(rule), origin).await?;
+                self.say(2, |pass| format!("rewrite '{}' -> '{}'", pass.path, new.text));
+                if self.request.is_question() {
+                    self.note(rule, origin, &format!("becomes '{}'", new.text));
+                }
+                if new.unsafe_question && !rule.flags.any(Flags::UNSAFE_QUESTION) {
+                    let text = "AH10508: Unsafe URL with %3f URL rewritten without UnsafeAllow3F";
+                    self.request.log("rewrite", Level::Error, text);
+                    return Ok(Some(Done::Status(403)));
+                }
+                Some(new.text)
+            }
+        };
+        for template in &rule.env {
+            let text = self.expand(template, None, origin).await?.text;
+            self.set_variable(&text);
+        }
+        for template in &rule.cookies {
+            let text = self.expand(template, None, origin).await?.text;
+            cookie::add(self, &text);
+        }
+        let Some(output) = output else {
+            if self.request.is_question() {
+                self.note(rule, origin, "matches, and stays as it is");
+            }
+            self.force(rule, origin).await?;
+            if rule.flags.any(Flags::STATUS) {
+                self.say(2, |pass| {
+                    format!("forcing responsecode {} for {}", rule.status, pass.request.mapped.filename)
+                });
+                return Ok(Some(Done::Status(rule.status)));
+            }
+            return Ok(Some(Done::AsIs));
+        };
+        self.substitute(rule, output);
+        if self.goes_elsewhere(rule) {
+            return Ok(Some(Done::Substituted));
+        }
+        self.force(rule, origin).await?;
+        Ok(Some(Done::Substituted))
+    }
+
+    /// `E=name:value`, `E=!name`
+    fn set_variable(&mut self, text: &str) {
+        if let Some(name) = text.strip_prefix('!') {
+            self.request.env.remove(name);
+            self.say_apart(5, |_| format!("unsetting env variable '{name}'"));
+        } else {
+            let (name, value) = text.split_once(':').unwrap_or((text, ""));
+            self.request.env.set(name.to_string(), value);
+            self.say_apart(5, |_| format!("setting env variable '{name}' to '{value}'"));
+        }
+    }
+
+    /// What a substitution has come to becomes the path, and its query the query.
+    fn substitute(&mut self, rule: &Rule, mut output: String) {
+        let is_proxied = self.directory.is_some() && self.request.mapped.filename.starts_with(PROXY);
+        if !is_proxied && !output.starts_with('/') && scheme(&output).is_none() {
+            match self.directory.clone() {
+                Some(directory) => {
+                    self.say(3, |_| format!("add per-dir prefix: {output} -> {directory}{output}"));
+                    output.insert_str(0, &directory);
+                }
+                None if !rule.flags.any(Flags::PROXY.and(Flags::REDIRECT)) => {
+                    self.say(3, |_| format!("add root prefix: {output} -> /{output}"));
+                    output.insert(0, '/');
+                }
+                None => {}
+            }
+        }
+        if self.directory.is_some() && rule.flags.any(Flags::DISCARD_PATH_INFO) {
+            self.request.mapped.path_info.clear();
+        }
+        self.request.mapped.filename = output;
+        self.split_query(rule.flags);
+    }
+
+    /// What stands behind a question mark is the query.
+    fn split_query(&mut self, flags: Flags) {
+        if flags.any(Flags::QUERY_NONE) {
+            self.say_apart(2, |_| "discarding query string, no parse from substitution".into());
+            self.request.asked.args = None;
+            return;
+        }
+        // Not every URL has one.
+        if let Some((_, false)) = scheme(&self.request.mapped.filename) {
+            self.request.asked.args = None;
+            return;
+        }
+        if flags.any(Flags::QUERY_DISCARD) {
+            self.request.asked.args = None;
+            self.say_apart(2, |_| "discarding query string".into());
+        }
+        let name = &self.request.mapped.filename;
+        let at = if flags.any(Flags::QUERY_LAST) { name.rfind('?') } else { name.find('?') };
+        let Some(at) = at else { return };
+        let before = name.clone();
+        let query = self.request.mapped.filename.split_off(at)[1..].to_string();
+        let args = match self.request.asked.args.take() {
+            old if flags.any(Flags::QUERY_APPEND) && query.is_empty() => old,
+            old if flags.any(Flags::QUERY_APPEND) => Some(format!("{query}&{}", old.unwrap_or_default())),
+            _ => Some(query),
+        };
+        let trimmed = args.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
+        self.request.asked.args = trimmed.filter(|args| !args.is_empty());
+        self.say_apart(3, |pass| {
+            let request = &pass.request;
+            let args = request.asked.args.as_deref().unwrap_or("<none>");
+            format!("split uri={before} -> uri={}, args={args}", request.mapped.filename)
+        });
+    }
+
+    /// Whether the path has become a URL: of a backend, of a redirect, or of another server.
+    fn goes_elsewhere(&mut self, rule: &Rule) -> bool {
+        if rule.flags.any(Flags::PROXY) {
+            if self.directory.is_some() && !rule.flags.any(Flags::NO_ESCAPE) {
+                let escaped = http1::uri::escape_path(&self.request.mapped.filename).into_owned();
+                self.say(2, |pass| {
+                    let path = &pass.request.mapped.filename;
+                    format!("escaped URI in per-dir context for proxy, {path} -> {escaped}")
+                });
+                self.request.mapped.filename = escaped;
+            }
+            let url = qualified(self.request, &self.request.mapped.filename);
+            self.say(2, |_| format!("forcing proxy-throughput with {url}"));
+            self.request.mapped.filename = format!("{PROXY}{url}");
+            return true;
+        }
+        if rule.flags.any(Flags::REDIRECT) {
+            let url = qualified(self.request, &self.request.mapped.filename);
+            self.say(2, |_| format!("explicitly forcing redirect with {url}"));
+            self.request.mapped.filename = url;
+            self.status = rule.status;
+            return true;
+        }
+        if let Some(path) = reduced(self.request, &self.request.mapped.filename) {
+            self.say_apart(3, |pass| format!("reduce {} -> {path}", pass.request.mapped.filename));
+            self.request.mapped.filename = path;
+            self.reduced = true;
+        }
+        if scheme(&self.request.mapped.filename).is_some() {
+            self.say(2, |pass| {
+                format!("implicitly forcing redirect (rc={} with {}", rule.status, pass.request.mapped.filename)
+            });
+            self.status = rule.status;
+            return true;
+        }
+        false
+    }
+
+    /// `T` and `H`: type and handler, once the file is known.
+    async fn force(&mut self, rule: &Arc<Rule>, origin: &Origin) -> Result<(), Flow> {
+        let forced = [
+            (&rule.media_type, super::FORCED_TYPE, "MIME-type"),
+            (&rule.handler, super::FORCED_HANDLER, "Content-handler"),
+        ];
+        for (template, note, what) in forced {
+            let Some(template) = template else { continue };
+            let value = self.expand(template, Some(rule), origin).await?.text.to_ascii_lowercase();
+            if !value.is_empty() {
+                self.say(2, |pass| format!("remember {} to have {what} '{value}'", pass.request.mapped.filename));
+                self.request.notes.set(note, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the fields that a condition has asked for: the answer depends on them.
+    pub(super) fn keep_vary(&mut self) {
+        self.vary.append(&mut self.vary_now);
+    }
+}

@@ -1,0 +1,143 @@
+//! The rules of a server or a section, and how those of an inner one join those around it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use conf::{Merge, Origin, Setting};
+
+use super::maps::Map;
+use super::rule::{Condition, Rule};
+
+/// `RewriteOptions`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Choices(u32);
+
+impl Choices {
+    pub(super) const INHERIT: Choices = Choices(1);
+    pub(super) const INHERIT_BEFORE: Choices = Choices(1 << 1);
+    pub(super) const INHERIT_DOWN: Choices = Choices(1 << 2);
+    pub(super) const INHERIT_DOWN_BEFORE: Choices = Choices(1 << 3);
+    pub(super) const IGNORE_INHERIT: Choices = Choices(1 << 4);
+    pub(super) const ALLOW_NO_SLASH: Choices = Choices(1 << 5);
+    pub(super) const ALLOW_ANY_URI: Choices = Choices(1 << 6);
+    pub(super) const MERGE_BASE: Choices = Choices(1 << 7);
+    pub(super) const IGNORE_CONTEXT_INFO: Choices = Choices(1 << 8);
+    pub(super) const LEGACY_PREFIX_DOCROOT: Choices = Choices(1 << 9);
+    pub(super) const UNSAFE_PREFIX_STAT: Choices = Choices(1 << 10);
+
+    pub(super) const NAMES: [(&str, Choices); 11] = [
+        ("Inherit", Choices::INHERIT),
+        ("InheritBefore", Choices::INHERIT_BEFORE),
+        ("InheritDown", Choices::INHERIT_DOWN),
+        ("InheritDownBefore", Choices::INHERIT_DOWN_BEFORE),
+        ("IgnoreInherit", Choices::IGNORE_INHERIT),
+        ("AllowNoSlash", Choices::ALLOW_NO_SLASH),
+        ("AllowAnyURI", Choices::ALLOW_ANY_URI),
+        ("MergeBase", Choices::MERGE_BASE),
+        ("IgnoreContextInfo", Choices::IGNORE_CONTEXT_INFO),
+        ("LegacyPrefixDocRoot", Choices::LEGACY_PREFIX_DOCROOT),
+        ("UnsafePrefixStat", Choices::UNSAFE_PREFIX_STAT),
+    ];
+
+    pub(super) const fn and(self, others: Choices) -> Choices {
+        Choices(self.0 | others.0)
+    }
+
+    pub(super) const fn has(self, one: Choices) -> bool {
+        self.0 & one.0 != 0
+    }
+}
+
+/// What the directives of one level say, or those of several that were merged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rules {
+    /// `RewriteEngine`
+    pub(super) engine: Setting<bool>,
+    options: Option<(Choices, Vec<Origin>)>,
+    /// `RewriteBase`
+    pub(super) base: Setting<Arc<str>>,
+    /// The section's directory, with a slash at its end.
+    pub(super) directory: Option<Arc<str>>,
+    pub(super) list: Vec<(Arc<Rule>, Origin)>,
+    /// Conditions for the rule that follows.
+    pub(super) pending: Vec<Arc<Condition>>,
+    /// `RewriteMap`
+    pub(super) maps: BTreeMap<String, (Arc<Map>, Origin)>,
+    /// They are those of a virtual host.
+    pub(super) of_host: bool,
+}
+
+impl Rules {
+    /// Adds what a line of `RewriteOptions` chooses.
+    pub(super) fn choose(&mut self, choices: Choices, origin: &Origin) {
+        let (known, lines) = self.options.get_or_insert_default();
+        *known = known.and(choices);
+        lines.push(origin.clone());
+    }
+
+    pub(super) fn options(&self) -> Choices {
+        self.options.as_ref().map(|(choices, _)| *choices).unwrap_or_default()
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.engine.or(super::ENGINE)
+    }
+}
+
+/// Which of the outer rules hold inside, too.
+enum Order {
+    InnerFirst,
+    OuterFirst,
+    InnerOnly,
+}
+
+fn order(outer: Choices, own: Choices) -> Order {
+    let down = |option| outer.has(option) && !own.has(Choices::IGNORE_INHERIT);
+    if own.has(Choices::INHERIT) || down(Choices::INHERIT_DOWN) {
+        Order::InnerFirst
+    } else if own.has(Choices::INHERIT_BEFORE) || down(Choices::INHERIT_DOWN_BEFORE) {
+        Order::OuterFirst
+    } else {
+        Order::InnerOnly
+    }
+}
+
+impl Merge for Rules {
+    fn merge(base: &Self, add: &Self) -> Self {
+        let options = add.options.clone().or_else(|| base.options.clone());
+        let own = options.as_ref().map(|(choices, _)| *choices).unwrap_or_default();
+        let joined = |first: &Rules, second: &Rules| first.list.iter().chain(&second.list).cloned().collect();
+        let pending = |first: &Rules, second: &Rules| first.pending.iter().chain(&second.pending).cloned().collect();
+        let maps = |under: &Rules, over: &Rules| {
+            let mut maps = under.maps.clone();
+            maps.extend(over.maps.clone());
+            maps
+        };
+        let (list, pending, maps) = match order(base.options(), own) {
+            Order::InnerFirst => (joined(add, base), pending(add, base), maps(base, add)),
+            Order::OuterFirst => (joined(base, add), pending(base, add), maps(add, base)),
+            Order::InnerOnly => (add.list.clone(), add.pending.clone(), add.maps.clone()),
+        };
+        Rules {
+            engine: Setting::merge(&base.engine, &add.engine),
+            base: if own.has(Choices::MERGE_BASE) { Setting::merge(&base.base, &add.base) } else { add.base.clone() },
+            directory: add.directory.clone(),
+            options,
+            list,
+            pending,
+            maps,
+            of_host: true,
+        }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.engine.origins(see);
+        self.base.origins(see);
+        self.options.iter().flat_map(|(_, lines)| lines).for_each(&mut *see);
+        self.maps.values().for_each(|(_, origin)| see(origin));
+        for (rule, origin) in &self.list {
+            rule.conditions.iter().for_each(|condition| see(&condition.origin));
+            see(origin);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The rules of a directory or an `.htaccess` file, once the file was found.
+
+use conf::Level;
+use server::core::options::{SYM_LINKS, SYM_OWNER};
+use server::{Flow, Request};
+
+use super::pass::{Outcome, Pass};
+use super::rules::Choices;
+use super::said::Said;
+use super::url::{scheme, with_prefix};
+use super::{PASS_THROUGH, PROXY, REDIRECT, REDIRECT_HANDLER, RewriteDir, has_ended, has_proxy};
+
+/// Whether a section has rules that are about this file.
+pub(super) fn is_on(request: &Request) -> bool {
+    let rules = &request.dir::<RewriteDir>().rules;
+    let Some(directory) = rules.directory.as_deref().filter(|_| rules.is_on()) else { return false };
+    // A directory that is asked for without its slash is none yet: mod_dir says so to the client.
+    let file = &request.mapped.filename;
+    rules.options().has(Choices::ALLOW_NO_SLASH) || directory.strip_suffix('/') != Some(file)
+}
+
+pub(super) async fn fixup(request: &mut Request) -> Flow {
+    let said = Said::of(request);
+    let slots = request.dir.slots.clone();
+    let rules = &slots.get::<RewriteDir>().rules;
+    if has_ended(request) {
+        said.say(request, 8, rules.directory.as_deref(), || "Declining, no further rewriting due to END flag".into());
+        return Flow::Declined;
+    }
+    if request.options() & (SYM_LINKS | SYM_OWNER) == 0 {
+        let text = format!(
+            "AH00670: Options FollowSymLinks and SymLinksIfOwnerMatch are both off, so the RewriteRule directive is also \
+             forbidden due to its similar ability to circumvent directory restrictions : {}",
+            request.mapped.filename
+        );
+        request.log("rewrite", Level::Error, text);
+        return Flow::Status(403);
+    }
+    let args = request.asked.args.clone();
+    let mut pass = Pass::new(request, said, rules);
+    match pass.apply(&rules.list).await {
+        Err(flow) => flow,
+        Ok(Outcome::Status(status)) => Flow::Status(status),
+        Ok(Outcome::Unchanged) => {
+            pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
+            Flow::Declined
+        }
+        Ok(Outcome::Changed { escape }) => pass.leave(escape, args.as_deref(), rules.options()),
+    }
+}
+
+impl Pass<'_> {
+    /// What becomes of the request. `args`: its query before the rules.
+    fn leave(&mut self, escape: bool, args: Option<&str>, options: Choices) -> Flow {
+        let absolute = scheme(&self.request.mapped.filename);
+        if self.has_bad_query(absolute.is_some() && escape) {
+            self.request.log(
+                "rewrite",
+                Level::Error,
+                "AH10411: Rewritten query string contains control characters or spaces",
+            );
+            return Flow::Status(403);
+        }
+        if self.request.mapped.filename.starts_with(PROXY) {
+            return self.leave_for_backend();
+        }
+        if let Some((length, _)) = absolute {
+            self.replace_directory(length);
+            return self.redirect_client(length, escape, args);
+        }
+        if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
+            // It means something outside sections only.
+            self.request.mapped.filename = path.to_string();
+        }
+        self.say_apart(2, |pass| format!("local path result: {}", pass.request.mapped.filename));
+        if !self.request.mapped.filename.starts_with('/') {
+            return Flow::Status(400);
+        }
+        if self.mapped.as_ref().is_some_and(|(mapped, _)| *mapped == self.request.mapped.filename) {
+            self.say(1, |pass| {
+                format!("initial URL equal rewritten URL: {} [IGNORING REWRITE]", pass.request.mapped.filename)
+            });
+            return Flow::Ok;
+        }
+        self.start_again(options)
+    }
+
+    fn leave_for_backend(&mut self) -> Flow {
+        if !has_proxy(self.request) {
+            let text = format!(
+                "AH10160: attempt to make remote request from mod_rewrite without proxy enabled: {}",
+                self.request.mapped.filename
+            );
+            self.request.log("rewrite", Level::Error, text);
+            return Flow::Status(403);
+        }
+        if let Some(args) = self.request.asked.args.clone() {
+            self.request.mapped.filename.extend(["?", &args]);
+        }
+        self.request.mapped.handler = Some("proxy-server".into());
+        self.say(1, |pass| format!("go-ahead with proxy request {} [OK]", pass.request.mapped.filename));
+        Flow::Ok
+    }
+
+    /// A redirect to a file of the directory goes to its URL instead, if `RewriteBase` says it.
+    fn replace_directory(&mut self, scheme: usize) {
+        let (Some(base), Some(directory)) = (self.base.clone(), self.directory.clone()) else { return };
+        let url = &self.request.mapped.filename;
+        let Some(start) = url[scheme..].find('/').map(|at| scheme + at + 1).filter(|start| *start < url.len()) else {
+            return;
+        };
+        self.say(2, |_| format!("trying to replace prefix {directory} with {base}"));
+        let path = url[start..].to_string();
+        if let Some(new) = self.prefixed(&path, directory.strip_prefix('/').unwrap_or(&directory), &base[1..]) {
+            self.request.mapped.filename.replace_range(start.., &new);
+        }
+    }
+
+    /// The request starts again with another path.
+    fn start_again(&mut self, options: Choices) -> Flow {
+        let directory = self.directory.clone().unwrap_or_default();
+        let path = self.request.mapped.filename.clone();
+        let root = self.request.vhost.document_root.as_str();
+        let replaced = match &self.base {
+            Some(base) => {
+                self.say(2, |_| format!("trying to replace prefix {directory} with {base}"));
+                self.prefixed(&path, &directory, base)
+            }
+            None => path.strip_prefix(root).filter(|rest| rest.starts_with('/')).map(|rest| {
+                self.say(2, |_| format!("strip document_root prefix: {path} -> {rest}"));
+                rest.to_string()
+            }),
+        };
+        let replaced = replaced.or_else(|| {
+            // A directory that an `Alias` or the like has mapped has a URL, too.
+            if options.has(Choices::IGNORE_CONTEXT_INFO) {
+                return None;
+            }
+            let (prefix, context) = self.request.mapped.context.clone().unwrap_or((String::new(), root.to_string()));
+            self.say(2, |_| format!("trying to replace context docroot {context} with context prefix {prefix}"));
+            self.prefixed(&path, &context, &prefix)
+        });
+        let path = replaced.unwrap_or(path);
+        self.say(1, |_| format!("internal redirect with {path} [INTERNAL REDIRECT]"));
+        let origin = self.last.as_ref().map(|rule| rule.origin.clone());
+        self.request.note_step("rewrite", origin.as_ref(), |_| format!("the request starts again with {path}"));
+        self.request.notes.set("redirect-keeps-vary", "");
+        self.request.mapped.filename = format!("{REDIRECT}{path}");
+        self.request.mapped.handler = Some(REDIRECT_HANDLER.into());
+        Flow::Ok
+    }
+
+    fn prefixed(&self, path: &str, from: &str, to: &str) -> Option<String> {
+        let new = with_prefix(path, from, to)?;
+        self.say_apart(5, |_| {
+            let behind = &path[from.trim_end_matches('/').len() + 1..];
+            format!("strip matching prefix: {path} -> {behind}")
+        });
+        self.say_apart(4, |_| {
+            let behind = &path[from.trim_end_matches('/').len() + 1..];
+            format!("add subst prefix: {behind} -> {new}")
+        });
+        Some(new)
+    }
+}
