@@ -31,6 +31,7 @@ pub mod run;
 mod script;
 pub mod script_log;
 pub mod spawn;
+mod stream;
 
 pub use caller::{CGI, Caller, Cgi, Words};
 pub use run::run;

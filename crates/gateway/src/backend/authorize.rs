@@ -73,13 +73,12 @@ async fn ask(
     let bytes = head.bytes(request, true).map_err(|_| 500_u16)?;
     let mut tries = 1;
     let script = loop {
-        let lease = match Lease::of(class).await {
-            Ok(lease) => lease,
+        let (lease, stream) = match Lease::of(class).await {
+            Ok(got) => got,
             Err(none) => return Err(no_backend(request, caller, class, none)),
         };
         let again = lease.served > 0 && tries < TRIES;
-        let socket = lease.socket.clone();
-        match begin(request, &head, socket, Some(lease), bytes.clone(), caller, speech).await {
+        match begin(request, &head, stream, Some(lease), bytes.clone(), caller, speech).await {
             Ok(script) => break script,
             Err(failure) if failure.lost && again => tries += 1,
             Err(failure) => {

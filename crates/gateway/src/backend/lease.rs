@@ -1,9 +1,9 @@
-//! A child's side: asking the process manager for a backend, and giving it back.
+//! A child's side: asking the process manager for a backend, keeping it for the next request, and giving it back.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use seam::executor::{sleep, timeout_at};
@@ -11,8 +11,10 @@ use sys::local::Kind;
 use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
 
-use super::Class;
-use super::wire::{Asked, PACKET_MAX, Told};
+use super::wire::{Asked, Grant, PACKET_MAX, Told};
+use super::word::Word;
+use super::{Class, Version, stats};
+use crate::stream::Stream;
 
 pub(crate) use super::wire::Outcome;
 
@@ -22,12 +24,12 @@ const RETRY: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a request asks, where one manager after the other dies.
 const TRIES: u32 = 3;
-/// How many connections to the manager are kept though nobody uses them.
-const KEPT: usize = 256;
+/// How many connections to the manager are kept though no request uses them, and how many with leases.
+const IDLE_MAX: usize = 256;
+const LEASES_MAX: usize = 64;
 
 static ADDRESS: Mutex<Option<Arc<Path>>> = Mutex::new(None);
-/// Connections to the manager that nobody uses.
-static LINES: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
+static LINES: Mutex<Lines> = Mutex::new(Lines { idle: Vec::new(), leases: Vec::new() });
 
 /// Says where the process manager of this configuration is asked. For the parent, before it forks the children that are to
 /// know.
@@ -35,8 +37,33 @@ pub fn set_address(path: Arc<Path>) {
     *ADDRESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
 }
 
-fn lines() -> std::sync::MutexGuard<'static, Vec<Watched>> {
+/// Connections to the manager that no request uses.
+struct Lines {
+    idle: Vec<Watched>,
+    /// Those that have leases.
+    leases: Vec<Kept>,
+}
+
+fn lines() -> MutexGuard<'static, Lines> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lines {
+    fn keep(&mut self, line: Watched) {
+        if self.idle.len() < IDLE_MAX {
+            self.idle.push(line);
+        }
+    }
+
+    /// Makes room for another lease by forgetting those that the manager has taken back.
+    fn has_room(&mut self) -> bool {
+        if self.leases.len() >= LEASES_MAX {
+            let gone = |kept: &mut Kept| kept.word.look(kept.lease.grant.lease).is_none();
+            let gone: Vec<Kept> = self.leases.extract_if(.., gone).collect();
+            gone.into_iter().for_each(|kept| self.keep(kept.lease.line));
+        }
+        self.leases.len() < LEASES_MAX
+    }
 }
 
 /// Why there is no backend.
@@ -50,80 +77,150 @@ pub(crate) enum NoBackend {
     Failed(io::Error),
 }
 
-/// A backend that serves one request. Dropped before the end of that, the backend is ended.
+/// A backend that serves a request. Dropped before the end of that, the backend is ended.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    line: Option<Watched>,
-    /// The connection to the backend.
-    pub(crate) socket: Arc<OwnedFd>,
+    /// The connection to the manager that it came over.
+    line: Watched,
+    class: Vec<u8>,
+    version: Version,
+    grant: Grant,
     pub(crate) pid: Pid,
-    /// How many requests it has served before.
+    /// How many requests the backend has served before.
     pub(crate) served: u64,
     /// How long it was waited for.
     pub(crate) waited: Duration,
     /// Another request had to end first.
     pub(crate) queued: bool,
+    began: Instant,
+}
+
+/// A lease whose request is over, kept for the next one of its class.
+#[derive(Debug)]
+struct Kept {
+    lease: Lease,
+    word: Word,
+    stream: Stream,
 }
 
 impl Lease {
-    /// Asks for a backend of this class, and waits for it.
-    pub(crate) async fn of(class: &Class) -> Result<Lease, NoBackend> {
-        let began = Instant::now();
+    /// Gets a backend of this class, with the connection to it: the one that served the request before, or one that the manager
+    /// is asked for, and waited for.
+    pub(crate) async fn of(class: &Class) -> Result<(Lease, Stream), NoBackend> {
+        let (began, version, bytes) = (Instant::now(), class.program.version, class.encode());
+        let line = match take(&bytes, version) {
+            Taken::Lease(mut lease, stream) => {
+                (lease.waited, lease.queued, lease.began) = (Duration::ZERO, false, began);
+                return Ok((lease, stream));
+            }
+            Taken::Line(line) => line,
+        };
         let deadline = began + class.settings.wait + PATIENCE;
-        let asked = Asked::Backend(class.program.version, &class.encode()).encode();
+        let asked = Asked::Backend(version, &bytes).encode();
         if asked.len() > PACKET_MAX {
             return Err(NoBackend::Failed(io::ErrorKind::FileTooLarge.into()));
         }
-        let mut tries = 1;
-        let (line, told, mut descriptors) = loop {
-            let mut descriptors = Vec::new();
-            let line = match send_on_kept(&asked) {
-                Some(line) => line,
-                None => {
-                    let address = ADDRESS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let address = address.ok_or(NoBackend::NoManager)?;
-                    let connected = timeout_at(deadline, connect(&address)).await.map_err(io::Error::from);
-                    let line = connected.and_then(|line| line).map_err(NoBackend::Failed)?;
-                    sys::local::send(line.get_ref(), &asked, &[]).map_err(NoBackend::Failed)?;
-                    line
-                }
-            };
-            // The manager's answer is all that brings this on.
-            let told = seam::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
-            match told.map_err(io::Error::from).and_then(|told| told) {
-                Ok(told) => break (line, told, descriptors),
-                // The manager has died, and the next one knows of nobody who waits.
-                Err(error) if is_end(&error) && tries < TRIES => tries += 1,
-                Err(error) => return Err(NoBackend::Failed(error)),
-            }
-        };
+        let (line, told, mut descriptors) = ask(line, &asked, deadline).await?;
         match told {
             Told::Refused(status, text) => {
-                keep(line);
+                lines().keep(line);
                 Err(NoBackend::Refused(status, text))
             }
-            Told::Granted(pid, served, queued) => {
+            Told::Granted(grant) => {
                 let socket = descriptors.pop().ok_or_else(|| NoBackend::Failed(io::ErrorKind::InvalidData.into()))?;
-                let (socket, waited) = (Arc::new(socket), began.elapsed());
-                Ok(Lease { line: Some(line), socket, pid, served, waited, queued })
+                let Grant { pid, served, queued, .. } = grant;
+                let now = Instant::now();
+                let lease =
+                    Lease { line, class: bytes, version, grant, pid, served, waited: now - began, queued, began: now };
+                Ok((lease, Stream::new(Arc::new(socket))))
             }
         }
     }
 
-    /// The request is over.
-    pub(crate) fn done(mut self, outcome: Outcome) {
-        if let Some(line) = self.line.take()
-            && sys::local::send(line.get_ref(), &Asked::Done(outcome).encode(), &[]).is_ok()
+    /// The request is over, and has left the connection like this.
+    pub(crate) fn done(mut self, outcome: Outcome, stream: Stream) {
+        let Grant { lease, row, place, more, .. } = self.grant;
+        stats::count_served(row, self.began.elapsed());
+        if outcome == Outcome::Ready
+            && more > 0
+            && let Some(word) = stats::word(row, place)
         {
-            keep(line);
+            let mut lines = lines();
+            // From here on the manager may take it back.
+            if lines.has_room() && word.keep(lease) {
+                self.served += 1;
+                self.grant.more -= 1;
+                lines.leases.push(Kept { lease: self, word, stream });
+                return;
+            }
+        }
+        // The manager may give it to somebody else at once.
+        drop(stream);
+        if sys::local::send(self.line.get_ref(), &Asked::Done(outcome).encode(), &[]).is_ok() {
+            lines().keep(self.line);
         }
     }
 }
 
-/// Sends on a connection that was kept; `None`: there is none any more.
-fn send_on_kept(asked: &[u8]) -> Option<Watched> {
+/// Asks the manager for a backend. Returns what it says, with the connection over which it said so.
+async fn ask(
+    mut line: Option<Watched>,
+    asked: &[u8],
+    deadline: Instant,
+) -> Result<(Watched, Told, Vec<OwnedFd>), NoBackend> {
+    let mut tries = 1;
     loop {
-        let line = lines().pop()?;
+        let mut descriptors = Vec::new();
+        let line = match send_on_kept(line.take(), asked) {
+            Some(line) => line,
+            None => {
+                let address = ADDRESS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let address = address.ok_or(NoBackend::NoManager)?;
+                let connected = timeout_at(deadline, connect(&address)).await.map_err(io::Error::from);
+                let line = connected.and_then(|line| line).map_err(NoBackend::Failed)?;
+                sys::local::send(line.get_ref(), asked, &[]).map_err(NoBackend::Failed)?;
+                line
+            }
+        };
+        // The manager's answer is all that brings this on.
+        let told = seam::release_worker(timeout_at(deadline, receive(&line, &mut descriptors))).await;
+        match told.map_err(io::Error::from).and_then(|told| told) {
+            Ok(told) => return Ok((line, told, descriptors)),
+            // The manager has died, and the next one knows of nobody who waits.
+            Err(error) if is_end(&error) && tries < TRIES => tries += 1,
+            Err(error) => return Err(NoBackend::Failed(error)),
+        }
+    }
+}
+
+/// What is there for a request.
+enum Taken {
+    Lease(Lease, Stream),
+    /// A connection to the manager, perhaps with a lease that asking anew gives back.
+    Line(Option<Watched>),
+}
+
+/// Takes the kept lease of this class that was used last.
+fn take(class: &[u8], version: Version) -> Taken {
+    let mut lines = lines();
+    while let Some(index) = lines.leases.iter().rposition(|kept| kept.lease.class == class) {
+        let Kept { lease, word, stream } = lines.leases.remove(index);
+        // The program's file may have changed, the backend may have gone, or the manager may have taken it back.
+        if lease.version == version && stream.is_quiet() && word.resume(lease.grant.lease) {
+            return Taken::Lease(lease, stream);
+        }
+        if word.look(lease.grant.lease).is_some() {
+            return Taken::Line(Some(lease.line));
+        }
+        lines.keep(lease.line);
+    }
+    Taken::Line(None)
+}
+
+/// Sends on this connection or one that was kept; `None`: there is none any more.
+fn send_on_kept(mut line: Option<Watched>, asked: &[u8]) -> Option<Watched> {
+    loop {
+        let line = line.take().or_else(|| lines().idle.pop())?;
         // The manager may have been replaced.
         if sys::local::send(line.get_ref(), asked, &[]).is_ok() {
             return Some(line);
@@ -134,13 +231,6 @@ fn send_on_kept(asked: &[u8]) -> Option<Watched> {
 fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
-}
-
-fn keep(line: Watched) {
-    let mut lines = lines();
-    if lines.len() < KEPT {
-        lines.push(line);
-    }
 }
 
 async fn connect(address: &Path) -> io::Result<Watched> {

@@ -15,6 +15,7 @@ pub mod remote;
 mod run;
 pub mod stats;
 mod wire;
+mod word;
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;

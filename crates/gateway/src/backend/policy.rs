@@ -16,6 +16,9 @@ const BEGINNING: Duration = Duration::from_millis(100);
 /// So many of those in a row, and requests are not kept waiting for the next one.
 pub(super) const HOPELESS: u32 = 3;
 
+/// The most requests that a child serves with a backend before it gives it back unasked.
+const KEPT_MAX: u64 = 64;
+
 /// Why a backend ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -215,6 +218,19 @@ pub(super) fn score_at(view_score: (u64, Duration), second: u64, now: Duration) 
     view_score.0.saturating_sub(now.saturating_sub(view_score.1).as_secs().saturating_mul(second))
 }
 
+/// How many more requests a lease may be for, of a backend that has served so many: not many more than those, so that a young one
+/// is soon weighed, and one that others wait for is soon given back.
+pub(super) fn more(settings: &PoolSettings, served: u64) -> u64 {
+    match settings.memory {
+        // It is weighed behind each request.
+        Some(_) => 0,
+        None => {
+            let left = settings.requests.map_or(u64::MAX, |requests| requests.saturating_sub(served + 1));
+            served.min(KEPT_MAX).min(left)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Score;
@@ -278,6 +294,24 @@ mod tests {
         let kept = PoolSettings { min: 0, keep: 3, max_of_all: 9, ..settings };
         assert_eq!(look(&kept, &[], 0, 0).start, 0, "nobody needs them yet");
         assert_eq!(look(&kept, &old, 0, 0).end, [(0, Reason::Idle)], "down to what is kept");
+    }
+
+    #[test]
+    fn how_long_a_child_may_keep_a_backend() {
+        let settings = PoolSettings::default();
+        let limited = PoolSettings { requests: Some(10), ..settings };
+        for (settings, served, want) in [
+            (settings, 0, 0),
+            (settings, 1, 1),
+            (settings, 1_000_000, KEPT_MAX),
+            (limited, 4, 4),
+            (limited, 7, 2),
+            (limited, 9, 0),
+            (limited, 10, 0),
+            (PoolSettings { memory: Some(1), ..settings }, 100, 0),
+        ] {
+            assert_eq!(more(&settings, served), want, "{served}");
+        }
     }
 
     #[test]

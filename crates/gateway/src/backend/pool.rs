@@ -10,10 +10,15 @@ use sys::local::Unnamed;
 use sys::process::Pid;
 
 use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
-use super::stats::{Field, Row};
-use super::wire::Outcome;
+use super::stats::{self, Field, Row, WORDS};
+use super::wire::{Grant, Outcome};
+use super::word::{State, Word};
 use super::{Class, Concurrency, PoolSettings, Version};
 use crate::gate::{self, Permit};
+use crate::stream::is_quiet;
+
+/// How often a backend is weighed that has been weighed before, in requests.
+const WEIGHED_EACH: u64 = 1024;
 
 /// A backend.
 #[derive(Debug)]
@@ -30,7 +35,12 @@ pub(super) struct Backend {
     since: Instant,
     born: Instant,
     served: u64,
+    /// The lease that a child has of it, or 0; and the word for leases, where there is a place for one.
+    lease: u64,
+    word: Option<(u64, Word)>,
     memory: Option<u64>,
+    /// It is weighed once it has served so many requests.
+    weighed_at: u64,
     jitter: i64,
     /// What its program's file was when it was started.
     version: Version,
@@ -47,8 +57,8 @@ pub(super) struct Backend {
 /// What a request gets.
 #[derive(Clone, Debug)]
 pub(super) enum Granted {
-    /// A backend: its number and process, how many requests it has served, and a connection to it.
-    Backend { number: u64, pid: Pid, served: u64, socket: Arc<OwnedFd> },
+    /// A backend: its number, a connection to it, and what the child learns.
+    Backend { number: u64, socket: Arc<OwnedFd>, grant: Grant },
     /// None: the status for the client, and why.
     None(u16, String),
 }
@@ -80,6 +90,8 @@ pub(super) struct Pool {
     undecided: Vec<u64>,
     /// When it will be looked at again.
     pub(super) alarm: Option<Duration>,
+    /// When a request last came.
+    used: Instant,
     began: Instant,
 }
 
@@ -99,8 +111,19 @@ impl Pool {
             last_failure: String::new(),
             undecided: Vec::new(),
             alarm: None,
+            used: Instant::now(),
             began: Instant::now(),
         }
+    }
+
+    /// Whether nobody has needed it for so long, and nothing of it is there.
+    pub(super) fn is_unused_for(&self, time: Duration) -> bool {
+        self.count() == 0 && self.queue.is_empty() && self.alarm.is_none() && self.used.elapsed() >= time
+    }
+
+    /// Shows it on no page any more.
+    pub(super) fn hide(&mut self) {
+        self.row = Row::none();
     }
 
     /// The clock of the pool.
@@ -128,6 +151,7 @@ impl Pool {
 
     /// Puts a request into the queue. `Err`: it need not wait.
     pub(super) fn enqueue(&mut self, number: u64) -> Result<Awaited<Granted>, Granted> {
+        self.used = Instant::now();
         if self.failures.0 >= HOPELESS && self.count() == 0 && self.now() < policy::rested(self.failures) {
             self.row.add(Field::Refused, 1);
             return Err(Granted::None(503, self.hopeless()));
@@ -214,20 +238,85 @@ impl Pool {
             let waited = u64::try_from(waiter.came.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.row.add(Field::Waited, waited);
             self.row.raise(Field::LongestWait, waited);
-            let Backend { number, pid, served, .. } = *backend;
-            waiter.granted.tell(Granted::Backend { number, pid, served, socket });
+            backend.lease = waiter.number;
+            let Backend { number, pid, served, lease, word, .. } = *backend;
+            if let Some((_, word)) = word {
+                word.lend(lease);
+            }
+            let grant = Grant {
+                pid,
+                served,
+                queued: false,
+                lease,
+                row: self.row.index(),
+                place: word.map_or(u64::MAX, |(place, _)| place),
+                more: word.map_or(0, |_| policy::more(&self.class.settings, served)),
+            };
+            waiter.granted.tell(Granted::Backend { number, socket, grant });
+        }
+        if !self.queue.is_empty() {
+            self.lent().for_each(|(_, lease, word)| word.want(lease));
         }
     }
 
-    /// A request has left its backend after it has worked for so long. Returns whether that goes on with it: the rest of its
-    /// answer is to be read.
-    pub(super) fn release(&mut self, number: u64, outcome: &Outcome, worked: Duration) -> Option<Arc<OwnedFd>> {
+    /// The leases that children have: the backend's number, the lease and its word.
+    fn lent(&self) -> impl Iterator<Item = (u64, u64, Word)> {
+        let lent = self.backends.iter().filter(|backend| backend.busy > 0);
+        lent.filter_map(|backend| Some((backend.number, backend.lease, backend.word?.1)))
+    }
+
+    /// Takes back the leases that children keep, where requests wait for more than is free.
+    pub(super) fn take_back_for_waiting(&mut self) {
+        let free = self.backends.iter().filter(|backend| backend.doing == Doing::Idle).count();
+        if self.queue.len() > free {
+            self.take_back();
+        }
+    }
+
+    /// Takes back the leases that children keep.
+    pub(super) fn take_back(&mut self) {
+        let lent: Vec<(u64, u64)> = self.lent().map(|(number, lease, _)| (number, lease)).collect();
+        for (number, lease) in lent {
+            self.take_back_one(number, lease);
+        }
+    }
+
+    /// Takes back a lease if a child keeps it.
+    pub(super) fn take_back_one(&mut self, number: u64, lease: u64) -> bool {
+        let lent = |backend: &&mut Backend| backend.number == number && backend.lease == lease;
+        let Some(backend) = self.backends.iter_mut().find(lent) else { return false };
+        let Some(over) = backend.word.and_then(|(_, word)| word.take_back(lease)) else { return false };
+        (backend.busy, backend.lease) = (0, 0);
+        backend.served += over;
+        self.rest(number);
+        true
+    }
+
+    /// What becomes of a lease: how many of its requests are over, and whether the child keeps it. `None`: it is over.
+    pub(super) fn look(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
+        let backend = self.backends.iter().find(|backend| backend.number == number && backend.busy > 0)?;
+        match backend.word.filter(|_| backend.lease == lease) {
+            Some((_, word)) => word.look(lease).map(|(over, state)| (over, state == State::Kept)),
+            None => Some((0, false)),
+        }
+    }
+
+    /// A request has left its backend, and the lease is over. Returns whether the backend goes on with it: the rest of its answer
+    /// is to be read.
+    pub(super) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
         let many = self.class.concurrency != Concurrency::One;
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
             self.decide_late(number, outcome);
             return None;
         };
+        if !many && backend.lease != lease {
+            return None;
+        }
         backend.busy = backend.busy.saturating_sub(1);
+        backend.lease = 0;
+        if let Some((_, word)) = backend.word {
+            backend.served += word.end(lease);
+        }
         match outcome {
             Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
                 self.failures = (0, Duration::ZERO);
@@ -239,8 +328,6 @@ impl Pool {
         if *outcome != Outcome::Failed {
             backend.served += 1;
         }
-        self.row.add(Field::Served, 1);
-        self.row.add(Field::Worked, u64::try_from(worked.as_micros()).unwrap_or(u64::MAX));
         if many {
             // A process of its own has served it, and has the connection.
             if backend.busy == 0 && backend.doing == Doing::Busy {
@@ -251,7 +338,7 @@ impl Pool {
         }
         match outcome {
             Outcome::Ready => {}
-            Outcome::Closed => backend.connection = None,
+            Outcome::Closed => backend.hang_up(),
             Outcome::Abandoned(_) if backend.doing != Doing::Ending => {
                 backend.busy = 1;
                 return backend.connection.clone();
@@ -294,7 +381,8 @@ impl Pool {
             backend.doing = Doing::Idle;
             backend.since = Instant::now();
             // What is needed is known after a few requests; looking costs as much as a request.
-            if memory || backend.served.is_power_of_two() || backend.served.is_multiple_of(1024) {
+            if memory || backend.served >= backend.weighed_at {
+                backend.weighed_at = backend.served + backend.served.clamp(1, WEIGHED_EACH);
                 backend.memory = sys::process::tree_memory(backend.pid).ok();
                 if let (Some(permit), Some(memory)) = (&backend.permit, backend.memory) {
                     permit.weighed(backend.pid, memory);
@@ -328,6 +416,11 @@ impl Pool {
         let now = Instant::now();
         // Spread as the numbers are, from a tenth less to a tenth more.
         let jitter = i64::try_from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap_or(0) % 201 - 100;
+        let place = (0..WORDS as u64).find(|place| {
+            self.class.concurrency == Concurrency::One
+                && !self.backends.iter().any(|other| other.word.is_some_and(|(taken, _)| taken == *place))
+        });
+        let word = place.and_then(|place| Some((place, stats::word(self.row.index(), place)?)));
         self.backends.push(Backend {
             number,
             pid,
@@ -338,7 +431,10 @@ impl Pool {
             since: now,
             born: now,
             served: 0,
+            lease: 0,
+            word,
             memory: None,
+            weighed_at: 1,
             jitter,
             version,
             fails: false,
@@ -377,6 +473,9 @@ impl Pool {
     pub(super) fn ended(&mut self, number: u64, how: &str, well: bool) -> Option<(Backend, Reason)> {
         let index = self.backends.iter().position(|backend| backend.number == number)?;
         let backend = self.backends.swap_remove(index);
+        if let Some((_, word)) = backend.word {
+            word.end(backend.lease);
+        }
         // One that ends well may, as soon as it has served. What became of a request that it still has is heard of later.
         let own = well && (backend.served > 0 || backend.busy > 0);
         let reason = backend.reason.unwrap_or(if own { Reason::Own } else { Reason::Died });
@@ -476,9 +575,9 @@ impl Backend {
         if many {
             return self.address.connect().map(Arc::new);
         }
-        // It may have closed it behind its last answer. What it says unasked belongs to no answer.
-        if let Some(connection) = self.connection.take_if(|connection| !is_quiet(connection)) {
-            drop(connection);
+        // It may have closed it behind its last answer.
+        if self.connection.as_ref().is_some_and(|connection| !is_quiet(connection)) {
+            self.hang_up();
         }
         match &self.connection {
             Some(connection) => Ok(connection.clone()),
@@ -489,12 +588,19 @@ impl Backend {
     /// Asks it to end.
     fn end(&mut self) {
         self.asked.tell(());
-        self.connection = None;
+        match self.busy {
+            0 => self.hang_up(),
+            // Its request goes on.
+            _ => self.connection = None,
+        }
         let _ = self.pid.kill(sys::signal::Signal::TERM);
     }
-}
 
-/// Whether nothing has come over a connection, and it has not ended.
-fn is_quiet(connection: &Arc<OwnedFd>) -> bool {
-    sys::socket::peek(connection, &mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    /// Ends the connection, also for a child that has it of a lease that was taken back.
+    fn hang_up(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // One that the other side has ended is as good.
+            let _ = sys::socket::shutdown(&connection);
+        }
+    }
 }

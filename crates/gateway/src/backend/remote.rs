@@ -23,6 +23,7 @@ use crate::respond;
 use crate::script::conversation::{Conversation, Speech};
 use crate::script::remote::{Remote, StatusLine};
 use crate::script::{Failure, Script};
+use crate::stream::Stream;
 
 /// How soon a server is asked again whose queue was full. The kernel does not say when a unix socket has room.
 const RETRY: Duration = Duration::from_millis(5);
@@ -122,7 +123,8 @@ pub async fn converse(
             },
         };
         let protocol = head.protocol();
-        let conversation = Conversation::new(request, protocol, socket.clone(), None, bytes.clone(), caller, speech);
+        let stream = Stream::new(socket.clone());
+        let conversation = Conversation::new(request, protocol, stream, None, bytes.clone(), caller, speech);
         let back = server.keep.map(|keep| {
             let address = server.address.clone();
             Box::new(move || give(address, keep, socket)) as Box<dyn FnOnce() + Send>

@@ -16,6 +16,7 @@ use crate::protocol::fastcgi::Role;
 use crate::protocol::{Protocol, fastcgi, plain, runtime};
 use crate::script::conversation::{Conversation, Speech};
 use crate::script::{Failure, Script};
+use crate::stream::Stream;
 use crate::{env, respond};
 
 /// How many backends a request is given to at most, where one after the other is gone before it was asked.
@@ -87,13 +88,13 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
     };
     let mut tries = 1;
     loop {
-        let lease = match Lease::of(class).await {
-            Ok(lease) => lease,
+        let (lease, stream) = match Lease::of(class).await {
+            Ok(got) => got,
             Err(none) => return Answer::Status(no_backend(request, &caller, class, none)),
         };
         if lease.queued && request.client.has_ended() {
             // It has closed the connection meanwhile: the next request need not wait for what nobody reads.
-            lease.done(Outcome::Ready);
+            lease.done(Outcome::Ready, stream);
             request.log(caller.module, Level::Debug, "the client has gone while its request waited for a backend");
             return Answer::Status(408);
         }
@@ -102,8 +103,7 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
         let whole = request.body.is_none() && lease.served > 0;
         let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && is_safe(request);
         let unasked = whole && tries < TRIES;
-        let socket = lease.socket.clone();
-        match begin(request, head, socket, Some(lease), bytes.clone(), &caller, speech).await {
+        match begin(request, head, stream, Some(lease), bytes.clone(), &caller, speech).await {
             Ok(script) => return respond::answer(request, script, &caller).await,
             Err(failure) if failure.lost && (again || unasked && failure.unasked) => tries += 1,
             Err(failure) => return failed(request, &caller, &failure),
@@ -124,7 +124,7 @@ pub async fn converse_over(
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    match begin(request, head, Arc::new(socket), None, bytes, &caller, speech).await {
+    match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, speech).await {
         Ok(script) => respond::answer(request, script, &caller).await,
         Err(failure) => failed(request, &caller, &failure),
     }
@@ -133,13 +133,13 @@ pub async fn converse_over(
 pub(super) async fn begin(
     request: &mut Request,
     head: &Head,
-    socket: Arc<OwnedFd>,
+    stream: Stream,
     lease: Option<Lease>,
     bytes: Vec<u8>,
     caller: &Caller,
     speech: Speech,
 ) -> Result<Script, Failure> {
-    let mut conversation = Conversation::new(request, head.protocol(), socket, lease, bytes, caller, speech);
+    let mut conversation = Conversation::new(request, head.protocol(), stream, lease, bytes, caller, speech);
     if let Head::Filter(data) = head {
         conversation = conversation.followed_by(data.body());
     }

@@ -1,23 +1,27 @@
-//! What pools tell of themselves: rows in memory that all processes of the server share. The process manager writes them, and
-//! pages read them without asking anybody.
+//! What pools tell of themselves: rows in memory that all processes of the server share. The process manager and those who
+//! have leases write them, and pages read them without asking anybody.
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
 
 use sys::process::Pid;
 use sys::shm::Shared;
 
 use super::policy::Reason;
+use super::word::{self, Word};
 
 /// How many pools can be seen at once; more work all the same.
 const ROWS: usize = 256;
 /// How much of a pool's name is kept, in bytes.
 const NAME: usize = 160;
-const WORD: usize = size_of::<u64>();
+const NUMBER: usize = size_of::<u64>();
 const FIELDS: usize = 12 + Reason::ALL.len();
-const ROW: usize = FIELDS + NAME / WORD;
+/// How many backends of a pool have a [`Word`] for their lease; more work all the same.
+pub(super) const WORDS: usize = 64;
+const ROW: usize = FIELDS + NAME / NUMBER + WORDS;
 
 /// The numbers of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -88,9 +92,24 @@ fn row(index: usize) -> Option<&'static [AtomicU64]> {
     TABLE.get()?.get(index * ROW..(index + 1) * ROW)
 }
 
+/// Counts a request that a backend of this row's pool has served for so long.
+pub(super) fn count_served(index: u64, worked: Duration) {
+    if let Some(row) = usize::try_from(index).ok().and_then(row) {
+        row[Field::Served as usize].fetch_add(1, Relaxed);
+        row[Field::Worked as usize].fetch_add(u64::try_from(worked.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+/// The word for a lease in a row, if there is such a place.
+pub(super) fn word(index: u64, place: u64) -> Option<Word> {
+    let place = usize::try_from(place).ok().filter(|place| *place < WORDS)?;
+    let row = row(usize::try_from(index).ok()?)?;
+    Some(Word(&row[ROW - WORDS + place]))
+}
+
 /// The row of a pool, as long as its manager has it.
 #[derive(Debug)]
-pub(super) struct Row(Option<&'static [AtomicU64]>);
+pub(super) struct Row(Option<(usize, &'static [AtomicU64])>);
 
 impl Row {
     /// Takes one that is free, or whose manager has died.
@@ -100,19 +119,20 @@ impl Row {
             let pid = i32::try_from(owner).ok().and_then(Pid::new);
             owner != 0 && pid.is_none_or(|pid| !pid.exists())
         };
-        let taken = (0..ROWS).filter_map(row).find(|row| {
+        let mut rows = (0..ROWS).filter_map(|index| Some((index, row(index)?)));
+        let taken = rows.find(|(_, row)| {
             let owner = row[Field::Owner as usize].load(Acquire);
             (owner == 0 || is_dead(owner))
                 && row[Field::Owner as usize].compare_exchange(owner, own, Release, Relaxed).is_ok()
         });
-        if let Some(row) = taken {
+        if let Some((_, row)) = taken {
             row[1..].iter().for_each(|number| number.store(0, Relaxed));
             let mut end = name.len().min(NAME);
             while !name.is_char_boundary(end) {
                 end -= 1;
             }
-            for (word, bytes) in row[FIELDS..].iter().zip(name.as_bytes()[..end].chunks(WORD)) {
-                let mut whole = [0; WORD];
+            for (word, bytes) in row[FIELDS..].iter().zip(name.as_bytes()[..end].chunks(NUMBER)) {
+                let mut whole = [0; NUMBER];
                 whole[..bytes.len()].copy_from_slice(bytes);
                 word.store(u64::from_ne_bytes(whole), Relaxed);
             }
@@ -120,26 +140,36 @@ impl Row {
         Row(taken)
     }
 
+    /// None at all.
+    pub(super) fn none() -> Row {
+        Row(None)
+    }
+
+    /// Which one it is; the largest number: none.
+    pub(super) fn index(&self) -> u64 {
+        self.0.map_or(u64::MAX, |(index, _)| index as u64)
+    }
+
     pub(super) fn set(&self, field: Field, value: u64) {
-        if let Some(row) = self.0 {
+        if let Some((_, row)) = self.0 {
             row[field as usize].store(value, Relaxed);
         }
     }
 
     pub(super) fn add(&self, field: Field, value: u64) {
-        if let Some(row) = self.0 {
+        if let Some((_, row)) = self.0 {
             row[field as usize].fetch_add(value, Relaxed);
         }
     }
 
     pub(super) fn raise(&self, field: Field, value: u64) {
-        if let Some(row) = self.0 {
+        if let Some((_, row)) = self.0 {
             row[field as usize].fetch_max(value, Relaxed);
         }
     }
 
     pub(super) fn ended(&self, reason: Reason) {
-        if let Some(row) = self.0 {
+        if let Some((_, row)) = self.0 {
             row[Field::Ended as usize + reason as usize].fetch_add(1, Relaxed);
         }
     }
@@ -170,7 +200,8 @@ pub fn pools() -> Vec<PoolStats> {
     for row in (0..ROWS).filter_map(row).filter(|row| row[Field::Owner as usize].load(Acquire) != 0) {
         let number = |field: Field| row[field as usize].load(Relaxed);
         let seconds = |field: Field| number(field) as f64 / 1e6;
-        let bytes: Vec<u8> = row[FIELDS..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+        let (name, words) = row[FIELDS..].split_at(ROW - WORDS - FIELDS);
+        let bytes: Vec<u8> = name.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
         let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let ended =
@@ -182,7 +213,9 @@ pub fn pools() -> Vec<PoolStats> {
         });
         let pool = &mut pools[index];
         pool.size += number(Field::Size);
-        pool.busy += number(Field::Busy);
+        // Those whose lease a child keeps serve nobody.
+        let kept = words.iter().filter(|word| word::is_kept(word.load(Relaxed))).count() as u64;
+        pool.busy += number(Field::Busy).saturating_sub(kept);
         pool.max = pool.max.max(number(Field::Max));
         pool.waiting += number(Field::Waiting);
         pool.memory += number(Field::Memory);

@@ -44,11 +44,29 @@ pub(crate) enum Outcome {
 /// What the manager says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Here is a connection to a backend: its process, how many requests that has served, and whether another request had to
-    /// end first.
-    Granted(Pid, u64, bool),
+    /// Here is a connection to a backend.
+    Granted(Grant),
     /// There is none, with the status for the client, and why.
     Refused(u16, String),
+}
+
+/// A lease, as it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    /// The backend's process.
+    pub(super) pid: Pid,
+    /// How many requests it has served before.
+    pub(super) served: u64,
+    /// Whether another request had to end first.
+    pub(super) queued: bool,
+    /// The lease's number.
+    pub(super) lease: u64,
+    /// The row of the pool's numbers, and the place of the lease's word there; the largest number: there is none.
+    pub(super) row: u64,
+    /// See `row`.
+    pub(super) place: u64,
+    /// How many more requests the lease may be for.
+    pub(super) more: u64,
 }
 
 impl Asked<'_> {
@@ -93,9 +111,10 @@ impl Asked<'_> {
 impl Told {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Told::Granted(pid, served, queued) => {
-                let pid = i64::from(pid.number()).to_ne_bytes();
-                [&[0], &[u8::from(*queued)], &pid[..], &served.to_ne_bytes()].concat()
+            Told::Granted(Grant { pid, served, queued, lease, row, place, more }) => {
+                let pid = u64::from(pid.number().unsigned_abs());
+                let numbers = [pid, *served, u64::from(*queued), *lease, *row, *place, *more];
+                [0].into_iter().chain(numbers.into_iter().flat_map(u64::to_ne_bytes)).collect()
             }
             Told::Refused(status, text) => [&[1], &status.to_ne_bytes()[..], text.as_bytes()].concat(),
         }
@@ -105,10 +124,17 @@ impl Told {
         let (kind, rest) = bytes.split_first()?;
         Some(match kind {
             0 => {
-                let (queued, rest) = rest.split_first()?;
-                let (pid, rest) = rest.split_first_chunk()?;
-                let pid = Pid::new(i32::try_from(i64::from_ne_bytes(*pid)).ok()?)?;
-                Told::Granted(pid, u64::from_ne_bytes(rest.try_into().ok()?), *queued != 0)
+                let bytes: &[u8; 7 * NUMBER] = rest.try_into().ok()?;
+                let at = |index: usize| bytes[index * NUMBER..].first_chunk().map(|number| u64::from_ne_bytes(*number));
+                Told::Granted(Grant {
+                    pid: Pid::new(i32::try_from(at(0)?).ok()?)?,
+                    served: at(1)?,
+                    queued: at(2)? != 0,
+                    lease: at(3)?,
+                    row: at(4)?,
+                    place: at(5)?,
+                    more: at(6)?,
+                })
             }
             1 => {
                 let (status, text) = rest.split_first_chunk()?;
@@ -294,7 +320,8 @@ mod tests {
         for asked in outcomes.map(Asked::Done).into_iter().chain([Asked::Backend([1, 2, u64::MAX], b"xyz")]) {
             assert_eq!(Asked::decode(&asked.encode()), Some(asked));
         }
-        for told in [Told::Granted(Pid::own(), 7, true), Told::Refused(503, "why".into())] {
+        let grant = Grant { pid: Pid::own(), served: 7, queued: true, lease: 1, row: 2, place: u64::MAX, more: 3 };
+        for told in [Told::Granted(grant), Told::Refused(503, "why".into())] {
             assert_eq!(Told::decode(&told.encode()), Some(told));
         }
         assert_eq!((Asked::decode(&[]), Asked::decode(&[9])), (None, None));

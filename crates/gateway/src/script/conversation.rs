@@ -2,7 +2,6 @@
 //! [protocol](crate::protocol) has it.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -12,7 +11,6 @@ use http1::text::from_bytes;
 use seam::executor::Timer;
 use server::{BodyError, Request, RequestBody, ScriptUse};
 use sys::process::{Reaped, Status};
-use sys::watch::{Interest, Watched, watch};
 
 use super::errors::take_lines;
 use super::{Event, FIRST_PIECE, Failure, PIECE, Source};
@@ -21,70 +19,13 @@ use crate::caller::Caller;
 use crate::ending;
 use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Heard, Protocol};
+use crate::stream::Stream;
 
 /// How many pieces are received or sent before others have their turn.
 const STEPS: usize = 16;
 
 /// The longest position in an answer with which somebody else goes on, in bytes.
 const POSITION_MAX: usize = 4096;
-
-/// A connection to a backend.
-pub(crate) struct Stream {
-    fd: Arc<OwnedFd>,
-    watched: Option<Watched>,
-    /// Whether the reactor tells when it can be written to.
-    writes: bool,
-}
-
-impl Stream {
-    /// Takes a non-blocking socket. The reactor watches it once there is something to wait for.
-    pub(crate) fn new(fd: Arc<OwnedFd>) -> Stream {
-        Stream { fd, watched: None, writes: false }
-    }
-
-    fn watched(&mut self, writes: bool) -> io::Result<&Watched> {
-        if writes && !self.writes {
-            // A reactor knows a descriptor once.
-            self.watched = None;
-            self.writes = true;
-        }
-        match &mut self.watched {
-            Some(watched) => Ok(watched),
-            none => {
-                let interest = if self.writes { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-                Ok(none.insert(watch(self.fd.clone(), interest)?))
-            }
-        }
-    }
-
-    /// Reads into the spare room of `into`. `Ok(0)` is the end.
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        let watched = self.watched(false)?;
-        loop {
-            let mut ready = ready!(watched.poll_read_ready(cx))?;
-            if let Some(result) = ready.try_io(|fd| sys::socket::receive_into(fd, into)) {
-                return Poll::Ready(result);
-            }
-        }
-    }
-
-    /// Sends as much as goes.
-    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        if !self.writes {
-            match sys::socket::send(&self.fd, from, false) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return Poll::Ready(result),
-            }
-        }
-        let watched = self.watched(true)?;
-        loop {
-            let mut ready = ready!(watched.poll_write_ready(cx))?;
-            if let Some(result) = ready.try_io(|fd| sys::socket::send(fd, from, false)) {
-                return Poll::Ready(result);
-            }
-        }
-    }
-}
 
 /// What a module says of its backends in the error log.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +82,7 @@ impl Conversation {
     pub(crate) fn new(
         request: &mut Request,
         protocol: Protocol,
-        socket: Arc<OwnedFd>,
+        stream: Stream,
         lease: Option<Lease>,
         head: Vec<u8>,
         caller: &Caller,
@@ -152,7 +93,7 @@ impl Conversation {
         let pid = lease.as_ref().filter(|_| caller.accounts).map(|lease| lease.pid);
         let mut conversation = Conversation {
             protocol,
-            stream: Stream::new(socket),
+            stream,
             unsent: head,
             sent: 0,
             body: (!request.body.is_none()).then(|| request.body.clone()),
@@ -330,7 +271,7 @@ impl Conversation {
 
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(lease) = self.lease.take() {
-            lease.done(outcome);
+            lease.done(outcome, self.stream.hand_on());
         }
     }
 
@@ -352,12 +293,13 @@ impl Conversation {
         if let Some((user, system)) = used {
             self.cost.set_ended(Reaped { pid, status: Status::Exited(end.status), user, system, max_rss: 0 });
         }
-        lease.done(match () {
+        let outcome = match () {
             () if end.last => Outcome::Last,
             // What is left of the body would be taken for the next request.
             () if !self.has_asked() || self.protocol.ends_with_connection() => Outcome::Closed,
             () => Outcome::Ready,
-        });
+        };
+        lease.done(outcome, self.stream.hand_on());
         end.refused
     }
 }

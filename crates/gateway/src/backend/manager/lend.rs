@@ -1,0 +1,239 @@
+//! Lending backends to children.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use seam::executor::{timeout, yield_now};
+use sys::watch::{Interest, Watched, watch};
+
+use super::{PIECE, Shared};
+use crate::backend::Version;
+use crate::backend::policy::Reason;
+use crate::backend::pool::Granted;
+use crate::backend::wire::{Asked, Grant, Outcome, PACKET_MAX, Told};
+use crate::protocol::{Frames, Heard};
+
+/// How long the rest of an answer is waited for that nobody wants.
+const REST: Duration = Duration::from_secs(2);
+/// How often it is looked whether a child still needs the lease that it has.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Serves a connection of a child, from one request to the next.
+pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
+    let Ok(user) = sys::local::peer_user(&connection) else { return };
+    if !shared.users.is_known(user) {
+        seam::log!("core", Warn, "a process of user {user} asked for a backend, and is not answered");
+        return;
+    }
+    let Ok(line) = watch(Arc::new(connection), Interest::READABLE) else { return };
+    let mut packet = vec![0; PACKET_MAX];
+    let mut asked = receive(&line, &mut packet).await;
+    while let Ok(length) = asked {
+        let Some(Asked::Backend(version, class)) = Asked::decode(&packet[..length]) else { return };
+        let Some((index, granted)) = get(&shared, &line, version, class).await else { return };
+        asked = match granted {
+            Granted::Backend { number, socket, grant } => {
+                lend(&shared, &line, &mut packet, &Lent { index, number, socket, grant }).await
+            }
+            Granted::None(status, text) => {
+                match sys::local::send(line.get_ref(), &Told::Refused(status, text).encode(), &[]) {
+                    Ok(_) => receive(&line, &mut packet).await,
+                    Err(error) => Err(error),
+                }
+            }
+        };
+    }
+}
+
+/// Gets a backend of the class, and waits for it as long as the child does: in the pool with this number. `None`: it is gone.
+async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8]) -> Option<(usize, Granted)> {
+    let (index, waiter, enqueued, wait, behind) = {
+        let mut state = shared.state();
+        let index = state.pool(class)?;
+        let waiter = state.number();
+        let pool = &mut state.pools[index];
+        pool.set_version(version);
+        let behind = pool.is_busy();
+        (index, waiter, pool.enqueue(waiter), pool.class.settings.wait, behind)
+    };
+    let granted = match enqueued {
+        Err(granted) => return Some((index, granted)),
+        Ok(granted) => granted,
+    };
+    shared.settle(index);
+    let queued = behind && granted.get().is_none();
+    let mut given = std::pin::pin!(timeout(wait, granted.wait()));
+    // Its end is all that the other side can have to say now.
+    let told = poll_fn(|cx| match given.as_mut().poll(cx) {
+        Poll::Ready(told) => Poll::Ready(Some(told)),
+        Poll::Pending => poll_gone(line, cx).map(|()| None),
+    })
+    .await;
+    let mut granted = match told {
+        Some(Ok(granted)) => granted,
+        Some(Err(_)) => {
+            shared.state().pools[index].refuse(waiter, format!("a backend was waited for in vain for {wait:?}"));
+            // It may have been granted at the last moment.
+            granted.wait().await
+        }
+        None => {
+            shared.state().pools[index].forget(waiter);
+            if let Some(Granted::Backend { number, grant, .. }) = granted.get() {
+                give_back(shared, index, number, grant.lease, &Outcome::Ready);
+            }
+            return None;
+        }
+    };
+    if let Granted::Backend { grant, .. } = &mut granted {
+        grant.queued = queued;
+    }
+    Some((index, granted))
+}
+
+/// A backend that a child has.
+struct Lent {
+    /// Of its pool.
+    index: usize,
+    number: u64,
+    socket: Arc<OwnedFd>,
+    grant: Grant,
+}
+
+/// Lends a backend to the child at the other end, as long as that needs it. Returns what the child asks next.
+async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
+    let Lent { index, number, grant, .. } = *lent;
+    let next = match sys::local::send(line.get_ref(), &Told::Granted(grant).encode(), &[lent.socket.as_fd()]) {
+        Ok(_) => hear(shared, line, packet, lent).await,
+        Err(error) => Err(error),
+    };
+    let said = next.as_ref().ok().and_then(|length| Asked::decode(&packet[..*length]));
+    if let Some(Asked::Done(outcome)) = said {
+        give_back(shared, index, number, grant.lease, &outcome);
+        return receive(line, packet).await;
+    }
+    // It has gone or asks anew, and does not need the lease any more that it may have kept.
+    let was_kept = shared.state().pools[index].take_back_one(number, grant.lease);
+    if was_kept {
+        shared.settle_all(index);
+    } else {
+        // What has gone leaves a request behind that may be half-way.
+        give_back(shared, index, number, grant.lease, &Outcome::Broken);
+    }
+    next
+}
+
+/// Hears what a child says that has a backend. Takes it back if the child keeps it for longer than it needs, and ends it if a
+/// request takes too long.
+async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
+    let Lent { index, number, grant, .. } = *lent;
+    let class = shared.state().pools[index].class.clone();
+    let busy = class.settings.busy;
+    let look = Some(LOOK).filter(|_| grant.more > 0);
+    let (mut seen, mut since) = (Some((0, false)), Instant::now());
+    loop {
+        let left = busy.map(|busy| busy.saturating_sub(since.elapsed()));
+        let Some(patience) = look.into_iter().chain(left).min() else { break };
+        if let Ok(heard) = timeout(patience, receive(line, packet)).await {
+            return heard;
+        }
+        let now = shared.state().pools[index].look(number, grant.lease);
+        match now {
+            None => break,
+            Some(_) if now != seen => (seen, since) = (now, Instant::now()),
+            Some((_, true)) => {
+                shared.state().pools[index].take_back_one(number, grant.lease);
+                shared.settle_all(index);
+                break;
+            }
+            Some((_, false)) if busy.is_some_and(|busy| since.elapsed() >= busy) => {
+                let busy = busy.unwrap_or_default();
+                let text = format!(
+                    "{} (process {}) has served a request for {busy:?}, which is too long",
+                    class.name, grant.pid
+                );
+                seam::log!(&class.module, Warn, "{text}");
+                shared.state().pools[index].end(number, Reason::Timeout);
+                // The child that waits for its answer learns it at once.
+                let _ = sys::socket::shutdown(&lent.socket);
+                break;
+            }
+            Some((_, false)) => {}
+        }
+    }
+    receive(line, packet).await
+}
+
+/// Ready when the other side has closed the connection, or says something: there is nothing that it could have to say.
+fn poll_gone(line: &Watched, cx: &mut Context<'_>) -> Poll<()> {
+    loop {
+        let Ok(mut ready) = ready!(line.poll_read_ready(cx)) else { return Poll::Ready(()) };
+        match sys::socket::peek(line.get_ref(), &mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+            _ => return Poll::Ready(()),
+        }
+    }
+}
+
+/// A lease is over.
+fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcome: &Outcome) {
+    let (rest, protocol) = {
+        let mut state = shared.state();
+        let pool = &mut state.pools[index];
+        (pool.release(number, lease, outcome), pool.class.protocol)
+    };
+    if let (Some(socket), Outcome::Abandoned(position)) = (rest, outcome) {
+        let (shared, frames) = (shared.clone(), Frames::at(protocol, position));
+        Shared::go(&shared.clone(), async move {
+            let ready = match frames {
+                Some(frames) => timeout(REST, drain(socket, frames)).await.unwrap_or(false),
+                None => false,
+            };
+            shared.state().pools[index].drained(number, ready);
+            shared.settle_all(index);
+        });
+    }
+    shared.settle_all(index);
+}
+
+/// Reads the rest of an answer that nobody wants. Returns whether its end has come.
+async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
+    let Ok(watched) = watch(socket, Interest::READABLE) else { return false };
+    let (mut received, mut heard) = (vec![0; PIECE], Heard::default());
+    let mut output = Vec::new();
+    loop {
+        match sys::socket::receive(watched.get_ref(), &mut received) {
+            Ok(0) => return false,
+            Ok(length) => {
+                if frames.read(&received[..length], &mut output, &mut heard).is_err() {
+                    return false;
+                }
+                output.clear();
+                heard.errors.clear();
+                if let Some(end) = heard.end {
+                    return !end.last;
+                }
+                // One that speaks without end is not all there is.
+                yield_now().await;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match watched.readable().await {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(_) => return false,
+            },
+            Err(_) => return false,
+        }
+    }
+}
+
+async fn receive(line: &Watched, packet: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match sys::socket::receive(line.get_ref(), packet) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => line.readable().await?.clear_ready(),
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The process manager: a process of its own that has all backends of a configuration.
+//!
+//! Each child has connections to it, one for each request that asks for a backend or has one; when a child dies at whatever
+//! moment, the manager sees their end. It is single-threaded and never waits for anybody but in its event loop.
+
+mod lend;
+mod start;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use seam::executor::{Task, sleep, spawn};
+use sys::event_loop::EventLoop;
+use sys::process::Pid;
+use sys::signal::{Signal, SignalFd};
+use sys::time::monotonic;
+use sys::watch::{Interest, watch};
+
+use super::Class;
+use super::policy::Reason;
+use super::pool::Pool;
+use super::stats;
+use super::word::LEASE_MAX;
+use crate::command::expose;
+use crate::daemon::Socket;
+use crate::gate;
+
+pub use crate::daemon::Users;
+
+/// How long a backend that was asked to end may take, before it is ended.
+const OBEY: Duration = Duration::from_secs(3);
+/// The same where the manager itself was told to end at once; its parent waits a second for it.
+const OBEY_SOON: Duration = Duration::from_millis(500);
+/// How often it is looked whether others need the memory of idle backends; and where there are none.
+const PRESSURE: Duration = Duration::from_millis(100);
+const CALM: Duration = Duration::from_secs(1);
+/// How many classes there are at most, for how long one is remembered that nobody uses, and how often that is looked at.
+const CLASSES_MAX: usize = 4096;
+const FORGET: Duration = Duration::from_secs(3600);
+const FORGET_EACH: Duration = Duration::from_secs(60);
+/// How long is waited where there are no descriptors left to accept with.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How much is read at once, in bytes.
+const PIECE: usize = 16 * 1024;
+
+/// Where the process manager is asked, and as whom it starts backends.
+#[derive(Debug)]
+pub struct Manager {
+    /// Where it is asked; packets.
+    pub socket: Socket,
+    /// Where the sockets of backends are for a moment: a directory of the manager's own user.
+    pub directory: PathBuf,
+    /// As whom it starts backends.
+    pub users: Users,
+}
+
+impl Manager {
+    /// Prepares the memory that pages read. For the parent, before it forks.
+    pub fn open(socket: Socket, directory: PathBuf, users: Users) -> io::Result<Manager> {
+        stats::open()?;
+        Ok(Manager { socket, directory, users })
+    }
+}
+
+/// What the manager knows.
+#[derive(Debug, Default)]
+struct State {
+    pools: Vec<Pool>,
+    /// The pools by the bytes of their classes.
+    by_class: HashMap<Vec<u8>, usize>,
+    /// The places of pools that were forgotten.
+    forgotten: Vec<usize>,
+    /// The last number of a backend, and of a request and its lease.
+    last: u64,
+    /// No more backends are started.
+    leaving: bool,
+}
+
+/// What its tasks share.
+struct Shared {
+    state: Mutex<State>,
+    directory: PathBuf,
+    users: Users,
+    processors: usize,
+    /// Tasks that go on by themselves, until they end.
+    tasks: Mutex<HashMap<u64, Task>>,
+}
+
+/// Serves until an order comes: `SIGTERM` ends it, and with it all backends; any other lets it end when nobody asks it any
+/// more.
+pub fn serve(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
+    expose(Pid::own());
+    EventLoop::new(|| ())?.run(accept(manager, orders))?
+}
+
+async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
+    let shared = Arc::new(Shared {
+        // No manager before this one has used these numbers: children may remember leases of its.
+        state: Mutex::new(State { last: first_number(), ..State::default() }),
+        directory: manager.directory.clone(),
+        users: manager.users.clone(),
+        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        tasks: Mutex::default(),
+    });
+    Shared::go(&shared, relieve(shared.clone()));
+    let order = watch(orders.descriptor(), Interest::READABLE)?;
+    let listener = watch(manager.socket.listener(), Interest::READABLE)?;
+    let at_once = loop {
+        let (ordered, came) = poll_fn(|cx| match (order.poll_read_ready(cx), listener.poll_read_ready(cx)) {
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            some => Poll::Ready(some),
+        })
+        .await;
+        if let Poll::Ready(ready) = ordered {
+            match orders.read()? {
+                Some((signal, _)) => break signal == Signal::TERM,
+                None => ready?.clear_ready(),
+            }
+        }
+        if let Poll::Ready(ready) = came {
+            match sys::local::accept(listener.get_ref()) {
+                Ok(connection) => Shared::go(&shared, lend::attend(shared.clone(), connection)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
+                // Those who connect wait meanwhile.
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    };
+    shared.leave(if at_once { OBEY_SOON } else { OBEY }).await;
+    Ok(())
+}
+
+/// The time since the machine has started, in µs: more than there are requests.
+fn first_number() -> u64 {
+    u64::try_from(monotonic().as_micros()).unwrap_or_default() & LEASE_MAX
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a task go on by itself.
+    fn go(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) {
+        let number = shared.state().number();
+        let owner = Arc::downgrade(shared);
+        let mut tasks = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.insert(
+            number,
+            spawn(async move {
+                task.await;
+                if let Some(shared) = owner.upgrade() {
+                    let ended = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+                    drop(ended);
+                }
+            }),
+        );
+    }
+
+    /// Gives what is free to those who wait, starts and ends what the policy says.
+    fn settle(self: &Arc<Shared>, index: usize) {
+        let mut state = self.state();
+        let of_all: u64 = match state.pools[index].class.settings.max_of_all {
+            u64::MAX => 0,
+            // Those count together that are one module's.
+            _ => {
+                let module = state.pools[index].class.module.clone();
+                state.pools.iter().filter(|pool| pool.class.module == module).map(Pool::count).sum()
+            }
+        };
+        let leaving = state.leaving;
+        let pool = &mut state.pools[index];
+        if !leaving {
+            // One that has had its time gets no further request, however many wait.
+            pool.take_back_for_waiting();
+            let (decision, numbers) = pool.decide(of_all, self.processors);
+            decision.end.into_iter().for_each(|(place, reason)| pool.end(numbers[place], reason));
+        }
+        pool.grant();
+        if leaving {
+            return pool.show();
+        }
+        let (decision, numbers) = pool.decide(of_all, self.processors);
+        for (place, reason) in decision.end {
+            pool.end(numbers[place], reason);
+        }
+        let is_blocked = pool.is_blocked(of_all);
+        pool.starting += decision.start;
+        let alarm = decision.again.filter(|at| pool.alarm.is_none_or(|set| *at < set));
+        if let Some(at) = alarm {
+            pool.alarm = Some(at);
+        }
+        let now = pool.now();
+        pool.show();
+        if is_blocked {
+            state.make_room(index);
+        }
+        drop(state);
+        for _ in 0..decision.start {
+            Shared::go(self, start::start(self.clone(), index));
+        }
+        if let Some(at) = alarm {
+            let shared = self.clone();
+            Shared::go(self, async move {
+                sleep(at.saturating_sub(now)).await;
+                shared.state().pools[index].alarm.take_if(|set| *set == at);
+                shared.settle(index);
+            });
+        }
+    }
+
+    /// The same where a backend has become free or has ended: others of the module may have waited for that.
+    fn settle_all(self: &Arc<Shared>, index: usize) {
+        self.settle(index);
+        let others = self.state().waiting_beside(index);
+        others.into_iter().for_each(|other| self.settle(other));
+    }
+
+    /// Ends all backends, and waits for that, but not for long.
+    async fn leave(&self, patience: Duration) {
+        let all = |shared: &Shared| -> Vec<(usize, u64, Pid)> {
+            let state = shared.state();
+            let numbered = state.pools.iter().enumerate();
+            numbered.flat_map(|(index, pool)| pool.backends().map(move |one| (index, one.number, one.pid))).collect()
+        };
+        self.state().leaving = true;
+        for (index, number, _) in all(self) {
+            self.state().pools[index].end(number, Reason::Own);
+        }
+        let end = Instant::now() + patience;
+        while !all(self).is_empty() && Instant::now() < end {
+            sleep(PAUSE).await;
+        }
+        for (_, _, pid) in all(self) {
+            let _ = pid.kill_group(Signal::KILL);
+        }
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(tasks);
+    }
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.last = (self.last + 1) & LEASE_MAX;
+        self.last
+    }
+
+    /// Ends the backend of the same module that has been idle for longest, for requests of this pool: there may be no more.
+    fn make_room(&mut self, index: usize) {
+        let wanted = self.pools[index].waiting();
+        let module = self.pools[index].class.module.clone();
+        let others = || self.pools.iter().enumerate().filter(|(_, pool)| pool.class.module == module);
+        if others().map(|(_, pool)| pool.ending()).sum::<usize>() >= wanted {
+            return;
+        }
+        for index in others().map(|(index, _)| index).collect::<Vec<_>>() {
+            self.pools[index].take_back();
+        }
+        let others = || self.pools.iter().enumerate().filter(|(_, pool)| pool.class.module == module);
+        let longest = others().filter_map(|(index, pool)| pool.longest_idle().map(|idle| (idle, index))).min();
+        if let Some(((_, number), index)) = longest {
+            self.pools[index].end(number, Reason::Room);
+        }
+    }
+
+    /// The pools of the same module in which requests wait.
+    fn waiting_beside(&self, index: usize) -> Vec<usize> {
+        let class = &self.pools[index].class;
+        if class.settings.max_of_all == u64::MAX {
+            return Vec::new();
+        }
+        let module = &class.module;
+        let waits = |pool: &Pool| pool.class.module == *module && pool.waiting() > 0;
+        (0..self.pools.len()).filter(|other| *other != index && waits(&self.pools[*other])).collect()
+    }
+
+    /// The pool of a class, which may be the first that is heard of it.
+    fn pool(&mut self, bytes: &[u8]) -> Option<usize> {
+        if let Some(index) = self.by_class.get(bytes) {
+            return Some(*index);
+        }
+        let class = Class::decode(bytes)?;
+        if self.by_class.len() >= CLASSES_MAX {
+            seam::log!("core", Error, "there are {CLASSES_MAX} pools of backends, and no further ones are made");
+            return None;
+        }
+        let index = match self.forgotten.pop() {
+            // Who still waits for something of the old one knows it by numbers that no other has.
+            Some(index) => {
+                self.pools[index] = Pool::new(class);
+                index
+            }
+            None => {
+                self.pools.push(Pool::new(class));
+                self.pools.len() - 1
+            }
+        };
+        self.by_class.insert(bytes.to_vec(), index);
+        Some(index)
+    }
+
+    /// Forgets pools that nobody uses any more, such as those of scripts that were deleted.
+    fn forget_unused(&mut self) {
+        let State { pools, by_class, forgotten, .. } = self;
+        by_class.retain(|_, index| {
+            let is_unused = pools[*index].is_unused_for(FORGET);
+            if is_unused {
+                pools[*index].hide();
+                forgotten.push(*index);
+            }
+            !is_unused
+        });
+    }
+}
+
+/// Ends idle backends, one after the other, as long as requests wait for memory; and forgets pools that nobody uses.
+async fn relieve(shared: Arc<Shared>) {
+    let mut forgot = Instant::now();
+    loop {
+        if forgot.elapsed() >= FORGET_EACH {
+            shared.state().forget_unused();
+            forgot = Instant::now();
+        }
+        let has_idle = shared.state().pools.iter().any(|pool| pool.longest_idle().is_some());
+        sleep(if has_idle { PRESSURE } else { CALM }).await;
+        if gate::waiting() == 0 {
+            continue;
+        }
+        let mut state = shared.state();
+        state.pools.iter_mut().for_each(Pool::take_back);
+        let idle = state.pools.iter().enumerate();
+        let longest = idle.filter_map(|(index, pool)| pool.longest_idle().map(|idle| (idle, index))).min();
+        if let Some(((_, number), index)) = longest {
+            state.pools[index].end(number, Reason::Pressure);
+        }
+    }
+}
