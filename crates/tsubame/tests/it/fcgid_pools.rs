@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -81,6 +82,50 @@ under_every_mpm! {
             assert_eq!(numbers, [1, 2, 3], "{served:?}");
         }
         until("the end of the last one", || applications(&server).is_empty().then_some(()));
+    }
+
+    /// A child keeps a process for its next request, but not when another one waits for it, nor longer than the process may serve;
+    /// and a page shows that nobody is served by it.
+    fn processes_are_kept_and_given_back(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let text = format!("{CONFIGURATION}{METRICS}FcgidMaxRequestsPerProcess 20\nFcgidMaxProcessesPerClass 1\n");
+        let server = Server::start(mpm, &site, &text);
+        // Each has a child of its own under prefork.
+        let mut clients = [server.client(), server.client()];
+        let began = Instant::now();
+        for count in 0..40 {
+            // Several in a row over one connection, then over the other.
+            let client = &mut clients[count / 5 % 2];
+            client.send(get("/a.fcgi?who"));
+            let (_, number, _) = who(&client.response());
+            assert_eq!(number as usize, count % 20 + 1);
+        }
+        // The manager would look after a second whether a child still needs one.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        // The client may have its answer a moment before the server has its end.
+        until("all is counted", || {
+            let text = server.get("/metrics").text();
+            let is = |name: &str, end: &str| text.lines().any(|line| line.starts_with(name) && line.ends_with(end));
+            (is("tsubame_backends_busy{", " 0") && is("tsubame_backend_requests_total{", " 40")).then_some(())
+        });
+    }
+
+    /// A process that ends while a child keeps it costs no request.
+    fn a_kept_process_ends(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        server.allow("was ended by signal 9");
+        let mut client = server.client();
+        for _ in 0..3 {
+            client.send(get("/a.fcgi?who"));
+            let (pid, _, _) = who(&client.response());
+            client.send(get("/a.fcgi?who"));
+            assert_eq!(who(&client.response()).0, pid);
+            Pid::new(pid).expect("a process").kill(Signal::KILL).expect("a signal");
+            until("its end", || is_gone(pid).then_some(()));
+        }
+        client.send(get("/a.fcgi?who"));
+        assert_eq!(client.response().status, 200);
     }
 
     /// Processes that nobody needs end, but for those that are to be kept.
