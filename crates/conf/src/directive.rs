@@ -212,7 +212,7 @@ impl Cmd<'_> {
     /// What an expression may use where the line stands, with the modules that are loaded.
     pub fn expr_options(&self) -> expr::Options {
         let ssl = self.context.language.loaded().iter().any(|info| info.id == "ssl_module");
-        expr::Options { restricted: self.place.htaccess, ssl_require: false, ssl }
+        expr::Options { restricted: self.place.htaccess, ssl_require: false, page: false, ssl }
     }
 
     /// Sets a value of this server.

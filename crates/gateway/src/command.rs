@@ -70,6 +70,18 @@ impl Command {
         })
     }
 
+    /// A command of the shell, in the directory of the request's file and with the request's environment.
+    pub(crate) fn shell(request: &Request, text: &str) -> Option<Command> {
+        Some(Command {
+            program: c"/bin/sh".into(),
+            directory: c_path(dir_name(&request.mapped.filename)).filter(|directory| !directory.is_empty()),
+            arguments: vec![c"-c".into(), CString::new(to_bytes(text)).ok()?],
+            environment: env::environment(&request.env),
+            limits: limits(request),
+            owner: owners::run_as(request).map(|run_as| run_as.owner),
+        })
+    }
+
     /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything. What has
     /// an owner is never started like this.
     pub(crate) fn start(&self, given: Given<'_>, number: Option<&AtomicU64>) -> io::Result<Pid> {

@@ -12,6 +12,9 @@ use server::{Fields, Request};
 /// `PATH` of scripts where the server has none itself (Apache's `DEFAULT_PATH`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
 
+/// The protocol of what stands in another answer.
+const INCLUDED: &str = "INCLUDED";
+
 type Variables = Vec<(Cow<'static, str>, String)>;
 
 /// Puts a script's variables into the environment of the request, where access log formats see them too. They go before
@@ -134,16 +137,22 @@ fn common(request: &Request) -> Variables {
 async fn of_cgi(request: &Request, all: &mut Variables) {
     let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
     add("GATEWAY_INTERFACE", "CGI/1.1".into());
-    add("SERVER_PROTOCOL", request.protocol().into());
+    // What stands in another answer is not spoken about with the client.
+    add("SERVER_PROTOCOL", if request.is_lookup() { INCLUDED.into() } else { request.protocol().into() });
     add("REQUEST_METHOD", request.asked.method.to_string());
     add("QUERY_STRING", request.asked.args.clone().unwrap_or_default());
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
-    add("REQUEST_URI", if current { request.asked.uri.clone() } else { request.asked.unparsed_uri().into_owned() });
+    add("REQUEST_URI", if current { request.asked.uri.clone() } else { request.asked.sent_target().into_owned() });
     if request.mapped.path_info.is_empty() {
         add("SCRIPT_NAME", request.asked.uri.clone());
         return;
     }
-    add("SCRIPT_NAME", script_name(&request.asked.uri, &request.mapped.path_info).to_string());
+    let included = request.is_lookup();
+    add(
+        "SCRIPT_NAME",
+        if included { request.asked.uri.as_str() } else { script_name(&request.asked.uri, &request.mapped.path_info) }
+            .to_string(),
+    );
     add("PATH_INFO", request.mapped.path_info.clone());
     let found = request.lookup_path(&request.mapped.path_info, None).await;
     if !found.mapped.filename.is_empty() {

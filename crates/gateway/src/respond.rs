@@ -170,7 +170,7 @@ async fn respond(request: &mut Request, mut script: Script, reply: Reply, caller
     Answer::Body(stream(request, script, promised))
 }
 
-fn stream(request: &Request, mut script: Script, promised: Option<u64>) -> Body {
+pub(crate) fn stream(request: &Request, mut script: Script, promised: Option<u64>) -> Body {
     script.settle();
     Body::Stream(Box::new(Output { script, speaker: request.speaker(), promised }))
 }

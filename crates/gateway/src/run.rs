@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use conf::Level;
 use server::paths::base_name;
-use server::{Answer, Request};
+use server::{Answer, Body, Request};
 
 use crate::answer;
 use crate::caller::{Caller, Cgi};
@@ -38,6 +38,33 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> Answer {
     respond::answer(request, script, &caller).await
 }
 
+/// Runs a command of the shell for a page: what it writes, as a part of that. Its variables are in the request's environment
+/// already. `Err`: it did not start.
+pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) -> Result<Body, ()> {
+    let permit =
+        match gate::enter(&request.mapped.filename, &request.vhost.name, &cgi.rules, || request.client.has_ended())
+            .await
+        {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let text = format!("a command of {} is not started: {}", request.mapped.filename, refusal.reason);
+                request.log(caller.module, Level::Error, text);
+                return Err(());
+            }
+        };
+    let command = command::Command::shell(request, text);
+    match spawn::start(request, command, None, permit, &caller, cgi.daemons).await {
+        Ok(started) => {
+            let script = Script::new(Box::new(Piped::new(started, None, &caller)), &caller);
+            Ok(respond::stream(request, script, None))
+        }
+        Err(failure) => {
+            not_started(request, &caller, failure);
+            Err(())
+        }
+    }
+}
+
 /// Starts the script. What is there of the body is in its pipe before: a script that does not care for it may be gone
 /// sooner than we could write.
 async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: bool) -> Result<Script, u16> {
@@ -57,7 +84,8 @@ async fn start(request: &mut Request, permit: Permit, caller: &Caller, daemons: 
     {
         return Err(fail(request, caller.module, caller.words, caller.timeout, Event::Body(error)));
     }
-    match spawn::start(request, stdin.as_ref().map(AsFd::as_fd), permit, caller, daemons).await {
+    let command = command::Command::of(request);
+    match spawn::start(request, command, stdin.as_ref().map(AsFd::as_fd), permit, caller, daemons).await {
         Ok(started) => Ok(Script::new(Box::new(Piped::new(started, input, caller)), caller)),
         Err(failure) => Err(not_started(request, caller, failure)),
     }

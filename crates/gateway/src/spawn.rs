@@ -45,10 +45,11 @@ impl Starter {
     }
 }
 
-/// Starts the script that is the request's file; its variables are in the request's environment already. It reads from
-/// `stdin`, if anything. What it costs is noted in the request.
+/// Starts a script for a request (`None`: its file has no name that a program could have). It reads from `stdin`, if anything.
+/// What it costs is noted in the request.
 pub(crate) async fn start(
     request: &mut Request,
+    command: Option<Command>,
     stdin: Option<BorrowedFd<'_>>,
     permit: Permit,
     caller: &Caller,
@@ -58,7 +59,7 @@ pub(crate) async fn start(
         return std::future::pending().await;
     }
     let began = Instant::now();
-    let (command, starter, pipes) = match prepare(request, daemons) {
+    let (command, starter, pipes) = match prepare(command, daemons) {
         Ok(prepared) => prepared,
         Err(failure) => {
             permit.not_started();
@@ -125,8 +126,8 @@ struct Pipes {
 }
 
 /// All that can fail before a start: behind it nothing may, as nobody would end the script.
-fn prepare(request: &Request, daemons: bool) -> Result<(Command, Starter, Pipes), Failure> {
-    let command = Command::of(request).ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
+fn prepare(command: Option<Command>, daemons: bool) -> Result<(Command, Starter, Pipes), Failure> {
+    let command = command.ok_or_else(|| Failure::Exec(io::ErrorKind::InvalidInput.into()))?;
     let starter = Starter::of(&command, daemons).ok_or(Failure::NoDaemon)?;
     let pipes = || {
         let (stdout, its_stdout) = io::pipe()?;

@@ -39,6 +39,7 @@ pub use request::script_use::ScriptUse;
 pub use request::subject::{evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping};
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
+pub use request::written::{Writer, written};
 pub use request::{BodyError, BodySource, Client, Interim, Kind, Previous, Request, RequestBody, RequestHead, Sent};
 pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};

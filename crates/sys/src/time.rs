@@ -53,6 +53,19 @@ pub fn strftime(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
     }
 }
 
+/// The same in UTC, which `%Z` calls `GMT`.
+pub fn strftime_utc(out: &mut Vec<u8>, format: &CStr, unix_seconds: i64) {
+    // SAFETY: `tm` is plain data for which zero is valid; gmtime_r fills it and keeps no pointer.
+    let (tm, known) = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        let known = !libc::gmtime_r(&unix_seconds, &mut tm).is_null();
+        (tm, known)
+    };
+    if known {
+        write(out, format, &tm);
+    }
+}
+
 fn write(out: &mut Vec<u8>, format: &CStr, tm: &libc::tm) {
     let start = out.len();
     // No length says what is missing: an empty text and one for which there is no room look alike.
@@ -120,14 +133,8 @@ mod tests {
     }
 
     fn utc(format: &CStr, moment: i64) -> String {
-        // SAFETY: as in `strftime`.
-        let tm = unsafe {
-            let mut tm: libc::tm = std::mem::zeroed();
-            libc::gmtime_r(&moment, &mut tm);
-            tm
-        };
         let mut out = b">".to_vec();
-        write(&mut out, format, &tm);
+        strftime_utc(&mut out, format, moment);
         String::from_utf8_lossy(&out[1..]).into_owned()
     }
 
@@ -137,6 +144,7 @@ mod tests {
         let want = "Sat Saturday Nov November Sat Nov 21 21:41:16 2026 20 21 11/21/26 21 2026-11-21 26 2026 Nov 21 09 325 21  9 11 41 \n PM pm 09:41:16 PM 21:41 16 \t 21:41:16 6 46 47 6 46 11/21/26 21:41:16 26 2026 % %E %Q 26 21 21 21 SAT";
         assert_eq!(utc(format, 1_795_297_276), want);
         assert_eq!(utc(c"%05d %_5d %z", 1_795_297_276), "00021    21 +0000");
+        assert_eq!(utc(c"%Z", 0), "GMT");
         assert_eq!(utc(c"", 0), "");
         assert_eq!((utc(c"%1000d", 0).len(), utc(c"%9000d", 0).len()), (1000, 0));
         let mut out = Vec::new();

@@ -13,6 +13,8 @@ pub struct Options {
     /// Compare as `SSLRequire` does: the longer string is the greater one, and `-eq` is a string
     /// comparison too.
     pub ssl_require: bool,
+    /// In a page with server-side includes, where `v(...)` is a variable of the page.
+    pub page: bool,
     /// mod_ssl is there: its `SSL_*` variables and `PeerExtList(...)` exist.
     pub ssl: bool,
 }

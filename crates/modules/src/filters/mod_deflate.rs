@@ -21,12 +21,17 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE)],
 };
 
-static DEFLATE: OutputFilter =
-    OutputFilter { name: "DEFLATE", rank: Rank::CONTENT_SET, apply: |request, body| Box::pin(deflate(request, body)) };
+static DEFLATE: OutputFilter = OutputFilter {
+    name: "DEFLATE",
+    rank: Rank::CONTENT_SET,
+    prepare: None,
+    apply: |request, body| Box::pin(deflate(request, body)),
+};
 /// Stands before all others, which want to see the plain content.
 static INFLATE: OutputFilter = OutputFilter {
     name: "INFLATE",
     rank: Rank(Rank::RESOURCE.0 - 1),
+    prepare: None,
     apply: |request, body| -> Filtering<'_> { Box::pin(inflate(request, body)) },
 };
 
@@ -231,6 +236,9 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
 
 /// Why an answer is not to be compressed, whoever asks.
 fn unfit(request: &Request) -> Option<&'static str> {
+    if request.is_lookup() {
+        return Some("subrequest");
+    }
     if request.answer.status() == 204 {
         return Some("no content");
     }

@@ -19,6 +19,22 @@ pub(crate) fn of(request: &mut Request) -> Chain {
     chain(request)
 }
 
+/// Has the filters that are named say beforehand what they say of the answer.
+pub(crate) fn prepare(request: &mut Request) {
+    let dir = request.dir::<CoreDir>();
+    if request.answer.output_filters.is_empty() && !dir.output_filters.is_set() {
+        return;
+    }
+    let (hooks, by_extension) = (request.hooks, request.answer.output_filters.clone());
+    let dir = request.dir.slots.clone();
+    let configured = dir.get::<CoreDir>().output_filters.get();
+    for name in by_extension.iter().chain(configured.into_iter().flatten()) {
+        if let Some(prepare) = hooks.named_filter(name).and_then(|filter| filter.prepare) {
+            prepare(request);
+        }
+    }
+}
+
 fn chain(request: &mut Request) -> Chain {
     let hooks = request.hooks;
     let mut chain = Chain::default();

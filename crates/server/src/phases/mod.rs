@@ -295,17 +295,32 @@ async fn handle(request: &mut Request) -> Answer {
 /// Asks the handlers for what is to stand inside another answer, its filters applied. `Err`: there is none, with the
 /// status that says why.
 pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
-    match handle(request).await {
-        Answer::Body(body) => Ok(filters::of(request).run(request, body).await),
-        Answer::Status(status) => Err(status),
-        // What goes elsewhere, or speaks to the client itself, cannot be a part of a page.
-        Answer::Redirect { .. } | Answer::Raw(_) | Answer::Tunnel(_) | Answer::Declined => Err(500),
+    loop {
+        match handle(request).await {
+            Answer::Body(body) => {
+                filters::prepare(request);
+                return Ok(filters::of(request).run(request, body).await);
+            }
+            Answer::Status(status) => return Err(status),
+            // How deep look-ups nest is limited.
+            Answer::Redirect { uri, .. } => {
+                let page = request.page.take();
+                *request = *request.lookup_link(&uri).await;
+                request.page = page;
+                if request.answer.status() != 200 {
+                    return Err(request.answer.status());
+                }
+            }
+            // What speaks to the client itself cannot be a part of a page.
+            Answer::Raw(_) | Answer::Tunnel(_) | Answer::Declined => return Err(500),
+        }
     }
 }
 
 /// A handler's answer: its validators decide whether it is wanted, then come the filters that configuration names. `Err`: an
 /// error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
+    filters::prepare(request);
     let instead = delivery::preconditions(request);
     let is_error = instead.is_some();
     match instead {

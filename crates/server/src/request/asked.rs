@@ -53,6 +53,11 @@ impl Asked {
         }
     }
 
+    /// The target of the request that the client sent, also where this one is on behalf of that.
+    pub fn sent_target(&self) -> Cow<'_, str> {
+        http1::text::from_bytes(self.head.target())
+    }
+
     /// Another `GET` of the same client, with the same fields, for nothing yet.
     pub(super) fn again(&self) -> Asked {
         Asked {

@@ -65,6 +65,9 @@ pub struct OutputFilter {
     pub name: &'static str,
     /// Where it stands.
     pub rank: Rank,
+    /// Before the handler's answer is judged by the conditions of the request: what the filter says of the answer whatever
+    /// its body is.
+    pub prepare: Option<fn(&mut Request)>,
     /// Takes the body, may change the request's fields, gives the body on.
     pub apply: fn(&mut Request, Body) -> Filtering<'_>,
 }

@@ -31,6 +31,26 @@ impl Request {
         }
     }
 
+    /// Looks up a target as it stands in a page, escaped: absolute, or relative to this request's.
+    pub async fn lookup_link(&self, target: &str) -> Found {
+        let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
+        let path = match path.starts_with('/') {
+            true => Cow::Borrowed(path),
+            false => format!("{}{path}", http1::uri::escape_path(dir_name(&self.asked.uri))).into(),
+        };
+        match http1::decode_path(&http1::text::to_bytes(&path), &self.vhost.plan.path) {
+            Ok(path) => self.lookup_path(&path, args).await,
+            Err(error) => {
+                let mut found = self.asking();
+                found.answer.set_status(error.status());
+                if error.status() == 400 {
+                    self.log("core", conf::Level::Error, format!("AH10244: invalid URI path ({path})"));
+                }
+                found
+            }
+        }
+    }
+
     /// The same for a path that is decoded, so that a `?` in it is a part of it.
     pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
         let mut found = self.asking();
@@ -98,6 +118,16 @@ impl Request {
         speaker.dir = self.dir.clone();
         speaker.answer.set_status(self.answer.status());
         speaker
+    }
+
+    /// The same with all that the path stands for: looks up things on behalf of this request after it has gone on.
+    pub fn stand_in(&self) -> Box<Request> {
+        let mut stand_in = self.speaker();
+        stand_in.asked.header_only = self.asked.header_only;
+        stand_in.mapped.path_info.clone_from(&self.mapped.path_info);
+        stand_in.mapped.context.clone_from(&self.mapped.context);
+        stand_in.mapped.stat = self.mapped.stat;
+        stand_in
     }
 
     async fn run(mut self: Box<Self>, asker: &Request, from: From) -> Found {

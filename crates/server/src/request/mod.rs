@@ -25,7 +25,9 @@ pub mod tunnel;
 pub mod unique;
 mod url;
 mod wire;
+pub mod written;
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -121,6 +123,8 @@ pub struct Request {
     pub notes: Fields,
     /// The body of the request.
     pub body: RequestBody,
+    /// What the page shares with it that it is to stand in, if it is to stand in one.
+    pub page: Option<Arc<dyn Any + Send + Sync>>,
     /// The way to the client before its answer begins, where the protocol has one.
     pub interim: Option<Arc<dyn Interim>>,
     /// What is counted and logged of it.
@@ -166,6 +170,7 @@ impl Request {
             env: Fields::default(),
             notes: Fields::default(),
             body: RequestBody::default(),
+            page: None,
             interim: None,
             account,
             trace: None,

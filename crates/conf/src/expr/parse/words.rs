@@ -123,7 +123,8 @@ impl Parser {
     }
 
     fn call(&mut self, name: &str, argument: Word) -> Word {
-        let Some(function) = names::function(name) else {
+        let of_page = self.options.page && name.eq_ignore_ascii_case("v");
+        let Some(function) = names::function(name).or(of_page.then_some(Function::ReqEnv)) else {
             self.detail = Some(format!("Function '{name}' does not exist"));
             return argument;
         };
