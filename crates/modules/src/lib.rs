@@ -52,6 +52,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_deflate::MODULE,
     &filters::mod_dialup::MODULE,
     &filters::mod_filter::MODULE,
+    &filters::mod_include::MODULE,
     &filters::mod_reqtimeout::MODULE,
     &generators::mod_asis::MODULE,
     &generators::mod_autoindex::MODULE,

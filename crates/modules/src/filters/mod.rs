@@ -3,4 +3,5 @@
 pub mod mod_deflate;
 pub mod mod_dialup;
 pub mod mod_filter;
+pub mod mod_include;
 pub mod mod_reqtimeout;

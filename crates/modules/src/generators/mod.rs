@@ -2,6 +2,7 @@
 
 mod backends;
 mod daemons;
+pub(crate) mod exec;
 mod fastcgi_auth;
 mod fastcgi_options;
 pub mod mod_admission;

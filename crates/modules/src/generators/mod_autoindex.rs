@@ -19,6 +19,7 @@ use server::{Answer, Body, Handler, Hook, Module, Order, Request};
 use self::entry::{Description, Ignored, Item, Kind, RESET};
 use self::options::{Options, TRACK_MODIFIED, Width};
 use self::query::{Key, Query};
+pub(crate) use self::table::size as abbreviated_size;
 use crate::row;
 
 /// The module.

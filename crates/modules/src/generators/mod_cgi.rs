@@ -24,7 +24,7 @@ const SCRIPTS: Handler = Handler::Later {
     answer: |request| answer(request, &WAY),
 };
 
-static WAY: Way = Way {
+pub(super) static WAY: Way = Way {
     module: "cgi",
     refusals: ["AH02809", "AH02811", "AH02812", "AH02813"],
     timeout: |request| request.dir::<CgiDir>().timeout.get().copied(),

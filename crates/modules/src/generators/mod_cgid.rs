@@ -28,7 +28,7 @@ const SCRIPTS: Handler = Handler::Later {
     answer: |request| answer(request, &WAY),
 };
 
-static WAY: Way = Way {
+pub(super) static WAY: Way = Way {
     module: "cgid",
     refusals: ["AH01262", "AH01264", "AH01265", "AH01266"],
     timeout: |request| request.dir::<CgidDir>().timeout.get().copied(),

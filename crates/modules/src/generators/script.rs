@@ -85,7 +85,7 @@ pub(super) fn answer<'a>(request: &'a mut Request, way: &'static Way) -> Waiting
     })
 }
 
-fn caller(request: &Request, way: &Way) -> Caller {
+pub(super) fn caller(request: &Request, way: &Way) -> Caller {
     let own = (way.timeout)(request).filter(|own| !own.is_zero());
     let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let nph = base_name(&request.mapped.filename).starts_with("nph-");

@@ -32,7 +32,7 @@ const TABLE: &[Absent] = &[
     Absent("proxy:*", "mod_proxy", &["proxy_module"]),
     Absent("python-program", "mod_python", &[]),
     Absent("scgi-handler", "mod_scgi", &["scgi_module"]),
-    Absent("server-parsed", "mod_include", &[]),
+    Absent("server-parsed", "mod_include", &["include_module"]),
     Absent("speedycgi-script", "mod_speedycgi", &["speedycgi_module"]),
     Absent("uwsgi-handler", "mod_uwsgi", &[]),
     Absent("wsgi-script", "mod_wsgi", &[]),

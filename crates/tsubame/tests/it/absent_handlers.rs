@@ -8,13 +8,12 @@ use crate::site::Site;
 const SECRET: &str = "<?php $password = 'secret';\n";
 
 /// How a file's handler is named, the name, and the module that is missed.
-const NAMED: [(&str, &str, &str); 7] = [
+const NAMED: [(&str, &str, &str); 6] = [
     ("SetHandler fcgid-script", "fcgid-script", "mod_fcgid"),
     ("AddHandler fastcgi-script .x", "fastcgi-script", "mod_fastcgi"),
     ("SetHandler uwsgi-handler", "uwsgi-handler", "mod_uwsgi"),
     ("AddType application/x-httpd-php .x", "application/x-httpd-php", "mod_php"),
     ("SetHandler perl-script", "perl-script", "mod_perl"),
-    ("AddHandler server-parsed .x", "server-parsed", "mod_include"),
     ("ForceType application/x-httpd-php", "application/x-httpd-php", "mod_php"),
 ];
 

@@ -77,6 +77,7 @@ mod hosts_same_as_apache;
 mod htaccess;
 mod http_basics;
 mod http_same_as_apache;
+mod includes_same_as_apache;
 mod info;
 mod json_logs;
 mod listening;

@@ -8,7 +8,8 @@ use conf::SettingsMap;
 use http1::text::to_bytes;
 use http1::uri::{escape_html, escape_relative_path};
 
-use self::cells::{date, size};
+use self::cells::date;
+pub(crate) use self::cells::size;
 use super::IndexDir;
 use super::entry::{BLANK, Entry, find};
 use super::options::{

@@ -16,7 +16,7 @@ pub(super) fn date(modified: i128, old: bool) -> String {
 }
 
 /// A size in four characters, as APR writes it: `973 ` bytes are the first that become `1.0K`.
-pub(super) fn size(size: Option<u64>) -> String {
+pub(crate) fn size(size: Option<u64>) -> String {
     let Some(mut size) = size else { return "  - ".into() };
     if size < 973 {
         return format!("{size:3} ");

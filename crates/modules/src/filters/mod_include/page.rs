@@ -1,0 +1,198 @@
+//! A page on its way: texts are passed on, elements are carried out.
+
+use std::io;
+use std::sync::Arc;
+
+use conf::Level;
+use conf::pattern::Captures;
+use server::core::options;
+use server::{Body, BodyStream, Request, Slices, Writer};
+
+use super::scan::{Element, Part, Scanner};
+use super::variables::Variables;
+use super::{END, ERROR, IncludeDir, IncludeServer, START, TIME_FORMAT, UNDEFINED};
+
+/// A page.
+pub(super) struct Page {
+    /// Speaks for the page, and looks things up for it.
+    pub(super) own: Box<Request>,
+    pub(super) variables: Arc<Variables>,
+    scanner: Scanner,
+    pub(super) no_exec: bool,
+    pub(super) conditions: Conditions,
+    /// `config errmsg`
+    pub(super) error: String,
+    /// `config timefmt`
+    pub(super) time_format: String,
+    /// `config echomsg`
+    pub(super) undefined: String,
+    /// `config sizefmt="bytes"`
+    pub(super) size_in_bytes: bool,
+    /// What the last regular expression has found.
+    pub(super) groups: Option<Groups>,
+}
+
+/// How far the page is inside conditions. An `if` inside a part that is not sent is only counted.
+pub(super) struct Conditions {
+    /// What stands here is sent.
+    pub(super) is_printing: bool,
+    /// One branch was taken already.
+    pub(super) is_decided: bool,
+    /// Conditions within a part that is not sent.
+    pub(super) depth: usize,
+    /// Nobody knows what one of the conditions came to.
+    pub(super) has_failed: bool,
+}
+
+impl Default for Conditions {
+    /// Outside all of them.
+    fn default() -> Conditions {
+        Conditions { is_printing: true, is_decided: true, depth: 0, has_failed: false }
+    }
+}
+
+/// `$0` to `$9`.
+pub(super) struct Groups {
+    pub(super) subject: String,
+    pub(super) captures: Captures,
+    /// How many groups the expression has.
+    pub(super) count: usize,
+    pub(super) pattern: String,
+}
+
+impl Page {
+    /// The page that is the file of this request.
+    pub(super) fn of(request: &Request, variables: Arc<Variables>) -> Page {
+        let mut own = request.stand_in();
+        for name in OF_BODY {
+            // What the page includes is asked for with GET.
+            if own.header(name).is_some() {
+                own.headers_mut().remove(name);
+            }
+        }
+        let dir = own.dir.slots.clone();
+        let dir = dir.get::<IncludeDir>();
+        let text =
+            |setting: &conf::Setting<String>, default: &str| setting.get().map_or(default, String::as_str).to_string();
+        let tags = request.host::<IncludeServer>().tags.get().cloned().unwrap_or_default();
+        let scanner = Scanner::new(tags.start.as_deref().unwrap_or(START), tags.end.as_deref().unwrap_or(END));
+        Page {
+            no_exec: own.options() & options::INC_WITH_EXEC == 0,
+            conditions: Conditions::default(),
+            error: text(&dir.error, ERROR),
+            time_format: text(&dir.time_format, TIME_FORMAT),
+            undefined: text(&dir.undefined, UNDEFINED),
+            size_in_bytes: false,
+            groups: None,
+            own,
+            variables,
+            scanner,
+        }
+    }
+
+    /// Writes all of it.
+    pub(super) async fn write(mut self, mut source: Box<dyn BodyStream>, out: Writer) -> io::Result<()> {
+        let mut slices = Slices::new();
+        let mut is_over = false;
+        while !is_over {
+            match source.next().await {
+                Some(piece) => self.scanner.feed(piece?),
+                None => is_over = true,
+            }
+            while let Some(part) = self.scanner.next() {
+                slices.step().await;
+                self.part(part, &out).await?;
+            }
+        }
+        if let Some(part) = self.scanner.end() {
+            self.part(part, &out).await?;
+        }
+        if !self.conditions.is_printing {
+            self.log(
+                Level::Warn,
+                &format!("AH01373: missing closing endif directive in parsed document {}", self.file()),
+            );
+        }
+        Ok(())
+    }
+
+    async fn part(&mut self, part: Part, out: &Writer) -> io::Result<()> {
+        match part {
+            Part::Text(text) if self.conditions.is_printing => out.write(&text).await,
+            Part::Text(_) => {}
+            Part::Element(element) => self.carry_out(element, out).await?,
+            Part::Unfinished => {
+                let text = format!(
+                    "AH01372: SSI directive was not properly finished at the end of parsed document {}",
+                    self.file()
+                );
+                self.log(Level::Error, &text);
+                self.fail(out).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&mut self, element: Element, out: &Writer) -> io::Result<()> {
+        if element.is_whole() {
+            return self.element(element, out).await;
+        }
+        let (name, file) = (&element.name, self.file());
+        if name.is_empty() {
+            self.log(Level::Error, &format!("AH01368: missing directive name in parsed document {file}"));
+        }
+        for argument in &element.arguments {
+            let number = match &argument.name {
+                None => "AH01369",
+                Some(name) if name.is_empty() => "AH01370",
+                Some(_) => continue,
+            };
+            let text = format!("{number}: missing argument name for value to tag {name} in {file}");
+            self.log(Level::Error, &text);
+        }
+        self.fail(out).await;
+        Ok(())
+    }
+
+    /// Writes a body into the page.
+    pub(super) async fn insert(&self, body: Body, out: &Writer) -> io::Result<()> {
+        if let Body::Bytes(bytes) = body {
+            out.write(&bytes).await;
+            return Ok(());
+        }
+        let mut stream = body.into_stream();
+        while let Some(piece) = stream.next().await {
+            out.write(&piece?).await;
+        }
+        Ok(())
+    }
+
+    /// Says in the page that something went wrong.
+    pub(super) async fn fail(&self, out: &Writer) {
+        if self.conditions.is_printing {
+            out.write(&http1::text::to_bytes(&self.error)).await;
+        }
+    }
+
+    pub(super) fn log(&self, level: Level, text: &str) {
+        self.own.log("include", level, text);
+    }
+
+    /// The name of the page's file.
+    pub(super) fn file(&self) -> &str {
+        &self.own.mapped.filename
+    }
+}
+
+/// Fields that speak of the body of a request, which what a page includes does not get.
+const OF_BODY: [&str; 9] = [
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Length",
+    "Content-Location",
+    "Content-MD5",
+    "Content-Range",
+    "Content-Type",
+    "Expect",
+    "Transfer-Encoding",
+];

@@ -1,0 +1,187 @@
+//! The variables of a page, which it shares with the pages that it includes.
+
+use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use server::fields::Value;
+use server::paths::base_name;
+use server::{Fields, Request};
+
+use super::{IncludeDir, TIME_FORMAT};
+
+/// The value of a variable that is found out when somebody asks for it: dates, and the name of a user.
+const LATER: &str = "\0";
+const DATES: [&str; 3] = ["DATE_LOCAL", "DATE_GMT", "LAST_MODIFIED"];
+/// The name of a user that has none.
+const UNKNOWN: &str = "<unknown>";
+const USER_NAME: &str = "USER_NAME";
+
+/// The variables of the page that a client asked for, and of all that stands in it.
+pub(super) struct Variables {
+    state: Mutex<State>,
+    /// When the page's file was changed, in seconds; that of what is included does not count.
+    modified: i64,
+}
+
+struct State {
+    /// Speaks for the page that was asked for; `None` while its environment is being made.
+    base: Option<Box<Request>>,
+    /// What counts before the environment of the request; all of it, once that was made.
+    set: Fields,
+    is_whole: bool,
+    /// Fields of the request on which the page depends.
+    vary: Vec<String>,
+}
+
+impl Variables {
+    /// Those that a page begins with.
+    pub(super) fn of(request: &Request) -> Variables {
+        let mut set = Fields::default();
+        for name in &DATES[..2] {
+            set.add(*name, Value::Static(LATER));
+        }
+        set.add(DATES[2], Value::Static(LATER));
+        set.add("DOCUMENT_URI", &request.asked.uri);
+        set.add("DOCUMENT_ARGS", request.asked.args.as_deref().unwrap_or_default());
+        if !request.mapped.path_info.is_empty() {
+            set.add("DOCUMENT_PATH_INFO", &request.mapped.path_info);
+        }
+        set.add(USER_NAME, Value::Static(LATER));
+        let file = &request.mapped.filename;
+        set.add("DOCUMENT_NAME", if file.contains('/') { base_name(file) } else { &request.asked.uri });
+        let modified = request.mapped.stat.map_or(0, |meta| meta.mtime.div_euclid(1_000_000_000) as i64);
+        let state = State { base: Some(request.stand_in()), set, is_whole: false, vary: Vec::new() };
+        Variables { state: Mutex::new(state), modified }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set(&self, name: &str, value: String) {
+        self.lock().set.set(name.to_string(), value);
+    }
+
+    /// Those that tell of the query of a page.
+    pub(super) fn set_query(&self, args: &str) {
+        let unescaped = http1::uri::unescape_lenient(&http1::text::to_bytes(args)).into_owned();
+        let mut shell = Vec::with_capacity(unescaped.len());
+        // Apache's ap_escape_shell_cmd.
+        for byte in unescaped.split(|byte| *byte == 0).next().unwrap_or_default() {
+            if b"&;`'\"|*?~<>^()[]{}$\\\n".contains(byte) {
+                shell.push(b'\\');
+            }
+            shell.push(*byte);
+        }
+        self.set("QUERY_STRING", args.to_string());
+        self.set("QUERY_STRING_UNESCAPED", http1::text::from_bytes(&shell).into_owned());
+    }
+
+    /// `config timefmt`: the dates are written like this from now on.
+    pub(super) fn set_dates(&self, page: &Request, format: &str) {
+        for name in DATES {
+            self.set(name, self.date(page, name, format));
+        }
+    }
+
+    /// The value of a variable, if it has one.
+    pub(super) async fn get(&self, page: &Request, name: &str) -> Option<String> {
+        if !self.lock().set.contains(name) {
+            self.complete().await;
+        }
+        let value = self.lock().set.get(name)?.to_string();
+        if value != LATER {
+            return Some(value);
+        }
+        let value = self.found_out(page, name).await;
+        self.set(name, value.clone());
+        Some(value)
+    }
+
+    /// All of them, as the environment of something that the page starts. What nobody has asked for yet is empty, as in Apache.
+    pub(super) fn environment(&self) -> Fields {
+        let state = self.lock();
+        let mut all = match &state.base {
+            Some(base) if !state.is_whole => {
+                let mut all = base.env.clone();
+                for (name, _) in state.set.iter() {
+                    all.remove(name);
+                }
+                all
+            }
+            _ => Fields::default(),
+        };
+        all.extend(&state.set);
+        for name in DATES.iter().chain(&[USER_NAME]) {
+            if all.get(name) == Some(LATER) {
+                all.set(*name, Value::Static(""));
+            }
+        }
+        all
+    }
+
+    /// All of them, with their values.
+    pub(super) async fn all(&self, page: &Request) -> Vec<(String, String)> {
+        self.complete().await;
+        let names: Vec<String> = self.lock().set.iter().map(|(name, _)| name.to_string()).collect();
+        let mut all = Vec::with_capacity(names.len());
+        for name in names {
+            let value = self.get(page, &name).await.unwrap_or_default();
+            all.push((name, value));
+        }
+        all
+    }
+
+    /// Adds what a script would be told: most pages do not ask for it.
+    pub(super) async fn complete(&self) {
+        let base = match &mut *self.lock() {
+            state if state.is_whole => None,
+            state => state.base.take(),
+        };
+        let Some(mut base) = base else { return };
+        gateway::env::add(&mut base).await;
+        let mut state = self.lock();
+        let mut all = base.env.clone();
+        for (name, value) in state.set.iter() {
+            all.set(name.to_string(), value);
+        }
+        (state.set, state.is_whole, state.base) = (all, true, Some(base));
+    }
+
+    /// The page depends on these fields of the request.
+    pub(super) fn add_vary(&self, names: &str) {
+        self.lock().vary.extend(names.split(',').map(|name| name.trim().to_string()));
+    }
+
+    pub(super) fn take_vary(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().vary)
+    }
+
+    async fn found_out(&self, page: &Request, name: &str) -> String {
+        if name.eq_ignore_ascii_case(USER_NAME) {
+            let Some(meta) = page.mapped.stat else { return UNKNOWN.into() };
+            let user = seam::offload(seam::Load::Resolve, move || sys::cred::user_by_id(meta.uid).ok().flatten()).await;
+            return user.map_or_else(|| UNKNOWN.into(), |user| user.name);
+        }
+        let format = page.dir::<IncludeDir>().time_format.get().map_or(TIME_FORMAT, String::as_str);
+        self.date(page, name, format)
+    }
+
+    fn date(&self, page: &Request, name: &str, format: &str) -> String {
+        let now = page.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+        let is_gmt = name.eq_ignore_ascii_case(DATES[1]);
+        written(if name.eq_ignore_ascii_case(DATES[2]) { self.modified } else { now }, format, is_gmt)
+    }
+}
+
+/// A moment as strftime(3) writes it.
+pub(super) fn written(seconds: i64, format: &str, is_gmt: bool) -> String {
+    let format = CString::new(http1::text::to_bytes(format)).unwrap_or_default();
+    let mut out = Vec::new();
+    match is_gmt {
+        true => sys::time::strftime_utc(&mut out, &format, seconds),
+        false => sys::time::strftime(&mut out, &format, seconds),
+    }
+    http1::text::from_bytes(&out).into_owned()
+}

@@ -1,0 +1,34 @@
+//! What a page with server-side includes has run (`<!--#exec -->`): by mod_cgi or mod_cgid, as scripts are.
+
+use server::{Body, Request};
+
+use super::mod_admission::rules;
+use super::script::{Way, caller};
+use super::{mod_cgi, mod_cgid};
+
+/// The module that runs what a page asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Executor {
+    /// Its name in log lines.
+    pub(crate) module: &'static str,
+    way: &'static Way,
+}
+
+/// The module that runs scripts: of the two the one that was loaded last, as in Apache.
+pub(crate) fn executor(request: &Request) -> Option<Executor> {
+    let way = request.server.infos().iter().rev().find_map(|info| match info.id {
+        "cgi_module" => Some(&mod_cgi::WAY),
+        "cgid_module" => Some(&mod_cgid::WAY),
+        _ => None,
+    })?;
+    Some(Executor { module: way.module, way })
+}
+
+impl Executor {
+    /// Runs a command of the shell with the environment of the request, in the directory of its file. `Err`: it did not start.
+    pub(crate) async fn shell(self, request: &mut Request, text: &str) -> Result<Body, ()> {
+        let (caller, cgi) =
+            (caller(request, self.way), gateway::Cgi { rules: rules(request), daemons: self.way.daemons });
+        gateway::shell(request, caller, cgi, text).await
+    }
+}
