@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use http1::text::{from_bytes, to_bytes};
 use server::core::CoreDir;
+use server::fields::Value;
 use server::{Fields, Request};
 
 /// `PATH` of scripts where the server has none itself (Apache's `DEFAULT_PATH`).
@@ -15,7 +16,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
 /// The protocol of what stands in another answer.
 const INCLUDED: &str = "INCLUDED";
 
-type Variables = Vec<(Cow<'static, str>, String)>;
+type Variables = Vec<(Cow<'static, str>, Value)>;
 
 /// Puts a script's variables into the environment of the request, where access log formats see them too. They go before
 /// what modules have set under the same names.
@@ -32,26 +33,31 @@ pub async fn add(request: &mut Request) {
     }
 }
 
-/// The environment as a program gets it. Names keep letters, digits and `_`; `TZ` is the server's unless one is set.
+/// The environment as a program gets it: `NAME=value`.
 pub fn environment(env: &Fields) -> Vec<CString> {
-    let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
-    let zone = zone.map(|zone| line("TZ", zone));
-    zone.into_iter().chain(env.iter().map(|(name, value)| line(name, value))).filter_map(Result::ok).collect()
+    let line = |(name, value): (Cow<'_, [u8]>, Cow<'_, [u8]>)| CString::new([&name, &b"="[..], &value].concat()).ok();
+    pairs(env).into_iter().filter_map(line).collect()
 }
 
-fn line(name: &str, value: &str) -> Result<CString, std::ffi::NulError> {
-    let mut line = to_bytes(name).into_owned();
-    for byte in &mut line {
-        if !byte.is_ascii_alphanumeric() {
-            *byte = b'_';
+/// The same as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set. What has a zero byte
+/// is left out: no process could have it.
+pub fn pairs(env: &Fields) -> Vec<(Cow<'_, [u8]>, Cow<'_, [u8]>)> {
+    let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
+    let all = zone.map(|zone| ("TZ", zone)).into_iter().chain(env.iter());
+    all.map(|(name, value)| (plain_name(name), to_bytes(value))).filter(|(_, value)| !value.contains(&0)).collect()
+}
+
+fn plain_name(name: &str) -> Cow<'_, [u8]> {
+    let mut bytes = to_bytes(name);
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    if !bytes.iter().all(is_plain) || bytes.first().is_some_and(u8::is_ascii_digit) {
+        let bytes = bytes.to_mut();
+        bytes.iter_mut().filter(|byte| !is_plain(byte)).for_each(|byte| *byte = b'_');
+        if let Some(first) = bytes.first_mut().filter(|first| first.is_ascii_digit()) {
+            *first = b'_';
         }
     }
-    if let Some(first) = line.first_mut().filter(|first| first.is_ascii_digit()) {
-        *first = b'_';
-    }
-    line.push(b'=');
-    line.extend_from_slice(&to_bytes(value));
-    CString::new(line)
+    bytes
 }
 
 /// What scripts inherit of the server's own environment, which does not change while it runs.
@@ -79,12 +85,12 @@ pub fn path() -> String {
 /// What every kind of script gets (Apache's `ap_add_common_vars`).
 fn common(request: &Request) -> Variables {
     let mut all = headers(request);
-    let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
+    let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
     let inherited = inherited();
     // The one variable of ours that `SetEnv` may set.
-    add("PATH", request.env.get("PATH").unwrap_or(&inherited.path).to_string());
+    add("PATH", request.env.get("PATH").map_or(Value::Static(&inherited.path), Value::from));
     if let Some(path) = &inherited.library_path {
-        add("LD_LIBRARY_PATH", path.clone());
+        add("LD_LIBRARY_PATH", Value::Static(path));
     }
     let host = &request.vhost;
     let name = request.server_name();
@@ -92,29 +98,29 @@ fn common(request: &Request) -> Variables {
     let (prefix, root) =
         request.mapped.context.clone().unwrap_or_else(|| (String::new(), request.document_root().to_string()));
     let signature = request.signature();
-    add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).to_string());
-    add("SERVER_SOFTWARE", request.server.software.clone());
-    add("SERVER_NAME", http1::uri::escape_html(&name).into_owned());
-    add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string());
-    add("SERVER_PORT", request.server_port().to_string());
+    add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).into());
+    add("SERVER_SOFTWARE", (&request.server.software).into());
+    add("SERVER_NAME", http1::uri::escape_html(&name).into());
+    add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string().into());
+    add("SERVER_PORT", request.server_port().to_string().into());
     if let Some(name) = request.client_name() {
-        add("REMOTE_HOST", name.to_string());
+        add("REMOTE_HOST", name.into());
     }
-    add("REMOTE_ADDR", request.client.ip());
-    add("DOCUMENT_ROOT", request.document_root().to_string());
-    add("REQUEST_SCHEME", host.scheme.into());
-    add("CONTEXT_PREFIX", prefix);
-    add("CONTEXT_DOCUMENT_ROOT", root);
-    add("SERVER_ADMIN", host.admin.clone().unwrap_or_else(|| http1::NO_ADMIN.into()));
-    add("SCRIPT_FILENAME", request.mapped.filename.clone());
-    add("REMOTE_PORT", request.client.peer.port().to_string());
+    add("REMOTE_ADDR", request.client.ip().into());
+    add("DOCUMENT_ROOT", request.document_root().into());
+    add("REQUEST_SCHEME", Value::Static(host.scheme));
+    add("CONTEXT_PREFIX", prefix.into());
+    add("CONTEXT_DOCUMENT_ROOT", root.into());
+    add("SERVER_ADMIN", host.admin.as_ref().map_or(Value::Static(http1::NO_ADMIN), Value::from));
+    add("SCRIPT_FILENAME", (&request.mapped.filename).into());
+    add("REMOTE_PORT", request.client.peer.port().to_string().into());
     match (&request.login.user, request.previous().and_then(|previous| previous.user.as_ref())) {
-        (Some(user), _) => add("REMOTE_USER", user.clone()),
-        (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.clone()),
+        (Some(user), _) => add("REMOTE_USER", user.into()),
+        (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.into()),
         (None, None) => {}
     }
     if let Some(kind) = &request.login.auth_type {
-        add("AUTH_TYPE", kind.clone());
+        add("AUTH_TYPE", kind.into());
     }
     if let Some(previous) = request.previous() {
         let args = previous.args.as_ref();
@@ -126,37 +132,38 @@ fn common(request: &Request) -> Variables {
                     request.url(&args.map_or_else(|| previous.uri.clone(), |args| format!("{}?{args}", previous.uri)))
                 }
                 false => previous.uri.clone(),
-            },
+            }
+            .into(),
         );
-        args.into_iter().for_each(|args| add("REDIRECT_QUERY_STRING", args.clone()));
+        args.into_iter().for_each(|args| add("REDIRECT_QUERY_STRING", args.into()));
     }
     all
 }
 
 /// What a CGI script gets besides (Apache's `ap_add_cgi_vars`).
 async fn of_cgi(request: &Request, all: &mut Variables) {
-    let mut add = |name: &'static str, value: String| all.push((Cow::Borrowed(name), value));
-    add("GATEWAY_INTERFACE", "CGI/1.1".into());
+    let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
+    let included = request.is_lookup();
+    add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
     // What stands in another answer is not spoken about with the client.
-    add("SERVER_PROTOCOL", if request.is_lookup() { INCLUDED.into() } else { request.protocol().into() });
-    add("REQUEST_METHOD", request.asked.method.to_string());
-    add("QUERY_STRING", request.asked.args.clone().unwrap_or_default());
+    add("SERVER_PROTOCOL", Value::Static(if included { INCLUDED } else { request.protocol() }));
+    add("REQUEST_METHOD", request.asked.method.to_string().into());
+    add("QUERY_STRING", request.asked.args.as_ref().map_or(Value::Static(""), Value::from));
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
-    add("REQUEST_URI", if current { request.asked.uri.clone() } else { request.asked.sent_target().into_owned() });
+    add("REQUEST_URI", if current { (&request.asked.uri).into() } else { request.asked.sent_target().into() });
     if request.mapped.path_info.is_empty() {
-        add("SCRIPT_NAME", request.asked.uri.clone());
+        add("SCRIPT_NAME", (&request.asked.uri).into());
         return;
     }
-    let included = request.is_lookup();
-    add(
-        "SCRIPT_NAME",
-        if included { request.asked.uri.as_str() } else { script_name(&request.asked.uri, &request.mapped.path_info) }
-            .to_string(),
-    );
-    add("PATH_INFO", request.mapped.path_info.clone());
+    let name = if included { &request.asked.uri } else { script_name(&request.asked.uri, &request.mapped.path_info) };
+    add("SCRIPT_NAME", name.into());
+    add("PATH_INFO", (&request.mapped.path_info).into());
     let found = request.lookup_path(&request.mapped.path_info, None).await;
     if !found.mapped.filename.is_empty() {
-        all.push((Cow::Borrowed("PATH_TRANSLATED"), format!("{}{}", found.mapped.filename, found.mapped.path_info)));
+        all.push((
+            Cow::Borrowed("PATH_TRANSLATED"),
+            format!("{}{}", found.mapped.filename, found.mapped.path_info).into(),
+        ));
     }
 }
 
@@ -184,11 +191,8 @@ fn headers(request: &Request) -> Variables {
         let secret = ["Authorization", "Proxy-Authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
         let Some(name) = variable(&name).filter(|_| pass || !secret) else { continue };
         match all.iter_mut().find(|(have, _)| *have == name) {
-            Some((_, have)) => {
-                have.push_str(", ");
-                have.push_str(&value);
-            }
-            None => all.push((name, value.into_owned())),
+            Some((_, have)) => *have = format!("{}, {value}", &**have).into(),
+            None => all.push((name, value.into())),
         }
     }
     all

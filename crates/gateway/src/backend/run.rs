@@ -1,6 +1,5 @@
 //! The whole way of a request through a backend.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -49,8 +48,8 @@ impl Head {
 
     /// Its bytes, for a connection that stays open behind the request or does not. `Err`: the request does not fit into it.
     pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
-        let lines = env::environment(&request.env);
-        self.of_pairs(request, keep, lines.iter().filter_map(pair))
+        let pairs = env::pairs(&request.env);
+        self.of_pairs(request, keep, pairs.iter().map(|(name, value)| (&**name, &**value)))
     }
 
     /// The same of these variables.
@@ -70,13 +69,6 @@ impl Head {
             Head::Uwsgi => plain::uwsgi(pairs),
         }
     }
-}
-
-/// A line of an environment as name and value.
-fn pair(line: &CString) -> Option<(&[u8], &[u8])> {
-    let bytes = line.as_bytes();
-    let end = bytes.iter().position(|byte| *byte == b'=')?;
-    Some((&bytes[..end], &bytes[end + 1..]))
 }
 
 /// Lets a backend of the class serve the request, and makes an answer of what it says.

@@ -44,7 +44,10 @@ fn list<'a>(kind: u32, pairs: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, to
     header(kind, 0, to);
     for text in pairs.into_iter().flat_map(|(name, value)| [name, value]) {
         // A list is cut at these; no variable of a process could have one either.
-        to.extend(text.iter().copied().filter(|byte| *byte != 0));
+        match text.contains(&0) {
+            false => to.extend_from_slice(text),
+            true => to.extend(text.iter().copied().filter(|byte| *byte != 0)),
+        }
         to.push(0);
     }
     let length = to.len() - start - HEADER;

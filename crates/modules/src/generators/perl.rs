@@ -1,6 +1,7 @@
 //! Persistent Perl, for the modules that have handlers for it: what a pool of interpreters is, and what they learn of a request.
 
 use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use conf::Level;
@@ -33,6 +34,13 @@ pub(super) fn processors() -> u64 {
     *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from) as u64)
 }
 
+/// What interpreters inherit, as lines of an environment, read once: the server's own does not change while it runs.
+fn inherited() -> &'static [CString] {
+    static LINES: OnceLock<Vec<CString>> = OnceLock::new();
+    let line = |name: &&str| CString::new([name.as_bytes(), b"=", std::env::var_os(name)?.as_bytes()].concat()).ok();
+    LINES.get_or_init(|| INHERITED.iter().filter_map(line).collect())
+}
+
 /// How an interpreter of a pool is started.
 pub(super) struct Interpreters {
     /// The handler's name and what tells the pool apart, for logs and pages.
@@ -61,11 +69,9 @@ impl Interpreters {
     fn class(self, request: &Request) -> Option<Class> {
         let mode = if self.concurrency == Concurrency::One { "persistent" } else { "fork" };
         let arguments: Vec<String> = self.switches.into_iter().chain([Runtime::PATH.into(), mode.into()]).collect();
-        let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
         let path = request.env.get("PATH").map_or_else(gateway::env::path, str::to_string);
-        let environment = inherited.chain([("PATH", path)]);
-        let line = |(name, value): (&str, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
-        let environment = environment.map(line).collect::<Option<Vec<_>>>()?;
+        let path = CString::new(to_bytes(&format!("PATH={path}")).into_owned()).ok()?;
+        let environment = inherited().iter().cloned().chain([path]).collect();
         let program = Program::new(PERL, &arguments, environment, &self.directory, owners::of(request))?;
         Some(Class {
             name: self.name,
