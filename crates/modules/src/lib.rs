@@ -14,6 +14,7 @@ pub mod loggers;
 pub mod mappers;
 pub mod metadata;
 pub mod proxy;
+pub mod session;
 pub mod ssl;
 #[cfg(test)]
 mod testing;
@@ -35,6 +36,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_allowmethods::MODULE,
     &aaa::mod_auth_basic::MODULE,
     &aaa::mod_auth_digest::MODULE,
+    &aaa::mod_auth_form::MODULE,
     &aaa::mod_authn_anon::MODULE,
     &aaa::mod_authn_core::MODULE,
     &aaa::mod_authn_dbm::MODULE,
@@ -84,6 +86,9 @@ pub static MODULES: &[&Module] = &[
     &proxy::mod_proxy_uwsgi::MODULE,
     &mappers::mod_rewrite::MODULE,
     &proxy::mod_scgi::MODULE,
+    &session::mod_session::MODULE,
+    &session::mod_session_cookie::MODULE,
+    &session::mod_session_crypto::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,
     &ssl::mod_ssl::MODULE,

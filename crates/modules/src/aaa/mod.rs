@@ -8,6 +8,7 @@ pub mod mod_access_compat;
 pub mod mod_allowmethods;
 pub mod mod_auth_basic;
 pub mod mod_auth_digest;
+pub mod mod_auth_form;
 pub mod mod_authn_anon;
 pub mod mod_authn_core;
 pub mod mod_authn_dbm;

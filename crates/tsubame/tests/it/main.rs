@@ -100,6 +100,7 @@ mod rewrite;
 mod script_ends;
 mod script_log_same_as_apache;
 mod sections;
+mod sessions;
 mod ssl;
 mod starting;
 mod status_readers;

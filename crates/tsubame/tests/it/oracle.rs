@@ -35,10 +35,16 @@ pub fn load_lines() -> String {
         .iter()
         .filter(|info| !info.id.starts_with("mpm_") && info.id != "ssl_module" && !MANAGED.contains(&info.id))
         .map(|info| (info.id, info.source));
-    let needed = [("authz_core_module", "mod_authz_core.c"), ("mpm_event_module", "mod_mpm_event.c")];
+    let needed = [
+        ("authz_core_module", "mod_authz_core.c"),
+        ("mpm_event_module", "mod_mpm_event.c"),
+        // mod_auth_form wants it.
+        ("request_module", "mod_request.c"),
+    ];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
-    // The modules of its protocols need mod_proxy.
-    all.sort_unstable_by_key(|(id, source)| (*id != "proxy_module", *id, *source));
+    // What others need comes first.
+    const FIRST: [&str; 2] = ["proxy_module", "session_module"];
+    all.sort_unstable_by_key(|(id, source)| (!FIRST.contains(id), *id, *source));
     all.dedup();
     let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", source.trim_end_matches(".c"))));
     paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()

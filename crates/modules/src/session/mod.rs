@@ -1,0 +1,5 @@
+//! Sessions: what a client brings back with each request.
+
+pub mod mod_session;
+pub mod mod_session_cookie;
+pub mod mod_session_crypto;

@@ -1,0 +1,272 @@
+//! Sessions: names and values that a client brings back with each request.
+//!
+//! A session is read when somebody asks for it, is kept in the notes of the request meanwhile, and goes out with the answer if it
+//! has changed or if its end has moved.
+//!
+//! Apache manual: mod_session; messages and fields measured on 2.4.71.
+
+use conf::directive::Args::{Flag, Take1};
+use conf::values::{atoi, strtol};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings};
+use server::PhaseHook::Now;
+use server::{Flow, Hook, Module, Order, Request};
+
+use super::{mod_session_cookie, mod_session_crypto};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "session_module", source: "mod_session.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Fixups(Order::Middle, Now(show)), Hook::AnswerFields(Order::Middle, save)],
+};
+
+/// Where these directives may stand: anywhere, and in `.htaccess` files with AuthConfig.
+pub(super) const PLACES: Allowed = Allowed::SERVER.or(Allowed::AUTH);
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("Session", PLACES, Flag(|c, on| c.set(|d: &mut SessionDir| &mut d.enabled, on)), on_or_off(ENABLED), "on if a session should be maintained for these URLs"),
+    row("SessionMaxAge", PLACES, Take1(|c, v| { let age = strtol(v).max(0); c.set(|d: &mut SessionDir| &mut d.max_age, age) }), "0", "length of time for which a session should be valid. Zero to disable"),
+    row("SessionHeader", PLACES, Take1(|c, v| c.set(|d: &mut SessionDir| &mut d.header, v.to_string())), "", "output header, if present, whose contents will be injected into the session."),
+    row("SessionEnv", PLACES, Flag(|c, on| c.set(|d: &mut SessionDir| &mut d.env, on)), on_or_off(false), "on if a session should be written to the CGI environment. Defaults to off"),
+    row("SessionInclude", PLACES, Take1(|c, v| c.push(|d: &mut SessionDir| &mut d.includes, v.to_string())), "", "URL prefixes to include in the session. Defaults to all URLs"),
+    row("SessionExclude", PLACES, Take1(|c, v| c.push(|d: &mut SessionDir| &mut d.excludes, v.to_string())), "", "URL prefixes to exclude from the session. Defaults to no URLs"),
+    row("SessionExpiryUpdateInterval", PLACES, Take1(set_interval), "0", "time interval for which a session's expiry time may change without having to be rewritten. Zero to disable"),
+];
+
+/// Whether there are sessions where nothing is said.
+const ENABLED: bool = false;
+
+settings! {
+    /// The module's settings of a section.
+    pub struct SessionDir {
+        enabled: Setting<bool> = ENABLED,
+        max_age: Setting<i64>,
+        header: Setting<String>,
+        env: Setting<bool>,
+        includes: Listed<String>,
+        excludes: Listed<String>,
+        interval: Setting<i32>,
+    }
+}
+
+fn set_interval(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        ..0 => Err("SessionExpiryUpdateInterval must be zero (disable) or a positive value".into()),
+        seconds => cmd.set(|d: &mut SessionDir| &mut d.interval, seconds),
+    }
+}
+
+/// A session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Session {
+    entries: Vec<(String, String)>,
+    /// When it ends, in microseconds.
+    expiry: Option<i64>,
+    /// It was changed, and is to be kept.
+    dirty: bool,
+}
+
+/// What stands for the end of a session among its values.
+const EXPIRY: &str = "expiry";
+/// The notes of a request that hold its session, and that it was changed.
+const NOTE: &str = "mod_session";
+const DIRTY: &str = "mod_session-dirty";
+const SECOND: i64 = 1_000_000;
+
+impl Session {
+    /// A value.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.entries.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Changes a value, or takes it away.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
+        self.put(name, value);
+        self.dirty = true;
+    }
+
+    fn put(&mut self, name: &str, value: Option<&str>) {
+        let at = self.entries.iter().position(|(have, _)| have == name);
+        match (at, value) {
+            (Some(at), Some(value)) => self.entries[at].1 = value.to_string(),
+            (None, Some(value)) => self.entries.push((name.to_string(), value.to_string())),
+            (Some(at), None) => drop(self.entries.remove(at)),
+            (None, None) => {}
+        }
+    }
+
+    /// Takes the values of `name=value&...`. One without a value is taken away.
+    fn read(&mut self, text: &str) {
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = form_text(value);
+            match form_text(name).as_str() {
+                EXPIRY => self.expiry = Some(strtol(&value)),
+                name => self.put(name, Some(value.as_str()).filter(|value| !value.is_empty())),
+            }
+        }
+    }
+
+    /// `name=value&...`; nothing, if there is nothing to keep.
+    fn text(&self) -> String {
+        let expiry = self.expiry.map(|expiry| (EXPIRY.to_string(), expiry.to_string()));
+        let pair = |(name, value): &(String, String)| {
+            format!("{}={}", http1::uri::escape_query(name), http1::uri::escape_query(value))
+        };
+        self.entries.iter().chain(&expiry).map(pair).collect::<Vec<_>>().join("&")
+    }
+}
+
+/// A text of a form, decoded.
+pub(crate) fn form_text(text: &str) -> String {
+    let bytes = http1::text::to_bytes(text);
+    let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    http1::text::from_bytes(&http1::uri::unescape_lenient(&spaced)).into_owned()
+}
+
+/// The session of a request; `None` where there is none, or where it cannot be read, which is logged.
+pub(crate) fn load(request: &mut Request) -> Option<Session> {
+    let slots = request.dir.slots.clone();
+    load_by(request, &slots)
+}
+
+fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> {
+    let dir = slots.get::<SessionDir>();
+    if !dir.enabled() {
+        return None;
+    }
+    let uri = request.asked.uri.clone();
+    let is_below = |prefix: &String| uri.starts_with(prefix.as_str());
+    if !dir.includes.is_empty() && !dir.includes.iter().any(is_below) || dir.excludes.iter().any(is_below) {
+        request.log("session", Level::Debug, format!("AH01814: excluded by configuration for: {uri}"));
+        return None;
+    }
+    if let Some(text) = request.notes.get(NOTE).map(str::to_string) {
+        let mut session = Session { dirty: request.notes.get(DIRTY).is_some(), ..Session::default() };
+        session.read(&text);
+        return Some(session);
+    }
+    let Some(text) = mod_session_cookie::read(request, slots) else {
+        let text = "AH01815: session is enabled but no session modules have been configured, session not loaded:";
+        request.log("session", Level::Error, format!("{text} {uri}"));
+        return None;
+    };
+    // One that cannot be read begins anew.
+    let text = mod_session_crypto::open(request, slots, text).unwrap_or_default();
+    let (mut session, now) = (Session::default(), now());
+    session.read(&text);
+    if session.expiry.is_some_and(|expiry| expiry < now) {
+        session = Session::default();
+    }
+    if session.expiry.is_none() {
+        session.expiry = expiry_of(dir, now);
+    }
+    keep(request, &session);
+    Some(session)
+}
+
+/// Keeps a session for the rest of the request.
+pub(crate) fn keep(request: &mut Request, session: &Session) {
+    request.notes.set(NOTE, session.text());
+    if session.dirty {
+        request.notes.set(DIRTY, "1");
+    }
+}
+
+fn now() -> i64 {
+    i64::try_from(sys::time::realtime().as_micros()).unwrap_or(i64::MAX)
+}
+
+fn expiry_of(dir: &SessionDir, now: i64) -> Option<i64> {
+    dir.max_age.get().filter(|age| **age > 0).map(|age| now.saturating_add(age.saturating_mul(SECOND)))
+}
+
+/// `SessionEnv`.
+fn show(request: &mut Request) -> Flow {
+    if request.dir::<SessionDir>().env.or(false)
+        && let Some(session) = load(request)
+    {
+        request.env.set("HTTP_SESSION", session.text());
+    }
+    Flow::Declined
+}
+
+/// Sends the session back with the answer; `canned`: with one of the server's own.
+fn save(request: &mut Request, canned: bool) {
+    let slots = request.dir.slots.clone();
+    save_by(request, &slots, canned);
+    // What was changed before an internal redirect has to be kept too.
+    let mut before = request.previous().cloned();
+    while let Some(previous) = before {
+        if previous.notes.get(DIRTY).is_some() && request.notes.get(NOTE).is_none() {
+            for name in [NOTE, DIRTY] {
+                previous.notes.get(name).into_iter().for_each(|note| request.notes.set(name, note));
+            }
+            save_by(request, &previous.dir.slots, canned);
+        }
+        before = previous.before.clone();
+    }
+}
+
+fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
+    let dir = slots.get::<SessionDir>();
+    if !dir.enabled() {
+        return;
+    }
+    let Some(mut session) = load_by(request, slots) else { return };
+    if let Some(name) = dir.header.get() {
+        let answer = &mut request.answer;
+        let text = answer.err_headers_out.get(name).or_else(|| answer.headers_out.get(name)).map(str::to_string);
+        if let Some(text) = text {
+            answer.err_headers_out.remove(name);
+            answer.headers_out.remove(name);
+            session.read(&text);
+            session.dirty = true;
+        }
+    }
+    let before = session.expiry;
+    session.expiry = expiry_of(dir, now()).or(session.expiry);
+    let moved = session.expiry.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
+    let interval = i64::from(dir.interval.or(0)).saturating_mul(SECOND);
+    let is_moved = dir.max_age.or(0) > 0 && moved >= interval;
+    if !session.dirty && !is_moved {
+        return;
+    }
+    if let Some(text) = mod_session_crypto::seal(request, slots, session.text()) {
+        mod_session_cookie::write(request, slots, &text, dir.max_age.or(0), canned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_sessions() {
+        for (text, want) in [
+            ("a=1&b=2", "a=1&b=2"),
+            ("a%20b=1+2%26&c", "a+b=1+2%26"),
+            ("a=1&a=2&a=", ""),
+            ("expiry=12&a=x", "a=x&expiry=12"),
+            ("&&=", ""),
+            ("a%C3%A9=1~*()", "a%c3%a9=1%7e*%28%29"),
+        ] {
+            let mut session = Session::default();
+            session.read(text);
+            assert_eq!(session.text(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn directives() {
+        crate::testing::check(&[
+            ("Session On\nSessionMaxAge x\nSessionEnv Off\nSessionInclude /\nSessionExclude /a", ""),
+            (
+                "SessionExpiryUpdateInterval -1",
+                "SessionExpiryUpdateInterval must be zero (disable) or a positive value",
+            ),
+            ("<Location />\nSession maybe\n</Location>", "Session must be On or Off"),
+        ]);
+    }
+}

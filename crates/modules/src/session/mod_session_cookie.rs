@@ -1,0 +1,118 @@
+//! Sessions that the client keeps, in a cookie.
+//!
+//! Apache manual: mod_session_cookie; fields measured on 2.4.71.
+
+use conf::directive::Args::{Flag, Raw};
+use conf::{Cmd, Directive, Level, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings};
+use server::{Module, Request};
+
+use super::mod_session::PLACES;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo {
+        id: "session_cookie_module",
+        source: "mod_session_cookie.c",
+        linked: false,
+        directives: DIRECTIVES,
+    },
+    hooks: &[],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("SessionCookieName", PLACES, Raw(|c, rest| set(c, rest, |d| &mut d.cookie)), "", "The name of the RFC2109 cookie carrying the session"),
+    row("SessionCookieName2", PLACES, Raw(|c, rest| set(c, rest, |d| &mut d.cookie2)), "", "The name of the RFC2965 cookie carrying the session"),
+    row("SessionCookieRemove", PLACES, Flag(|c, on| c.set(|d: &mut CookieDir| &mut d.remove, on)), on_or_off(false), "Set to 'On' to remove the session cookie from the headers and hide the cookie from a backend server or process"),
+];
+
+/// A name, and what stands behind the value.
+type Cookie = (String, String);
+
+settings! {
+    /// The module's settings of a section.
+    pub struct CookieDir {
+        cookie: Setting<Cookie>,
+        cookie2: Setting<Cookie>,
+        remove: Setting<bool>,
+    }
+}
+
+/// The attributes of a cookie that has no others.
+const ATTRIBUTES: &str = "HttpOnly;Secure;Version=1";
+
+fn set(cmd: &mut Cmd<'_>, rest: &str, field: fn(&mut CookieDir) -> &mut Setting<Cookie>) -> Outcome {
+    let rest = rest.trim_ascii();
+    let (name, attributes) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+    if name.is_empty() || name.contains(['=', '&']) {
+        return Err(format!("{} cannot be empty, or contain '=' or '&'.", cmd.row.name));
+    }
+    let attributes = attributes.trim_ascii_start();
+    let attributes = if attributes.is_empty() { ATTRIBUTES } else { attributes };
+    cmd.set(field, (name.to_string(), attributes.to_string()))
+}
+
+/// The text that the client has brought, empty if it has brought none; `None` where no cookie has a name.
+pub(super) fn read(request: &mut Request, slots: &SettingsMap) -> Option<String> {
+    let dir = slots.get::<CookieDir>();
+    let name = dir.cookie.get().or(dir.cookie2.get()).map(|(name, _)| name)?;
+    let (values, others) = find(request, name);
+    if dir.remove.or(false) && !values.is_empty() {
+        match others.is_empty() {
+            true => request.headers_mut().remove("Cookie"),
+            false => request.headers_mut().set("Cookie", others.join("; ")),
+        }
+    }
+    if values.len() > 1 {
+        let uri = &request.asked.uri;
+        let text = format!("AH00011: ap_cookie: client submitted cookie '{name}' more than once: {uri}");
+        request.log("core", Level::Error, text);
+        return Some(String::new());
+    }
+    Some(values.into_iter().next().unwrap_or_default())
+}
+
+/// The values of a cookie, and the other cookies.
+fn find(request: &Request, name: &str) -> (Vec<String>, Vec<String>) {
+    let all = request.header_joined("Cookie").unwrap_or_default();
+    let (mut values, mut others) = (Vec::new(), Vec::new());
+    for cookie in all.split([';', ',']).map(str::trim).filter(|cookie| !cookie.is_empty()) {
+        match cookie.split_once('=') {
+            Some((have, value)) if have == name => values.push(value.trim_matches('"').to_string()),
+            _ => others.push(cookie.to_string()),
+        }
+    }
+    (values, others)
+}
+
+/// Gives the client the session, or takes it away where nothing is left of it.
+pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_age: i64, canned: bool) {
+    let dir = slots.get::<CookieDir>();
+    for (field, cookie) in [("Set-Cookie", &dir.cookie), ("Set-Cookie2", &dir.cookie2)] {
+        let Some((name, attributes)) = cookie.get() else { continue };
+        let age = match (text, max_age) {
+            ("", _) => "Max-Age=0;".to_string(),
+            (_, 1..) => format!("Max-Age={max_age};"),
+            _ => String::new(),
+        };
+        request.answer.err_headers_out.add(field, format!("{name}={text};{age}{attributes}"));
+    }
+    if !canned && !text.is_empty() {
+        request.answer.headers_out.add("Cache-Control", "no-cache, private");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn directives() {
+        let wrong = |name: &str| format!("{name} cannot be empty, or contain '=' or '&'.");
+        crate::testing::check(&[
+            ("SessionCookieName", &wrong("SessionCookieName")),
+            ("SessionCookieName a=b", &wrong("SessionCookieName")),
+            ("SessionCookieName2 a&b path=/", &wrong("SessionCookieName2")),
+            ("SessionCookieName a HttpOnly;Secure;path=/\nSessionCookieRemove On", ""),
+        ]);
+    }
+}
