@@ -330,6 +330,7 @@ impl Pool {
         }
         if many {
             // A process of its own has served it, and has the connection.
+            backend.weigh(false, sys::process::anonymous_memory);
             if backend.busy == 0 && backend.doing == Doing::Busy {
                 backend.doing = Doing::Idle;
                 backend.since = Instant::now();
@@ -380,14 +381,7 @@ impl Pool {
         {
             backend.doing = Doing::Idle;
             backend.since = Instant::now();
-            // What is needed is known after a few requests; looking costs as much as a request.
-            if memory || backend.served >= backend.weighed_at {
-                backend.weighed_at = backend.served + backend.served.clamp(1, WEIGHED_EACH);
-                backend.memory = sys::process::tree_memory(backend.pid).ok();
-                if let (Some(permit), Some(memory)) = (&backend.permit, backend.memory) {
-                    permit.weighed(backend.pid, memory);
-                }
-            }
+            backend.weigh(memory, sys::process::tree_memory);
         }
     }
 
@@ -582,6 +576,17 @@ impl Backend {
         match &self.connection {
             Some(connection) => Ok(connection.clone()),
             None => Ok(self.connection.insert(Arc::new(self.address.connect()?)).clone()),
+        }
+    }
+
+    /// Finds out how much memory it has. What is needed is known after a few requests; looking costs as much as a request.
+    fn weigh(&mut self, always: bool, memory: fn(Pid) -> std::io::Result<u64>) {
+        if always || self.served >= self.weighed_at {
+            self.weighed_at = self.served + self.served.clamp(1, WEIGHED_EACH);
+            self.memory = memory(self.pid).ok();
+            if let (Some(permit), Some(memory)) = (&self.permit, self.memory) {
+                permit.weighed(self.pid, memory);
+            }
         }
     }
 

@@ -12,6 +12,20 @@ const CONFIGURATION: &str = "LoadModule perl_module modules/mod_perl.so\nPerlOpt
     <Location /status>\nSetHandler server-status\n</Location>\n<Location /metrics>\nSetHandler metrics\n</Location>\n";
 
 under_every_mpm! {
+    /// What a compiled script has is known, though processes of its own serve the requests.
+    fn a_compiled_script_has_memory(mpm: Mpm) {
+        let site = Site::new();
+        site.script("hello", "print \"Content-Type: text/plain\\n\\nhello\\n\";\n");
+        let text = CONFIGURATION.replace("SetHandler perl-script", "SetHandler perl-fork");
+        let server = Server::start(mpm, &site, &text);
+        assert_eq!(server.get("/perl/hello").text(), "hello\n");
+        until("what it has", || {
+            let metrics = server.get("/metrics").text();
+            let line = metrics.lines().find(|line| line.contains("backend_memory_bytes{pool=\"perl-fork"))?;
+            line.rsplit(' ').next()?.parse::<u64>().ok().filter(|bytes| (100_000..100_000_000).contains(bytes))
+        });
+    }
+
     /// Sizes, requests and times stand on the status page, in the metrics, and in what `ctl` says.
     fn pools_are_seen(mpm: Mpm) {
         let site = Site::new();
