@@ -270,11 +270,18 @@ fn add_wrapper(cmd: &mut Cmd<'_>, line: &str, suffix: Option<&str>, option: Opti
     cmd.put(|d: &mut FcgidDir| &mut d.wrappers, suffix, Wrapper { command, is_virtual })
 }
 
-/// The options of a command, all of which hold for it, also those that are not named: then it is the default.
+/// The options of a command. They hold for it, also those that are not named: those have their defaults then. What no option is
+/// for remains the server's.
 fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let Some((command, options)) = words.split_first() else {
         return Err("FcgidCmdOptions takes a command and its options".into());
     };
+    if let Err(error) = std::fs::metadata(command) {
+        return Err(format!("Command {command} cannot be accessed: {}", sys::describe(&error)));
+    }
+    if options.is_empty() {
+        return Err("At least one option must be specified for FcgidCmdOptions".into());
+    }
     let mut conf = FcgidServer::default();
     let (mut io, mut initial_env) = (IO, Vec::new());
     let origin = cmd.node.origin.clone();
@@ -447,8 +454,11 @@ fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<
         Some(meta) if own && file == request.mapped.filename => program.of_file(meta),
         _ => program,
     };
-    let settings =
-        options.map_or_else(|| pool(conf, main), |options| PoolSettings { max_of_all: main.max(), ..options.settings });
+    let of_server = pool(conf, main);
+    let settings = options.map_or(of_server, |options| {
+        let PoolSettings { max_of_all, busy, score, .. } = of_server;
+        PoolSettings { max_of_all, busy, score, ..options.settings }
+    });
     let class = Class {
         name: format!("fcgid {}", command.join(" ")),
         module: "fcgid".into(),

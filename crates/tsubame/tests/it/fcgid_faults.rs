@@ -109,15 +109,18 @@ under_every_mpm! {
 
     /// A request that takes too long ends with its process.
     fn a_request_may_take_so_long(mpm: Mpm) {
-        let Some(site) = site() else { return };
-        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidBusyTimeout 1\n"));
-        server.announce("has served a request for 1s, which is too long");
-        server.announce("ended before it answered");
-        let mut client = asks(&server, "/a.fcgi?wait=w");
-        let process = site.reached("w");
-        assert_eq!(client.response().status, 500);
-        until("its end", || is_gone(process).then_some(()));
-        assert_eq!(server.get("/a.fcgi").text(), "ok");
+        // The options of a command have none for that.
+        for options in ["", "FcgidCmdOptions ${DOCS}/a.fcgi MinProcesses 0\n"] {
+            let Some(site) = site() else { return };
+            let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidBusyTimeout 1\n{options}"));
+            server.announce("has served a request for 1s, which is too long");
+            server.announce("ended before it answered");
+            let mut client = asks(&server, "/a.fcgi?wait=w");
+            let process = site.reached("w");
+            assert_eq!(client.response().status, 500);
+            until("its end", || is_gone(process).then_some(()));
+            assert_eq!(server.get("/a.fcgi").text(), "ok");
+        }
     }
 
     /// Programs that cannot be started.

@@ -168,18 +168,22 @@ under_every_mpm! {
 
     /// Where too many were started lately, requests wait for those that there are.
     fn starts_are_limited_by_a_score(mpm: Mpm) {
-        let Some(site) = site() else { return };
-        let text = "FcgidSpawnScore 1000\nFcgidTerminationScore 0\nFcgidTimeScore 1\nFcgidSpawnScoreUpLimit 1001\n";
-        let server = Server::start(mpm, &site, &CONFIGURATION.replace("FcgidSpawnScoreUpLimit 1000\n", text));
-        let mut first = asks(&server, "/a.fcgi?wait=w1");
-        site.reached("w1");
-        let mut others: Vec<_> = (2..=3).map(|number| asks(&server, &format!("/a.fcgi?wait=w{number}"))).collect();
-        site.go_on("w2");
-        site.go_on("w3");
-        others.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
-        assert_eq!(applications(&server).len(), 2, "the second has served both of them");
-        site.go_on("w1");
-        assert_eq!(first.response().status, 200);
+        // The options of a command have none for that.
+        for options in ["", "FcgidCmdOptions ${DOCS}/a.fcgi MinProcesses 0\n"] {
+            let Some(site) = site() else { return };
+            let text = "FcgidSpawnScore 1000\nFcgidTerminationScore 0\nFcgidTimeScore 1\nFcgidSpawnScoreUpLimit 1001\n";
+            let text = CONFIGURATION.replace("FcgidSpawnScoreUpLimit 1000\n", text) + options;
+            let server = Server::start(mpm, &site, &text);
+            let mut first = asks(&server, "/a.fcgi?wait=w1");
+            site.reached("w1");
+            let mut others: Vec<_> = (2..=3).map(|number| asks(&server, &format!("/a.fcgi?wait=w{number}"))).collect();
+            site.go_on("w2");
+            site.go_on("w3");
+            others.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+            assert_eq!(applications(&server).len(), 2, "the second has served both of them");
+            site.go_on("w1");
+            assert_eq!(first.response().status, 200);
+        }
     }
 
     /// What the environment of a process is, and what of a request it is told besides.
