@@ -34,6 +34,8 @@ pub(crate) struct Command {
     /// `NAME=value`
     pub(crate) environment: Vec<CString>,
     pub(crate) limits: Vec<(Limit, Bounds)>,
+    /// By how much it lets others go first (nice(2)).
+    pub(crate) nicer: u8,
     /// As whom it runs, where that is not the server's user.
     pub(crate) owner: Option<Owner>,
 }
@@ -65,7 +67,8 @@ impl Command {
             directory: c_path(dir_name(&request.mapped.filename)).filter(|directory| !directory.is_empty()),
             arguments: arguments(request.asked.args.as_deref().unwrap_or_default()),
             environment: env::environment(&request.env),
-            limits: limits(request),
+            limits: limits(request.dir::<CoreDir>()),
+            nicer: 0,
             owner: owners::run_as(request).map(|run_as| run_as.owner),
         })
     }
@@ -77,7 +80,8 @@ impl Command {
             directory: c_path(dir_name(&request.mapped.filename)).filter(|directory| !directory.is_empty()),
             arguments: vec![c"-c".into(), CString::new(to_bytes(text)).ok()?],
             environment: env::environment(&request.env),
-            limits: limits(request),
+            limits: limits(request.dir::<CoreDir>()),
+            nicer: 0,
             owner: owners::run_as(request).map(|run_as| run_as.owner),
         })
     }
@@ -120,6 +124,7 @@ impl Command {
             more: given.more,
             own_group: true,
             limits: &self.limits,
+            nicer: self.nicer,
             end_with_us: given.ends_with_us.then_some(Signal::TERM),
         })
     }
@@ -186,8 +191,7 @@ fn escape_for_shell(word: &[u8]) -> Vec<u8> {
 }
 
 /// `RLimitCPU`, `RLimitMEM` and `RLimitNPROC`.
-pub(crate) fn limits(request: &Request) -> Vec<(Limit, Bounds)> {
-    let dir = request.dir::<CoreDir>();
+pub(crate) fn limits(dir: &CoreDir) -> Vec<(Limit, Bounds)> {
     let settings =
         [(Limit::Cpu, &dir.rlimit_cpu), (Limit::Memory, &dir.rlimit_mem), (Limit::Processes, &dir.rlimit_nproc)];
     settings.into_iter().filter_map(|(limit, setting)| Some((limit, bounds(setting, limit)?))).collect()
@@ -215,6 +219,7 @@ mod tests {
             arguments: Vec::new(),
             environment: Vec::new(),
             limits: Vec::new(),
+            nicer: 0,
             owner: Some((sys::cred::uid(), 0)),
         };
         let started = command.start(Given::script([null.as_fd(), null.as_fd(), null.as_fd()]), None);

@@ -211,6 +211,7 @@ mod tests {
             more: &[],
             own_group: true,
             limits: &[],
+            nicer: 0,
             end_with_us: None,
         };
         let pid = spawn.start().expect("start");

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::sync::Arc;
 
-use conf::{Origin, Setting, settings};
+use conf::{Listed, Origin, Setting, settings};
 use server::{Draft, Request, Server};
 use sys::cred::{Identity, User, user_by_id};
 use sys::file::OpenDirectory;
@@ -23,6 +23,8 @@ settings! {
         pub allowed: Setting<bool> = ALLOWED,
         /// Unset: as the server's user.
         pub run_as: Setting<RunAs>,
+        /// Owners of single applications.
+        pub others: Listed<RunAs>,
     }
 }
 
@@ -67,7 +69,10 @@ pub struct Admitted<'a> {
 /// Where a configuration says both that scripts run as somebody else and that none do: the line that says as whom.
 pub fn contradiction(draft: &Draft) -> Option<&Origin> {
     let allowed = draft.main.get::<Ownership>().allowed();
-    draft.servers().filter(|_| !allowed).find_map(|server| server.get::<Ownership>().run_as.origin())
+    draft.servers().filter(|_| !allowed).find_map(|server| {
+        let own = server.get::<Ownership>();
+        own.run_as.origin().or_else(|| own.others.entries().first().map(|(_, origin)| origin))
+    })
 }
 
 /// As whom the script of a request runs; `None`: as the server's user.
@@ -82,7 +87,8 @@ pub fn of(request: &Request) -> Option<Owner> {
 
 /// All owners of scripts, if there are any.
 pub fn all(server: &Server) -> Option<Arc<dyn Owners>> {
-    let run_as = || server.hosts.iter().filter_map(|host| host.settings.get::<Ownership>().run_as.get());
+    let of_hosts = || server.hosts.iter().filter_map(|host| host.settings.get::<Ownership>().run_as.get());
+    let run_as = || of_hosts().chain(server.main().settings.get::<Ownership>().others.iter());
     let rules = run_as().next()?.rules;
     let mut identities: Vec<Identity> = Vec::new();
     for (uid, gid) in run_as().map(|run_as| run_as.owner) {

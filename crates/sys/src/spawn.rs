@@ -36,6 +36,8 @@ pub struct Spawn<'a> {
     pub own_group: bool,
     /// Limits that hold before its first instruction.
     pub limits: &'a [(Limit, Bounds)],
+    /// By how much it lets others go first (nice(2)), more than we do.
+    pub nicer: u8,
     /// What it is sent when the thread that starts it ends, however that ends.
     pub end_with_us: Option<Signal>,
 }

@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http1::text::to_bytes;
+use server::core::CoreDir;
 
 use crate::command::Command;
 use crate::perl_bundle;
@@ -122,6 +123,7 @@ impl Program {
             arguments: arguments.iter().map(text).collect::<Option<_>>()?,
             environment,
             limits: Vec::new(),
+            nicer: 0,
             owner,
         };
         Some(Program { command, runtime: None, version: Version::default() })
@@ -144,7 +146,21 @@ impl Program {
     /// The same, under the limits that the configuration of a request has for scripts (`RLimitCPU` and others).
     #[must_use]
     pub fn limited_for(mut self, request: &server::Request) -> Program {
-        self.command.limits = crate::command::limits(request);
+        self.command.limits = crate::command::limits(request.dir::<CoreDir>());
+        self
+    }
+
+    /// The same, under the limits that the main server has outside of all sections.
+    #[must_use]
+    pub fn limited_by(mut self, server: &server::Server) -> Program {
+        self.command.limits = crate::command::limits(server.main().base.slots.get::<CoreDir>());
+        self
+    }
+
+    /// The same, which lets others go first (nice(2)).
+    #[must_use]
+    pub fn nicer(mut self, by: u8) -> Program {
+        self.command.nicer = by;
         self
     }
 }

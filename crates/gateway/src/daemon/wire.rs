@@ -18,7 +18,7 @@ pub(super) const COMMAND_MAX: usize = 16 << 20;
 /// The length of a number.
 const NUMBER: usize = size_of::<u64>();
 /// The numbers at the beginning of a command, the one of its length first.
-const NUMBERS: usize = 8;
+const NUMBERS: usize = 9;
 /// The numbers of a message, and its length in bytes.
 const MESSAGE_NUMBERS: usize = 6;
 pub(super) const MESSAGE: usize = MESSAGE_NUMBERS * NUMBER;
@@ -50,7 +50,7 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
 
 /// A command as bytes.
 pub(crate) fn encode(command: &Command) -> Vec<u8> {
-    let Command { program, directory, arguments, environment, limits, owner } = command;
+    let Command { program, directory, arguments, environment, limits, nicer, owner } = command;
     let (uid, gid) = owner.unwrap_or_default();
     let mut numbers: Vec<u64> = vec![
         0,
@@ -61,6 +61,7 @@ pub(crate) fn encode(command: &Command) -> Vec<u8> {
         u64::from(owner.is_some()),
         uid.into(),
         gid.into(),
+        (*nicer).into(),
     ];
     for (limit, bounds) in limits {
         let index = LIMITS.iter().position(|known| known == limit).unwrap_or(LIMITS.len());
@@ -92,6 +93,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Command> {
         let limit = *LIMITS.get(count(at)?)?;
         Some((limit, Bounds { soft: bound(at + 1)?, hard: bound(at + 2)? }))
     };
+    let nicer = u8::try_from(number(bytes, 8)?).ok()?;
     let limits = (0..limitc).map(limit).collect::<Option<Vec<_>>>()?;
     let mut rest = bytes.get((NUMBERS + 3 * limitc) * NUMBER..)?;
     let mut text = || {
@@ -103,7 +105,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Command> {
     let directory = if number(bytes, 4)? == 0 { None } else { Some(text()?) };
     let arguments = (0..argc).map(|_| text()).collect::<Option<Vec<_>>>()?;
     let environment = (0..envc).map(|_| text()).collect::<Option<Vec<_>>>()?;
-    rest.is_empty().then_some(Command { program, directory, arguments, environment, limits, owner })
+    rest.is_empty().then_some(Command { program, directory, arguments, environment, limits, nicer, owner })
 }
 
 impl Message {
@@ -166,6 +168,7 @@ mod tests {
             arguments: vec![text("a"), text("")],
             environment: vec![text("A=1"), text("B=")],
             limits: vec![(Limit::Memory, Bounds { soft: Some(5), hard: None })],
+            nicer: 7,
             owner: Some((1000, 100)),
         }
     }

@@ -15,6 +15,8 @@ use sys::cred::Identity;
 use sys::local::Kind;
 use sys::process::Pid;
 
+use super::mod_fastcgi;
+
 /// The helper process of all modules that have backends.
 pub(super) static MANAGER: HelperHook = manager;
 
@@ -58,7 +60,7 @@ fn manager(server: &Server, children: Option<&Identity>) -> Result<Option<Helper
         make_directory(&directory, children, privileged)?;
         let owner = children.map(|identity| (identity.uid, identity.gid));
         let socket = Socket::open(directory.join("manager"), owner, Kind::Packets)?;
-        Manager::open(socket, directory.clone(), users)
+        Manager::open(socket, directory.clone(), users, mod_fastcgi::standing(server))
     };
     let manager = open().map_err(|error| {
         format!(

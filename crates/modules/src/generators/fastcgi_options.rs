@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use conf::Cmd;
+use gateway::owners::{Owner, RunAs};
+
+use super::mod_suexec;
 
 /// How long an application may be silent, where nothing is said.
 const IDLE: Duration = Duration::from_secs(30);
@@ -31,6 +34,13 @@ pub(super) struct Application {
     pub(super) environment: Vec<(String, String)>,
     pub(super) passed: Vec<String>,
     pub(super) nph: bool,
+    /// By how much it lets others go first.
+    pub(super) nicer: u8,
+    /// As whom it runs, if that is said of it.
+    user: Option<String>,
+    group: Option<String>,
+    /// The same as numbers.
+    pub(super) owner: Option<Owner>,
     /// Where it listens, if the server does not start it.
     pub(super) address: Option<Address>,
 }
@@ -53,6 +63,10 @@ impl Default for Application {
             environment: Vec::new(),
             passed: Vec::new(),
             nph: false,
+            nicer: 0,
+            user: None,
+            group: None,
+            owner: None,
             address: None,
         }
     }
@@ -87,7 +101,8 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-autoUpdate", D, IgnoredFlag),
     ("-flush", S | E | D, IgnoredFlag),
     ("-gainValue", D, Ignored),
-    ("-group", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
+    ("-group", S, Text(|a, v| { a.group = Some(v.to_string()); Ok(()) })),
+    ("-group", E, Ignored),
     ("-host", E, Text(|a, v| host(v).map(|v| a.address = Some(Address::Host(v))))),
     ("-idle-timeout", S | E | D, Number(|a, n| a.idle_timeout = seconds(n))),
     ("-init-start-delay", S | D, Ignored),
@@ -103,7 +118,7 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-nph", S | E | D, Meaning::Flag(|a| a.nph = true)),
     ("-pass-header", S | E | D, Text(|a, v| { a.passed.push(v.to_string()); Ok(()) })),
     ("-port", S, Refused("it is reached over a socket that nobody else sees; FastCgiExternalServer is for those that listen themselves")),
-    ("-priority", S | D, Refused("start it with nice(1), as a wrapper script")),
+    ("-priority", S | D, Text(priority)),
     ("-processSlack", D, Ignored),
     ("-processes", S, Number(|a, n| a.processes = n.max(1))),
     ("-restart", D, IgnoredFlag),
@@ -114,7 +129,8 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-socket", S, Ignored),
     ("-startDelay", D, Ignored),
     ("-updateInterval", D, Ignored),
-    ("-user", S | E, Refused("say it with SuexecUserGroup in the virtual host")),
+    ("-user", S, Text(|a, v| { a.user = Some(v.to_string()); Ok(()) })),
+    ("-user", E, Ignored),
 ];
 
 fn host(value: &str) -> Result<String, String> {
@@ -131,6 +147,26 @@ fn initial_env(application: &mut Application, value: &str) -> Result<(), String>
     };
     application.environment.push((name, value));
     Ok(())
+}
+
+/// The most that there is (nice(2)).
+const NICER_MAX: u8 = 19;
+
+fn priority(application: &mut Application, value: &str) -> Result<(), String> {
+    application.nicer = match value.parse() {
+        Ok(by @ 0..=NICER_MAX) => by,
+        _ => return Err(format!("-priority {value}: write a number from 0 to {NICER_MAX}")),
+    };
+    Ok(())
+}
+
+/// As whom an application runs, if that is said of it.
+pub(super) fn run_as(cmd: &Cmd<'_>, application: &Application) -> Result<Option<RunAs>, String> {
+    match (&application.user, &application.group) {
+        (None, None) => Ok(None),
+        (Some(user), Some(group)) => mod_suexec::run_as(cmd, user, group).map(Some),
+        _ => Err(format!("{}: -user and -group go together", cmd.node.name)),
+    }
 }
 
 /// Reads options into an application.

@@ -15,18 +15,19 @@ use conf::directive::Args::{Flag, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use gateway::backend::{Class, Concurrency, Data, Head, PoolSettings, Program, converse, converse_over};
 use gateway::gathered::gather;
+use gateway::owners::{self, Owner, Ownership};
 use gateway::protocol::fastcgi::Role;
-use gateway::{Caller, Speech, Words as Phrases, owners};
+use gateway::{Caller, Speech, Words as Phrases};
 use http1::text::to_bytes;
 use seam::executor::Descriptor;
 use seam::{Load, offload};
 use server::core::options::EXEC_CGI;
-use server::paths::dir_name;
-use server::{Answer, Handler, Hook, Module, Order, Request, Waiting};
+use server::paths::{c_path, dir_name};
+use server::{Answer, Handler, Hook, Module, Order, Request, Server, Waiting};
 
 use super::fastcgi_auth::{self, AUTHORITATIVE, Phase};
-use super::fastcgi_options::{Address, Application, Kind, options};
-use super::{ACCESS, backends};
+use super::fastcgi_options::{Address, Application, Kind, options, run_as};
+use super::{ACCESS, backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 use crate::mappers::mod_alias::FORCED_TYPE;
 use crate::row;
@@ -36,6 +37,8 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "fastcgi_module", source: "mod_fastcgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Check(backends::resolve),
+        Hook::Check(mod_suexec::is_allowed),
+        Hook::OpenLogs(mod_suexec::check),
         Hook::HelperProcess(&backends::MANAGER),
         Hook::CheckUser(Order::Middle, fastcgi_auth::hooks!(Authenticator, checker)),
         Hook::AuthChecker(Order::Middle, fastcgi_auth::hooks!(Authorizer, checker)),
@@ -105,6 +108,10 @@ fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
     }
     if kind == Kind::Server && !Path::new(&path).is_file() {
         return Err(format!("{}: {path} is no file", cmd.node.name));
+    }
+    if let Some(run_as) = run_as(cmd, &application)? {
+        application.owner = Some(run_as.owner);
+        cmd.server_push(|s: &mut Ownership| &mut s.others, run_as)?;
     }
     cmd.server_put(|s: &mut FastCgiServer| &mut s.applications, path, application)
 }
@@ -267,38 +274,76 @@ fn checker(request: &Request, path: &str) -> Option<(Class, Caller, Speech)> {
 }
 
 fn class(request: &Request, file: &str, application: &Application) -> Option<Class> {
-    let path = ("PATH".to_string(), request.env.get("PATH").map_or_else(gateway::env::path, str::to_string));
+    let owner = application.owner.or_else(|| owners::of(request));
+    let class = match named(request, file).is_some() {
+        true => static_class(request.server, file, application, owner)?,
+        false => {
+            let path = request.env.get("PATH").map_or_else(gateway::env::path, str::to_string);
+            let program = program(file, application, owner, path)?.limited_for(request);
+            let settings = PoolSettings {
+                max: application.max,
+                max_of_all: application.max_of_all,
+                idle: Some(application.kill_interval),
+                ..common(application)
+            };
+            Class { host: request.vhost.name.clone(), ..of_program(file, program, settings) }
+        }
+    };
+    Some(match &request.mapped.stat {
+        Some(meta) if file == request.mapped.filename => Class { program: class.program.of_file(meta), ..class },
+        _ => class,
+    })
+}
+
+/// The classes of applications that are there from the beginning: those that the configuration names, as they are for the main
+/// server.
+pub(super) fn standing(server: &Server) -> Vec<Class> {
+    let main = &server.main().settings;
+    let classes =
+        main.get::<FastCgiServer>().applications.iter().filter(|(_, application)| application.address.is_none());
+    let classes = classes.filter_map(|(file, application)| {
+        let owner = application.owner.or_else(|| main.get::<Ownership>().run_as.get().map(|run_as| run_as.owner));
+        let class = static_class(server, file, application, owner)?;
+        // What is not there cannot be started, which is told then.
+        Some(match c_path(file).and_then(|path| sys::file::stat(&path).ok()) {
+            Some(meta) => Class { program: class.program.of_file(&meta), ..class },
+            None => class,
+        })
+    });
+    classes.collect()
+}
+
+/// The class of an application that the configuration names: the same for every request.
+fn static_class(server: &Server, file: &str, application: &Application, owner: Option<Owner>) -> Option<Class> {
+    let program = program(file, application, owner, gateway::env::path())?.limited_by(server);
+    let count = application.processes;
+    Some(of_program(file, program, PoolSettings { max: count, min: count, idle: None, ..common(application) }))
+}
+
+fn program(file: &str, application: &Application, owner: Option<Owner>, path: String) -> Option<Program> {
+    let path = ("PATH".to_string(), path);
     let environment =
         std::iter::once(&path).filter(|_| !application.environment.iter().any(|(name, _)| name == "PATH"));
     let environment = environment.chain(&application.environment);
     let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
     let environment = environment.map(line).collect::<Option<Vec<_>>>()?;
-    let program = Program::new(file, &[], environment, dir_name(file), owners::of(request))?;
-    let program = match &request.mapped.stat {
-        Some(meta) if file == request.mapped.filename => program.of_file(meta),
-        _ => program,
-    };
-    // Those that are named are there from the first request on, as many as it says; the others come and go.
-    let is_named = named(request, file).is_some();
-    let common = PoolSettings { wait: application.wait, queue: u64::MAX, ..PoolSettings::default() };
-    let settings = match is_named {
-        true => PoolSettings { max: application.processes, min: application.processes, idle: None, ..common },
-        false => PoolSettings {
-            max: application.max,
-            max_of_all: application.max_of_all,
-            idle: Some(application.kill_interval),
-            ..common
-        },
-    };
-    Some(Class {
+    Some(Program::new(file, &[], environment, dir_name(file), owner)?.nicer(application.nicer))
+}
+
+fn common(application: &Application) -> PoolSettings {
+    PoolSettings { wait: application.wait, queue: u64::MAX, ..PoolSettings::default() }
+}
+
+fn of_program(file: &str, program: Program, settings: PoolSettings) -> Class {
+    Class {
         name: format!("fastcgi {file}"),
         module: "fastcgi".into(),
-        host: if is_named { String::new() } else { request.vhost.name.clone() },
+        host: String::new(),
         protocol: Head::FastCgi(Role::Responder).protocol(),
         concurrency: Concurrency::One,
-        program: program.limited_for(request),
+        program,
         settings,
-    })
+    }
 }
 
 async fn connect(address: &Address, wait: Duration) -> io::Result<OwnedFd> {

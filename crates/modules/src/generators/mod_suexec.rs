@@ -50,13 +50,19 @@ settings! {
 }
 
 fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
+    let run_as = run_as(cmd, user, group)?;
+    cmd.server_set(|s: &mut Ownership| &mut s.run_as, run_as)
+}
+
+/// Who that is, and that these rules hold.
+pub(super) fn run_as(cmd: &Cmd<'_>, user: &str, group: &str) -> Result<RunAs, String> {
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
-    let host = cmd.context.system.clone();
+    let host = &cmd.context.system;
     let uid = number(user).or_else(|| host.user(user).map(|(uid, _)| uid));
     let uid = uid.ok_or_else(|| format!("AH00543: bad user name {user}"))?;
     let gid = number(group).or_else(|| host.group(group));
     let gid = gid.ok_or_else(|| format!("AH00544: bad group name {group}"))?;
-    cmd.server_set(|s: &mut Ownership| &mut s.run_as, RunAs { owner: (uid, gid), rules: &RULES })
+    Ok(RunAs { owner: (uid, gid), rules: &RULES })
 }
 
 fn set_root(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -73,7 +79,7 @@ fn policy(server: &Server, identities: Vec<Identity>) -> Arc<dyn Owners> {
 }
 
 /// `Suexec Off` contradicts an owner, wherever the two stand.
-fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+pub(super) fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     match owners::contradiction(draft) {
         Some(origin) => Err(Error::at(Phase::Apply, origin, DISABLED)),
         None => Ok(()),
@@ -81,11 +87,15 @@ fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
 }
 
 /// Somebody must be able to become an owner: said before anything of this configuration is in use.
-fn check(server: &Server) -> Result<(), String> {
+pub(super) fn check(server: &Server) -> Result<(), String> {
     if owners::all(server).is_none() || sys::cred::is_root() {
         return Ok(());
     }
-    Err("SuexecUserGroup configured, but suEXEC is disabled: the server was not started by root".into())
+    let said_by = match server.main().settings.get::<Ownership>().others.is_empty() {
+        true => "SuexecUserGroup",
+        false => "FastCgiServer with -user",
+    };
+    Err(format!("{said_by} configured, but suEXEC is disabled: the server was not started by root"))
 }
 
 /// Daemons for scripts with owners, unless there are some for all scripts.

@@ -74,6 +74,7 @@ impl Supervisor<'_> {
             more: &sockets,
             own_group: false,
             limits: &[],
+            nicer: 0,
             end_with_us: None,
         }
         .start()

@@ -188,6 +188,7 @@ fn spawn(command: &str, reads: &OwnedFd) -> io::Result<Pid> {
         more: &[],
         own_group: false,
         limits: &[],
+        nicer: 0,
         end_with_us: None,
     }
     .start()

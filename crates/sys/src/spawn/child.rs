@@ -130,6 +130,10 @@ impl Plan<'_> {
                     return error();
                 }
             }
+            if self.spawn.nicer > 0 {
+                // Everybody may.
+                libc::nice(self.spawn.nicer.into());
+            }
             if let Some(Identity { uid, gid, groups }) = self.identity
                 && (libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) != 0
                     || libc::syscall(libc::SYS_setgid, *gid) != 0

@@ -21,6 +21,7 @@ fn run(program: &CStr, argv: &[&CStr], directory: Option<&CStr>) -> io::Result<(
         more: &[],
         own_group: true,
         limits: &[],
+        nicer: 0,
         end_with_us: None,
     }
     .start()?;
@@ -70,6 +71,7 @@ fn more_descriptors_have_the_next_numbers() {
         more: &more,
         own_group: false,
         limits: &[],
+        nicer: 0,
         end_with_us: None,
     };
     let number = AtomicU64::new(0);
@@ -100,6 +102,7 @@ fn another_user() {
             more: &[],
             own_group: true,
             limits: &[],
+            nicer: 0,
             end_with_us: None,
         };
         let starting = spawn.start_as(&identity).expect("a process");

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
+use sys::process::Pid;
+use sys::signal::Signal;
+
 use crate::fastcgi_programs::{APPLICATION, FILTER};
 use crate::fcgid::{CONFIGURATION as FCGID, post, site, who};
 use crate::fcgid_pools::{applications, asks};
 use crate::mpm::under_every_mpm;
 use crate::needs;
 use crate::server::Server;
+use crate::wait::until;
 use crate::wire::Response;
 
 const CONFIGURATION: &str = "LoadModule fastcgi_module modules/mod_fastcgi.so\n<Directory ${DOCS}>\n\
@@ -115,6 +119,36 @@ under_every_mpm! {
         assert_eq!(server.get("/x.none").status, 500);
     }
 
+    /// An application that the configuration names is there from the beginning, in so many processes, whatever becomes of one.
+    fn named_applications_are_there(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let text = "FastCgiServer ${DOCS}/a.fcgi -processes 2 -priority 5\nSetEnv PATH /nowhere\n";
+        let mut server = Server::start(mpm, &site, &format!("{CONFIGURATION}{text}"));
+        let two = |server: &Server<'_>, not: &BTreeSet<i32>| {
+            until("two processes", || {
+                let there = applications(server);
+                (there.len() == 2 && there.is_disjoint(not)).then_some(there)
+            })
+        };
+        let first = two(&server, &BTreeSet::new());
+        let niceness = |process: i32| {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("stat");
+            // proc(5): the 19th, and the name in brackets is the second.
+            stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(16)?.parse::<i32>().ok()).expect("a number")
+        };
+        let wanted = (niceness(server.pid().number()) + 5).min(19);
+        assert!(first.iter().all(|process| niceness(*process) == wanted));
+        let (serves, number, _) = who(&server.get("/a.fcgi?who"));
+        assert!(first.contains(&serves) && number == 1 && applications(&server) == first);
+        server.announce("(process");
+        Pid::new(serves).expect("a process").kill(Signal::KILL).expect("kill");
+        until("another one", || applications(&server).iter().any(|process| !first.contains(process)).then_some(()));
+        let before = two(&server, &BTreeSet::from([serves]));
+        server.restart(Signal::USR1);
+        let after = two(&server, &before);
+        assert!(after.contains(&who(&server.get("/a.fcgi?who")).0));
+    }
+
     /// Applications that are named, those that listen themselves, and those that are started on demand.
     fn kinds_of_applications(mpm: Mpm) {
         let Some(site) = site() else { return };
@@ -164,7 +198,9 @@ fn options_that_are_wrong() {
         ("FastCgiServer ${DOCS}/a.fcgi -processes", "-processes has no value"),
         ("FastCgiServer ${DOCS}/a.fcgi -processes x", "-processes x is no number"),
         ("FastCgiServer ${DOCS}/none.fcgi", "is no file"),
-        ("FastCgiServer ${DOCS}/a.fcgi -user nobody", "say it with SuexecUserGroup"),
+        ("FastCgiServer ${DOCS}/a.fcgi -user nobody", "-user and -group go together"),
+        ("FastCgiServer ${DOCS}/a.fcgi -user no.such.user -group #1", "bad user name no.such.user"),
+        ("FastCgiServer ${DOCS}/a.fcgi -priority -5", "write a number from 0 to 19"),
         ("FastCgiServer ${DOCS}/a.fcgi -port 9000", "FastCgiExternalServer is for those that listen themselves"),
         ("FastCgiExternalServer ${DOCS}/x.fcgi", "-host or -socket says where"),
         ("FastCgiExternalServer ${DOCS}/x.fcgi -host nowhere", "write it as host:port"),

@@ -135,6 +135,36 @@ fn a_refused_restart_leaves_the_daemons() {
     }
 }
 
+/// A FastCGI application runs as whom the line says that names it, under the same rules as scripts.
+#[test]
+fn an_application_runs_as_its_owner() {
+    let Some(site) = site() else { return };
+    if !needs::PERL.is_there("an_application_runs_as_its_owner") {
+        return;
+    }
+    let text = "#!/usr/bin/perl\nuse FCGI;\nmy $r = FCGI::Request();\nwhile ($r->Accept() >= 0) { print \"\\n$< $( $ENV{REQUEST_METHOD}\" }\n";
+    for (name, owner) in [("owned.fcgi", OWNER), ("not.fcgi", 0)] {
+        site.script(name, text);
+        chown(site.root.join("cgi-bin").join(name), Some(owner), Some(owner)).expect("chown");
+    }
+    let lines = format!(
+        "LoadModule fastcgi_module modules/mod_fastcgi.so\nAlias /fast/ ${{ROOT}}/cgi-bin/\n\
+         <Location /fast/>\nSetHandler fastcgi-script\n</Location>\n\
+         FastCgiServer ${{ROOT}}/cgi-bin/owned.fcgi -user #{OWNER} -group #{OWNER}\n"
+    );
+    configure(Mpm::Event, &site, "cgid", &lines);
+    let server = Start::new(&site, Mpm::Event).run();
+    server.allow("[suexec:notice]");
+    assert_eq!(server.get("/fast/owned.fcgi").text(), format!("{OWNER} {OWNER} {OWNER} GET"));
+    drop(server);
+    configure(Mpm::Event, &site, "cgid", &lines.replace("owned", "not"));
+    let server = Start::new(&site, Mpm::Event).run();
+    server.allow("[suexec:notice]");
+    server.announce("it may not run as its owner");
+    server.allow("no backend for");
+    assert_eq!(server.get("/fast/not.fcgi").status, 500);
+}
+
 /// With `-X` scripts run as their owners too, and the daemons that start them end with the server: they are root's, which the
 /// server is no more.
 #[test]

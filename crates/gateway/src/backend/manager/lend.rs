@@ -53,10 +53,9 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
 async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8]) -> Option<(usize, Granted)> {
     let (index, waiter, enqueued, wait, behind) = {
         let mut state = shared.state();
-        let index = state.pool(class)?;
+        let index = state.pool(class, version)?;
         let waiter = state.number();
         let pool = &mut state.pools[index];
-        pool.set_version(version);
         let behind = pool.is_busy();
         (index, waiter, pool.enqueue(waiter), pool.class.settings.wait, behind)
     };

@@ -21,11 +21,11 @@ use sys::signal::{Signal, SignalFd};
 use sys::time::monotonic;
 use sys::watch::{Interest, watch};
 
-use super::Class;
 use super::policy::Reason;
 use super::pool::Pool;
 use super::stats;
 use super::word::LEASE_MAX;
+use super::{Class, Version};
 use crate::command::expose;
 use crate::daemon::Socket;
 use crate::gate;
@@ -57,13 +57,15 @@ pub struct Manager {
     pub directory: PathBuf,
     /// As whom it starts backends.
     pub users: Users,
+    /// The classes whose backends are there before anybody asks.
+    pub standing: Vec<Class>,
 }
 
 impl Manager {
     /// Prepares the memory that pages read. For the parent, before it forks.
-    pub fn open(socket: Socket, directory: PathBuf, users: Users) -> io::Result<Manager> {
+    pub fn open(socket: Socket, directory: PathBuf, users: Users, standing: Vec<Class>) -> io::Result<Manager> {
         stats::open()?;
-        Ok(Manager { socket, directory, users })
+        Ok(Manager { socket, directory, users, standing })
     }
 }
 
@@ -108,6 +110,10 @@ async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
         tasks: Mutex::default(),
     });
     Shared::go(&shared, relieve(shared.clone()));
+    for class in &manager.standing {
+        let known = shared.state().pool(&class.encode(), class.program.version);
+        known.into_iter().for_each(|index| shared.settle(index));
+    }
     let order = watch(orders.descriptor(), Interest::READABLE)?;
     let listener = watch(manager.socket.listener(), Interest::READABLE)?;
     let at_once = loop {
@@ -280,10 +286,17 @@ impl State {
     }
 
     /// The pool of a class, which may be the first that is heard of it.
-    fn pool(&mut self, bytes: &[u8]) -> Option<usize> {
-        if let Some(index) = self.by_class.get(bytes) {
-            return Some(*index);
+    fn pool(&mut self, bytes: &[u8], version: Version) -> Option<usize> {
+        let known = self.by_class.get(bytes).copied();
+        let index = known.or_else(|| self.add(bytes))?;
+        // Not everybody looks.
+        if version != Version::default() {
+            self.pools[index].set_version(version);
         }
+        Some(index)
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Option<usize> {
         let class = Class::decode(bytes)?;
         if self.by_class.len() >= CLASSES_MAX {
             seam::log!("core", Error, "there are {CLASSES_MAX} pools of backends, and no further ones are made");
