@@ -89,6 +89,7 @@ pub static MODULES: &[&Module] = &[
     &session::mod_session::MODULE,
     &session::mod_session_cookie::MODULE,
     &session::mod_session_crypto::MODULE,
+    &metadata::mod_remoteip::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,
     &ssl::mod_ssl::MODULE,

@@ -29,10 +29,11 @@ pub use config::{
 pub use files::{machine, static_file};
 pub use phases::Response;
 pub use protocol::http1::HttpService;
+pub use request::client::Announced;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::FieldSink;
 pub use request::flow::{Flow, Waiting};
-pub use request::hooks::{self as filters, Handler, PhaseHook};
+pub use request::hooks::{self as filters, Handler, PhaseHook, Preface, Said};
 pub use request::interim::SendingInterim;
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;

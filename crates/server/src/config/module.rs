@@ -9,7 +9,7 @@ use crate::config::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook
 use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::authz::{AuthnProvider, AuthzProvider};
-use crate::request::hooks::{Chain, Handler, Hooks, Of, OutputFilter, PhaseHook};
+use crate::request::hooks::{Chain, Handler, Hooks, Of, OutputFilter, PhaseHook, Preface};
 use crate::request::response::Body;
 
 /// A way to share small objects among the children (Apache manual, "Shared Object Cache").
@@ -70,6 +70,8 @@ pub enum Hook {
     ChildInit(ServerHook),
     /// A child is about to end, and serves nobody any more, though requests may be left in its threads.
     ChildEnd(fn()),
+    /// What clients of some connections have to say before their first request.
+    Preface(&'static Preface),
     /// The head was read. All hooks run.
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
@@ -146,6 +148,7 @@ impl Hook {
             | Hook::Mutex(_)
             | Hook::SharedCache(_)
             | Hook::HandlerName(_)
+            | Hook::Preface(_)
             | Hook::ChildEnd(_)
             | Hook::Dump(..) => return None,
         })
@@ -182,6 +185,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         log: Vec::new(),
         note_auth_failure: Vec::new(),
         log_id: None,
+        preface: None,
     };
     for (module, hook) in ordered(modules) {
         let of = |hook| Of { module, hook };
@@ -203,6 +207,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::AnswerFields(_, f) => hooks.answer_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
+            Hook::Preface(preface) => hooks.preface = Some(preface),
             Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
             // Those of the server's life, and what is asked for by name while the configuration is read.
             _ => {}

@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     pub(crate) fn of(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
-        let accesses = u64::from(request.client.keepalives.load(Ordering::Relaxed));
+        let accesses = u64::from(request.client.connection().keepalives.load(Ordering::Relaxed));
         row.begin(Traffic { accesses, bytes: so_far });
         if request.server.extended_status {
             describe::describe(&request, &row);
@@ -98,6 +98,6 @@ impl Exchange {
             took: request.account.sent.duration,
             watches: request.account.watches && request.answer.status() == 200,
         });
-        request.client.keepalives.fetch_add(1, Ordering::Relaxed);
+        request.client.connection().keepalives.fetch_add(1, Ordering::Relaxed);
     }
 }

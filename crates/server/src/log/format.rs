@@ -257,8 +257,11 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
         What::Module => line.write_str(entry.module),
         What::Level => line.write_str(entry.level.name()),
         What::Pid | What::Tid => write!(line, "{}", std::process::id()),
-        What::Client | What::ClientUnderlying => match request {
-            Some(request) => write!(line, "{}:{}", request.client().ip(), request.client().peer.port()),
+        What::Client | What::ClientUnderlying => match request.map(About::client) {
+            Some(client) => {
+                let client = if matches!(what, What::Client) { client } else { client.connection() };
+                write!(line, "{}:{}", client.ip(), client.peer.port())
+            }
             None => Ok(()),
         },
         What::Local => match request {
@@ -275,7 +278,7 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
         }
         What::Keepalives => match request {
             Some(request) => {
-                write!(line, "{}", request.client().keepalives.load(std::sync::atomic::Ordering::Relaxed))
+                write!(line, "{}", request.client().connection().keepalives.load(std::sync::atomic::Ordering::Relaxed))
             }
             None => Ok(()),
         },

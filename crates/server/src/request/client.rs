@@ -20,6 +20,10 @@ pub struct Client {
     /// Requests served on this connection before this one.
     pub keepalives: AtomicU32,
     endpoint: Arc<dyn Endpoint>,
+    /// Who is at the other end, where that is not the client but somebody who speaks for it.
+    speaker: Option<Arc<Client>>,
+    /// What the other end has said of the client before its first request.
+    announced: OnceLock<Announced>,
     /// Our address; asked for only when somebody wants to know.
     local: OnceLock<Box<SocketAddr>>,
     /// The name that belongs to the address, once it was looked up. Anybody can name an address of his after somebody else.
@@ -28,6 +32,16 @@ pub struct Client {
     own_name: OnceLock<Reply<Option<Arc<str>>>>,
     /// What stands for the connection in logs; 0 until the error log has said something about it.
     pub(crate) log_id: AtomicU64,
+}
+
+/// Whom the other end of a connection speaks for, by what it says before its first request (PROXY protocol).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Announced {
+    /// For itself.
+    #[default]
+    Nobody,
+    /// For the client with this address.
+    Client(SocketAddr),
 }
 
 impl fmt::Debug for Client {
@@ -43,11 +57,35 @@ impl Client {
             peer,
             keepalives: AtomicU32::new(0),
             endpoint,
+            speaker: None,
+            announced: OnceLock::new(),
             local: OnceLock::new(),
             name: OnceLock::new(),
             own_name: OnceLock::new(),
             log_id: AtomicU64::new(0),
         }
+    }
+
+    /// The client with that address, which this one speaks for.
+    pub fn behind(self: &Arc<Client>, peer: SocketAddr) -> Client {
+        let speaker = self.speaker.as_ref().unwrap_or(self);
+        Client { speaker: Some(speaker.clone()), ..Client::new(peer, self.endpoint.clone()) }
+    }
+
+    /// Remembers whom the other end speaks for.
+    pub(crate) fn announce(&self, announced: Announced) {
+        // It is said once.
+        let _ = self.announced.set(announced);
+    }
+
+    /// Whom the other end of the connection speaks for.
+    pub fn announced(&self) -> Announced {
+        self.connection().announced.get().copied().unwrap_or_default()
+    }
+
+    /// Who is at the other end of the connection: the client, or somebody who speaks for it.
+    pub fn connection(&self) -> &Client {
+        self.speaker.as_deref().unwrap_or(self)
     }
 
     /// Whether the client sends nothing more. It may be gone, or wait for the answer.
@@ -63,7 +101,7 @@ impl Client {
     /// Our address of this connection.
     pub fn local(&self) -> SocketAddr {
         let unknown = |_| SocketAddr::from(([0, 0, 0, 0], 0));
-        **self.local.get_or_init(|| Box::new(self.endpoint.local().unwrap_or_else(unknown)))
+        **self.connection().local.get_or_init(|| Box::new(self.endpoint.local().unwrap_or_else(unknown)))
     }
 
     /// The client's IP address as text; IPv4 also where it came in through an IPv6 socket.
@@ -104,14 +142,14 @@ impl Client {
     /// The id that stands for this connection in the access log and in the error log (`%{c}L`): there is none until the
     /// error log has written something about one of its requests.
     pub fn log_id(&self) -> Option<String> {
-        let id = self.log_id.load(Ordering::Relaxed);
+        let id = self.connection().log_id.load(Ordering::Relaxed);
         (id != 0).then(|| unique::letters(&id.to_be_bytes()))
     }
 
     pub(super) fn make_log_id(&self) {
         let id = Unique::draw().number();
         // Several requests may be under way at once: whichever was first, the id stays.
-        let _ = self.log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.connection().log_id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

@@ -1,9 +1,14 @@
 //! What modules may do with a request, and when: the functions that [`Hook`](crate::Hook) lists name, sorted by phase.
 
 use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
+use conf::Level;
+
+use crate::config::Server;
 use crate::request::Request;
+use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::response::{Answer, Body};
 
@@ -101,6 +106,24 @@ impl Chain {
     }
 }
 
+/// What the client of a connection says before its first request.
+pub struct Preface {
+    /// Whether this is expected of anybody.
+    pub is_used: fn(&Server) -> bool,
+    /// Whether it is expected of the client with this address, at this address of ours.
+    pub is_expected: fn(&Server, client: IpAddr, ours: SocketAddr) -> bool,
+    /// Reads it, from everything that was received. `None`: there is more to come.
+    pub read: fn(&[u8]) -> Option<Said>,
+}
+
+/// What was said in a [`Preface`].
+pub enum Said {
+    /// This, in so many bytes.
+    Announced(Announced, usize),
+    /// It is not there, or cannot be read, for this reason, which the log gets: the connection ends.
+    Broken(Level, String),
+}
+
 /// A hook, and the name of its module in log lines.
 #[derive(Clone, Copy)]
 pub(crate) struct Of<T> {
@@ -139,6 +162,7 @@ pub struct Hooks {
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
+    pub(crate) preface: Option<&'static Preface>,
 }
 
 impl Hooks {

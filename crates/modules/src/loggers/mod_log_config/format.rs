@@ -53,6 +53,8 @@ pub(super) enum What {
     /// A text that an argument nobody knows leads to.
     Fixed(String),
     Address,
+    /// `%{c}a`: of whoever is at the other end of the connection.
+    ConnectionAddress,
     /// The client's name where it was looked up, otherwise its address.
     Host,
     LocalAddress,
@@ -230,6 +232,7 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
         _ => {}
     }
     let what = match rest[0] {
+        b'a' if argument == "c" => What::ConnectionAddress,
         b'a' => What::Address,
         b'h' => What::Host,
         b'A' => What::LocalAddress,

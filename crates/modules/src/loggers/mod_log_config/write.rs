@@ -60,6 +60,7 @@ impl Field {
             What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http1::text::to_bytes(text))),
             What::Nothing => nothing(out),
             What::Address => address(out, request.client.peer.ip()),
+            What::ConnectionAddress => address(out, request.client.connection().peer.ip()),
             What::Host => match request.client_name() {
                 Some(name) => text::<E>(out, Some(name)),
                 None => address(out, request.client.peer.ip()),
@@ -211,14 +212,14 @@ fn port(out: &mut Vec<u8>, address: SocketAddr) -> Kind {
 /// `MaxKeepAliveRequests` makes the last: where something else ends the connection, its last request has the number of the one
 /// before it.
 fn requests(request: &Request) -> u32 {
-    let (before, max) = (request.client.keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
+    let (before, max) = (request.client.connection().keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
     if request.account.sent.keepalive || max > 0 && before >= max { before } else { before.saturating_sub(1) }
 }
 
 /// Whether the next request is the last that `MaxKeepAliveRequests` allows. Apache's log calls this connection closed then.
 fn is_last_but_one(request: &Request) -> bool {
     let max = request.vhost.max_keep_alive_requests();
-    max > 0 && request.client.keepalives.load(Relaxed) + 1 >= max
+    max > 0 && request.client.connection().keepalives.load(Relaxed) + 1 >= max
 }
 
 fn since_1970(request: &Request) -> Duration {

@@ -15,6 +15,7 @@ use super::tunnel::Open;
 use super::unfinished::Unfinished;
 use crate::config::VirtualHost;
 use crate::exchange::{Exchange, Running};
+use crate::request::hooks::Preface;
 use crate::request::{Client, Interim};
 use crate::transport::Transport;
 
@@ -48,6 +49,8 @@ pub(super) struct HttpConnection {
     pub(super) timer: Timer,
     /// Received and not served yet.
     pub(super) buffer: Vec<u8>,
+    /// What the client has to say before its first request, until it was said.
+    pub(super) preface: Option<&'static Preface>,
     /// What is in the buffer is all that was read of a head, and why.
     pub(super) cut_off: Option<CutOff>,
     /// Its part of the budget for that.

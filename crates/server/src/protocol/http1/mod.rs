@@ -8,6 +8,7 @@ mod head;
 mod interim;
 mod outgoing;
 mod pace;
+mod preface;
 mod refuse;
 mod tunnel;
 mod unfinished;
@@ -50,7 +51,8 @@ pub struct HttpService {
 impl HttpService {
     /// Serves this configuration.
     pub fn new(server: Arc<Server>) -> HttpService {
-        let hooks = request_hooks(&with_infos(&server.infos()));
+        let mut hooks = request_hooks(&with_infos(&server.infos()));
+        hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
         HttpService { server, hooks }
     }
 
@@ -69,6 +71,7 @@ impl HttpService {
             idle_until: Instant::now(),
             timer: Timer::default(),
             buffer: Vec::new(),
+            preface: None,
             cut_off: None,
             unfinished: Unfinished::default(),
             announced: None,
@@ -87,7 +90,9 @@ impl HttpService {
 impl Service for HttpService {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = Arc::new(Socket::new(accepted.socket));
-        Box::new(self.over(socket, accepted.peer, accepted.workers))
+        let mut connection = self.over(socket, accepted.peer, accepted.workers);
+        connection.expect_preface();
+        Box::new(connection)
     }
 
     fn child_started(&self, children: usize) {
@@ -147,6 +152,16 @@ impl HttpConnection {
             // What is not there yet, or never will be, is found out by the stage that can wait for it.
             let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
         }
+        if self.preface.is_some() {
+            match self.take_preface(&mut bytes) {
+                Some(Stage::Serve) => {}
+                Some(next) => return next,
+                None => {
+                    self.buffer = bytes;
+                    return if self.cut_off.is_some() { Stage::Closed } else { Stage::ReadHead };
+                }
+            }
+        }
         let mut head = buffers::take_head();
         let why = match Head::parse(&bytes, &self.plan().limits, &mut head) {
             Ok(Parse::Complete { len }) => {
@@ -186,7 +201,7 @@ impl HttpConnection {
             self.announced = None; // The end of a head may be sent after the turn that announced its beginning.
             match self.timer.until(deadline, transport::read(&*self.transport, &mut self.buffer, HEAD_PIECE)).await {
                 Some(Ok(0)) | Some(Err(_)) => return Stage::Closed,
-                Some(Ok(_)) if Head::parse(&self.buffer, &plan.limits, &mut head) == Ok(Parse::Partial) => {}
+                Some(Ok(_)) if self.is_partial(&plan, &mut head) => {}
                 Some(Ok(_)) => return Stage::Serve,
                 None => {
                     self.cut_off = Some(CutOff::Timeout);
