@@ -92,6 +92,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_remoteip::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_unique_id::MODULE,
+    &metadata::mod_usertrack::MODULE,
     &ssl::mod_ssl::MODULE,
     &server::core_module::MACRO,
 ];

@@ -7,4 +7,5 @@ pub mod mod_mime;
 pub mod mod_remoteip;
 pub mod mod_setenvif;
 pub mod mod_unique_id;
+pub mod mod_usertrack;
 mod periods;
