@@ -74,6 +74,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_speedycgi::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_negotiation::MODULE,
+    &mappers::mod_speling::MODULE,
     &mappers::mod_userdir::MODULE,
     &mappers::mod_vhost_alias::MODULE,
     &metadata::mod_env::MODULE,
