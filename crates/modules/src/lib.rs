@@ -62,6 +62,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_status::MODULE,
     &generators::mod_suexec::MODULE,
     &loggers::mod_log_debug::MODULE,
+    &loggers::mod_log_forensic::MODULE,
     &mappers::mod_actions::MODULE,
     &mappers::mod_alias::MODULE,
     &generators::mod_cgi::MODULE,

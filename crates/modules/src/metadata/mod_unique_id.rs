@@ -16,9 +16,11 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::PostRead(Order::Middle, Now(set)), Hook::LogId(id)],
 };
 
-const NAME: &str = "UNIQUE_ID";
+/// The variable.
+pub(crate) const NAME: &str = "UNIQUE_ID";
 
-fn set(request: &mut Request) -> Flow {
+/// Gives a request its id, unless it has one.
+pub(crate) fn set(request: &mut Request) -> Flow {
     let id = match request.log_id() {
         // The error log was first.
         Some(id) => id.to_string(),

@@ -1,7 +1,10 @@
-//! Small modules of which each site needs one at most, beside Apache: methods that are allowed, files that are answers.
+//! Small modules of which each site needs one at most, beside Apache: methods that are allowed, files that are answers,
+//! messages of one's own, a line before each request.
 
-use crate::oracle::{Allowed, Case, compare, rows};
+use crate::oracle::{Allowed, Case, both, compare, rows};
 use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
 
 #[test]
 fn methods_that_are_allowed() {
@@ -85,4 +88,50 @@ fn files_that_are_answers() {
         Allowed { case: "GET /odd.asis", what: "content-length", entry: "The length of an error page" },
     ];
     rows("files_that_are_answers", build, &[("AddHandler send-as-is .asis", &requests[..])], &allowed);
+}
+
+#[test]
+fn messages_of_ones_own() {
+    let build = |site: &Site| {
+        site.page("f.txt", "x\n");
+        site.page("in/f.txt", "x\n");
+    };
+    let text = "LogLevel log_debug:info\nLogMessage \"log %{REQUEST_STATUS}\"\n\
+        LogMessage \"fix %{REQUEST_URI}\" hook=fixups\nLogMessage \"if\" hook=handler expr=%{REQUEST_URI}=~m#in#\n\
+        <Location /in>\nLogMessage type hook=type_checker\nLogMessage access hook=check_access\n\
+        LogMessage ex hook=check_access_ex\nLogMessage map hook=map_to_storage\n\
+        LogMessage translate hook=translate_name\nLogMessage \"last\" expr=%{REQUEST_STATUS}=200\n\
+        LogMessage failed hook=fixups expr=file('/none')=1\n</Location>\n\
+        <Location /all>\nLogMessage all hook=all\n</Location>\n";
+    let requests = ["GET /f.txt", "GET /in/f.txt", "GET /in/none", "GET /all"];
+    let allowed = [Allowed { case: "GET /all", what: "error log", entry: "The moment insert_filter of LogMessage" }];
+    rows("messages_of_ones_own", build, &[(text, &requests[..])], &allowed);
+}
+
+/// Lines before and behind each request; the ids are looked at, and taken away.
+#[test]
+fn a_line_before_each_request() {
+    let build = |site: &Site| {
+        site.page("f.txt", "x\n");
+    };
+    let text = "ForensicLog logs/forensic\nErrorDocument 404 /f.txt\n";
+    both("a_line_before_each_request", build, text, |site| {
+        let mut client = Client::connect(site.address());
+        let fields = "X-A: a|b:c%\r\nX-A: two\r\nX-B: \u{e4}\t1\r\n";
+        for path in ["/f.txt", "/none?a|b"] {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+            client.response();
+        }
+        let lines = until("lines", || {
+            let lines: Vec<String> = site.read("logs/forensic").lines().map(str::to_string).collect();
+            (lines.len() == 4).then_some(lines)
+        });
+        for (pair, path) in lines.chunks(2).zip(["/f.txt", "/none?a%7cb"]) {
+            let (id, rest) = pair[0].strip_prefix('+').and_then(|line| line.split_once('|')).expect("an id");
+            let want = format!("GET {path} HTTP/1.1|Host:localhost|X-A:a%7cb%3ac%25, two|X-B:%c3%a4%091");
+            assert_eq!(rest, want);
+            assert_eq!(pair[1], format!("-{id}"));
+            assert!(crate::unique_ids::is_id(id), "{id}");
+        }
+    });
 }
