@@ -75,6 +75,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_php::PHP5,
     &generators::mod_speedycgi::MODULE,
     &mappers::mod_dir::MODULE,
+    &mappers::mod_imagemap::MODULE,
     &mappers::mod_negotiation::MODULE,
     &mappers::mod_speling::MODULE,
     &mappers::mod_userdir::MODULE,

@@ -3,6 +3,7 @@
 pub mod mod_actions;
 pub mod mod_alias;
 pub mod mod_dir;
+pub mod mod_imagemap;
 pub mod mod_negotiation;
 pub mod mod_rewrite;
 pub mod mod_speling;

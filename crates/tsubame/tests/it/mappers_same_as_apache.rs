@@ -1,4 +1,5 @@
-//! From URLs to files in ways that few sites need, beside Apache: directories of users, of virtual hosts.
+//! From URLs to files in ways that few sites need, beside Apache: directories of users, of virtual hosts,
+//! misspelled paths, maps of pictures.
 
 use crate::oracle::{Allowed, Case, compare};
 use crate::site::Site;
@@ -121,4 +122,140 @@ fn directories_of_virtual_hosts() {
     requests.extend(odd.iter().map(|host| format!("{host} GET /f.html")));
     let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
     compare("directories_of_virtual_hosts", build, &text, &to_hosts(&requests), &LENGTH);
+}
+
+#[test]
+fn paths_that_are_misspelled() {
+    let build = |site: &Site| {
+        for name in [
+            "index.html",
+            "one.txt",
+            "two.txt",
+            "two.gif",
+            "tvo.txt",
+            "deep/page.html",
+            "deep/Other page.html",
+            "x/a.b.c",
+        ] {
+            site.page(name, "x\n");
+            site.page(&format!("case/{name}"), "x\n");
+            site.page(&format!("stem/{name}"), "x\n");
+        }
+        std::os::unix::fs::symlink("/none", site.root.join("htdocs/broken")).expect("link");
+    };
+    let text = "CheckSpelling on\nLogLevel speling:info\n<Location /case>\nCheckSpelling on\nCheckCaseOnly on\n</Location>\n\
+        <Location /stem>\nCheckSpelling on\nCheckBasenameMatch off\n</Location>\n<Location /off>\nCheckCaseOnly on\n</Location>\n";
+    let mut requests = Vec::new();
+    for directory in ["", "/case", "/stem", "/off"] {
+        for path in [
+            "/INDEX.html",
+            "/one.tx",
+            "/oen.txt",
+            "/oone.txt?a=b",
+            "/onf.txt",
+            "/on.txt/more/info",
+            "/two.png",
+            "/twq.txt",
+            "/txo.txt",
+            "/zzz",
+            "/deeep/page.html?q",
+            "/deep/Other%20pag.html",
+            "/deep/pagf.html",
+            "/x/a.c",
+            "/.",
+            "/broken",
+            "/brokem",
+        ] {
+            requests.push(format!("GET {directory}{path}"));
+        }
+    }
+    requests.push("GET /two.png|Referer: http://x.example/<&>".into());
+    requests.push("GET /INDEX.HTML|Referer: http://x.example/".into());
+    requests.push("POST /INDEX.html".into());
+    requests.push("HEAD /INDEX.html".into());
+    let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
+    let entry = "The length of an error page for HEAD";
+    let allowed = [Allowed { case: "HEAD /INDEX.html", what: "content-length", entry }];
+    compare("paths_that_are_misspelled", build, text, &cases, &allowed);
+}
+
+#[test]
+fn maps_of_pictures() {
+    let build = |site: &Site| {
+        let map = "# a <b>comment</b>\n\nbase referer\nbase_uri http://x.example/a/b/c\ndefault fallback.html \"else\"\n\
+            rect one.html 0,0 10,10 \"One & only\"\nrect two.html \"Two\" 10,10 20,20\ncircle ../three.html 50,50 50,60\n\
+            poly ../../four 100,100 120,100 120,120 100,120\npoint /five?x 200,200\npoint ftp://six 300 , 300\n\
+            rect nocontent 400,400 410,410\nrect error 420,420 430,430\nrect map 440,440 450,450\n\
+            rect referer 460,460 470,470\nrect ../../../.. 480,480 490,490\nRECT seven\\\n.html 500,500 510,510\n\
+            odd x.html 520,520 530,530\nrect 1.html 1.5,600 700,700\n";
+        site.page("a.map", map);
+        site.page("bare.map", "rect one 0,0 9,9\nrect /two 10,10 19,19\n");
+        site.page("bad.map", "rect one 5,5 9,9\nrect\nrect two 10,10 19,19\n");
+        site.page("empty.map", "");
+        site.page("semi/a.map", map);
+        site.page("un/a.map", map);
+        site.page("none/a.map", map);
+        site.page("odd/a.map", map);
+        site.page("url/bare.map", "rect one 0,0 9,9\ndefault menu\n");
+        site.page("err/bare.map", "rect one 0,0 9,9\n");
+    };
+    let text = "AddHandler imap-file .map\n<Location /semi>\nImapMenu SemiFormatted\n</Location>\n\
+        <Location /un>\nImapMenu unformatted\n</Location>\n<Location /none>\nImapMenu none\nImapDefault referer\n</Location>\n\
+        <Location /odd>\nImapMenu odd\n</Location>\n<Location /url>\nImapBase http://base.example/x/\n</Location>\n\
+        <Location /err>\nImapDefault error\nImapBase referer\n</Location>\n";
+    let mut requests = Vec::new();
+    for (x, y) in [
+        (5, 5),
+        (15, 15),
+        (10, 10),
+        (50, 55),
+        (110, 110),
+        (100, 110),
+        (205, 200),
+        (301, 300),
+        (405, 405),
+        (425, 425),
+        (445, 445),
+        (465, 465),
+        (485, 485),
+        (505, 505),
+        (525, 525),
+        (650, 650),
+    ] {
+        requests.push(format!("GET /a.map?{x},{y}"));
+    }
+    for path in [
+        "/a.map",
+        "/a.map?0,0",
+        "/a.map?x",
+        "/a.map?7",
+        "/semi/a.map",
+        "/un/a.map",
+        "/none/a.map",
+        "/none/a.map?9999,0",
+        "/odd/a.map",
+        "/bare.map",
+        "/bare.map?5,5",
+        "/bare.map?15,15",
+        "/bare.map?50,50",
+        "/bad.map",
+        "/bad.map?6,6",
+        "/bad.map?15,15",
+        "/empty.map",
+        "/empty.map?1,1",
+        "/url/bare.map?1,1",
+        "/url/bare.map?11,11",
+        "/err/bare.map?1,1",
+        "/err/bare.map?11,11",
+        "/none.map",
+    ] {
+        requests.push(format!("GET {path}"));
+    }
+    for path in ["/a.map?465,465", "/none/a.map?9999,0", "/err/bare.map?1,1"] {
+        requests.push(format!("GET {path}|Referer: http://ref.example/d/page"));
+    }
+    requests.push("POST /bare.map?5,5".into());
+    requests.push("HEAD /a.map".into());
+    let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
+    compare("maps_of_pictures", build, text, &cases, &[]);
 }
