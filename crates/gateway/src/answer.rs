@@ -130,7 +130,7 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
 }
 
 /// A media type in lower case, but for its parameters.
-fn media_type(text: &str) -> String {
+pub fn media_type(text: &str) -> String {
     let text = text.trim_end();
     match text.split_once(';') {
         Some((kind, parameters)) => format!("{};{parameters}", kind.to_ascii_lowercase()),

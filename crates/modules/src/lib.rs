@@ -80,6 +80,7 @@ pub static MODULES: &[&Module] = &[
     &mappers::mod_speling::MODULE,
     &mappers::mod_userdir::MODULE,
     &mappers::mod_vhost_alias::MODULE,
+    &metadata::mod_cern_meta::MODULE,
     &metadata::mod_env::MODULE,
     &metadata::mod_expires::MODULE,
     &metadata::mod_headers::MODULE,

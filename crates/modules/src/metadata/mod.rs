@@ -1,5 +1,6 @@
 //! What is known about requests and files beyond their names.
 
+pub mod mod_cern_meta;
 pub mod mod_env;
 pub mod mod_expires;
 pub mod mod_headers;

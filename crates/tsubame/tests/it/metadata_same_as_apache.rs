@@ -1,7 +1,14 @@
-//! What is said of files and answers beyond their names, beside Apache: when they expire.
+//! What is said of clients, files and answers beyond their names, beside Apache: when they expire, who is behind a proxy,
+//! cookies, files with fields.
 
-use crate::oracle::{Allowed, Case, compare};
+use std::cell::RefCell;
+
+use crate::mpm::Mpm;
+use crate::oracle::{Allowed, Case, both, compare};
+use crate::server::Server;
 use crate::site::Site;
+use crate::wait::until;
+use crate::wire::Client;
 
 /// `Expires` and `Cache-Control` by type, section and origin; what depends on the present moment is replaced.
 #[test]
@@ -66,4 +73,234 @@ fn expiry_of_answers() {
     allowed.push(Allowed { case: "GET /bad/f.html", what: "%f", entry: "The file of a request" });
     let text = format!("<Directory ${{DOCS}}>\n{configuration}");
     compare("expiry_of_answers", build, &text, &cases, &allowed);
+}
+
+/// A script that shows what it knows of the client.
+const WHO: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\n\
+    env | grep -E '^(REMOTE_(ADDR|HOST)|HTTP_X_)' | sort\n";
+
+/// What is known of clients, by answers and logs.
+const KNOWN: &str = "Header set X-Who \"expr=%{REMOTE_ADDR} %{reqenv:A}\"\nSetEnvIf Remote_Addr ^30 A=thirty\n\
+    <If \"%{CONN_REMOTE_ADDR} -ipmatch '127.0.0.0/8'\">\nHeader set X-Conn yes\n</If>\n\
+    LogFormat \"%a %{c}a %{remote}p %h %>s list=%{remoteip-proxy-ip-list}n for=%{X-For}i by=%{X-By}i\" who\nCustomLog logs/who who\n\
+    ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n\
+    <Location /in>\nRequire ip 30.0.0.0/8 2001:db8::/32 192.168.0.0/16\n</Location>\n";
+
+/// Sends the bytes of each case over a connection of its own, and compares what both servers answer and log.
+fn alike(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[Case]) {
+    let seen = RefCell::new(Vec::new());
+    both(test, build, configuration, |site| {
+        let ip = site.ip.to_string();
+        let (mut told, mut answers) = (Vec::new(), 0);
+        for case in cases {
+            let mut client = Client::connect(site.address());
+            let (port, before) = (client.address().port().to_string(), answers);
+            client.send(&case.bytes);
+            client.half_close();
+            while let Ok(answer) = client.try_response_to("GET") {
+                answers += 1;
+                let fields = ["X-Who", "X-Conn"].map(|name| answer.field(name).unwrap_or_default().to_string());
+                told.push(
+                    format!("{}: {} {fields:?} {}", case.name, answer.status, answer.text()).replace(&ip, "ADDR"),
+                );
+            }
+            if answers > before {
+                let lines = until("a line for each answer", || {
+                    let lines: Vec<String> = site.read("logs/who").lines().map(str::to_string).collect();
+                    (lines.len() >= answers).then_some(lines)
+                });
+                let line = lines.last().map(|line| line.replace(&ip, "ADDR").replace(&format!(" {port} "), " PORT "));
+                told.push(format!("{}: {line:?}", case.name));
+            }
+        }
+        seen.borrow_mut().push(told);
+    });
+    let seen = seen.into_inner();
+    let Some((theirs, ours)) = seen.split_last() else { return };
+    for ours in ours {
+        let pairs = ours.iter().zip(theirs).filter(|(ours, theirs)| ours != theirs);
+        let differences: Vec<String> = pairs.map(|(ours, theirs)| format!("ours   {ours}\nApache {theirs}")).collect();
+        assert!(differences.is_empty() && ours.len() == theirs.len(), "{test}:\n{}", differences.join("\n"));
+    }
+}
+
+/// Who the client is by a field of the request: for scripts, rules, expressions and logs.
+#[test]
+fn clients_behind_proxies() {
+    let build = |site: &Site| {
+        site.script("who", WHO);
+        site.page("in/f.txt", "x\n");
+        site.file("conf/proxies", "# comment\n 20.0.0.0/8 20.1.1.1 # more\n\n::1\n");
+    };
+    let lists = [
+        "30.1.2.3",
+        "30.1.2.3, 20.0.0.1",
+        "30.1.2.3 , 20.0.0.1,20.1.1.1",
+        "30.1.2.3, 40.0.0.1, 20.0.0.1",
+        "10.0.0.9, 20.0.0.1",
+        "30.1.2.3, 10.0.0.9",
+        "192.168.7.7",
+        "2001:db8::5",
+        "::ffff:30.1.2.3",
+        "fe80::1",
+        "30.1.2.3,",
+        ",30.1.2.3",
+        "",
+        " ",
+    ];
+    let mut cases = Vec::new();
+    for list in lists {
+        for path in ["/cgi/who", "/in/f.txt", "/none"] {
+            cases.push(Case::of(&format!("GET {path}|X-For: {list}|X-By: old")));
+        }
+    }
+    cases.push(Case::of("GET /cgi/who|X-For: 30.1.2.3|X-For: 20.0.0.1"));
+    cases.push(Case::of("GET /cgi/who|X-Other: 30.1.2.3"));
+    // Apache asks a name server for it.
+    cases.push(Case::of("GET /cgi/who|X-For: 30.1.2.3, nonsense."));
+    for lines in [
+        "RemoteIPHeader X-For\nRemoteIPProxiesHeader X-By\nErrorDocument 404 /cgi/who",
+        "RemoteIPHeader X-For\nRemoteIPProxiesHeader X-By\nRemoteIPTrustedProxy 127.0.0.0/8 20.0.0.0/8 40.0.0.1",
+        "RemoteIPHeader X-For\nRemoteIPProxiesHeader X-By\nRemoteIPInternalProxy 127.0.0.0/8\nRemoteIPTrustedProxyList conf/proxies",
+        "RemoteIPHeader X-For\nRemoteIPInternalProxy 127.0.0.0/8 10.0.0.0/8 20.0.0.0/8",
+        "RemoteIPHeader X-For\nRemoteIPTrustedProxy 99.0.0.0/8 98.0.0.0/8",
+        "RemoteIPProxiesHeader X-By\nRemoteIPTrustedProxy 127.0.0.0/8",
+    ] {
+        alike("clients_behind_proxies", build, &format!("{lines}\n{KNOWN}"), &cases);
+    }
+}
+
+/// Who the client is by what a proxy says before the first request (PROXY protocol).
+#[test]
+fn clients_of_proxies_that_say_so() {
+    let build = |site: &Site| {
+        site.script("who", WHO);
+    };
+    let get = "GET /cgi/who HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let two = |command: u8, family: u8, addresses: &[u8]| {
+        let mut bytes = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
+        bytes.extend([command, family]);
+        bytes.extend(u16::try_from(addresses.len()).expect("short").to_be_bytes());
+        bytes.extend(addresses);
+        bytes
+    };
+    let four = [30, 1, 2, 3, 20, 1, 2, 3, 0x12, 0x34, 0, 80];
+    let mut six = [0; 36];
+    six[..4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
+    six[15] = 5;
+    let with_more = [&four[..], &[3, 0, 2, 9, 9]].concat();
+    let said: [(&str, Vec<u8>); 17] = [
+        ("four", b"PROXY TCP4 30.1.2.3 20.1.2.3 4660 80\r\n".to_vec()),
+        ("six", b"PROXY TCP6 2001:db8::5 ::1 4660 80\r\n".to_vec()),
+        ("unknown", b"PROXY UNKNOWN ffff:: ffff:: 1 2\r\n".to_vec()),
+        ("nothing", Vec::new()),
+        ("another family", b"PROXY TCP5 30.1.2.3 20.1.2.3 4660 80\r\n".to_vec()),
+        ("no address", b"PROXY TCP4 name 20.1.2.3 4660 80\r\n".to_vec()),
+        ("no port", b"PROXY TCP4 30.1.2.3 20.1.2.3\r\n".to_vec()),
+        ("another port", b"PROXY TCP4 30.1.2.3 20.1.2.3 x 80\r\n".to_vec()),
+        ("too long", [b"PROXY TCP4 ", &[b'1'; 200][..], b"\r\n"].concat()),
+        ("two: four", two(0x21, 0x11, &four)),
+        ("two: six", two(0x21, 0x21, &six)),
+        ("two: more", two(0x21, 0x11, &with_more)),
+        ("two: local", two(0x20, 0, &[])),
+        ("two: short", two(0x21, 0x11, &four[..8])),
+        ("two: command", two(0x22, 0x11, &four)),
+        ("two: version", two(0x31, 0x11, &four)),
+        ("two: too long", two(0x21, 0x11, &[0; 300])),
+    ];
+    let cases: Vec<Case> = said
+        .into_iter()
+        .map(|(name, bytes)| Case { name: name.into(), bytes: [bytes, get.repeat(2).into_bytes()].concat() })
+        .collect();
+    let text = format!("RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 10.0.0.0/8\n{KNOWN}");
+    alike("clients_of_proxies_that_say_so", build, &text, &cases);
+    // Those that need not say it say nothing.
+    let text = format!("RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 127.0.0.0/8\n{KNOWN}");
+    alike("clients_of_proxies_that_say_so", build, &text, &[Case::of("GET /cgi/who")]);
+    let text = format!("<VirtualHost ${{ADDR}}:8080>\nRemoteIPProxyProtocol On\n{KNOWN}</VirtualHost>\n");
+    alike("clients_of_proxies_that_say_so", build, &text, &cases[..4]);
+}
+
+/// What a proxy says may come in pieces, before a head that comes in pieces.
+#[test]
+fn what_a_proxy_says_may_come_slowly() {
+    let site = Site::with([("f.txt", "x\n")]);
+    let text = format!("RemoteIPProxyProtocol On\n{KNOWN}");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let mut client = Client::connect(server.site.address());
+    let request = "PROXY TCP4 30.1.2.3 20.1.2.3 4660 80\r\nGET /f.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    client.send_in_pieces(request.as_bytes(), 1);
+    let answer = client.response();
+    assert_eq!((answer.status, answer.field("X-Who")), (200, Some("30.1.2.3 thirty")));
+    // It is said once.
+    let answer = client.get("/f.txt");
+    assert_eq!((answer.status, answer.field("X-Who")), (200, Some("30.1.2.3 thirty")));
+}
+
+/// Cookies that browsers are known by; what is drawn is replaced.
+#[test]
+fn cookies_of_browsers() {
+    let build = |site: &Site| {
+        for name in ["f.txt", "one/f.txt", "two/f.txt", "three/f.txt", "ht/f.txt", "one/in/f.txt"] {
+            site.page(name, "x\n");
+        }
+        site.page("ht/.htaccess", "CookieTracking on\nCookieName b.a-c_\nCookieDomain .x.example\n");
+    };
+    let text = "<Directory ${DOCS}>\nAllowOverride FileInfo\n</Directory>\n\
+        <Location /one>\nCookieTracking on\nCookieExpires \"2 weeks\"\nCookieSecure on\nCookieHttpOnly on\n\
+        CookieSameSite Lax\n</Location>\n<Location /one/in>\nCookieName inner\n</Location>\n\
+        <Location /two>\nCookieTracking on\nCookieStyle Cookie2\nCookieDomain .a.b\n</Location>\n\
+        <Location /three>\nCookieTracking on\nCookieStyle RFC2109\nCookieName Track\n</Location>\n\
+        Header always edit Set-Cookie =[0-9a-f]+\\.[0-9a-f]+ =DRAWN\n\
+        Header always edit Set-Cookie2 =[0-9a-f]+\\.[0-9a-f]+ =DRAWN\n\
+        Header always edit Set-Cookie \"expires=[A-Z][a-z][a-z], [0-9][0-9]-[A-Z][a-z][a-z]-2[67] [0-9:]{8} GMT\" expires=THEN\n\
+        Header set X-Note \"expr=%{note:cookie}\"\nHeader edit X-Note ^[0-9a-f]{1,8}\\.[0-9a-f]{8,}$ DRAWN\n";
+    let mut cases = Vec::new();
+    for path in ["/f.txt", "/one/f.txt", "/one/in/f.txt", "/two/f.txt", "/three/f.txt", "/ht/f.txt"] {
+        for cookie in
+            ["", "Apache=abc", "x=y; Apache=abc; z=1", "Track=t,Apache=u", "NotApache=abc", "b.a-c_=q", "Apache="]
+        {
+            cases.push(Case::of(&format!("GET {path}|Cookie: {cookie}")));
+        }
+    }
+    compare("cookies_of_browsers", build, text, &cases, &[]);
+}
+
+/// Fields of answers from files beside the files.
+#[test]
+fn files_with_fields() {
+    let build = |site: &Site| {
+        for (name, text) in [
+            ("plain", "X-A: one\nX-B:   two  \nETag: \"own\"\nContent-Type: Text/X; Charset=U \n"),
+            ("status", "Status: 404 Not here\n"),
+            ("number", "Status: 203\n"),
+            ("blank", "X-A: one\n\nX-B: two\n"),
+            ("crlf", "X-A: one\r\nX-B: two\r\n"),
+            ("bad", "X-A: one\nno field\n"),
+            ("framing", "X-A: one\nTransfer-Encoding: chunked\n"),
+            ("te", "te: x\n"),
+            ("empty", ""),
+            ("half", "X-A: one"),
+            ("denied", "X-A: one\n"),
+        ] {
+            site.page(&format!("{name}.txt"), "x\n");
+            site.page(&format!(".web/{name}.txt.meta"), text);
+            site.page(&format!("in/{name}.txt"), "x\n");
+            site.page(&format!("in/m/{name}.txt.m"), text);
+            site.page(&format!("off/{name}.txt"), "x\n");
+            site.page(&format!("off/.web/{name}.txt.meta"), text);
+        }
+        site.page("none.txt", "x\n");
+    };
+    let text = "MetaFiles on\n<Directory ${DOCS}/in>\nMetaFiles on\nMetaDir m\nMetaSuffix .m\n</Directory>\n\
+        <Directory ${DOCS}/off>\nMetaSuffix .meta\n</Directory>\n<Files denied.txt.meta>\nRequire all denied\n</Files>\n";
+    let mut cases = Vec::new();
+    for name in
+        ["plain", "status", "number", "blank", "crlf", "bad", "framing", "te", "empty", "half", "denied", "none"]
+    {
+        for directory in ["", "in/", "off/"] {
+            cases.push(Case::of(&format!("GET /{directory}{name}.txt")));
+        }
+    }
+    compare("files_with_fields", build, text, &cases, &[]);
 }
