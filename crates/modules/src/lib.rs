@@ -48,6 +48,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authz_owner::MODULE,
     &aaa::mod_authz_user::MODULE,
     &arch::mod_bumpy_life::MODULE,
+    &cache::mod_file_cache::MODULE,
     &cache::mod_socache_shmcb::MODULE,
     &generators::mod_admission::MODULE,
     &generators::mod_metrics::MODULE,

@@ -1,3 +1,4 @@
 //! What is kept for later.
 
+pub mod mod_file_cache;
 pub mod mod_socache_shmcb;

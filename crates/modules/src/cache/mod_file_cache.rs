@@ -1,0 +1,39 @@
+//! Files that Apache opens or maps when it starts.
+//!
+//! Apache manual: mod_file_cache. What the manual promises of it, files that cost no system call, the file cache of the server
+//! does for all files, and for changed ones too.
+
+use conf::directive::Args::Iterate;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome};
+use server::Module;
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "file_cache_module", source: "mod_file_cache.c", linked: false, directives: DIRECTIVES },
+    hooks: &[],
+};
+
+const ALL_ARE: &str = "Any file that is asked for is kept open or in memory, and its changes take effect at once.";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("cachefile", Allowed::SERVER, Iterate(check), "", "A space separated list of files to add to the file handle cache at config time").without_effect(ALL_ARE),
+    row("mmapfile", Allowed::SERVER, Iterate(check), "", "A space separated list of files to mmap at config time").without_effect(ALL_ARE),
+];
+
+/// Says what Apache says of files that it cannot keep.
+fn check(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
+    let path = cmd.context.server_relative(path);
+    let system = cmd.context.system.clone();
+    let text = if !system.exists(&path) {
+        format!("AH00795: unable to stat({path}), skipping")
+    } else if system.is_dir(&path) {
+        format!("AH00796: {path} isn't a regular file, skipping")
+    } else {
+        return Ok(());
+    };
+    cmd.context.note("file_cache", Level::Warn, text);
+    Ok(())
+}
