@@ -85,6 +85,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_env::MODULE,
     &metadata::mod_expires::MODULE,
     &metadata::mod_headers::MODULE,
+    &metadata::mod_ident::MODULE,
     &metadata::mod_mime::MODULE,
     &proxy::mod_proxy::MODULE,
     &proxy::mod_proxy_fcgi::MODULE,

@@ -4,6 +4,7 @@ pub mod mod_cern_meta;
 pub mod mod_env;
 pub mod mod_expires;
 pub mod mod_headers;
+pub mod mod_ident;
 pub mod mod_mime;
 pub mod mod_remoteip;
 pub mod mod_setenvif;

@@ -1,0 +1,43 @@
+//! Who asks, by the word of the client's own machine (RFC 1413): refused.
+//!
+//! Apache manual: mod_ident. It says itself that what such a machine answers is to be trusted in no way, and that each request
+//! waits for it. A name that anybody can make up does not belong into a log.
+
+use conf::directive::Args::{Flag, Take1};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome};
+use server::Module;
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "ident_module", source: "mod_ident.c", linked: false, directives: DIRECTIVES },
+    hooks: &[],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("IdentityCheck", Allowed::CONF, Flag(set), "Off", "Enable identd (RFC 1413) user lookups - SLOW").differs("The word On is refused: what a client's machine says of its users proves nothing."),
+    row("IdentityCheckTimeout", Allowed::CONF, Take1(|_, _| Ok(())), "30", "Identity check (RFC 1413) timeout duration (sec)").without_effect("No client is asked."),
+];
+
+fn set(_: &mut Cmd<'_>, on: bool) -> Outcome {
+    match on {
+        true => Err(
+            "IdentityCheck On: what a client's machine says of its users (RFC 1413) proves nothing, and is not asked \
+                     for; remove the line"
+                .into(),
+        ),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_off_is_taken() {
+        let on = crate::testing::apply("IdentityCheck On").err();
+        assert!(on.is_some_and(|why| why.starts_with("IdentityCheck On: ")));
+        assert!(crate::testing::apply("IdentityCheck Off\nIdentityCheckTimeout 5").is_ok());
+    }
+}
