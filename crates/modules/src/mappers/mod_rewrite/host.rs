@@ -157,7 +157,7 @@ impl Pass<'_> {
         let options = self.request.host::<RewriteServer>().rules.options();
         let from_root = self.reduced && !options.has(Choices::LEGACY_PREFIX_DOCROOT);
         if from_root || !self.names_a_file(options) {
-            let Some(path) = below(&self.request.vhost.document_root, &self.request.mapped.filename) else {
+            let Some(path) = below(self.request.document_root(), &self.request.mapped.filename) else {
                 let line = self.request.request_line();
                 let text = format!("(20023)The given path was above the root path: AH00127: Cannot map {line} to file");
                 self.request.log("core", Level::Error, text);
@@ -192,7 +192,7 @@ impl Pass<'_> {
             let shown = u32::from(is_unsafe);
             format!("prefix_stat compare statpath {first} and lastsub output {} STATOK {shown} ", rule.output)
         });
-        is_unsafe || self.starts_with(&rule.output, first) || self.starts_with(path, &self.request.vhost.document_root)
+        is_unsafe || self.starts_with(&rule.output, first) || self.starts_with(path, self.request.document_root())
     }
 
     fn starts_with(&self, text: &str, start: &str) -> bool {

@@ -120,7 +120,7 @@ impl Pass<'_> {
     fn start_again(&mut self, options: Choices) -> Flow {
         let directory = self.directory.clone().unwrap_or_default();
         let path = self.request.mapped.filename.clone();
-        let root = self.request.vhost.document_root.as_str();
+        let root = self.request.document_root();
         let replaced = match &self.base {
             Some(base) => {
                 self.say(2, |_| format!("trying to replace prefix {directory} with {base}"));
