@@ -41,7 +41,9 @@ pub use request::subject::{evaluate, evaluate_keeping, evaluate_string, evaluate
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
 pub use request::written::{Writer, written};
-pub use request::{BodyError, BodySource, Client, Interim, Kind, Previous, Request, RequestBody, RequestHead, Sent};
+pub use request::{
+    BodyError, BodySource, Client, Interim, Kind, Pace, Previous, Request, RequestBody, RequestHead, Sent,
+};
 pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};
 pub use transport::{Endpoint, Transport};

@@ -1,7 +1,12 @@
 //! What changes a request or an answer on its way.
 
+pub mod mod_buffer;
+pub mod mod_data;
 pub mod mod_deflate;
 pub mod mod_dialup;
 pub mod mod_filter;
 pub mod mod_include;
+pub mod mod_ratelimit;
+pub mod mod_reflector;
 pub mod mod_reqtimeout;
+pub mod mod_substitute;

@@ -7,7 +7,7 @@ use conf::directive::Args::Take1;
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings};
 use server::filters::Chain;
-use server::{Hook, Module, Order, Request};
+use server::{Hook, Module, Order, Pace, Request};
 
 use crate::row;
 
@@ -42,7 +42,7 @@ fn slow_down(request: &mut Request, _: &mut Chain) {
     if matches!(request.mapped.handler.as_deref(), None | Some("default-handler"))
         && let Some(rate) = request.dir::<DialupConf>().bytes_per_second.get()
     {
-        request.answer.pace = Some(*rate);
+        request.answer.pace = Some(Pace { bytes_per_second: *rate, burst: 0 });
     }
 }
 

@@ -81,7 +81,7 @@ fn begin_page(request: &mut Request, status: u16) {
     // Some old clients choke on a charset (Apache manual, special purpose environment variables).
     let bare = request.env.contains("suppress-error-charset");
     request.answer.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
-    if status == 405 || status == 501 {
+    if matches!(status, 405 | 501) && !request.answer.err_headers_out.contains("Allow") {
         let allow = request.allowed_methods();
         request.answer.err_headers_out.set("Allow", allow);
     }

@@ -4,6 +4,15 @@ use std::borrow::Cow;
 
 use crate::request::Fields;
 
+/// How fast an answer goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// How many bytes in a second.
+    pub bytes_per_second: u32,
+    /// How many bytes before that counts.
+    pub burst: u32,
+}
+
 /// What an answer says of itself. Hooks add to it until it is sent.
 pub struct AnswerHead {
     status: u16,
@@ -27,8 +36,8 @@ pub struct AnswerHead {
     pub output_filters: Vec<String>,
     /// The methods of `Allow`, where a module has limited them.
     pub allowed: Option<Vec<String>>,
-    /// How many bytes of it go out in a second at most.
-    pub pace: Option<u32>,
+    /// How fast it goes out at most.
+    pub pace: Option<Pace>,
 }
 
 impl Default for AnswerHead {

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use conf::Settings;
 
 pub use self::account::Account;
-pub use self::answer_head::AnswerHead;
+pub use self::answer_head::{AnswerHead, Pace};
 pub use self::asked::Asked;
 pub use self::body::{BodyError, BodySource, RequestBody};
 pub use self::client::Client;

@@ -71,6 +71,7 @@ mod fcgid_faults;
 mod fcgid_pools;
 mod fcgid_same_as_apache;
 mod files;
+mod filters_same_as_apache;
 mod headers_same_as_apache;
 mod hostile;
 mod hosts_same_as_apache;

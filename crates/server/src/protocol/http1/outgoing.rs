@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use super::pace::Pace;
+use crate::request;
 use crate::request::response::Body;
 use crate::transport::Transport;
 
@@ -36,9 +37,10 @@ const WITH_HEAD: usize = 16 * 1024;
 pub(super) const TURN_BYTES: u64 = 1024 * 1024;
 
 impl Outgoing {
-    /// Starts with a head; what follows it goes out at this pace, in bytes a second.
-    pub(crate) fn new(front: Vec<u8>, pace: Option<u32>) -> Outgoing {
-        let pace = pace.map(|rate| Box::new(Pace::new(rate, front.len())));
+    /// Starts with a head; what follows it goes out at this pace.
+    pub(crate) fn new(front: Vec<u8>, pace: Option<request::Pace>) -> Outgoing {
+        let free = |pace: &request::Pace| front.len() + pace.burst as usize;
+        let pace = pace.map(|pace| Box::new(Pace::new(pace.bytes_per_second, free(&pace))));
         Outgoing { front, pace, ..Outgoing::default() }
     }
 

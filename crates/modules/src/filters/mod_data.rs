@@ -1,0 +1,52 @@
+//! Answers as `data:` URLs (RFC 2397): the output filter `DATA`.
+//!
+//! Apache manual: mod_data.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use conf::ModuleInfo;
+use server::filters::{OutputFilter, Rank};
+use server::{Body, BodyStream, Hook, Kind, Module, Request, Slices, Writer};
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "data_module", source: "mod_data.c", linked: false, directives: &[] },
+    hooks: &[Hook::NamedFilter(&DATA)],
+};
+
+static DATA: OutputFilter = OutputFilter {
+    name: "DATA",
+    rank: Rank::RESOURCE,
+    prepare: None,
+    apply: |request, body| Box::pin(data(request, body)),
+};
+
+async fn data(request: &mut Request, body: Body) -> Body {
+    if !matches!(request.kind, Kind::Main) {
+        return body;
+    }
+    let content_type = request.answer.content_type().unwrap_or_default();
+    // The media type and its first parameter, without the blank between them.
+    let mut words = content_type.splitn(3, ' ');
+    let (media_type, parameter) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let front = format!("data:{media_type}{parameter};base64,");
+    request.answer.set_content_type("text/plain");
+    request.answer.headers_out.remove("Content-Length");
+    server::written(|out| encode(body.into_stream(), front, out)).await
+}
+
+async fn encode(mut source: Box<dyn BodyStream>, front: String, out: Writer) -> io::Result<()> {
+    out.write(front.as_bytes()).await;
+    let (mut left, mut slices) = (Vec::new(), Slices::new());
+    while let Some(piece) = source.next().await {
+        left.extend_from_slice(&piece?);
+        slices.step().await;
+        let whole = left.len() - left.len() % 3;
+        out.write(STANDARD.encode(&left[..whole]).as_bytes()).await;
+        left.drain(..whole);
+    }
+    out.write(STANDARD.encode(&left).as_bytes()).await;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The body of a request as its answer, through the output filters: the handler `reflector`.
+//!
+//! Apache manual: mod_reflector.
+
+use conf::directive::Args::Take12;
+use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, settings};
+use server::{Answer, Body, BodyStream, Handler, Hook, Module, Order, Piece, Request, RequestBody};
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "reflector_module", source: "mod_reflector.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Handler(Order::Middle, Handler::Now(reflect))],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("ReflectorHeader", Allowed::OPTIONS, Take12(add_header), "", "Header to reflect back in the response, with an optional new name."),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct ReflectorDir {
+        headers: Listed<(String, String)>,
+    }
+}
+
+fn add_header(cmd: &mut Cmd<'_>, from: &str, to: Option<&str>) -> Outcome {
+    let origin = cmd.origin();
+    let pair = (from.to_string(), to.unwrap_or(from).to_string());
+    cmd.dir.edit::<ReflectorDir>().headers.push(pair, &origin);
+    Ok(())
+}
+
+fn reflect(request: &mut Request) -> Answer {
+    if request.handler_name() != Some("reflector") {
+        return Answer::Declined;
+    }
+    if request.asked.method != "POST" {
+        let traces = request.allowed_methods().ends_with(",TRACE");
+        request.answer.err_headers_out.set("Allow", if traces { "OPTIONS,POST,TRACE" } else { "OPTIONS,POST" });
+        return if request.asked.method == "OPTIONS" { Answer::Body(Body::Empty) } else { Answer::Status(405) };
+    }
+    let now = http1::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
+    request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));
+    request.answer.headers_out.set("Accept-Ranges", request.accept_ranges());
+    if let Some(kind) = request.header("Content-Type").map(|kind| kind.into_owned()) {
+        request.answer.set_content_type(kind);
+    }
+    let dir = request.dir.slots.clone();
+    for (from, to) in dir.get::<ReflectorDir>().headers.iter() {
+        if let Some(value) = request.header(from).map(|value| value.into_owned()) {
+            request.answer.headers_out.set(to.clone(), value);
+        }
+    }
+    if request.body.is_none() {
+        return Answer::Body(Body::Empty);
+    }
+    let length = request.body.length();
+    Answer::Body(Body::Stream(Box::new(Reflection { body: request.body.clone(), length })))
+}
+
+/// The body of a request on its way back.
+struct Reflection {
+    body: RequestBody,
+    length: Option<u64>,
+}
+
+impl BodyStream for Reflection {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move { self.body.read().await.map_err(Into::into).transpose() })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
