@@ -52,6 +52,7 @@ pub static MODULES: &[&Module] = &[
     &cache::mod_socache_shmcb::MODULE,
     &generators::mod_admission::MODULE,
     &generators::mod_metrics::MODULE,
+    &filters::mod_brotli::MODULE,
     &filters::mod_buffer::MODULE,
     &filters::mod_data::MODULE,
     &filters::mod_deflate::MODULE,

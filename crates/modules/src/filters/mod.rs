@@ -1,5 +1,6 @@
 //! What changes a request or an answer on its way.
 
+pub mod mod_brotli;
 pub mod mod_buffer;
 pub mod mod_data;
 pub mod mod_deflate;

@@ -2,7 +2,7 @@
 //!
 //! Apache manual: mod_deflate.
 
-mod coding;
+pub(in crate::filters) mod coding;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
@@ -54,7 +54,7 @@ const DIRECTIVES: &[Directive] = &[
 
 /// What becomes of a changed body's entity tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AlterEtag {
+pub(in crate::filters) enum AlterEtag {
     AddSuffix,
     NoChange,
     Remove,
@@ -166,10 +166,15 @@ fn set_ratio_burst(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// The filter `DEFLATE`.
 async fn deflate(request: &mut Request, body: Body) -> Body {
-    if let Some(reason) = unfit(request) {
+    if let Some(reason) = unfit(request, "no-gzip") {
         if request.logs("deflate", Level::Trace1) {
             request.log("deflate", Level::Trace1, format!("Not compressing ({reason})"));
         }
+        return body;
+    }
+    let html = request.answer.content_type().is_some_and(|text| text.starts_with("text/html"));
+    if !html && request.env.get("gzip-only-text/html") == Some("1") {
+        request.log("deflate", Level::Trace1, "Not compressing (gzip-only-text/html)");
         return body;
     }
     let (small, body) = is_small(body).await;
@@ -185,7 +190,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     }
     add_vary(&mut request.answer.headers_out, "Accept-Encoding");
     let forced = request.env.contains("force-gzip");
-    if !forced && !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts_gzip(&accept)) {
+    if !forced && !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, "gzip")) {
         request.log("deflate", Level::Trace1, "Not compressing (no Accept-Encoding: gzip or q=0)");
         return body;
     }
@@ -199,11 +204,19 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     }
     request.answer.content_encoding = None;
     request.answer.headers_out.set("Content-Encoding", "gzip");
-    if changed(request, conf, "gzip") {
+    if changed(request, conf.etag.or(AlterEtag::AddSuffix), "gzip") {
         return Body::Empty;
     }
     let coder = Deflater::new(conf.level(), window);
-    code(request, body, Box::new(coder), conf.buffer(), notes(conf)).await
+    code(
+        request,
+        "deflate",
+        body,
+        Box::new(coder),
+        conf.buffer(),
+        notes([&conf.note_input, &conf.note_output, &conf.note_ratio]),
+    )
+    .await
 }
 
 /// The filter `INFLATE`.
@@ -218,7 +231,7 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
     }
     let server = request.vhost;
     let conf = server.settings.get::<DeflateServer>();
-    if changed(request, conf, "gunzip") {
+    if changed(request, conf.etag.or(AlterEtag::AddSuffix), "gunzip") {
         return Body::Empty;
     }
     let begun = Begun::look(body, FRONT).await;
@@ -231,26 +244,22 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
     let dir = request.dir::<DeflateDir>();
     let limit = RatioLimit { ratio: dir.ratio_limit(), burst: dir.ratio_burst(), hits: 0 };
     let coder = Inflater::new(conf.window().max(WINDOW_MIN), limit);
-    code(request, body, Box::new(coder), conf.buffer(), Box::new(|_, _| Vec::new())).await
+    code(request, "deflate", body, Box::new(coder), conf.buffer(), Box::new(|_, _| Vec::new())).await
 }
 
 /// Why an answer is not to be compressed, whoever asks.
-fn unfit(request: &Request) -> Option<&'static str> {
+pub(in crate::filters) fn unfit(request: &Request, unless: &'static str) -> Option<&'static str> {
     if request.is_lookup() {
         return Some("subrequest");
     }
     if request.answer.status() == 204 {
         return Some("no content");
     }
-    if request.env.contains("no-gzip") {
-        return Some("no-gzip");
+    if request.env.contains(unless) {
+        return Some(unless);
     }
     if request.answer.headers_out.contains("Content-Range") {
         return Some("content-range");
-    }
-    let html = request.answer.content_type().is_some_and(|text| text.starts_with("text/html"));
-    if !html && request.env.get("gzip-only-text/html") == Some("1") {
-        return Some("gzip-only-text/html");
     }
     let fields =
         [&request.answer.headers_out, &request.answer.err_headers_out].map(|fields| fields.joined("Content-Encoding"));
@@ -261,10 +270,10 @@ fn unfit(request: &Request) -> Option<&'static str> {
     encodings.any(is_coded).then_some("content-encoding already set")
 }
 
-/// Whether gzip is accepted by name; as in Apache `*` is not taken for it.
-fn accepts_gzip(accept: &str) -> bool {
-    let named = http1::accept::preferences(accept.as_bytes()).find(|one| one.value.eq_ignore_ascii_case(b"gzip"));
-    named.is_some_and(|gzip| gzip.quality > 0)
+/// Whether a coding is accepted by name; as in Apache `*` is not taken for it.
+pub(in crate::filters) fn accepts(accept: &str, coding: &str) -> bool {
+    let is_it = |name: &[u8]| name.eq_ignore_ascii_case(coding.as_bytes());
+    http1::accept::preferences(accept.as_bytes()).find(|one| is_it(one.value)).is_some_and(|one| one.quality > 0)
 }
 
 /// Takes `gzip` away where it is the last encoding; `false` if it is not.
@@ -291,13 +300,13 @@ fn without_gzip(list: &str) -> Option<&str> {
 
 /// Changes the fields that described the body as it was. `true`: the client has the changed one already, and the answer
 /// is 304.
-fn changed(request: &mut Request, conf: &DeflateServer, suffix: &str) -> bool {
+pub(in crate::filters) fn changed(request: &mut Request, etag: AlterEtag, suffix: &str) -> bool {
     for name in ["Content-Length", "Content-MD5"] {
         request.answer.headers_out.remove(name);
         request.answer.err_headers_out.remove(name);
     }
     let Some(tag) = request.answer.headers_out.get("ETag") else { return false };
-    match conf.etag.or(AlterEtag::AddSuffix) {
+    match etag {
         AlterEtag::NoChange => return false,
         AlterEtag::Remove => {
             request.answer.headers_out.remove("ETag");
@@ -321,9 +330,9 @@ fn changed(request: &mut Request, conf: &DeflateServer, suffix: &str) -> bool {
     known
 }
 
-/// The notes of `DeflateFilterNote`.
-fn notes(conf: &DeflateServer) -> Tell {
-    let names = [&conf.note_input, &conf.note_output, &conf.note_ratio].map(|name| name.get().cloned());
+/// The notes of `DeflateFilterNote` and the like, by the names for input, output and ratio.
+pub(in crate::filters) fn notes(names: [&Setting<String>; 3]) -> Tell {
+    let names = names.map(|name| name.get().cloned());
     Box::new(move |taken, made| {
         let or_dash = |number: u64| if number > 0 { number.to_string() } else { "-".into() };
         let ratio = (made * 100).checked_div(taken).map_or("-".into(), |ratio| ratio.to_string());
@@ -333,8 +342,15 @@ fn notes(conf: &DeflateServer) -> Tell {
 }
 
 /// Sends a body through a coder: what fits into one buffer is ready at once and has a length, as in Apache.
-async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: usize, tell: Tell) -> Body {
-    let mut coding = Coding::new(body.into_stream(), coder, size, tell, complain(request));
+pub(in crate::filters) async fn code(
+    request: &mut Request,
+    module: &'static str,
+    body: Body,
+    coder: Box<dyn Coder>,
+    size: usize,
+    tell: Tell,
+) -> Body {
+    let mut coding = Coding::new(body.into_stream(), coder, size, tell, complain(request, module));
     match coding.start().await {
         Some(all) => {
             for (name, value) in server::BodyStream::notes(&coding) {
@@ -347,12 +363,12 @@ async fn code(request: &mut Request, body: Body, coder: Box<dyn Coder>, size: us
 }
 
 /// Writes to the error log, later than the request is at hand.
-fn complain(request: &Request) -> Complain {
+fn complain(request: &Request, module: &'static str) -> Complain {
     let (server, client) = (request.vhost, request.client.peer);
-    let is_on = !request.is_question() && request.logs("deflate", Level::Warn);
+    let is_on = !request.is_question() && request.logs(module, Level::Warn);
     Box::new(move |text| {
         if is_on {
-            server.error_log.write("deflate", Level::Warn, &format!("[client {client}] {text}"));
+            server.error_log.write(module, Level::Warn, &format!("[client {client}] {text}"));
         }
     })
 }

@@ -89,3 +89,29 @@ fn data_buffers_and_reflections() {
     allowed.push(Allowed { case: "POST *", what: "last-modified", entry: "The length of a filtered answer" });
     rows("data_buffers_and_reflections", build, &[(reflector, reflected)], &allowed);
 }
+
+#[test]
+fn brotli() {
+    let requests: &[&str] = &[
+        "GET /large.txt|Accept-Encoding: br",
+        "GET /large.txt|Accept-Encoding: gzip, br;q=0.5",
+        "GET /large.txt|Accept-Encoding: br;q=0",
+        "GET /large.txt|Accept-Encoding: *",
+        "GET /large.txt|Accept-Encoding: gzip",
+        "GET /large.txt",
+        "HEAD /large.txt|Accept-Encoding: br",
+        "GET /a.html|Accept-Encoding: br",
+        "GET /empty.txt|Accept-Encoding: br",
+        "GET /none|Accept-Encoding: br",
+    ];
+    let mut allowed = framing();
+    // Another library compresses.
+    allowed.extend(["body", "%b"].map(|what| Allowed { case: "*", what, entry: "The length of a filtered answer" }));
+    let configurations = [
+        "SetOutputFilter BROTLI_COMPRESS",
+        "SetOutputFilter BROTLI_COMPRESS\nBrotliAlterETag NoChange\nBrotliCompressionQuality 1",
+        "SetOutputFilter BROTLI_COMPRESS;DEFLATE\nBrotliAlterETag Remove\n<Location /a.html>\nSetEnv no-brotli\n</Location>",
+    ];
+    let table: Vec<(&str, &[&str])> = configurations.iter().map(|one| (*one, requests)).collect();
+    rows("brotli", build, &table, &allowed);
+}

@@ -11,7 +11,7 @@ use server::{Body, BodyStream, Piece};
 const TURN: usize = 256 * 1024;
 
 /// One direction of the coding.
-pub(super) trait Coder: Send {
+pub(in crate::filters) trait Coder: Send {
     /// Takes some of `input` and appends to `out`, within its capacity. Returns how much it took.
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize>;
     /// There is no more input: appends the rest.
@@ -21,13 +21,13 @@ pub(super) trait Coder: Send {
 }
 
 /// Makes gzip.
-pub(super) struct Deflater(Compress);
+pub(in crate::filters) struct Deflater(Compress);
 
 /// What the gzip format adds to a compressed body, in bytes.
 const FRAME: u64 = 18;
 
 impl Deflater {
-    pub(super) fn new(level: u32, window_bits: u8) -> Deflater {
+    pub(in crate::filters) fn new(level: u32, window_bits: u8) -> Deflater {
         Deflater(Compress::new_gzip(Compression::new(level), window_bits))
     }
 }
@@ -54,17 +54,17 @@ impl Coder for Deflater {
 }
 
 /// Expands gzip.
-pub(super) struct Inflater {
+pub(in crate::filters) struct Inflater {
     stream: Decompress,
     ended: bool,
     limit: RatioLimit,
 }
 
 /// `DeflateInflateRatioLimit` and `DeflateInflateRatioBurst`: a small body must not become a flood.
-pub(super) struct RatioLimit {
-    pub(super) ratio: u64,
-    pub(super) burst: u32,
-    pub(super) hits: u32,
+pub(in crate::filters) struct RatioLimit {
+    pub(in crate::filters) ratio: u64,
+    pub(in crate::filters) burst: u32,
+    pub(in crate::filters) hits: u32,
 }
 
 impl RatioLimit {
@@ -79,7 +79,7 @@ impl RatioLimit {
 }
 
 impl Inflater {
-    pub(super) fn new(window_bits: u8, limit: RatioLimit) -> Inflater {
+    pub(in crate::filters) fn new(window_bits: u8, limit: RatioLimit) -> Inflater {
         Inflater { stream: Decompress::new_gzip(window_bits), ended: false, limit }
     }
 }
@@ -125,12 +125,12 @@ fn broken(error: DecompressError) -> io::Error {
 }
 
 /// What is told about a body that has gone through: bytes in and out.
-pub(super) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
+pub(in crate::filters) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
 /// Where the coder's complaints go: the answer may be on its way already.
-pub(super) type Complain = Box<dyn Fn(&str) + Send>;
+pub(in crate::filters) type Complain = Box<dyn Fn(&str) + Send>;
 
 /// A body on its way through a coder.
-pub(super) struct Coding {
+pub(in crate::filters) struct Coding {
     source: Box<dyn BodyStream>,
     input: Bytes,
     coder: Box<dyn Coder>,
@@ -144,7 +144,7 @@ pub(super) struct Coding {
 }
 
 impl Coding {
-    pub(super) fn new(
+    pub(in crate::filters) fn new(
         source: Box<dyn BodyStream>,
         coder: Box<dyn Coder>,
         size: usize,
@@ -156,7 +156,7 @@ impl Coding {
     }
 
     /// Works until a buffer is full. `Some`: the body has ended before, this is all of it.
-    pub(super) async fn start(&mut self) -> Option<Bytes> {
+    pub(in crate::filters) async fn start(&mut self) -> Option<Bytes> {
         match self.fill().await {
             Ok(()) if self.ended => Some(std::mem::take(&mut self.out).into()),
             Ok(()) => None,
@@ -225,12 +225,12 @@ impl BodyStream for Coding {
 }
 
 /// A body of which the beginning was looked at.
-pub(super) struct Begun {
+pub(in crate::filters) struct Begun {
     start: VecDeque<Bytes>,
     /// Bytes of the beginning.
-    pub(super) seen: u64,
+    pub(in crate::filters) seen: u64,
     /// The beginning is all there is.
-    pub(super) is_all: bool,
+    pub(in crate::filters) is_all: bool,
     rest: Box<dyn BodyStream>,
     length: Option<u64>,
     /// What ended the beginning.
@@ -239,7 +239,7 @@ pub(super) struct Begun {
 
 impl Begun {
     /// Waits for `count` bytes, or the end.
-    pub(super) async fn look(body: Body, count: u64) -> Begun {
+    pub(in crate::filters) async fn look(body: Body, count: u64) -> Begun {
         let (length, rest) = (body.length(), body.into_stream());
         let mut begun = Begun { start: VecDeque::new(), seen: 0, is_all: false, rest, length, failed: None };
         while begun.seen < count {
@@ -262,12 +262,12 @@ impl Begun {
     }
 
     /// A byte of the beginning.
-    pub(super) fn byte(&self, at: usize) -> Option<u8> {
+    pub(in crate::filters) fn byte(&self, at: usize) -> Option<u8> {
         self.start.iter().flatten().nth(at).copied()
     }
 
     /// The body again, from its first byte. One that has no byte and no length keeps that: it answers HEAD.
-    pub(super) fn into_body(self) -> Body {
+    pub(in crate::filters) fn into_body(self) -> Body {
         if self.is_all && (self.seen > 0 || self.length == Some(0)) {
             return Body::Bytes(self.start.into_iter().flatten().collect());
         }

@@ -47,7 +47,7 @@ fn gzip_has_to_be_accepted_by_name() {
         ("", false),
     ];
     for (accept, want) in cases {
-        assert_eq!(accepts_gzip(accept), want, "{accept}");
+        assert_eq!(accepts(accept, "gzip"), want, "{accept}");
     }
 }
 
@@ -201,7 +201,8 @@ fn a_body_that_breaks_off_stays_broken() {
 #[test]
 fn notes_of_the_ratio() {
     let applied = crate::testing::apply("DeflateFilterNote Input ins\nDeflateFilterNote rat").unwrap();
-    let tell = notes(applied.server.get::<DeflateServer>());
+    let conf = applied.server.get::<DeflateServer>();
+    let tell = notes([&conf.note_input, &conf.note_output, &conf.note_ratio]);
     let pairs =
         |taken, made| tell(taken, made).into_iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join(" ");
     assert_eq!((pairs(500, 12), pairs(0, 0)), ("ins=500 rat=2".into(), "ins=- rat=-".into()));
