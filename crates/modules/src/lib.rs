@@ -54,6 +54,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_metrics::MODULE,
     &filters::mod_brotli::MODULE,
     &filters::mod_buffer::MODULE,
+    &filters::mod_charset_lite::MODULE,
     &filters::mod_data::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_dialup::MODULE,

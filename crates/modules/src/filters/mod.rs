@@ -2,6 +2,7 @@
 
 pub mod mod_brotli;
 pub mod mod_buffer;
+pub mod mod_charset_lite;
 pub mod mod_data;
 pub mod mod_deflate;
 pub mod mod_dialup;

@@ -91,7 +91,7 @@ fn data_buffers_and_reflections() {
 }
 
 #[test]
-fn brotli() {
+fn brotli_and_charsets() {
     let requests: &[&str] = &[
         "GET /large.txt|Accept-Encoding: br",
         "GET /large.txt|Accept-Encoding: gzip, br;q=0.5",
@@ -113,5 +113,15 @@ fn brotli() {
         "SetOutputFilter BROTLI_COMPRESS;DEFLATE\nBrotliAlterETag Remove\n<Location /a.html>\nSetEnv no-brotli\n</Location>",
     ];
     let table: Vec<(&str, &[&str])> = configurations.iter().map(|one| (*one, requests)).collect();
-    rows("brotli", build, &table, &allowed);
+    rows("brotli_and_charsets", build, &table, &allowed);
+    let texts: &[&str] = &["GET /latin.txt", "GET /a.html", "GET /empty.txt", "GET /image.png", "HEAD /latin.txt"];
+    let charsets = [
+        "<Directory ${DOCS}>\nCharsetSourceEnc ISO-8859-15\nCharsetDefault UTF-8\n</Directory>",
+        "<Directory ${DOCS}>\nCharsetSourceEnc ISO-8859-15\nCharsetDefault UTF-8\nCharsetOptions NoImplicitAdd\n</Directory>\n\
+         <Location /latin.txt>\nSetOutputFilter XLATEOUT\n</Location>",
+        "<Directory ${DOCS}>\nCharsetSourceEnc ISO-8859-1\nCharsetDefault utf-8\nCharsetOptions TranslateAllMimeTypes\n</Directory>",
+        "<Directory ${DOCS}>\nCharsetSourceEnc utf-8\nCharsetDefault UTF-8\n</Directory>",
+    ];
+    let table: Vec<(&str, &[&str])> = charsets.iter().map(|one| (*one, texts)).collect();
+    rows("brotli_and_charsets", build, &table, &framing());
 }
