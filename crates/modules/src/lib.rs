@@ -41,6 +41,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authn_core::MODULE,
     &aaa::mod_authn_dbm::MODULE,
     &aaa::mod_authn_file::MODULE,
+    &aaa::mod_authn_socache::MODULE,
     &aaa::mod_authz_core::MODULE,
     &aaa::mod_authz_dbm::MODULE,
     &aaa::mod_authz_groupfile::MODULE,

@@ -7,8 +7,8 @@ use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, settin
 use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
-use super::dbm;
 use super::passwords::{check_stored, digits};
+use super::{dbm, mod_authn_socache};
 use crate::row;
 
 /// The module.
@@ -87,5 +87,9 @@ async fn check(request: &Request, user: &str, password: &str) -> Authn {
 async fn realm_hash(request: &Request, user: &str, realm: &str, digest: RealmDigest) -> Result<String, Authn> {
     let hash = value(request, &format!("{user}:{realm}")).await?;
     let is_sha256 = hash.len() == digits(RealmDigest::Sha256);
-    if is_sha256 == (digest == RealmDigest::Sha256) { Ok(hash) } else { Err(Authn::UserNotFound) }
+    if is_sha256 != (digest == RealmDigest::Sha256) {
+        return Err(Authn::UserNotFound);
+    }
+    mod_authn_socache::remember(request, "dbm", user, Some(realm), &hash);
+    Ok(hash)
 }

@@ -8,6 +8,7 @@ use server::authz::{Authn, AuthnProvider, RealmDigest};
 use server::{Hook, Module, Request};
 
 use super::files::Files;
+use super::mod_authn_socache;
 use super::passwords::{check_stored, digits};
 use crate::row;
 
@@ -77,7 +78,9 @@ async fn realm_hash(request: &Request, user: &str, realm: &str, digest: RealmDig
         let is_sha256 = hash.len() == digits(RealmDigest::Sha256);
         (its_realm == realm && is_sha256 == (digest == RealmDigest::Sha256)).then(|| hash.to_string())
     };
-    lines.iter().find_map(of_realm).ok_or(Authn::UserNotFound)
+    let hash = lines.iter().find_map(of_realm).ok_or(Authn::UserNotFound)?;
+    mod_authn_socache::remember(request, "file", user, Some(realm), &hash);
+    Ok(hash)
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ use sys::crypt::PASSWORD_MAX;
 use apr1::{APR1, apr1};
 use cost::{Cost, cost};
 
+use super::mod_authn_socache;
+
 /// How long a right password is remembered after its check.
 const REMEMBERED: Duration = Duration::from_secs(300);
 /// More remembered passwords than this are forgotten all at once.
@@ -85,6 +87,9 @@ pub(super) async fn check_stored(
     password: &str,
     stored: &str,
 ) -> Authn {
+    // For next time, if mod_authn_socache is to remember what this source says.
+    let source = module.strip_prefix("authn_").unwrap_or(module);
+    mod_authn_socache::remember(request, source, user, None, stored);
     match is_right(&http1::text::to_bytes(password), stored).await {
         Ok(true) => Authn::Granted,
         Ok(false) => Authn::Denied,

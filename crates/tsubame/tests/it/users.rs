@@ -235,3 +235,47 @@ fn owners_and_groups_of_files() {
         }
     });
 }
+
+/// What one child has found out all children know, until its time is over, whatever becomes of the file meanwhile.
+#[test]
+fn passwords_are_remembered() {
+    let build = |site: &Site| {
+        for place in ["a", "b", "every/c", "every/d", "now", "other"] {
+            site.page(&format!("{place}/f.txt"), "x\n");
+        }
+        site.file("conf/passwords", "joe:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+    };
+    let section = |place: &str, lines: &str| {
+        format!(
+            "<Location /{place}>\nAuthType Basic\nAuthName x\nAuthBasicProvider socache file\n\
+             AuthUserFile ${{ROOT}}/conf/passwords\n{lines}\nRequire valid-user\n</Location>\n"
+        )
+    };
+    let configuration = "AuthnCacheSOCache shmcb\n".to_string()
+        + &section("a", "AuthnCacheProvideFor file")
+        + &section("b", "AuthnCacheProvideFor file")
+        + &section("every", "AuthnCacheProvideFor file\nAuthnCacheContext every")
+        + &section("now", "AuthnCacheProvideFor file\nAuthnCacheTimeout 0")
+        + &section("other", "AuthnCacheProvideFor dbm");
+    oracle::both("passwords_are_remembered", build, &configuration, |site| {
+        let statuses = |path: &str| ["secret", "changed"].map(|password| log_in(site, path, "joe", password));
+        for path in ["/a/f.txt", "/every/c/f.txt", "/now/f.txt", "/other/f.txt"] {
+            assert_eq!(statuses(path), [200, 401], "{path}");
+        }
+        tool("htpasswd", &["-bs", site.root.join("conf/passwords").to_str().expect("a plain path"), "joe", "changed"]);
+        // Several times: other children answer.
+        for _ in 0..8 {
+            for (path, want) in [
+                ("/a/f.txt", [200, 401]),
+                ("/b/f.txt", [401, 200]),
+                ("/every/c/f.txt", [200, 401]),
+                ("/every/d/f.txt", [200, 401]),
+                ("/now/f.txt", [401, 200]),
+                ("/other/f.txt", [401, 200]),
+            ] {
+                assert_eq!(statuses(path), want, "{path}");
+            }
+        }
+        assert_eq!(log_in(site, "/a/f.txt", "bob", "secret"), 401);
+    });
+}
