@@ -69,6 +69,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("Tsubame/Speedy.pm"),
     module!("Tsubame/Status.pm"),
     module!("Tsubame/Stdio.pm"),
+    module!("Tsubame/System.pm"),
     module!("Tsubame/Template.pm"),
     module!("Tsubame/Usage.pm"),
     module!("mod_perl.pm"),

@@ -5,7 +5,7 @@ package Tsubame::Handover;
 use strict;
 use warnings;
 use Fcntl ();
-use IO::Handle ();
+use Tsubame::System ();
 
 # The environment that the server gave: scripts change theirs.
 our %given;
@@ -34,8 +34,7 @@ sub enter {
     for my $handle ( $file, @$keep ) {
         fcntl $handle, Fcntl::F_SETFD(), 0 or die "cannot keep a descriptor: $!\n";
     }
-    require POSIX;
-    POSIX::dup2( fileno $listener, 0 );
+    Tsubame::System::dup2( fileno $listener, 0 );
     %ENV = ( %given, $name => fileno $file );
     my $perl = -x '/proc/self/exe' ? readlink '/proc/self/exe' : $^X;
     ($perl) = $perl =~ /\A(.*)\z/s;
@@ -78,7 +77,7 @@ sub write_state {
     open my $file, '+>', undef or die "cannot write a temporary file: $!\n";
     binmode $file;
     print {$file} pack '(N/a*)*', @_ or die "cannot write a temporary file: $!\n";
-    $file->flush;
+    Tsubame::System::flush($file);
     return $file;
 }
 

@@ -5,12 +5,12 @@ package Tsubame::Persistent;
 use strict;
 use warnings;
 use Errno ();
-use Socket ();
 use Tsubame::Stdio ();
 use Tsubame::Carp ();
 use Tsubame::Classes ();
 use Tsubame::Handover ();
 use Tsubame::Run ();
+use Tsubame::System ();
 use Tsubame::Usage ();
 
 use constant { HANDLER => 1, ENVIRONMENT => 2, INPUT => 3, FINISHED => 7, LONGEST => 1 << 20, PIECE => 1 << 16 };
@@ -231,7 +231,7 @@ sub transmit {
     return 0 if $gone || !$connection || $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
     my ( $done, $length ) = ( 0, length $_[0] );
     while ( $done < $length ) {
-        my $count = send $connection, $done ? substr( $_[0], $done ) : $_[0], Socket::MSG_NOSIGNAL;
+        my $count = send $connection, $done ? substr( $_[0], $done ) : $_[0], Tsubame::System::NO_SIGNAL;
         if ( defined $count ) {
             $done += $count;
         }

@@ -8,9 +8,8 @@ package Tsubame::Stdio;
 
 use strict;
 use warnings;
-use IO::Handle ();
-use POSIX ();
 use Fcntl ();
+use Tsubame::System ();
 
 use constant { OUTPUT => 4, ERROR => 5, LONGEST => 1 << 20, ENOUGH => 1 << 16, BUFFER => 8192 };
 
@@ -25,6 +24,7 @@ our $collected = 0;   # what the script has printed is in $out, and nothing of a
 our $pushed = 0;      # a layer was put on a handle or taken from one: the script has made a dup, or has closed a handle
 
 my ( $OUT, $IN, $ERR ) = ( *STDOUT{IO}, *STDIN{IO}, *STDERR{IO} );
+*OUT = $OUT;
 my ( $fd0, $fd1, $fd2, $null, $log, $sentinel );
 my ( $base0, $base1, $base2 );    # what the descriptors are when nobody has changed them
 my ( $spool, $drained ) = ( undef, 0 );
@@ -36,8 +36,8 @@ sub start {
     $owner = $$;
     open $null, '+<', '/dev/null'  or die "cannot open /dev/null: $!";
     open $log,  '>&', \*STDERR     or die "cannot keep standard error: $!";
-    POSIX::dup2( fileno $null, 0 );
-    POSIX::dup2( fileno $null, 1 );
+    Tsubame::System::dup2( fileno $null, 0 );
+    Tsubame::System::dup2( fileno $null, 1 );
     open $fd0, '<&=', 0 or die "descriptor 0: $!";
     open $fd1, '>&=', 1 or die "descriptor 1: $!";
     open $fd2, '>&=', 2 or die "descriptor 2: $!";
@@ -70,10 +70,10 @@ sub finish {
     # Handles were closed or are dups ($pushed), or have more layers than they should.
     layers_of_out() if $pushed || $layers_out != ( () = PerlIO::get_layers( *STDOUT, output => 1 ) );
     end_line() if length $line;
-    POSIX::dup2( fileno $log, 2 ) if !is_same( $fd2, $base2 );
+    Tsubame::System::dup2( fileno $log, 2 ) if !is_same( $fd2, $base2 );
     layers_of_err() if $pushed || $layers_err != ( () = PerlIO::get_layers( *STDERR, output => 1 ) );
     if ( $read || $spilled || $pushed || $layers_in != ( () = PerlIO::get_layers(*STDIN) ) ) {
-        POSIX::dup2( fileno $null, 0 );
+        Tsubame::System::dup2( fileno $null, 0 );
         layers_of_in();
     }
     # A process that goes on in the background must not write into the next request's answer.
@@ -111,11 +111,11 @@ sub send_out {
 sub collect {
     my $before = $ending;
     ( $ending, $looked ) = ( 1, 0 );
-    IO::Handle::flush($OUT);
+    Tsubame::System::flush( \*OUT );
     # What was just written has come by write_out, and with it what others have written.
     if ( !$looked || $children ) {
         if ( !is_same( $fd1, $base1 ) ) {
-            POSIX::dup2( fileno $spool->[1], 1 );
+            Tsubame::System::dup2( fileno $spool->[1], 1 );
             is_same( $fd1, $base1 );
         }
         drain( -s _ ) if ( -s _ || 0 ) > $drained;
@@ -145,12 +145,12 @@ sub answer {
 # Takes what Perl has buffered, and does not send it yet.
 sub hold {
     $ending = 1;
-    IO::Handle::flush($OUT);
+    Tsubame::System::flush( \*OUT );
     $ending = 0;
 }
 
 sub flush {
-    IO::Handle::flush($OUT);
+    Tsubame::System::flush( \*OUT );
     send_out() if $active;
 }
 
@@ -171,7 +171,7 @@ sub spill {
         last if !$file;
         write_all( $file->[1], $piece );
     }
-    POSIX::dup2( fileno $file->[0], 0 ) if $file;
+    Tsubame::System::dup2( fileno $file->[0], 0 ) if $file;
 }
 
 # Text for standard error from outside of a request.
@@ -214,7 +214,7 @@ sub layers_of_err {
 sub new_spool {
     $drained = 0;
     $spool = temporary_file() || [ $null, $null ];
-    POSIX::dup2( fileno $spool->[1], 1 );
+    Tsubame::System::dup2( fileno $spool->[1], 1 );
     $base1 = identity($fd1);
 }
 
