@@ -29,6 +29,16 @@ for my $class ( @KEEP, @FRESH ) {
     is( $run->( 'closure.pl', $trap ), '12', "$class: closures, first run" );
     is( $run->('closure.pl'), $keeps ? '34' : '12', "$class: closures, second run" );
 
+    # What was imported is not the script's to be emptied.
+    script( "$class/lib/Lists.pm", 'package Lists; use Exporter "import"; our @EXPORT = qw(@list %map $word said); our @list = (1, 2); our %map = (a => 3); our $word = 4; sub said { 5 } 1;' );
+    my $imports = "use lib '" . site() . "/$class/lib';" . 'use Lists; use Config; print "Content-Type: text/plain\n\n", @list, %map, $word, said(), defined $Config{version};';
+    $run->( 'imports.pl', $imports );
+    is( $run->('imports.pl'), '12a3451', "$class: what is imported stays" );
+
+    # Clean-ups are the script's too.
+    is( $run->( 'late.pl', "our \$said = 'late'; sub later { print STDERR \$said } \$_[0]->pool->cleanup_register(\\&later); $HEAD print 'x';" ), 'x', "$class: a clean-up" );
+    is( $runtime->ask( handler => $class, file => site() . "/$class/late.pl" )->{err}, 'late', "$class: finds subs and variables of its script" );
+
     # BEGIN and END
     my $special = "BEGIN { our \$begin++ } END { print 'end'; our \$ended++ } $HEAD our (\$begin, \$ended); print \$begin, \$ended || 0;";
     is( $run->( 'special.pl', $special ), '10end', "$class: special blocks, first run" );

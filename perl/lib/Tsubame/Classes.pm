@@ -74,17 +74,21 @@ sub slurp {
     return $text;
 }
 
-# Removes everything from a package but the packages inside it.
+# Removes everything from a package but the packages inside it. The names get other values first: subs that call each other
+# would never let go of each other, and what was imported is not ours to be emptied.
 sub empty_package {
     my ($package) = @_;
     no strict 'refs';
+    no warnings;
     my $symbols = \%{"${package}::"};
     for my $name ( grep { !/::\z/ } keys %$symbols ) {
-        my $glob = $symbols->{$name};
-        if ( ref \$glob eq 'GLOB' ) {
-            undef ${ *$glob{SCALAR} } if !Internals::SvREADONLY( ${ *$glob{SCALAR} } );
-            @{ *$glob{ARRAY} } = () if defined *$glob{ARRAY};
-            %{ *$glob{HASH} }  = () if defined *$glob{HASH};
+        if ( ref \$symbols->{$name} eq 'GLOB' ) {
+            my $glob = \$symbols->{$name};
+            *$glob = sub { }
+                if defined *$glob{CODE};
+            *$glob = \my $nothing;
+            *$glob = [] if defined *$glob{ARRAY};
+            *$glob = {} if defined *$glob{HASH};
         }
         delete $symbols->{$name};
     }

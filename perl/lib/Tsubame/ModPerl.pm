@@ -48,6 +48,7 @@ sub run {
     if ( $r->{cleanups} || @Tsubame::Run::cleanups ) {
         Tsubame::Run::cleanup( $r->take_cleanups );
     }
+    Tsubame::Registry::forget() if defined $Tsubame::Registry::leftover;
     undef $current;
     return $outcome;
 }

@@ -17,6 +17,8 @@ our %CLASSES = (
     'ModPerl::PerlRunPrefork'  => { changes_directory => 1 },
 );
 
+our $leftover;    # the package of a script that is not kept
+
 my %scripts;
 
 # Returns the status for the server, or dies with the error of the script.
@@ -24,6 +26,7 @@ sub run {
     my ( $r, $class, $traits ) = @_;
     my $file   = $r->{request}{file};
     my $script = $traits->{keeps} ? $scripts{"$class $file"} : undef;
+    $leftover = Tsubame::Classes::package_for( "ModPerl::ROOT::$class", $file ) if !$traits->{keeps};
     if ( !$script || $traits->{checks} ) {
         my @stat = stat $file;
         return missing( $r, $file ) if !@stat;
@@ -37,7 +40,7 @@ sub run {
     }
     $r->{assbackwards} = 1 if $script->{nph};
     chdir $script->{directory} if $traits->{changes_directory};
-    my %loaded = $traits->{keeps} ? () : %INC;
+    my $loaded = $traits->{keeps} ? undef : join "\0", keys %INC;
 
     # Not local, as in mod_perl: each assignment costs three system calls.
     $0 = $file if $0 ne $file;
@@ -56,10 +59,9 @@ sub run {
         }
         $Tsubame::Run::status = $status;
     }
-    if ( !$traits->{keeps} ) {
-        delete @INC{ grep { !$loaded{$_} && !/\.pm\z/ } keys %INC };
-        $script = undef;
-        Tsubame::Classes::empty_package( Tsubame::Classes::package_for( "ModPerl::ROOT::$class", $file ) );
+    if ( defined $loaded && $loaded ne join "\0", keys %INC ) {
+        my %before = map { $_ => 1 } split /\0/, $loaded;
+        delete @INC{ grep { !$before{$_} && !/\.pm\z/ } keys %INC };
     }
     chdir $r->{request}{root} if $traits->{changes_directory};
     if ($error) {
@@ -74,6 +76,12 @@ sub run {
     return 0 if $set == 200 || Tsubame::Stdio::has_output();
     $r->status(200);
     return $set;
+}
+
+# Nothing of a script stays that is not kept, and its clean-ups have run.
+sub forget {
+    Tsubame::Classes::empty_package($leftover);
+    undef $leftover;
 }
 
 sub compile {
