@@ -13,7 +13,9 @@ use crate::last_os_error;
 use crate::signal::Signal;
 use crate::time::from_timeval;
 
-pub use seen::{Thread, anonymous_memory, is_there_since, program_file, started, threads, ticks, tree_memory};
+pub use seen::{
+    Thread, anonymous_memory, is_there_since, occupied, program_file, started, threads, ticks, tree_memory,
+};
 
 /// The number of one process; never 0 or negative, which kill(2) would take for a whole group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

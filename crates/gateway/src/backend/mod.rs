@@ -13,6 +13,7 @@ mod policy;
 mod pool;
 pub mod remote;
 mod run;
+mod share;
 pub mod stats;
 mod wire;
 mod word;

@@ -1,7 +1,8 @@
 //! What becomes of a pool: how many backends are started, and which end. Pure.
 //!
 //! A backend is started where requests wait and no more can be expected to be free soon: as many at a time as there are
-//! processors, since those that have not answered yet are busy with their own beginning.
+//! processors, since those that have not answered yet are busy with their own beginning. Where backends need a processor
+//! while they serve, there are no more than keep all processors busy.
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// How long a backend is busy with its own beginning, at most. From there on it is its first request that takes so long, and
 /// others need not wait for that.
 const BEGINNING: Duration = Duration::from_millis(100);
+/// Where a request takes longer than this, others need not wait for its backend, even if there is no processor for one more.
+const LONG: Duration = Duration::from_millis(500);
 /// So many of those in a row, and requests are not kept waiting for the next one.
 pub(super) const HOPELESS: u32 = 3;
 
@@ -108,6 +111,8 @@ pub(super) struct View<'a> {
     pub(super) of_all: u64,
     /// How many start at once.
     pub(super) processors: usize,
+    /// How much of the time for which they serve backends need one of them, in thousandths, if that is known.
+    pub(super) share: Option<u64>,
     /// The score when it was last changed, and when that was.
     pub(super) score: (u64, Duration),
     /// Backends that have ended in a row before they served anything, and when the last one did.
@@ -167,9 +172,13 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     if view.waiting > free {
         backends.iter().filter_map(|seen| begins_until(&seen)).for_each(&mut again);
     }
-    let wanted = (settings.min.saturating_sub(alive) as usize)
-        .max(view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)))
-        .saturating_sub(view.starting);
+    let useful = useful(view);
+    if view.waiting > free && useful == 0 {
+        let long_at = |seen: &Seen| Some(seen.since + LONG).filter(|at| seen.doing == Doing::Busy && now < *at);
+        backends.iter().filter_map(long_at).for_each(&mut again);
+    }
+    let needed = view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)).min(useful);
+    let wanted = (settings.min.saturating_sub(alive) as usize).max(needed).saturating_sub(view.starting);
     // One that was asked to end is there until it has ended.
     let room = settings.max.saturating_sub(backends.len() as u64).min(settings.max_of_all.saturating_sub(view.of_all));
     let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(view.starting));
@@ -182,6 +191,18 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
         false => again(from),
     }
     decision
+}
+
+/// How many more have something to do before all processors have.
+fn useful(view: &View<'_>) -> usize {
+    let Some(share) = view.share else { return usize::MAX };
+    let soon_free = |seen: &&Seen| match seen.doing {
+        Doing::Idle => true,
+        Doing::Busy => view.now < seen.since + LONG,
+        Doing::Ending => false,
+    };
+    let most = (view.processors as u64 * 1000).div_ceil(share.max(1));
+    usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(view.backends.iter().filter(soon_free).count())
 }
 
 /// How many may be started now before the score is at its limit; those that are about to be started count already.
@@ -243,18 +264,23 @@ mod tests {
         Seen { doing, since, born: since, served, outdated: false, memory: None, jitter: 0 }
     }
 
-    fn look(settings: &PoolSettings, backends: &[Seen], waiting: usize, starting: usize) -> Decision {
-        decide(&View {
+    fn view_of<'a>(settings: &'a PoolSettings, backends: &'a [Seen]) -> View<'a> {
+        View {
             settings,
             backends,
-            waiting,
-            starting,
+            waiting: 0,
+            starting: 0,
             of_all: backends.len() as u64,
             processors: 2,
+            share: None,
             score: (0, Duration::ZERO),
             failures: (0, Duration::ZERO),
             now: NOW,
-        })
+        }
+    }
+
+    fn look(settings: &PoolSettings, backends: &[Seen], waiting: usize, starting: usize) -> Decision {
+        decide(&View { waiting, starting, ..view_of(settings, backends) })
     }
 
     #[test]
@@ -280,6 +306,33 @@ mod tests {
         ] {
             assert_eq!(look(&settings, backends, waiting, starting).start, want, "{backends:?} {waiting} {starting}");
         }
+    }
+
+    #[test]
+    fn no_more_start_than_have_a_processor() {
+        let settings = PoolSettings { max: 99, ..PoolSettings::default() };
+        let recent = |served| Seen { since: NOW - Duration::from_millis(200), ..seen(Doing::Busy, 9, served) };
+        let (short, long) = (recent(9), seen(Doing::Busy, 1, 9));
+        for (share, backends, want) in [
+            (None, &[short, short][..], 2),
+            (Some(1000), &[short], 1),
+            (Some(1000), &[short, short], 0),
+            (Some(1000), &[recent(0), recent(0)], 0),
+            (Some(700), &[short, short], 1),
+            (Some(700), &[short, short, short], 0),
+            (Some(10), &[short, short, short], 2),
+            (Some(1000), &[short, long], 1),
+            (Some(1000), &[long, long], 2),
+            (Some(1000), &[long, long, short, short], 0),
+        ] {
+            let view = View { waiting: 9, share, ..view_of(&settings, backends) };
+            assert_eq!(decide(&view).start, want, "{share:?} {backends:?}");
+        }
+        let busy = [short, short];
+        let decision = decide(&View { waiting: 9, share: Some(1000), ..view_of(&settings, &busy) });
+        assert_eq!(decision.again, Some(short.since + LONG), "their requests may be long ones");
+        let decision = decide(&View { share: Some(1000), ..view_of(&PoolSettings { min: 5, ..settings }, &busy) });
+        assert_eq!(decision.start, 3, "a minimum is a minimum");
     }
 
     #[test]
@@ -355,6 +408,7 @@ mod tests {
             starting: 0,
             of_all: 0,
             processors: 2,
+            share: None,
             score,
             failures,
             now: NOW,

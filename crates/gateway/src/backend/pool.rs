@@ -10,6 +10,7 @@ use sys::local::Unnamed;
 use sys::process::Pid;
 
 use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
+use super::share::Share;
 use super::stats::{self, Field, Row, WORDS};
 use super::wire::{Grant, Outcome};
 use super::word::{State, Word};
@@ -39,6 +40,8 @@ pub(super) struct Backend {
     lease: u64,
     word: Option<(u64, Word)>,
     memory: Option<u64>,
+    /// For how long it had needed a processor when that was last looked at.
+    needed: Duration,
     /// It is weighed once it has served so many requests.
     weighed_at: u64,
     jitter: i64,
@@ -82,6 +85,7 @@ pub(super) struct Pool {
     queue: VecDeque<Waiter>,
     /// Backends that are about to be started.
     pub(super) starting: usize,
+    share: Share,
     score: (u64, Duration),
     failures: (u32, Duration),
     /// How the last backend ended that served nothing.
@@ -106,6 +110,7 @@ impl Pool {
             backends: Vec::new(),
             queue: VecDeque::new(),
             starting: 0,
+            share: Share::default(),
             score: (0, Duration::ZERO),
             failures: (0, Duration::ZERO),
             last_failure: String::new(),
@@ -255,7 +260,12 @@ impl Pool {
             waiter.granted.tell(Granted::Backend { number, socket, grant });
         }
         if !self.queue.is_empty() {
-            self.lent().for_each(|(_, lease, word)| word.want(lease));
+            for backend in self.backends.iter_mut().filter(|backend| backend.busy > 0) {
+                // When the present request began only the child knows, if it is not the first of the lease.
+                if backend.word.and_then(|(_, word)| word.want(backend.lease)).is_some_and(|over| over > 0) {
+                    backend.since = Instant::now();
+                }
+            }
         }
     }
 
@@ -428,6 +438,7 @@ impl Pool {
             lease: 0,
             word,
             memory: None,
+            needed: Duration::ZERO,
             weighed_at: 1,
             jitter,
             version,
@@ -523,6 +534,19 @@ impl Pool {
         idle.map(|backend| (backend.since, backend.number)).min()
     }
 
+    /// Looks how much of a processor the backends need, where requests wait for more of them than there are processors.
+    pub(super) fn measure(&mut self, processors: usize) {
+        if !self.queue.is_empty()
+            && self.backends.len() >= processors
+            && let Some(worked) = self.row.get(Field::Worked)
+        {
+            let busy = self.backends.iter().filter(|backend| backend.busy > 0);
+            let present: Duration = busy.map(|backend| backend.since.elapsed()).sum();
+            let backends = self.backends.iter_mut().map(|backend| (backend.pid, &mut backend.needed));
+            self.share.measure(Duration::from_micros(worked) + present, backends);
+        }
+    }
+
     /// What is to be done, where `of_all` backends count together.
     pub(super) fn decide(&self, of_all: u64, processors: usize) -> (Decision, Vec<u64>) {
         let at = |instant: Instant| instant.saturating_duration_since(self.began);
@@ -546,6 +570,7 @@ impl Pool {
             starting: self.starting,
             of_all,
             processors,
+            share: self.share.known(),
             score: self.score,
             failures: self.failures,
             now: self.now(),

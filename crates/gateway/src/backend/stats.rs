@@ -156,6 +156,11 @@ impl Row {
         }
     }
 
+    /// The number, if there is a row.
+    pub(super) fn get(&self, field: Field) -> Option<u64> {
+        self.0.map(|(_, row)| row[field as usize].load(Relaxed))
+    }
+
     pub(super) fn add(&self, field: Field, value: u64) {
         if let Some((_, row)) = self.0 {
             row[field as usize].fetch_add(value, Relaxed);

@@ -80,9 +80,10 @@ impl Word {
         (state == State::Kept && self.0.compare_exchange(kept, 0, AcqRel, Acquire).is_ok()).then_some(over)
     }
 
-    /// The manager: wants a lease back.
-    pub(super) fn want(self, lease: u64) {
-        self.go(lease, State::Serving, State::Wanted, 0);
+    /// The manager: wants a lease back. Returns how many of its requests are over, if nobody has said so before.
+    pub(super) fn want(self, lease: u64) -> Option<u64> {
+        let (over, _) = self.look(lease)?;
+        self.go(lease, State::Serving, State::Wanted, 0).then_some(over)
     }
 
     /// The manager: a lease is over. Returns how many requests are.
@@ -127,7 +128,7 @@ mod tests {
     fn one_that_is_wanted_is_not_kept() {
         let word = word();
         word.lend(7);
-        word.want(7);
+        assert_eq!((word.want(7), word.want(7)), (Some(0), None));
         assert!(!word.keep(7));
         assert_eq!((word.look(7), word.end(7), word.look(7)), (Some((0, State::Wanted)), 0, None));
     }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Pid;
 
@@ -16,6 +17,13 @@ pub fn anonymous_memory(pid: Pid) -> io::Result<u64> {
         return Err(io::ErrorKind::InvalidData.into());
     };
     Ok(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+}
+
+/// For how long the first thread of a process has had a processor, or has waited for one to be free (`schedstat` in proc(5)).
+pub fn occupied(pid: Pid) -> io::Result<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
+    let times = text.split_ascii_whitespace().take(2).map_while(|word| word.parse::<u64>().ok());
+    Ok(Duration::from_nanos(times.sum()))
 }
 
 /// When a process was started, in clock ticks since the machine was (field 22 of `/proc/PID/stat`); `Ok(None)`: it has ended,

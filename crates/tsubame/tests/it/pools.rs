@@ -1,6 +1,6 @@
 //! What is seen of pools from outside.
 
-use crate::mpm::under_every_mpm;
+use crate::mpm::{Mpm, under_every_mpm};
 use crate::server::Server;
 use crate::site::Site;
 use crate::wait::until;
@@ -70,4 +70,35 @@ under_every_mpm! {
         let pool = &status["pools"][0];
         assert_eq!((pool["name"].as_str(), pool["requests"].as_u64()), (Some("perl"), Some(3)), "{status}");
     }
+}
+
+/// Scripts that need a processor all the time would only be in each other's way: no more run than there are processors. For
+/// those that wait for something else there are as many as have to wait.
+#[test]
+fn no_more_start_than_have_something_to_do() {
+    let site = Site::new();
+    let fifo = site.root.join("go");
+    let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().expect("mkfifo");
+    assert!(made.success());
+    let answer = "print \"Content-Type: text/plain\\n\\ndone\\n\";\n";
+    site.script("computes", &format!("my $n = 0; $n += $_ for 1 .. 100_000; {answer}"));
+    site.script("waits", &format!("open my $go, '<', '{}' or die; close $go; {answer}", fifo.display()));
+    let text = CONFIGURATION.replace("PerlInterpMax 2", "PerlInterpMax 40");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let get = |path: &str| format!("GET /perl/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let number = |what: &str| crate::ctl::json(&site, &["status"])["pools"][0][what].as_u64().expect("a number");
+    let mut clients: Vec<_> = (0..20).map(|_| server.client()).collect();
+    for _ in 0..10 {
+        clients.iter_mut().for_each(|client| client.send(get("computes")));
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done\n"));
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let size = number("size");
+    assert!(size <= (2 * processors).max(processors + 4), "{size} interpreters for {processors} processors");
+    clients.iter_mut().for_each(|client| client.send(get("waits")));
+    until("all wait", || (number("busy") == 20).then_some(()));
+    // As long as somebody has the fifo open for writing, nobody waits who opens it.
+    let writer = std::fs::File::options().write(true).open(&fifo).expect("a fifo");
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done\n"));
+    drop(writer);
 }

@@ -191,6 +191,7 @@ impl Shared {
         if leaving {
             return pool.show();
         }
+        pool.measure(self.processors);
         let (decision, numbers) = pool.decide(of_all, self.processors);
         for (place, reason) in decision.end {
             pool.end(numbers[place], reason);
