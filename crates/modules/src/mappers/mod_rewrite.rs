@@ -34,6 +34,7 @@ use crate::row;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "rewrite_module", source: "mod_rewrite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::HelperProcess(&maps::program::HELPER),
         Hook::Translate(
             Order::ReallyFirst,
             Later { claims: host::is_on, run: |request| Box::pin(host::translate(request)) },
@@ -69,7 +70,7 @@ const DIRECTIVES: &[Directive] = &[
     row("RewriteBase", Allowed::FILEINFO, Take1(lines::base), "", "the base URL of the per-directory context"),
     row("RewriteCond", Allowed::FILEINFO, Raw(lines::condition), "", "an input string and a to be applied regexp-pattern"),
     row("RewriteRule", Allowed::FILEINFO, Raw(lines::rule), "", "an URL-applied regexp-pattern and a substitution URL"),
-    row("RewriteMap", Allowed::SERVER, Take23(maps::add), "", "a mapname and a filename and options"),
+    row("RewriteMap", Allowed::SERVER, Take23(maps::add), "", "a mapname and a filename and options").differs("Maps of the types dbm, dbd and fastdbd are refused."),
 ];
 
 settings! {

@@ -93,7 +93,8 @@ async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
         };
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
-            return Response::of(redirect::too_many(request));
+            let body = redirect::too_many(request);
+            return own_page(request, body);
         }
         answer = follow(request, &uri, status, keep).await;
     }

@@ -130,11 +130,15 @@ impl Request {
         stand_in
     }
 
+    /// Whether this is a look-up on behalf of so many others that it was not begun (`LimitInternalRecursion`).
+    pub fn is_too_deep(&self) -> bool {
+        matches!(self.kind, Kind::Lookup { depth, .. } if depth > self.vhost.plan.lookups_max)
+    }
+
     async fn run(mut self: Box<Self>, asker: &Request, from: From) -> Found {
         let path = Step::Path(self.asked.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
-        let Kind::Lookup { depth, .. } = self.kind else { return self };
-        let status = if depth > self.vhost.plan.lookups_max {
+        let status = if self.is_too_deep() {
             let limit = self.vhost.plan.lookups_max;
             self.log(
                 "core",

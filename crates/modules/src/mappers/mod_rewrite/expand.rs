@@ -152,7 +152,8 @@ pub(super) fn may_look_up(request: &Request) -> bool {
 
 /// Refuses a look-up that has failed: what it was to find out is unknown.
 pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &Origin) -> Result<(), Flow> {
-    if found.answer.status() != 500 {
+    // One that would have gone too deep has failed, too, but as in Apache it decides: there is nothing to be had.
+    if found.answer.status() != 500 || found.is_too_deep() {
         return Ok(());
     }
     let text =

@@ -34,6 +34,7 @@ fn rules<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {
     // A virtual host that names any directive has rules of its own, even if they are none.
     let directory = directory(cmd.place);
     let server = cmd.server.edit::<RewriteServer>();
+    server.rules.of_host |= cmd.place.virtual_host;
     match directory {
         None => &mut server.rules,
         Some(directory) => {

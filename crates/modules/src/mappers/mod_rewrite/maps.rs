@@ -1,5 +1,7 @@
 //! `RewriteMap`: what stands for a key.
 
+pub(super) mod program;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +14,7 @@ use server::paths::{c_path, os_path};
 use server::{Flow, Request};
 use sys::file::Meta;
 
+use self::program::Program;
 use super::RewriteServer;
 use super::said::Said;
 
@@ -29,6 +32,8 @@ pub(super) enum Map {
     Text { file: Arc<TextFile>, random: bool },
     /// A function of Tsubame's own.
     Internal(Internal),
+    /// A program that is asked.
+    Program(Program),
 }
 
 /// `int:`
@@ -58,7 +63,7 @@ type Identity = (u64, u64, u64, i128, i128);
 type Entries = HashMap<String, String>;
 
 /// `RewriteMap`
-pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, _: Option<&str>) -> Outcome {
+pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&str>) -> Outcome {
     let (kind, rest) = source.split_once(':').unwrap_or(("", source));
     let text = |cmd: &Cmd<'_>, path: &str, random| {
         let path = cmd.context.server_relative(path);
@@ -75,10 +80,18 @@ pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, _: Option<&str>) 
             None => return Err(format!("RewriteMap: internal map not found:{rest}")),
         },
         "dbd" | "fastdbd" => return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into()),
+        "prg" => Map::Program(Program::new(cmd, name, rest, owner)?),
+        _ if source.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("dbm")) => {
+            let text = "cannot be read: Tsubame has no maps of type dbm. Give it the text that httxt2dbm has made it of, as \
+                        a map of type txt, which is as fast";
+            return Err(format!("RewriteMap: {source} {text}"));
+        }
         _ => text(cmd, source, false)?,
     };
     let origin = cmd.origin();
-    cmd.server.edit::<RewriteServer>().rules.maps.insert(name.to_string(), (Arc::new(map), origin));
+    let rules = &mut cmd.server.edit::<RewriteServer>().rules;
+    rules.of_host |= cmd.place.virtual_host;
+    rules.maps.insert(name.to_string(), (Arc::new(map), origin));
     Ok(())
 }
 
@@ -94,6 +107,10 @@ impl Map {
     ) -> Result<Option<String>, Flow> {
         let (kind, value) = match self {
             Map::Internal(function) => ("", Some(function.apply(&key))),
+            Map::Program(program) => {
+                let answer = program.ask(request, &key).await;
+                ("", answer.map_err(|error| unanswered(request, name, &error, origin))?)
+            }
             Map::Text { file, random } => {
                 let value = TextFile::get(file, key.clone()).await;
                 let value = value.map_err(|error| unreadable(request, &file.path, &error, origin))?;
@@ -126,6 +143,13 @@ fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin)
     let text = format!(
         "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} decides nothing"
     );
+    request.log_os("rewrite", Level::Error, error, text);
+    Flow::Status(500)
+}
+
+/// Refuses what a program was to decide that has not answered.
+fn unanswered(request: &Request, name: &str, error: &io::Error, origin: &Origin) -> Flow {
+    let text = format!("the program of RewriteMap {name} has not answered, so the line at {origin} decides nothing");
     request.log_os("rewrite", Level::Error, error, text);
     Flow::Status(500)
 }

@@ -150,7 +150,7 @@ impl<'r> Pass<'r> {
                 }
                 continue;
             };
-            if !matches!(done, Done::AsIs) {
+            if !rule.flags.any(Flags::AS_IS) {
                 self.say(2, |_| format!("setting lastsub to rule with output {}", rule.output));
                 self.last = Some(rule.clone());
             }

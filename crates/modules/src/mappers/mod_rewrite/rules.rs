@@ -126,7 +126,7 @@ impl Merge for Rules {
             list,
             pending,
             maps,
-            of_host: true,
+            of_host: add.of_host,
         }
     }
 

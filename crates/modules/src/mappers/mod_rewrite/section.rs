@@ -72,7 +72,6 @@ impl Pass<'_> {
             // It means something outside sections only.
             self.request.mapped.filename = path.to_string();
         }
-        self.say_apart(2, |pass| format!("local path result: {}", pass.request.mapped.filename));
         if !self.request.mapped.filename.starts_with('/') {
             return Flow::Status(400);
         }

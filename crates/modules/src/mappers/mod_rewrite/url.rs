@@ -93,13 +93,15 @@ pub(super) fn reduced(request: &Request, url: &str) -> Option<String> {
     is_own(request, host, port).then(|| if path.is_empty() { "/".into() } else { path.to_string() })
 }
 
-/// Whether this virtual host has that name.
+/// Whether this virtual host has that name and port: in its `<VirtualHost>` line, or as its `ServerName`, which then says
+/// which port.
 fn is_own(request: &Request, host: &str, port: u16) -> bool {
     let vhost = request.vhost;
-    let own_port = vhost.port.or_else(|| vhost.addresses.first().and_then(|address| address.port)).unwrap_or(0);
-    port == own_port
-        && (vhost.name.eq_ignore_ascii_case(host)
-            || vhost.aliases.iter().any(|alias| wildcard_ignoring_case(alias, host)))
+    let ip = host.parse::<std::net::IpAddr>().ok();
+    let of_address = ip.is_some()
+        && vhost.addresses.iter().any(|address| address.ip == ip && address.port.is_none_or(|own| own == port));
+    let names = || std::iter::once(&vhost.name).chain(&vhost.aliases);
+    of_address || vhost.port == Some(port) && names().any(|name| wildcard_ignoring_case(name, host))
 }
 
 /// Puts `to` in the place of the directory `from` that a path begins with.

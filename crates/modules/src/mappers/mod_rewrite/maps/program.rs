@@ -1,0 +1,328 @@
+//! Maps that are programs: one of each, which gets a key per line and answers with a value per line.
+//!
+//! All children ask the same program. It belongs to a helper process, where a thread asks it for one key after the other; a
+//! child sends that thread a key together with a socket for the answer, and waits for it as for anything else. A program that
+//! has ended is started again.
+
+use std::ffi::CString;
+use std::future::poll_fn;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use conf::{Cmd, Origin};
+use seam::HelperProcess;
+use seam::executor::{Descriptor, sleep, timeout_at};
+use server::core::CoreServer;
+use server::{HelperHook, Request, Server};
+use sys::cred::{Identity, group, user};
+use sys::poll::any_readable;
+use sys::process::{Pid, end_of, has_ended, reap};
+use sys::signal::{Signal, SignalFd};
+use sys::spawn::{Directory, Spawn};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::Map;
+use crate::mappers::mod_rewrite::RewriteServer;
+
+/// The longest key and the longest answer, in bytes.
+const TEXT_MAX: usize = 32 << 10;
+/// How soon a child tries again whose question did not fit into the queue: the kernel does not say when there is room.
+const RETRY: Duration = Duration::from_millis(5);
+/// How long a thread waits that waits for ever, before it looks again.
+const A_WHILE: Duration = Duration::from_secs(3600);
+/// Where a program finds others.
+const PATH: &std::ffi::CStr = c"PATH=/usr/local/bin:/usr/bin:/bin";
+
+/// What an answer begins with.
+const VALUE: u8 = b'v';
+const NONE: u8 = b'n';
+const FAILED: u8 = b'f';
+
+/// A program, as a line names it.
+#[derive(Debug)]
+pub(in crate::mappers::mod_rewrite) struct Program {
+    /// Its path, and its arguments.
+    words: Vec<CString>,
+    identity: Option<Identity>,
+    /// Where questions are put, and where they are read.
+    channel: OnceLock<(UnixDatagram, UnixDatagram)>,
+}
+
+/// The helper process that has the programs.
+pub(in crate::mappers::mod_rewrite) static HELPER: HelperHook = helper;
+
+impl Program {
+    /// `prg:PATH ARGUMENTS`, and perhaps as which `user:group`.
+    pub(super) fn new(cmd: &Cmd<'_>, name: &str, line: &str, owner: Option<&str>) -> Result<Program, String> {
+        let mut words = conf::words::words(line);
+        if words.is_empty() {
+            words.push(String::new());
+        }
+        words[0] = cmd.context.server_relative(&words[0]);
+        if !cmd.context.system.exists(&words[0]) {
+            return Err(format!("RewriteMap: file for map {name} not found:{}", words[0]));
+        }
+        let words = words.iter().map(|word| CString::new(&*http1::text::to_bytes(word)));
+        let words = words.collect::<Result<_, _>>().map_err(|_| format!("RewriteMap: bad path to prg map: {line}"))?;
+        let identity = owner.map(owned_by).transpose()?;
+        Ok(Program { words, identity, channel: OnceLock::new() })
+    }
+
+    /// What the program says of a key; `None`: it says `NULL`.
+    pub(super) async fn ask(&self, request: &Request, key: &str) -> io::Result<Option<String>> {
+        let key = http1::text::to_bytes(key).into_owned();
+        // A line feed would make two keys of it.
+        if key.contains(&b'\n') {
+            return Ok(None);
+        }
+        if key.len() > TEXT_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the key is too long"));
+        }
+        let (questions, _) = self.channel.get().ok_or_else(|| io::Error::other("the program does not run"))?;
+        let deadline = Instant::now() + request.host::<CoreServer>().timeout();
+        let (own, theirs) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        let answer = timeout_at(deadline, async {
+            // An empty packet would look like an end.
+            let packet = [b"k".as_slice(), &key].concat();
+            while let Err(error) = sys::local::send(questions, &packet, &[theirs.as_fd()]) {
+                match error.kind() {
+                    io::ErrorKind::WouldBlock => sleep(RETRY).await,
+                    _ => return Err(error),
+                }
+            }
+            drop(theirs);
+            read_to_end(Descriptor::new(OwnedFd::from(own))?).await
+        });
+        let answer = answer.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        match answer.split_first() {
+            Some((&VALUE, value)) => Ok(Some(http1::text::from_bytes(value).into_owned())),
+            Some((&NONE, _)) => Ok(None),
+            Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
+            None => Err(io::Error::other("the process that asks it has ended")),
+        }
+    }
+}
+
+/// All that comes, up to a limit.
+async fn read_to_end(mut socket: Descriptor) -> io::Result<Vec<u8>> {
+    let (mut all, mut piece) = (Vec::new(), vec![0; 4096]);
+    while all.len() <= TEXT_MAX {
+        let mut buffer = ReadBuf::new(&mut piece);
+        poll_fn(|cx| Pin::new(&mut socket).poll_read(cx, &mut buffer)).await?;
+        if buffer.filled().is_empty() {
+            break;
+        }
+        all.extend_from_slice(buffer.filled());
+    }
+    Ok(all)
+}
+
+/// As whom a program runs: `user`, or `user:group`.
+fn owned_by(owner: &str) -> Result<Identity, String> {
+    let (name, of) = owner.split_once(':').map_or((owner, None), |(name, of)| (name, Some(of)));
+    let unknown = |what: &str| format!("RewriteMap: there is no {what} for the program: {owner}");
+    let found = user(name).ok().flatten().ok_or_else(|| unknown("user"))?;
+    let gid = match of {
+        None => found.gid,
+        Some(of) => group(of).ok().flatten().ok_or_else(|| unknown("group"))?,
+    };
+    Ok(Identity::new(&found, gid))
+}
+
+/// Opens the way to each program, if there are any.
+fn helper(server: &Server, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    let mut programs: Vec<(Arc<Map>, Origin, Duration)> = Vec::new();
+    for host in &server.hosts {
+        for (map, origin) in host.settings.get::<RewriteServer>().rules.maps.values() {
+            let is_new = !programs.iter().any(|(known, ..)| Arc::ptr_eq(known, map));
+            if let (Map::Program(program), true) = (&**map, is_new) {
+                let channel = UnixDatagram::pair()
+                    .map_err(|error| format!("{}: no socket for the RewriteMap at {origin}", sys::describe(&error)))?;
+                // It is there already where the same configuration is started once more.
+                let _ = program.channel.set(channel);
+                programs.push((map.clone(), origin.clone(), host.settings.get::<CoreServer>().timeout()));
+            }
+        }
+    }
+    if programs.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(HelperProcess {
+        name: "rewrite-map",
+        count: 1,
+        // As in Apache programs run as who has started the server, if nothing else is said.
+        privileged: true,
+        life: Box::new(move |orders| serve(&programs, orders)),
+    }))
+}
+
+/// Serves until it is to leave: a thread for each program. They end with this process.
+fn serve(programs: &[(Arc<Map>, Origin, Duration)], orders: &SignalFd) -> io::Result<()> {
+    for (map, origin, limit) in programs.iter().cloned() {
+        thread::Builder::new().name("rewrite-map".into()).spawn(move || {
+            if let Map::Program(program) = &*map {
+                answer_all(program, &origin, limit);
+            }
+        })?;
+    }
+    loop {
+        any_readable([orders.descriptor().as_fd()], A_WHILE)?;
+        if orders.read()?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// Answers one question after the other.
+fn answer_all(program: &Program, origin: &Origin, limit: Duration) {
+    let Some((_, questions)) = program.channel.get() else { return };
+    let mut running = start(program, origin);
+    let mut packet = vec![0; TEXT_MAX + 1];
+    loop {
+        let mut descriptors = Vec::new();
+        let received = any_readable([questions.as_fd()], A_WHILE)
+            .and_then(|_| sys::local::receive(questions, &mut packet, &mut descriptors));
+        let length = match received {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => {
+                seam::log!("rewrite", Error, "{}: questions to the RewriteMap at {origin}", sys::describe(&error));
+                return;
+            }
+        };
+        let (Some(answer_to), Some(key)) = (descriptors.pop(), packet[..length].get(1..)) else { continue };
+        let answer = answered(program, &mut running, key, origin, limit);
+        // Whoever does not wait any more does not mind.
+        let _ = UnixStream::from(answer_to).write_all(&answer);
+    }
+}
+
+/// Asks the program. One that has ended since it was asked last is started again for this key.
+fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin: &Origin, limit: Duration) -> Vec<u8> {
+    if running.as_ref().is_some_and(Running::has_ended) {
+        seam::log!("rewrite", Error, "the program of the RewriteMap at {origin} has ended; it is started again");
+        *running = None;
+    }
+    if running.is_none() {
+        *running = start(program, origin);
+    }
+    let failed = |why: String| [&[FAILED], why.as_bytes()].concat();
+    let Some(asked) = running else { return failed("it cannot be started".into()) };
+    match asked.ask(key, limit) {
+        Ok(answer) if answer.eq_ignore_ascii_case(b"NULL") => vec![NONE],
+        Ok(answer) => [&[VALUE], answer.as_slice()].concat(),
+        Err(error) => {
+            // What it would say next belongs to this key.
+            *running = None;
+            failed(sys::describe(&error).to_string())
+        }
+    }
+}
+
+/// A program that runs.
+struct Running {
+    pid: Pid,
+    ended: OwnedFd,
+    keys: PipeWriter,
+    values: PipeReader,
+    /// What it has written behind the last answer.
+    rest: Vec<u8>,
+}
+
+fn start(program: &Program, origin: &Origin) -> Option<Running> {
+    let started = Running::start(program);
+    if let Err(error) = &started {
+        let path = program.words[0].to_string_lossy();
+        let why = sys::describe(error);
+        seam::log!(
+            "rewrite",
+            Error,
+            "{why}: AH00654: mod_rewrite: could not start RewriteMap program {path} ({origin})"
+        );
+    }
+    started.ok()
+}
+
+impl Running {
+    fn start(program: &Program) -> io::Result<Running> {
+        let (input, keys) = io::pipe()?;
+        let (values, output) = io::pipe()?;
+        // A program that neither reads nor answers holds nobody up for ever.
+        sys::file::set_nonblocking(&keys)?;
+        sys::file::set_nonblocking(&values)?;
+        let errors = io::stderr();
+        let argv: Vec<_> = program.words.iter().map(CString::as_c_str).collect();
+        let parent = program.words[0].to_bytes();
+        let parent = &parent[..memchr::memrchr(b'/', parent).map_or(0, |at| at.max(1))];
+        let directory = CString::new(parent)?;
+        let spawn = Spawn {
+            program: &program.words[0],
+            argv: &argv,
+            env: &[PATH],
+            directory: Some(Directory::Named(&directory)),
+            stdio: [input.as_fd(), output.as_fd(), errors.as_fd()],
+            more: &[],
+            own_group: true,
+            limits: &[],
+            end_with_us: Some(Signal::TERM),
+        };
+        let pid = match &program.identity {
+            None => spawn.start()?,
+            Some(identity) => {
+                let starting = spawn.start_as(identity)?;
+                any_readable([starting.outcome.as_fd()], A_WHILE)?;
+                starting.result()?;
+                starting.pid
+            }
+        };
+        Ok(Running { pid, ended: end_of(pid)?, keys, values, rest: Vec::new() })
+    }
+
+    fn has_ended(&self) -> bool {
+        has_ended(self.pid).unwrap_or(true)
+    }
+
+    /// Writes a key, and reads a line.
+    fn ask(&mut self, key: &[u8], limit: Duration) -> io::Result<Vec<u8>> {
+        let deadline = Instant::now() + limit;
+        self.keys.write_all(&[key, b"\n"].concat())?;
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.rest) {
+                let behind = self.rest.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.rest, behind);
+                line.pop();
+                return Ok(line);
+            }
+            if self.rest.len() > TEXT_MAX {
+                return Err(io::Error::other("its answer is too long"));
+            }
+            let mut piece = [0; 4096];
+            match self.values.read(&mut piece) {
+                Ok(0) => return Err(io::Error::other("it has ended without an answer")),
+                Ok(count) => self.rest.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    any_readable([self.values.as_fd()], left)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.pid.kill_group(Signal::KILL);
+        let _ = any_readable([self.ended.as_fd()], A_WHILE);
+        let _ = reap(Some(self.pid));
+    }
+}
