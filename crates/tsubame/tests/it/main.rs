@@ -98,6 +98,8 @@ mod proxy_same_as_apache;
 mod recycling;
 mod replaced;
 mod rewrite;
+mod rewrite_maps;
+mod rewrite_same_as_apache;
 mod script_ends;
 mod script_log_same_as_apache;
 mod sections;
