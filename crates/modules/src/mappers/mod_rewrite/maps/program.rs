@@ -270,6 +270,7 @@ impl Running {
             more: &[],
             own_group: true,
             limits: &[],
+            nicer: 0,
             end_with_us: Some(Signal::TERM),
         };
         let pid = match &program.identity {
