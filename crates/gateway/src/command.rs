@@ -86,6 +86,21 @@ impl Command {
         })
     }
 
+    /// A program with its arguments, in the server's directory and with the request's environment: it is the server's own, and
+    /// nobody else runs it.
+    pub(crate) fn program(request: &Request, words: &[String]) -> Option<Command> {
+        let mut words = words.iter().map(|word| CString::new(to_bytes(word)));
+        Some(Command {
+            program: words.next()?.ok()?,
+            directory: None,
+            arguments: words.collect::<Result<_, _>>().ok()?,
+            environment: env::environment(&request.env),
+            limits: limits(request.dir::<CoreDir>()),
+            nicer: 0,
+            owner: None,
+        })
+    }
+
     /// Starts it, as leader of a process group of its own, whose number stands in `number` before it does anything. What has
     /// an owner is never started like this.
     pub(crate) fn start(&self, given: Given<'_>, number: Option<&AtomicU64>) -> io::Result<Pid> {

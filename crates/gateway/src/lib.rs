@@ -34,6 +34,6 @@ pub mod spawn;
 mod stream;
 
 pub use caller::{CGI, Caller, Cgi, Words};
-pub use run::{run, shell};
+pub use run::{filter, run, shell};
 pub use script::conversation::Speech;
 pub use script_log::{ScriptLog, complain};

@@ -13,7 +13,7 @@ use crate::caller::{Caller, Cgi};
 use crate::command;
 use crate::env;
 use crate::gate::{self, Permit};
-use crate::input::{Input, Stopped};
+use crate::input::{Input, Stopped, fed};
 use crate::owners;
 use crate::respond;
 use crate::script::piped::Piped;
@@ -56,6 +56,42 @@ pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) 
     match spawn::start(request, command, None, permit, &caller, cgi.daemons).await {
         Ok(started) => {
             let script = Script::new(Box::new(Piped::new(started, None, &caller)), &caller);
+            Ok(respond::stream(request, script, None))
+        }
+        Err(failure) => {
+            not_started(request, &caller, failure);
+            Err(())
+        }
+    }
+}
+
+/// Sends a body through a program: what that writes is the body from then on. The program's variables are in the request's
+/// environment already. `Err`: it did not start.
+pub async fn filter(
+    request: &mut Request,
+    caller: Caller,
+    rules: gate::Rules,
+    program: &[String],
+    body: Body,
+) -> Result<Body, ()> {
+    let permit = gate::enter(&program[0], &request.vhost.name, &rules, || request.client.has_ended()).await;
+    let Ok(permit) = permit.map_err(|refusal| {
+        request.log(caller.module, Level::Error, format!("{} is not started: {}", program[0], refusal.reason));
+    }) else {
+        return Err(());
+    };
+    let (stdin, input) = match Input::new(fed(body).await, 0) {
+        Ok(pipe) => pipe,
+        Err(error) => {
+            permit.not_started();
+            request.log_os(caller.module, Level::Error, &error, "no pipe for the body of an answer");
+            return Err(());
+        }
+    };
+    let command = command::Command::program(request, program);
+    match spawn::start(request, command, Some(stdin.as_fd()), permit, &caller, false).await {
+        Ok(started) => {
+            let script = Script::new(Box::new(Piped::new(started, Some(input), &caller)), &caller);
             Ok(respond::stream(request, script, None))
         }
         Err(failure) => {

@@ -59,6 +59,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_data::MODULE,
     &filters::mod_deflate::MODULE,
     &filters::mod_dialup::MODULE,
+    &filters::mod_ext_filter::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_include::MODULE,
     &filters::mod_ratelimit::MODULE,

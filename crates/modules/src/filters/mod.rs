@@ -6,6 +6,7 @@ pub mod mod_charset_lite;
 pub mod mod_data;
 pub mod mod_deflate;
 pub mod mod_dialup;
+pub mod mod_ext_filter;
 pub mod mod_filter;
 pub mod mod_include;
 pub mod mod_ratelimit;

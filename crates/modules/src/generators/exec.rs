@@ -1,5 +1,7 @@
 //! What a page with server-side includes has run (`<!--#exec -->`): by mod_cgi or mod_cgid, as scripts are.
 
+use gateway::Caller;
+use server::core::CoreServer;
 use server::{Body, Request};
 
 use super::mod_admission::rules;
@@ -31,4 +33,18 @@ impl Executor {
             (caller(request, self.way), gateway::Cgi { rules: rules(request), daemons: self.way.daemons });
         gateway::shell(request, caller, cgi, text).await
     }
+}
+
+/// Sends the body of an answer through a program of mod_ext_filter. `Err`: it did not start.
+pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body) -> Result<Body, ()> {
+    let caller = Caller {
+        module: "ext_filter",
+        words: &gateway::CGI,
+        timeout: request.host::<CoreServer>().timeout(),
+        nph: false,
+        log: None,
+        accounts: false,
+    };
+    gateway::env::add(request).await;
+    gateway::filter(request, caller, rules(request), program, body).await
 }

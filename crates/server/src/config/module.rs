@@ -9,7 +9,7 @@ use crate::config::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook
 use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::authz::{AuthnProvider, AuthzProvider};
-use crate::request::hooks::{Chain, Handler, Hooks, Of, OutputFilter, PhaseHook, Preface};
+use crate::request::hooks::{Chain, FindFilter, Handler, Hooks, Of, OutputFilter, PhaseHook, Preface};
 use crate::request::response::Body;
 
 /// A way to share small objects among the children (Apache manual, "Shared Object Cache").
@@ -99,6 +99,8 @@ pub enum Hook {
     Filter(Order, fn(&mut Request, Body) -> Body),
     /// A filter that configuration may name.
     NamedFilter(&'static OutputFilter),
+    /// Filters that the configuration itself defines, by name.
+    FindFilter(FindFilter),
     /// Puts filters into the chain of a handler's answer. All hooks run.
     InsertFilters(Order, fn(&mut Request, &mut Chain)),
     /// Last changes of the answer's fields, before they go out; `true`: the answer is the server's own page of an error or a
@@ -143,6 +145,7 @@ impl Hook {
             Hook::Log(order, _) => ("Transaction Logging", *order),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
             Hook::NamedFilter(_)
+            | Hook::FindFilter(_)
             | Hook::Authz(_)
             | Hook::Authn(_)
             | Hook::Mutex(_)
@@ -180,6 +183,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         handler: Vec::new(),
         filter: Vec::new(),
         named_filters: Vec::new(),
+        find_filter: Vec::new(),
         insert_filters: Vec::new(),
         answer_fields: Vec::new(),
         log: Vec::new(),
@@ -203,6 +207,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::Handler(_, handler) => hooks.handler.push(Of { module, hook: *handler }),
             Hook::Filter(_, f) => hooks.filter.push(*f),
             Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
+            Hook::FindFilter(f) => hooks.find_filter.push(*f),
             Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
             Hook::AnswerFields(_, f) => hooks.answer_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),

@@ -47,9 +47,12 @@ fn chain(request: &mut Request) -> Chain {
                 request.note_step("core", None, |_| format!("output filter {}", filter.name));
                 chain.add(filter.rank, Box::new(filter.apply));
             }
-            None => {
-                request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
-            }
+            None => match hooks.find_filter.iter().find_map(|find| find(request, name)) {
+                Some((rank, link)) => chain.add(rank, link),
+                None => {
+                    request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
+                }
+            },
         }
     }
     // No module filters the bodies of requests: to say nothing would look as if one did.

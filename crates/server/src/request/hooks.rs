@@ -124,6 +124,9 @@ pub enum Said {
     Broken(Level, String),
 }
 
+/// Finds a filter that the configuration has defined, by the name that it has there.
+pub type FindFilter = fn(&Request, &str) -> Option<(Rank, Link)>;
+
 /// A hook, and the name of its module in log lines.
 #[derive(Clone, Copy)]
 pub(crate) struct Of<T> {
@@ -157,6 +160,7 @@ pub struct Hooks {
     pub(crate) handler: Vec<Of<Handler>>,
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,
+    pub(crate) find_filter: Vec<FindFilter>,
     pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
     pub(crate) answer_fields: Vec<fn(&mut Request, bool)>,
     pub(crate) log: Vec<fn(&mut Request)>,

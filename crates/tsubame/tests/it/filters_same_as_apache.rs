@@ -14,6 +14,7 @@ fn build(site: &Site) {
     site.page("sub/a.txt", TEXT);
     site.page("sub/.htaccess", "Substitute s/bar/inner/\nSubstitute s/foo/FROM-INSIDE/\n");
     site.page("image.png", "foo");
+    site.page("other.txt", TEXT);
     site.page("large.txt", "foo and a long line of text that is not so long\n".repeat(3000));
     site.script("slow", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; echo foo; echo bar\n");
     site.script("tell", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; cat\n");
@@ -124,4 +125,31 @@ fn brotli_and_charsets() {
     ];
     let table: Vec<(&str, &[&str])> = charsets.iter().map(|one| (*one, texts)).collect();
     rows("brotli_and_charsets", build, &table, &framing());
+}
+
+#[test]
+fn programs_as_filters() {
+    let configuration = format!(
+        "{SCRIPTS}ExtFilterDefine upper mode=output cmd=\"/usr/bin/tr a-z A-Z\"\n\
+         ExtFilterDefine plain cmd=\"/usr/bin/tr o 0\" intype=text/plain outtype=text/x-changed\n\
+         ExtFilterDefine asked cmd=\"/usr/bin/tr o 0\" enableenv=please\nExtFilterDefine spared cmd=\"/usr/bin/tr o 0\" disableenv=please\n\
+         ExtFilterDefine env cmd=\"/bin/sh -c 'cat; echo $REQUEST_URI $SCRIPT_NAME'\"\n\
+         <Location /a.txt>\nSetOutputFilter upper\n</Location>\n<Location /a.html>\nSetOutputFilter plain;upper\n</Location>\n\
+         <Location /latin.txt>\nSetOutputFilter plain\n</Location>\n<Location /large.txt>\nSetOutputFilter UPPER\n</Location>\n\
+         <Location /utf.txt>\nSetOutputFilter asked\n</Location>\n<Location /other.txt>\nSetEnv please\nSetOutputFilter asked;spared\n</Location>\n\
+         <Location /cgi>\nSetOutputFilter upper\n</Location>\n<Location /image.png>\nSetOutputFilter env\n</Location>"
+    );
+    let requests: &[&str] = &[
+        "GET /a.txt",
+        "GET /a.html",
+        "GET /latin.txt",
+        "GET /large.txt",
+        "GET /utf.txt",
+        "GET /other.txt",
+        "GET /cgi/slow",
+        "GET /image.png?q",
+    ];
+    let mut allowed = framing();
+    allowed.push(Allowed { case: "*", what: "accept-ranges", entry: "The length of a filtered answer" });
+    rows("programs_as_filters", build, &[(&configuration, requests)], &allowed);
 }
