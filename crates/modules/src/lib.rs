@@ -96,6 +96,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_headers::MODULE,
     &metadata::mod_ident::MODULE,
     &metadata::mod_mime::MODULE,
+    &metadata::mod_mime_magic::MODULE,
     &proxy::mod_proxy::MODULE,
     &proxy::mod_proxy_fcgi::MODULE,
     &proxy::mod_proxy_scgi::MODULE,

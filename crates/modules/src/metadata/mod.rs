@@ -6,6 +6,7 @@ pub mod mod_expires;
 pub mod mod_headers;
 pub mod mod_ident;
 pub mod mod_mime;
+pub mod mod_mime_magic;
 pub mod mod_remoteip;
 pub mod mod_setenvif;
 pub mod mod_unique_id;

@@ -1,5 +1,5 @@
 //! What is said of clients, files and answers beyond their names, beside Apache: when they expire, who is behind a proxy,
-//! cookies, files with fields.
+//! cookies, files with fields, types by content.
 
 use std::cell::RefCell;
 
@@ -303,4 +303,97 @@ fn files_with_fields() {
         }
     }
     compare("files_with_fields", build, text, &cases, &[]);
+}
+
+/// Types by what is in files, with rules of our own.
+#[test]
+fn types_by_content() {
+    let padded = |start: &[u8]| [start, &[b'.'; 600][..]].concat();
+    let mut record = vec![0; 512];
+    record[..5].copy_from_slice(b"a.txt");
+    record[148..156].copy_from_slice(b"000645\0 ");
+    let sum: u32 = record.iter().map(|byte| u32::from(*byte)).sum::<u32>()
+        - record[148..156].iter().map(|byte| u32::from(*byte)).sum::<u32>()
+        + 8 * 32;
+    record[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let build = |site: &Site| {
+        let rules = "# rules\n0 string GIF8 image/gif\n0\tbeshort\t0x1234\n>2\tbyte\t7\tkind/seven\n>2\tbyte\t>7\tkind/more\n\
+            >>3 byte x \\b-%d\n0 string \\x89P\\116G image/PNG  X-Coded\n0 belong 0xcafebabe high/bit\n\
+            0 ubelong 0xcafebabf high/unsigned\n0 lelong 0x04030201 little/endian\n0 long 0x44434241 host/order\n\
+            4 leshort &0x8000 set/bit\n0 string >zz high/%s\n0 string \\<?xml text/xml\n0 string !no bang/text\n0 string SP no type\n";
+        site.file("conf/magic", rules);
+        let files: [(&str, Vec<u8>); 24] = [
+            ("gif", padded(b"GIF89a")),
+            ("short-gif", b"GIF89a".to_vec()),
+            ("seven", padded(b"\x12\x34\x07")),
+            ("more", padded(b"\x12\x34\x09\x05")),
+            ("neither", padded(b"\x12\x34\x01")),
+            ("png", padded(b"\x89PNG")),
+            ("cafe", padded(b"\xca\xfe\xba\xbe")),
+            ("cafe2", padded(b"\xca\xfe\xba\xbf")),
+            ("little", padded(b"\x01\x02\x03\x04")),
+            ("host", padded(b"ABCD")),
+            ("bit", padded(b"\0\0\0\0\0\x80")),
+            ("high", padded(b"zzz\n")),
+            ("xml", padded(b"<?xml version=1>")),
+            ("bang", padded(b"!no")),
+            ("space", padded(b"SP")),
+            ("html", b"a b <html> c".to_vec()),
+            ("escapes", b"\x1b[1m the <html>".to_vec()),
+            ("troff", b".TH x 1".to_vec()),
+            ("fortran", b"c comment".to_vec()),
+            ("mail", b"Received: from x".to_vec()),
+            ("unknown", b"nothing at all".to_vec()),
+            ("empty", Vec::new()),
+            ("tar", record.clone()),
+            ("nul", b"\0 the".to_vec()),
+        ];
+        for (name, bytes) in files {
+            site.page(name, bytes);
+        }
+        site.page("named.txt", padded(b"GIF89a"));
+        site.page("named.txt@12", padded(b"GIF89a"));
+        site.page("forced/gif", padded(b"GIF89a"));
+    };
+    let text = "MimeMagicFile conf/magic\n<Location /forced>\nForceType a/b\n</Location>\nAddDefaultCharset Off\n";
+    let names = [
+        "gif",
+        "short-gif",
+        "seven",
+        "more",
+        "neither",
+        "png",
+        "cafe",
+        "cafe2",
+        "little",
+        "host",
+        "bit",
+        "high",
+        "xml",
+        "bang",
+        "space",
+        "html",
+        "escapes",
+        "troff",
+        "fortran",
+        "mail",
+        "unknown",
+        "empty",
+        "tar",
+        "nul",
+        "named.txt",
+        "named.txt@12",
+        "forced/gif",
+        "none",
+        "",
+    ];
+    let cases: Vec<Case> = names.iter().map(|name| Case::of(&format!("GET /{name}"))).collect();
+    let allowed = ["GET /png", "GET /escapes"].map(|case| Allowed {
+        case,
+        what: "%{Content-Type}o",
+        entry: "A type that comes with an encoding",
+    });
+    compare("types_by_content", build, text, &cases, &allowed);
+    let debian = "<IfFile /etc/apache2/magic>\nMimeMagicFile /etc/apache2/magic\n</IfFile>\nAddDefaultCharset Off\n";
+    compare("types_by_content", build, debian, &cases, &allowed);
 }

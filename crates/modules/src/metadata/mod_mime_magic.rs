@@ -1,0 +1,165 @@
+//! Types of files by what is in them, where their names say nothing.
+//!
+//! Apache manual: mod_mime_magic. Doubtful cases were measured on 2.4.71.
+
+mod guess;
+mod rules;
+
+use std::io::{self, Read as _};
+use std::sync::Arc;
+
+use conf::directive::Args::Take1;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use seam::{Load, offload};
+use server::paths::os_path;
+use server::{Flow, Hook, Module, Order, PhaseHook, Request, Server};
+
+use self::rules::Rules;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "mime_magic_module", source: "mod_mime_magic.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::OpenLogs(complain),
+        // Behind mod_mime, in whichever order the modules are loaded.
+        Hook::TypeChecker(
+            Order::Later(1),
+            PhaseHook::Later { claims: has_no_type, run: |request| Box::pin(find_type(request)) },
+        ),
+    ],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("MimeMagicFile", Allowed::SERVER, Take1(set), "", "Path to MIME Magic file (in file(1) format)"),
+];
+
+/// How much of a file is looked at.
+const HOWMANY: usize = 4096;
+
+settings! {
+    /// The module's settings of a server.
+    pub struct MimeMagicServer { magic: Setting<Arc<Magic>> }
+}
+
+/// A file of rules as it was read, with what the log is to have of that.
+#[derive(Debug)]
+struct Magic {
+    rules: Rules,
+    complaints: Vec<String>,
+}
+
+fn set(cmd: &mut Cmd<'_>, file: &str) -> Outcome {
+    let path = cmd.context.server_relative(file);
+    let magic = match cmd.context.system.read(&path) {
+        Ok(bytes) => {
+            let mut complaints = Vec::new();
+            let rules = Rules::parse(&bytes, &mut complaints);
+            Magic { rules, complaints }
+        }
+        Err(error) => {
+            let why = sys::describe(&error);
+            let text = format!("{why}: AH01515: mod_mime_magic: can't read magic file {path}");
+            Magic { rules: Rules::default(), complaints: vec![text] }
+        }
+    };
+    cmd.server_set(|s: &mut MimeMagicServer| &mut s.magic, Arc::new(magic))
+}
+
+/// Rules that cannot be read are no reason not to start, as in Apache.
+fn complain(server: &Server) -> Result<(), String> {
+    let mut told: Vec<&Arc<Magic>> = Vec::new();
+    for magic in server.hosts.iter().filter_map(|host| host.settings.get::<MimeMagicServer>().magic.get()) {
+        if !told.iter().any(|known| Arc::ptr_eq(known, magic)) {
+            magic.complaints.iter().for_each(|text| seam::log!("mime_magic", Error, "{text}"));
+            told.push(magic);
+        }
+    }
+    Ok(())
+}
+
+fn has_no_type(request: &Request) -> bool {
+    request.answer.content_type().is_none()
+        && request.mapped.stat.is_some_and(|meta| meta.is_file())
+        && request.host::<MimeMagicServer>().magic.get().is_some_and(|magic| !magic.rules.is_empty())
+}
+
+async fn find_type(request: &mut Request) -> Flow {
+    if of_revision(request).await {
+        return Flow::Declined;
+    }
+    let Some(magic) = request.host::<MimeMagicServer>().magic.get().cloned() else { return Flow::Declined };
+    let is_empty = request.mapped.stat.is_some_and(|meta| meta.size == 0);
+    if is_empty {
+        return take(request, "text/plain", None);
+    }
+    let path = request.mapped.filename.clone();
+    let found = offload(Load::Wait, move || {
+        let bytes = beginning(&path)?;
+        Ok::<_, io::Error>(look(&magic.rules, &bytes))
+    });
+    match found.await {
+        Ok(Some((text, encoding))) => take(request, &text, encoding),
+        Ok(None) => Flow::Declined,
+        Err(error) => {
+            let text = format!("AH01512: mod_mime_magic: can't read `{}'", request.mapped.filename);
+            request.log_os("mime_magic", Level::Error, &error, text);
+            Flow::Declined
+        }
+    }
+}
+
+fn beginning(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(os_path(path))?.take(HOWMANY as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What is said of a file that begins so, and its encoding.
+fn look(rules: &Rules, bytes: &[u8]) -> Option<(String, Option<&'static str>)> {
+    let of = |bytes: &[u8]| {
+        // Apache puts a NUL behind them, and counts it.
+        let ended = [bytes, b"\0"].concat();
+        rules.first(&ended).or_else(|| guess::guess(&ended))
+    };
+    if bytes.starts_with(b"\x1f\x8b") {
+        let mut inner = Vec::new();
+        // What is broken further on does not matter.
+        let _ = flate2::read::MultiGzDecoder::new(bytes).take(HOWMANY as u64).read_to_end(&mut inner);
+        inner.pop();
+        if let Some(text) = (!inner.is_empty()).then(|| of(&inner)).flatten() {
+            return Some((text, Some("x-gzip")));
+        }
+    }
+    of(bytes).map(|text| (text, None))
+}
+
+/// Takes a type, and perhaps an encoding behind it, out of what the rules say.
+fn take(request: &mut Request, text: &str, encoding: Option<&'static str>) -> Flow {
+    let mut words = text.split_ascii_whitespace();
+    let Some(media_type) = words.next().filter(|word| word.find('/').is_some_and(|at| at > 0)) else {
+        return Flow::Declined;
+    };
+    request.answer.set_content_type(gateway::answer::media_type(media_type));
+    let said = words.next().map(str::to_ascii_lowercase);
+    if let Some(encoding) = said.or(encoding.map(str::to_string)) {
+        request.answer.content_encoding = Some(encoding);
+    }
+    Flow::Ok
+}
+
+/// A file whose name ends with `@` and a number is a revision of another one, and has its type.
+async fn of_revision(request: &mut Request) -> bool {
+    let name = request.mapped.filename.trim_end_matches(|c: char| c.is_ascii_digit());
+    let Some(name) = name.strip_suffix('@').filter(|_| name.len() < request.mapped.filename.len()) else {
+        return false;
+    };
+    let name = name.to_string();
+    let Some(found) = request.lookup_named(&name).await else { return false };
+    let Some(text) = found.answer.content_type() else { return false };
+    request.answer.set_content_type(text.to_string());
+    request.answer.content_encoding.clone_from(&found.answer.content_encoding);
+    request.answer.content_languages.clone_from(&found.answer.content_languages);
+    true
+}
