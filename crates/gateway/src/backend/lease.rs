@@ -55,13 +55,12 @@ impl Lines {
         }
     }
 
-    /// Makes room for another lease by forgetting those that the manager has taken back.
+    /// Forgets the leases that the manager has taken back, whose connections are somebody else's now. Returns whether there is
+    /// room for another.
     fn has_room(&mut self) -> bool {
-        if self.leases.len() >= LEASES_MAX {
-            let gone = |kept: &mut Kept| kept.word.look(kept.lease.grant.lease).is_none();
-            let gone: Vec<Kept> = self.leases.extract_if(.., gone).collect();
-            gone.into_iter().for_each(|kept| self.keep(kept.lease.line));
-        }
+        let gone = |kept: &mut Kept| kept.word.look(kept.lease.grant.lease).is_none();
+        let gone: Vec<Kept> = self.leases.extract_if(.., gone).collect();
+        gone.into_iter().for_each(|kept| self.keep(kept.lease.line));
         self.leases.len() < LEASES_MAX
     }
 }
@@ -203,18 +202,17 @@ enum Taken {
 /// Takes the kept lease of this class that was used last.
 fn take(class: &[u8], version: Version) -> Taken {
     let mut lines = lines();
+    let mut line = None;
     while let Some(index) = lines.leases.iter().rposition(|kept| kept.lease.class == class) {
         let Kept { lease, word, stream } = lines.leases.remove(index);
         // The program's file may have changed, the backend may have gone, or the manager may have taken it back.
         if lease.version == version && stream.is_quiet() && word.resume(lease.grant.lease) {
             return Taken::Lease(lease, stream);
         }
-        if word.look(lease.grant.lease).is_some() {
-            return Taken::Line(Some(lease.line));
-        }
-        lines.keep(lease.line);
+        // Closing the line of a lease gives it back, too.
+        line = Some(lease.line);
     }
-    Taken::Line(None)
+    Taken::Line(line)
 }
 
 /// Sends on this connection or one that was kept; `None`: there is none any more.

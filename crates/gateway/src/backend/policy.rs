@@ -19,8 +19,8 @@ const LONG: Duration = Duration::from_millis(500);
 /// So many of those in a row, and requests are not kept waiting for the next one.
 pub(super) const HOPELESS: u32 = 3;
 
-/// The most requests that a child serves with a backend before it gives it back unasked.
-const KEPT_MAX: u64 = 64;
+/// The most requests that a lease is for.
+const LEASE_MAX: u64 = 64;
 
 /// Why a backend ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,7 +247,7 @@ pub(super) fn more(settings: &PoolSettings, served: u64) -> u64 {
         Some(_) => 0,
         None => {
             let left = settings.requests.map_or(u64::MAX, |requests| requests.saturating_sub(served + 1));
-            served.min(KEPT_MAX).min(left)
+            served.min(LEASE_MAX - 1).min(left)
         }
     }
 }
@@ -356,7 +356,7 @@ mod tests {
         for (settings, served, want) in [
             (settings, 0, 0),
             (settings, 1, 1),
-            (settings, 1_000_000, KEPT_MAX),
+            (settings, 1_000_000, LEASE_MAX - 1),
             (limited, 4, 4),
             (limited, 7, 2),
             (limited, 9, 0),

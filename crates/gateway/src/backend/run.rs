@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use conf::Level;
 use server::{Answer, Request};
@@ -95,9 +96,17 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
         let whole = request.body.is_none() && lease.served > 0;
         let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && is_safe(request);
         let unasked = whole && tries < TRIES;
+        let began = Instant::now();
         match begin(request, head, stream, Some(lease), bytes.clone(), &caller, speech).await {
             Ok(script) => return respond::answer(request, script, &caller).await,
-            Err(failure) if failure.lost && (again || unasked && failure.unasked) => tries += 1,
+            // One that took too long would do so again.
+            Err(failure)
+                if failure.lost
+                    && (again || unasked && failure.unasked)
+                    && class.settings.busy.is_none_or(|busy| began.elapsed() < busy) =>
+            {
+                tries += 1;
+            }
             Err(failure) => return failed(request, &caller, &failure),
         }
     }

@@ -89,7 +89,8 @@ pub(super) fn open() -> io::Result<()> {
 }
 
 fn row(index: usize) -> Option<&'static [AtomicU64]> {
-    TABLE.get()?.get(index * ROW..(index + 1) * ROW)
+    let start = index.checked_mul(ROW)?;
+    TABLE.get()?.get(start..start.checked_add(ROW)?)
 }
 
 /// Counts a request that a backend of this row's pool has served for so long.

@@ -115,10 +115,13 @@ under_every_mpm! {
             let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidBusyTimeout 1\n{options}"));
             server.announce("has served a request for 1s, which is too long");
             server.announce("ended before it answered");
+            // It has served before: a request that it had lost would be given to another one.
+            assert_eq!(server.get("/a.fcgi").text(), "ok");
             let mut client = asks(&server, "/a.fcgi?wait=w");
             let process = site.reached("w");
             assert_eq!(client.response().status, 500);
             until("its end", || is_gone(process).then_some(()));
+            assert!(applications(&server).is_empty(), "no other one has served it");
             assert_eq!(server.get("/a.fcgi").text(), "ok");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sys::process::Pid;
@@ -108,6 +109,61 @@ under_every_mpm! {
             let is = |name: &str, end: &str| text.lines().any(|line| line.starts_with(name) && line.ends_with(end));
             (is("tsubame_backends_busy{", " 0") && is("tsubame_backend_requests_total{", " 40")).then_some(())
         });
+    }
+
+    /// The child asks nobody for a process that it keeps, not even one that could not answer.
+    fn a_kept_process_needs_no_manager(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let mut client = server.client();
+        let (process, ..) = who(&client.get("/a.fcgi?who"));
+        for _ in 1..20 {
+            client.get("/a.fcgi?who");
+        }
+        let manager = server.children().into_iter().filter_map(Pid::new).find(|pid| children(*pid).contains(&process));
+        let manager = manager.expect("the process manager");
+        manager.kill(Signal::STOP).expect("a signal");
+        for number in 21..26 {
+            let (pid, served, _) = who(&client.get("/a.fcgi?who"));
+            assert_eq!((pid, served), (process, number));
+        }
+        manager.kill(Signal::CONT).expect("a signal");
+    }
+
+    /// A child that had a process before has no say over it while another one has it, however long that takes.
+    fn a_lease_that_was_taken_back_is_forgotten(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let text = format!("{CONFIGURATION}FcgidMaxProcessesPerClass 1\nFcgidBusyTimeout 1\n");
+        let server = Server::start(mpm, &site, &text);
+        let [mut before, mut client] = [server.client(), server.client()];
+        let (process, ..) = who(&before.get("/a.fcgi?who"));
+        for _ in 0..4 {
+            before.get("/a.fcgi?who");
+        }
+        // Posted requests are not asked twice: each shows what becomes of the process.
+        for _ in 0..50 {
+            assert_eq!(client.request("POST /a.fcgi?nap HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").status, 200);
+        }
+        assert_eq!(who(&client.get("/a.fcgi?who")).0, process);
+    }
+
+    /// A class that needs the place of another gets it as soon as the present request of that is over.
+    fn a_busy_class_makes_room(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}FcgidMaxProcesses 1\n"));
+        let mut busy = server.client();
+        for _ in 0..5 {
+            busy.get("/a.fcgi?nap");
+        }
+        let mut other = asks(&server, "/b.fcgi?who");
+        let answered = thread::spawn(move || other.response().status);
+        let mut count = 0;
+        while !answered.is_finished() && count < 60 {
+            assert_eq!(busy.get("/a.fcgi?nap").status, 200);
+            count += 1;
+        }
+        assert_eq!(answered.join().expect("a thread"), 200);
+        assert!(count < 20, "{count} requests of the busy class came first");
     }
 
     /// A process that ends while a child keeps it costs no request.

@@ -87,16 +87,16 @@ fn no_more_start_than_have_something_to_do() {
     let server = Server::start(Mpm::Percore, &site, &text);
     let get = |path: &str| format!("GET /perl/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let number = |what: &str| crate::ctl::json(&site, &["status"])["pools"][0][what].as_u64().expect("a number");
-    let mut clients: Vec<_> = (0..20).map(|_| server.client()).collect();
+    let mut clients: Vec<_> = (0..30).map(|_| server.client()).collect();
     for _ in 0..10 {
         clients.iter_mut().for_each(|client| client.send(get("computes")));
         clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done\n"));
     }
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    // Some have started before it was known, more of them where the machine has other things to do as well.
     let size = number("size");
-    assert!(size <= (2 * processors).max(processors + 4), "{size} interpreters for {processors} processors");
+    assert!(size <= 15, "{size} interpreters for 30 clients");
     clients.iter_mut().for_each(|client| client.send(get("waits")));
-    until("all wait", || (number("busy") == 20).then_some(()));
+    until("all wait", || (number("busy") == 30).then_some(()));
     // As long as somebody has the fifo open for writing, nobody waits who opens it.
     let writer = std::fs::File::options().write(true).open(&fifo).expect("a fifo");
     clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "done\n"));

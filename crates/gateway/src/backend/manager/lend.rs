@@ -57,7 +57,7 @@ async fn get(shared: &Arc<Shared>, line: &Watched, version: Version, class: &[u8
         let waiter = state.number();
         let pool = &mut state.pools[index];
         let behind = pool.is_busy();
-        (index, waiter, pool.enqueue(waiter), pool.class.settings.wait, behind)
+        (index, waiter, pool.enqueue(waiter, version), pool.class.settings.wait, behind)
     };
     let granted = match enqueued {
         Err(granted) => return Some((index, granted)),
@@ -115,7 +115,7 @@ async fn lend(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
         return receive(line, packet).await;
     }
     // It has gone or asks anew, and does not need the lease any more that it may have kept.
-    let was_kept = shared.state().pools[index].take_back_one(number, grant.lease);
+    let was_kept = shared.state().pools[index].take_back(number, grant.lease);
     if was_kept {
         shared.settle_all(index);
     } else {
@@ -141,12 +141,18 @@ async fn hear(shared: &Arc<Shared>, line: &Watched, packet: &mut [u8], lent: &Le
         }
         let now = shared.state().pools[index].look(number, grant.lease);
         match now {
-            None => break,
-            Some(_) if now != seen => (seen, since) = (now, Instant::now()),
-            Some((_, true)) => {
-                shared.state().pools[index].take_back_one(number, grant.lease);
+            // It was taken back: the backend may have something to do, or to end.
+            None => {
                 shared.settle_all(index);
                 break;
+            }
+            Some(_) if now != seen => (seen, since) = (now, Instant::now()),
+            Some((_, true)) => {
+                // The child may need it again in the same moment.
+                if shared.state().pools[index].take_back(number, grant.lease) {
+                    shared.settle_all(index);
+                    break;
+                }
             }
             Some((_, false)) if busy.is_some_and(|busy| since.elapsed() >= busy) => {
                 let busy = busy.unwrap_or_default();

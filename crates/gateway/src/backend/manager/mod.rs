@@ -183,7 +183,7 @@ impl Shared {
         let pool = &mut state.pools[index];
         if !leaving {
             // One that has had its time gets no further request, however many wait.
-            pool.take_back_for_waiting();
+            pool.reclaim_for_waiting();
             let (decision, numbers) = pool.decide(of_all, self.processors);
             decision.end.into_iter().for_each(|(place, reason)| pool.end(numbers[place], reason));
         }
@@ -235,7 +235,11 @@ impl Shared {
             let numbered = state.pools.iter().enumerate();
             numbered.flat_map(|(index, pool)| pool.backends().map(move |one| (index, one.number, one.pid))).collect()
         };
-        self.state().leaving = true;
+        {
+            let mut state = self.state();
+            state.leaving = true;
+            state.reclaim_all();
+        }
         for (index, number, _) in all(self) {
             self.state().pools[index].end(number, Reason::Own);
         }
@@ -257,6 +261,13 @@ impl State {
         self.last
     }
 
+    /// Takes back all leases that children keep.
+    fn reclaim_all(&mut self) {
+        for pool in &mut self.pools {
+            pool.reclaim();
+        }
+    }
+
     /// Ends the backend of the same module that has been idle for longest, for requests of this pool: there may be no more.
     fn make_room(&mut self, index: usize) {
         let wanted = self.pools[index].waiting();
@@ -266,7 +277,7 @@ impl State {
             return;
         }
         for index in others().map(|(index, _)| index).collect::<Vec<_>>() {
-            self.pools[index].take_back();
+            self.pools[index].reclaim();
         }
         let others = || self.pools.iter().enumerate().filter(|(_, pool)| pool.class.module == module);
         let longest = others().filter_map(|(index, pool)| pool.longest_idle().map(|idle| (idle, index))).min();
@@ -340,13 +351,13 @@ async fn relieve(shared: Arc<Shared>) {
             shared.state().forget_unused();
             forgot = Instant::now();
         }
-        let has_idle = shared.state().pools.iter().any(|pool| pool.longest_idle().is_some());
-        sleep(if has_idle { PRESSURE } else { CALM }).await;
+        let has_any = shared.state().pools.iter().any(|pool| pool.backends().next().is_some());
+        sleep(if has_any { PRESSURE } else { CALM }).await;
         if gate::waiting() == 0 {
             continue;
         }
         let mut state = shared.state();
-        state.pools.iter_mut().for_each(Pool::take_back);
+        state.reclaim_all();
         let idle = state.pools.iter().enumerate();
         let longest = idle.filter_map(|(index, pool)| pool.longest_idle().map(|idle| (idle, index))).min();
         if let Some(((_, number), index)) = longest {

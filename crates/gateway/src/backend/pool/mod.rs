@@ -1,5 +1,7 @@
 //! A pool of backends and the requests that wait for one of them: what the process manager knows of both.
 
+mod lending;
+
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,10 +14,10 @@ use sys::process::Pid;
 use super::policy::{self, Decision, Doing, HOPELESS, Reason, Seen, View};
 use super::share::Share;
 use super::stats::{self, Field, Row, WORDS};
-use super::wire::{Grant, Outcome};
-use super::word::{State, Word};
+use super::wire::Grant;
+use super::word::Word;
 use super::{Class, Concurrency, PoolSettings, Version};
-use crate::gate::{self, Permit};
+use crate::gate::Permit;
 use crate::stream::is_quiet;
 
 /// How often a backend is weighed that has been weighed before, in requests.
@@ -70,6 +72,8 @@ pub(super) enum Granted {
 #[derive(Debug)]
 struct Waiter {
     number: u64,
+    /// What the program's file was when it came.
+    version: Version,
     came: Instant,
     granted: Awaited<Granted>,
 }
@@ -155,7 +159,7 @@ impl Pool {
     }
 
     /// Puts a request into the queue. `Err`: it need not wait.
-    pub(super) fn enqueue(&mut self, number: u64) -> Result<Awaited<Granted>, Granted> {
+    pub(super) fn enqueue(&mut self, number: u64, version: Version) -> Result<Awaited<Granted>, Granted> {
         self.used = Instant::now();
         if self.failures.0 >= HOPELESS && self.count() == 0 && self.now() < policy::rested(self.failures) {
             self.row.add(Field::Refused, 1);
@@ -166,7 +170,7 @@ impl Pool {
             return Err(Granted::None(503, format!("{} requests wait for a backend already", self.queue.len())));
         }
         let granted = Awaited::default();
-        self.queue.push_back(Waiter { number, came: Instant::now(), granted: granted.clone() });
+        self.queue.push_back(Waiter { number, version, came: Instant::now(), granted: granted.clone() });
         Ok(granted)
     }
 
@@ -196,202 +200,6 @@ impl Pool {
         self.row.add(Field::Refused, self.queue.len() as u64);
         for waiter in self.queue.drain(..) {
             waiter.granted.tell(Granted::None(status, text.to_string()));
-        }
-    }
-
-    /// Gives backends that are free to those who wait, in the order in which they came.
-    pub(super) fn grant(&mut self) {
-        let (many, most) = match self.class.concurrency {
-            Concurrency::One => (false, 1),
-            Concurrency::Many(most) => (true, most),
-        };
-        // Each of many is a process of its own, which needs memory.
-        let has_room = !many || gate::has_room();
-        while !self.queue.is_empty() {
-            let version = self.version;
-            let free = |backend: &&mut Backend| {
-                backend.doing != Doing::Ending
-                    && backend.version == version
-                    && backend.busy < most
-                    && (has_room || backend.busy == 0)
-            };
-            // The one that was used last is warm.
-            let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
-                break;
-            };
-            let socket = match backend.connect(many) {
-                Ok(socket) => socket,
-                // It was not quick enough: its own end will be noticed.
-                Err(error) => {
-                    seam::log!(
-                        &self.class.module,
-                        Error,
-                        "{}: cannot connect to {}",
-                        sys::describe(&error),
-                        self.class.name
-                    );
-                    backend.reason.get_or_insert(Reason::Broken);
-                    backend.doing = Doing::Ending;
-                    backend.end();
-                    continue;
-                }
-            };
-            let Some(waiter) = self.queue.pop_front() else { break };
-            backend.doing = Doing::Busy;
-            backend.busy += 1;
-            backend.since = Instant::now();
-            let waited = u64::try_from(waiter.came.elapsed().as_micros()).unwrap_or(u64::MAX);
-            self.row.add(Field::Waited, waited);
-            self.row.raise(Field::LongestWait, waited);
-            backend.lease = waiter.number;
-            let Backend { number, pid, served, lease, word, .. } = *backend;
-            if let Some((_, word)) = word {
-                word.lend(lease);
-            }
-            let grant = Grant {
-                pid,
-                served,
-                queued: false,
-                lease,
-                row: self.row.index(),
-                place: word.map_or(u64::MAX, |(place, _)| place),
-                more: word.map_or(0, |_| policy::more(&self.class.settings, served)),
-            };
-            waiter.granted.tell(Granted::Backend { number, socket, grant });
-        }
-        if !self.queue.is_empty() {
-            for backend in self.backends.iter_mut().filter(|backend| backend.busy > 0) {
-                // When the present request began only the child knows, if it is not the first of the lease.
-                if backend.word.and_then(|(_, word)| word.want(backend.lease)).is_some_and(|over| over > 0) {
-                    backend.since = Instant::now();
-                }
-            }
-        }
-    }
-
-    /// The leases that children have: the backend's number, the lease and its word.
-    fn lent(&self) -> impl Iterator<Item = (u64, u64, Word)> {
-        let lent = self.backends.iter().filter(|backend| backend.busy > 0);
-        lent.filter_map(|backend| Some((backend.number, backend.lease, backend.word?.1)))
-    }
-
-    /// Takes back the leases that children keep, where requests wait for more than is free.
-    pub(super) fn take_back_for_waiting(&mut self) {
-        let free = self.backends.iter().filter(|backend| backend.doing == Doing::Idle).count();
-        if self.queue.len() > free {
-            self.take_back();
-        }
-    }
-
-    /// Takes back the leases that children keep.
-    pub(super) fn take_back(&mut self) {
-        let lent: Vec<(u64, u64)> = self.lent().map(|(number, lease, _)| (number, lease)).collect();
-        for (number, lease) in lent {
-            self.take_back_one(number, lease);
-        }
-    }
-
-    /// Takes back a lease if a child keeps it.
-    pub(super) fn take_back_one(&mut self, number: u64, lease: u64) -> bool {
-        let lent = |backend: &&mut Backend| backend.number == number && backend.lease == lease;
-        let Some(backend) = self.backends.iter_mut().find(lent) else { return false };
-        let Some(over) = backend.word.and_then(|(_, word)| word.take_back(lease)) else { return false };
-        (backend.busy, backend.lease) = (0, 0);
-        backend.served += over;
-        self.rest(number);
-        true
-    }
-
-    /// What becomes of a lease: how many of its requests are over, and whether the child keeps it. `None`: it is over.
-    pub(super) fn look(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
-        let backend = self.backends.iter().find(|backend| backend.number == number && backend.busy > 0)?;
-        match backend.word.filter(|_| backend.lease == lease) {
-            Some((_, word)) => word.look(lease).map(|(over, state)| (over, state == State::Kept)),
-            None => Some((0, false)),
-        }
-    }
-
-    /// A request has left its backend, and the lease is over. Returns whether the backend goes on with it: the rest of its answer
-    /// is to be read.
-    pub(super) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
-        let many = self.class.concurrency != Concurrency::One;
-        let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
-            self.decide_late(number, outcome);
-            return None;
-        };
-        if !many && backend.lease != lease {
-            return None;
-        }
-        backend.busy = backend.busy.saturating_sub(1);
-        backend.lease = 0;
-        if let Some((_, word)) = backend.word {
-            backend.served += word.end(lease);
-        }
-        match outcome {
-            Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
-                self.failures = (0, Duration::ZERO);
-            }
-            // Its end may be noticed before or after this: it counts once.
-            Outcome::Failed if backend.served == 0 => backend.fails = true,
-            _ => {}
-        }
-        if *outcome != Outcome::Failed {
-            backend.served += 1;
-        }
-        if many {
-            // A process of its own has served it, and has the connection.
-            backend.weigh(false, sys::process::anonymous_memory);
-            if backend.busy == 0 && backend.doing == Doing::Busy {
-                backend.doing = Doing::Idle;
-                backend.since = Instant::now();
-            }
-            return None;
-        }
-        match outcome {
-            Outcome::Ready => {}
-            Outcome::Closed => backend.hang_up(),
-            Outcome::Abandoned(_) if backend.doing != Doing::Ending => {
-                backend.busy = 1;
-                return backend.connection.clone();
-            }
-            Outcome::Last => self.end(number, Reason::Own),
-            Outcome::Abandoned(_) | Outcome::Broken | Outcome::Failed => self.end(number, Reason::Broken),
-        }
-        self.rest(number);
-        None
-    }
-
-    /// A request has left a backend that has ended already.
-    fn decide_late(&mut self, number: u64, outcome: &Outcome) {
-        let Some(at) = self.undecided.iter().position(|undecided| *undecided == number) else { return };
-        self.undecided.swap_remove(at);
-        match outcome {
-            Outcome::Failed => self.fails("ended with exit status 0"),
-            Outcome::Ready | Outcome::Closed | Outcome::Last => self.failures = (0, Duration::ZERO),
-            Outcome::Abandoned(_) | Outcome::Broken => {}
-        }
-    }
-
-    /// What was left of an answer is over: `ready`, it can serve again.
-    pub(super) fn drained(&mut self, number: u64, ready: bool) {
-        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
-            backend.busy = 0;
-        }
-        match ready {
-            true => self.rest(number),
-            false => self.end(number, Reason::Broken),
-        }
-    }
-
-    /// A backend has nothing to do.
-    fn rest(&mut self, number: u64) {
-        let memory = self.class.settings.memory.is_some();
-        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number)
-            && backend.doing == Doing::Busy
-        {
-            backend.doing = Doing::Idle;
-            backend.since = Instant::now();
-            backend.weigh(memory, sys::process::tree_memory);
         }
     }
 
@@ -618,10 +426,9 @@ impl Backend {
     /// Asks it to end.
     fn end(&mut self) {
         self.asked.tell(());
-        match self.busy {
-            0 => self.hang_up(),
-            // Its request goes on.
-            _ => self.connection = None,
+        // A request that it serves goes on.
+        if self.busy == 0 {
+            self.hang_up();
         }
         let _ = self.pid.kill(sys::signal::Signal::TERM);
     }

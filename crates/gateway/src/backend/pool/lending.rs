@@ -1,0 +1,233 @@
+//! What becomes of the leases of a pool's backends: who gets one, and how it comes back.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Backend, Granted, Pool};
+use crate::backend::policy::{self, Doing, Reason};
+use crate::backend::stats::Field;
+use crate::backend::wire::{Grant, Outcome};
+use crate::backend::word::{State, Word};
+use crate::backend::{Concurrency, Version};
+use crate::gate;
+
+/// How often it is tried to take a lease back whose child goes from one request to the next meanwhile.
+const TRIES: u32 = 8;
+
+impl Pool {
+    /// Gives backends that are free to those who wait, in the order in which they came.
+    pub(in crate::backend) fn grant(&mut self) {
+        let (many, most) = match self.class.concurrency {
+            Concurrency::One => (false, 1),
+            Concurrency::Many(most) => (true, most),
+        };
+        // Each of many is a process of its own, which needs memory.
+        let has_room = !many || gate::has_room();
+        while !self.queue.is_empty() {
+            let version = self.version;
+            let free = |backend: &&mut Backend| {
+                backend.doing != Doing::Ending
+                    && backend.version == version
+                    && backend.busy < most
+                    && (has_room || backend.busy == 0)
+            };
+            // The one that was used last is warm.
+            let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
+                match self.reclaim() {
+                    true => continue,
+                    false => break,
+                }
+            };
+            let socket = match backend.connect(many) {
+                Ok(socket) => socket,
+                // It was not quick enough: its own end will be noticed.
+                Err(error) => {
+                    seam::log!(
+                        &self.class.module,
+                        Error,
+                        "{}: cannot connect to {}",
+                        sys::describe(&error),
+                        self.class.name
+                    );
+                    backend.reason.get_or_insert(Reason::Broken);
+                    backend.doing = Doing::Ending;
+                    backend.end();
+                    continue;
+                }
+            };
+            let Some(waiter) = self.queue.pop_front() else { break };
+            backend.doing = Doing::Busy;
+            backend.busy += 1;
+            backend.since = Instant::now();
+            let waited = u64::try_from(waiter.came.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.row.add(Field::Waited, waited);
+            self.row.raise(Field::LongestWait, waited);
+            backend.lease = waiter.number;
+            // The child believes that it has what it has asked for.
+            let as_asked = [Version::default(), version].contains(&waiter.version);
+            let Backend { number, pid, served, lease, word, .. } = *backend;
+            if let Some((_, word)) = word {
+                word.lend(lease);
+            }
+            let grant = Grant {
+                pid,
+                served,
+                queued: false,
+                lease,
+                row: self.row.index(),
+                place: word.map_or(u64::MAX, |(place, _)| place),
+                more: word.filter(|_| as_asked).map_or(0, |_| policy::more(&self.class.settings, served)),
+            };
+            waiter.granted.tell(Granted::Backend { number, socket, grant });
+        }
+    }
+
+    /// The leases that children have: the backend's number, the lease and its word.
+    fn lent(&self) -> impl Iterator<Item = (u64, u64, Word)> {
+        let lent = self.backends.iter().filter(|backend| backend.busy > 0);
+        lent.filter_map(|backend| Some((backend.number, backend.lease, backend.word?.1)))
+    }
+
+    /// Takes back the leases that children keep, and wants those that serve, where requests wait for more than is free.
+    pub(in crate::backend) fn reclaim_for_waiting(&mut self) {
+        let free = self.backends.iter().filter(|backend| backend.doing == Doing::Idle).count();
+        if self.queue.len() > free {
+            self.reclaim();
+        }
+    }
+
+    /// Takes back the leases that children keep, and wants those that serve. Returns whether any has come back.
+    pub(in crate::backend) fn reclaim(&mut self) -> bool {
+        let mut any = false;
+        for (number, lease, word) in self.lent().collect::<Vec<_>>() {
+            // Meanwhile the child may go from one to the other.
+            for _ in 0..TRIES {
+                match word.look(lease) {
+                    Some((_, State::Kept)) if self.take_back(number, lease) => any = true,
+                    Some((_, State::Serving)) if self.want(number, word) => break,
+                    Some((_, State::Kept | State::Serving)) => {}
+                    Some((_, State::Wanted)) | None => break,
+                }
+            }
+        }
+        any
+    }
+
+    /// Wants a lease back whose request is not over. `false`: it is.
+    fn want(&mut self, number: u64, word: Word) -> bool {
+        let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else { return false };
+        let Some(over) = word.want(backend.lease) else { return false };
+        // When the present request began only the child knows, if it is not the first of the lease.
+        if over > 0 {
+            backend.since = Instant::now();
+        }
+        true
+    }
+
+    /// Takes back a lease if a child keeps it.
+    pub(in crate::backend) fn take_back(&mut self, number: u64, lease: u64) -> bool {
+        let lent = |backend: &&mut Backend| backend.number == number && backend.lease == lease;
+        let Some(backend) = self.backends.iter_mut().find(lent) else { return false };
+        let Some(over) = backend.word.and_then(|(_, word)| word.take_back(lease)) else { return false };
+        (backend.busy, backend.lease) = (0, 0);
+        backend.served += over;
+        self.rest(number);
+        true
+    }
+
+    /// What becomes of a lease: how many of its requests are over, and whether the child keeps it. `None`: it is over.
+    pub(in crate::backend) fn look(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
+        let backend = self.backends.iter().find(|backend| backend.number == number && backend.busy > 0)?;
+        match backend.word {
+            Some((_, word)) => word.look(lease).map(|(over, state)| (over, state == State::Kept)),
+            None => Some((0, false)),
+        }
+    }
+
+    /// A request has left its backend, and the lease is over. Returns whether the backend goes on with it: the rest of its answer
+    /// is to be read.
+    pub(in crate::backend) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
+        let many = self.class.concurrency != Concurrency::One;
+        let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
+            self.decide_late(number, outcome);
+            return None;
+        };
+        if !many && backend.lease != lease {
+            return None;
+        }
+        backend.busy = backend.busy.saturating_sub(1);
+        backend.lease = 0;
+        if let Some((_, word)) = backend.word {
+            backend.served += word.end(lease);
+        }
+        match outcome {
+            Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
+                self.failures = (0, Duration::ZERO);
+            }
+            // Its end may be noticed before or after this: it counts once.
+            Outcome::Failed if backend.served == 0 => backend.fails = true,
+            _ => {}
+        }
+        if *outcome != Outcome::Failed {
+            backend.served += 1;
+        }
+        if many {
+            // A process of its own has served it, and has the connection.
+            backend.weigh(false, sys::process::anonymous_memory);
+            if backend.busy == 0 && backend.doing == Doing::Busy {
+                backend.doing = Doing::Idle;
+                backend.since = Instant::now();
+            }
+            return None;
+        }
+        match outcome {
+            // It was asked to end, and can now.
+            Outcome::Ready | Outcome::Closed if backend.doing == Doing::Ending => backend.hang_up(),
+            Outcome::Ready => {}
+            Outcome::Closed => backend.hang_up(),
+            Outcome::Abandoned(_) if backend.doing != Doing::Ending => {
+                backend.busy = 1;
+                return backend.connection.clone();
+            }
+            Outcome::Last => self.end(number, Reason::Own),
+            Outcome::Abandoned(_) | Outcome::Broken | Outcome::Failed => self.end(number, Reason::Broken),
+        }
+        self.rest(number);
+        None
+    }
+
+    /// A request has left a backend that has ended already.
+    fn decide_late(&mut self, number: u64, outcome: &Outcome) {
+        let Some(at) = self.undecided.iter().position(|undecided| *undecided == number) else { return };
+        self.undecided.swap_remove(at);
+        match outcome {
+            Outcome::Failed => self.fails("ended with exit status 0"),
+            Outcome::Ready | Outcome::Closed | Outcome::Last => self.failures = (0, Duration::ZERO),
+            Outcome::Abandoned(_) | Outcome::Broken => {}
+        }
+    }
+
+    /// What was left of an answer is over: `ready`, it can serve again.
+    pub(in crate::backend) fn drained(&mut self, number: u64, ready: bool) {
+        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
+            backend.busy = 0;
+        }
+        match ready {
+            true => self.rest(number),
+            false => self.end(number, Reason::Broken),
+        }
+    }
+
+    /// A backend has nothing to do.
+    fn rest(&mut self, number: u64) {
+        let memory = self.class.settings.memory.is_some();
+        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number)
+            && backend.doing == Doing::Busy
+        {
+            backend.doing = Doing::Idle;
+            backend.since = Instant::now();
+            backend.weigh(memory, sys::process::tree_memory);
+        }
+    }
+}
