@@ -12,4 +12,5 @@ pub mod mod_include;
 pub mod mod_ratelimit;
 pub mod mod_reflector;
 pub mod mod_reqtimeout;
+pub mod mod_request;
 pub mod mod_substitute;
