@@ -34,6 +34,8 @@ pub static MODULES: &[&Module] = &[
     &arch::mod_unixd::MODULE,
     &aaa::mod_access_compat::MODULE,
     &aaa::mod_allowmethods::MODULE,
+    // Before mod_auth_basic, which would ask for the password again.
+    &aaa::mod_authnz_fcgi::MODULE,
     &aaa::mod_auth_basic::MODULE,
     &aaa::mod_auth_digest::MODULE,
     &aaa::mod_auth_form::MODULE,

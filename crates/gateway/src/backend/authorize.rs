@@ -1,13 +1,17 @@
 //! Applications that say whether a request is allowed (FastCGI specification, section 6.3).
 
-use conf::Level;
-use server::Request;
+use std::sync::Arc;
 
+use conf::Level;
+use server::{Fields, Request, RequestBody, ScriptUse};
+
+use super::remote::{self, Phrases};
 use super::run::{TRIES, begin, no_backend};
 use super::{Class, Head, Lease};
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
 use crate::reply::Reply;
+use crate::script::Script;
 use crate::script::conversation::Speech;
 use crate::{answer, env, respond};
 
@@ -45,14 +49,45 @@ pub async fn authorize(
     speech: Speech,
     told: &[(&str, &str)],
 ) -> Verdict {
-    // The body is for what handles the request, and so are its variables.
-    let (body, own) = (std::mem::take(&mut request.body), request.env.clone());
-    let cost = request.account.script.take();
-    let verdict = ask(request, caller, class, speech, told).await;
-    (request.body, request.env, request.account.script) = (body, own, cost);
-    match verdict {
-        Ok(reply) => judge(request, reply, caller),
-        Err(status) => Verdict::Failed(status),
+    let before = Before::of(request);
+    let reply = ask(request, caller, class, speech, told).await;
+    before.verdict(request, caller, reply)
+}
+
+/// Asks a server that is there already.
+pub async fn authorize_at(
+    request: &mut Request,
+    caller: &Caller,
+    server: &remote::Server,
+    phrases: &'static Phrases,
+    speech: Speech,
+    told: &[(&str, &str)],
+) -> Verdict {
+    let before = Before::of(request);
+    let reply = ask_at(request, caller, server, phrases, speech, told).await;
+    before.verdict(request, caller, reply)
+}
+
+/// What is for whatever handles the request, not for an application that is asked before: its body and its variables.
+struct Before {
+    body: RequestBody,
+    env: Fields,
+    cost: Option<Arc<ScriptUse>>,
+}
+
+impl Before {
+    fn of(request: &mut Request) -> Before {
+        let body = std::mem::take(&mut request.body);
+        Before { body, env: request.env.clone(), cost: request.account.script.take() }
+    }
+
+    /// Puts it back, and says what the answer means.
+    fn verdict(self, request: &mut Request, caller: &Caller, reply: Result<Reply, u16>) -> Verdict {
+        (request.body, request.env, request.account.script) = (self.body, self.env, self.cost);
+        match reply {
+            Ok(reply) => judge(request, reply, caller),
+            Err(status) => Verdict::Failed(status),
+        }
     }
 }
 
@@ -63,14 +98,8 @@ async fn ask(
     speech: Speech,
     told: &[(&str, &str)],
 ) -> Result<Reply, u16> {
-    env::add(request).await;
-    NOT_TOLD.iter().for_each(|name| request.env.remove(name));
-    request.env.set("HTTP_CONNECTION", "close");
-    for (name, value) in told {
-        request.env.set(name.to_string(), value.to_string());
-    }
-    let head = Head::FastCgi(Role::Authorizer);
-    let bytes = head.bytes(request, true).map_err(|_| 500_u16)?;
+    let head = HEAD;
+    let bytes = question(request, told, true).await?;
     let mut tries = 1;
     let script = loop {
         let (lease, stream) = match Lease::of(class).await {
@@ -87,6 +116,36 @@ async fn ask(
             }
         }
     };
+    hear(request, script, caller).await
+}
+
+async fn ask_at(
+    request: &mut Request,
+    caller: &Caller,
+    server: &remote::Server,
+    phrases: &'static Phrases,
+    speech: Speech,
+    told: &[(&str, &str)],
+) -> Result<Reply, u16> {
+    let bytes = question(request, told, false).await?;
+    let script = remote::begin(request, caller, server, &HEAD, bytes, phrases, speech).await?;
+    hear(request, script, caller).await
+}
+
+const HEAD: Head = Head::FastCgi(Role::Authorizer);
+
+/// What an application is sent.
+async fn question(request: &mut Request, told: &[(&str, &str)], keep: bool) -> Result<Vec<u8>, u16> {
+    env::add(request).await;
+    NOT_TOLD.iter().for_each(|name| request.env.remove(name));
+    request.env.set("HTTP_CONNECTION", "close");
+    for (name, value) in told {
+        request.env.set(name.to_string(), value.to_string());
+    }
+    HEAD.bytes(request, keep).map_err(|_| 500)
+}
+
+async fn hear(request: &mut Request, script: Script, caller: &Caller) -> Result<Reply, u16> {
     let (mut script, reply) = respond::header(request, script, caller).await?;
     // What it says besides is for nobody.
     if let Err(event) = script.drain(request).await {

@@ -30,7 +30,7 @@ use crate::command::Command;
 use crate::perl_bundle;
 use crate::protocol::Protocol;
 
-pub use authorize::{Verdict, authorize};
+pub use authorize::{Verdict, authorize, authorize_at};
 pub use filter::Data;
 pub use lease::set_address;
 pub(crate) use lease::{Lease, Outcome};

@@ -146,6 +146,37 @@ pub async fn converse(
     }
 }
 
+/// Sends a request over a connection of its own, and waits until the answer begins. `Err`: it does not, which is logged, and this
+/// is the status.
+pub(super) async fn begin(
+    request: &mut Request,
+    caller: &Caller,
+    server: &Server,
+    head: &Head,
+    bytes: Vec<u8>,
+    phrases: &'static Phrases,
+    speech: Speech,
+) -> Result<Script, u16> {
+    let socket = match connect(request, server, phrases).await {
+        Ok(socket) => Arc::new(socket),
+        Err(_) => {
+            request.log(caller.module, Level::Error, (phrases.unconnected)(&server.name));
+            return Err(phrases.status);
+        }
+    };
+    let conversation = Conversation::new(request, head.protocol(), Stream::new(socket), None, bytes, caller, speech);
+    let failed = (phrases.failed)(&server.name);
+    let remote = Remote::new(conversation, None, None, phrases.status, failed, caller.timeout);
+    let mut script = Script::new(Box::new(remote), caller);
+    match script.begins(request).await {
+        Ok(()) => Ok(script),
+        Err(failure) => {
+            request.log(caller.module, failure.level, failure.text);
+            Err(failure.status)
+        }
+    }
+}
+
 /// Makes a connection. `Err`: there is none, which is logged, and this is the status.
 async fn connect(request: &Request, server: &Server, phrases: &Phrases) -> Result<OwnedFd, u16> {
     let deadline = Instant::now() + server.connect;

@@ -71,6 +71,11 @@ impl Source {
         Source { provider, layer: None }
     }
 
+    /// A source with settings of its own.
+    pub(super) fn layered(provider: &'static AuthnProvider, layer: Layer) -> Source {
+        Source { provider, layer: Some(layer) }
+    }
+
     /// Checks a password.
     pub(super) async fn check(&self, request: &mut Request, user: &str, password: &str) -> Authn {
         let outside = self.layer.as_ref().map(|layer| request.enter(layer));
@@ -98,6 +103,12 @@ impl Source {
         outside.into_iter().for_each(|outside| request.leave(outside));
         Some(answer)
     }
+}
+
+/// Gives a source of passwords a name, for lines that come later.
+pub(super) fn define(cmd: &mut Cmd<'_>, name: &str, source: Source) {
+    let origin = cmd.origin();
+    cmd.context.language.kept.edit::<Aliases>().named.set(name.to_string(), source, &origin);
 }
 
 fn set_type(cmd: &mut Cmd<'_>, value: &str) -> Outcome {

@@ -134,6 +134,7 @@ fn require(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     }
     let alias = cmd.context.language.kept.get::<Aliases>().named.get(&name).cloned();
     let check = match alias {
+        Some(Check { bare: Some(why), .. }) if !rest.trim().is_empty() => return Err(why.to_string()),
         Some(check) => check,
         None => parse(cmd, provider(cmd, &name)?, rest, None)?,
     };
@@ -161,7 +162,7 @@ fn parse(
     arguments: &str,
     layer: Option<Layer>,
 ) -> Result<Check, String> {
-    Ok(Check { provider, arguments: (provider.parse)(cmd, arguments)?, layer })
+    Ok(Check { provider, arguments: (provider.parse)(cmd, arguments)?, layer, bare: None })
 }
 
 /// The rules that a line adds to: those of the innermost container, or the section's own, of which any is enough.
@@ -224,6 +225,13 @@ fn alias(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> {
         .map_err(|why| format!("Can't parse 'Require {base} {arguments}': {why}"))?;
     cmd.context.language.kept.edit::<Aliases>().named.set(name, check, &cmd.node.origin);
     Ok(())
+}
+
+/// Gives a kind of `Require` a name, for lines that come later: `why` is what is said of those that have more arguments.
+pub(super) fn define(cmd: &mut Cmd<'_>, name: &str, provider: &'static AuthzProvider, layer: Layer, why: &'static str) {
+    let origin = cmd.origin();
+    let check = Check { provider, arguments: Arc::new(()), layer: Some(layer), bare: Some(why) };
+    cmd.context.language.kept.edit::<Aliases>().named.set(name.to_string(), check, &origin);
 }
 
 fn check_rules(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {

@@ -16,6 +16,7 @@ mod ctl_limits;
 mod descriptors;
 mod early_hints;
 mod fastcgi;
+mod fastcgi_authorizers;
 mod fastcgi_programs;
 mod faults;
 mod few_need_same_as_apache;

@@ -48,6 +48,8 @@ pub(super) struct Check {
     pub(super) provider: &'static AuthzProvider,
     pub(super) arguments: Parsed,
     pub(super) layer: Option<Layer>,
+    /// It takes no arguments, and this is what is said of a line that has some.
+    pub(super) bare: Option<&'static str>,
 }
 
 impl fmt::Debug for Check {

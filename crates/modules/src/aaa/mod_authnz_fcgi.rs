@@ -1,0 +1,347 @@
+//! FastCGI servers that say who may enter.
+//!
+//! Apache manual: mod_authnz_fcgi; messages and variables measured on 2.4.71.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conf::directive::Args::Raw;
+use conf::words::next_word;
+use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, settings};
+use gateway::backend::remote::{self, Phrases};
+use gateway::backend::{Verdict as Said, authorize_at};
+use gateway::{Caller, Speech, Words};
+use server::PhaseHook::Later;
+use server::authz::{Authn, AuthnProvider, AuthzCheck, AuthzProvider, Verdict};
+use server::{Flow, Hook, Layer, Module, Order, Request};
+
+use super::mod_auth_basic::{challenge_of, credentials};
+use super::mod_authn_core::{self, Source, auth_type};
+use super::{Text, mod_authz_core};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "authnz_fcgi_module", source: "mod_authnz_fcgi.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::CheckUser(
+        Order::Middle,
+        Later {
+            claims: |request| request.dir::<FcgiDir>().check.get().is_some_and(Option::is_some),
+            run: |request| Box::pin(check_user(request)),
+        },
+    )],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("AuthnzFcgiDefineProvider", Allowed::GLOBAL, Raw(define), "", "Define a FastCGI authn and/or authz provider"),
+    row("AuthnzFcgiCheckAuthnProvider", Allowed::FILEINFO, Raw(set_check), "", "Enable/disable a FastCGI authorizer to handle check_authn phase").differs("The page of a server that refuses is not sent; its status and its fields are."),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct FcgiDir {
+        check: Setting<Option<Check>>,
+        asked: Setting<Arc<Asked>>,
+    }
+}
+
+settings! {
+    /// The servers that check passwords, by the names that lines have given them.
+    pub struct FcgiServer {
+        servers: Keyed<String, Arc<Asked>>,
+    }
+}
+
+/// A server that a line has given a name.
+#[derive(Debug)]
+pub struct Asked {
+    name: String,
+    server: remote::Server,
+    /// What it says of a password holds for `Require` too.
+    both: bool,
+}
+
+impl Asked {
+    /// Notes that it has let the user in.
+    fn answers_for(&self, request: &mut Request) {
+        if self.both {
+            request.notes.set(NOTE, &self.name);
+        }
+    }
+}
+
+/// The note that says who has found a password right and answers for the rest, too.
+const NOTE: &str = "authnz-fcgi";
+
+/// `AuthnzFcgiCheckAuthnProvider`
+#[derive(Clone, Debug)]
+pub struct Check {
+    name: String,
+    decides: bool,
+    default_user: Option<String>,
+    needs_password: bool,
+    user: Option<Text>,
+}
+
+static PASSWORDS: AuthnProvider = AuthnProvider {
+    name: "authnz-fcgi",
+    check: |request, user, password| Box::pin(check_password(request, user, password)),
+    realm_hash: None,
+};
+
+static RIGHTS: AuthzProvider = AuthzProvider {
+    name: "authnz-fcgi",
+    parse: |_, _| Ok(Arc::new(())),
+    check: AuthzCheck::Later(|request, _| Box::pin(may(request))),
+};
+
+const WITHOUT_MORE: &str = "mod_authnz_fcgi doesn't support restrictions on providers (i.e., multiple require args)";
+
+/// How long a server may take to accept a connection, and then to answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+static WORDS: Words = Words {
+    timed_out: |_, time| format!("AH02497: Couldn't read from backend: it has said nothing for {} s", time.as_secs()),
+    timeout_level: Level::Error,
+};
+
+static PHRASES: Phrases = Phrases {
+    protocol: "FCGI",
+    unconnected: |name| format!("AH02495: attempt to connect to {name} failed"),
+    failed: |name| format!("AH02514: req_rsp: Failed handling response from {name}"),
+    status: 500,
+    status_line: false,
+};
+
+const SPEECH: Speech = Speech {
+    complaint: |_, line| format!("AH02507: handle_response: Logged from the backend: '{line}'"),
+    level: |_| Some(Level::Error),
+};
+
+/// `AuthnzFcgiDefineProvider authn|authz|authnz NAME fcgi://HOST:PORT/`
+fn define(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
+    let mut rest = line;
+    let mut next = || next_word(&mut rest);
+    let fail = |why: String| Err(format!("AuthnzFcgiDefineProvider: {why}"));
+    let kind = next();
+    if kind.is_empty() {
+        return fail("No type given".into());
+    }
+    let (passwords, rights) = match kind.as_str() {
+        "authn" => (true, false),
+        "authz" => (false, true),
+        "authnz" => (true, true),
+        kind => return fail(format!("Invalid provider type {kind}")),
+    };
+    let name = next();
+    if name.is_empty() {
+        return fail("No provider name given".into());
+    }
+    let url = next();
+    if url.is_empty() {
+        return fail("No backend-address given".into());
+    }
+    let place = url.strip_prefix("fcgi://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    let place = place.and_then(|place| place.rsplit_once(':')).and_then(|(host, port)| {
+        let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+        Some((host, port.parse::<u16>().ok().filter(|_| is_port)?))
+    });
+    let Some((host, port)) = place else {
+        return fail(format!("backend-address '{url}' has invalid form"));
+    };
+    let address = remote::Address::Tcp(host.to_string(), port);
+    let server = remote::Server { address, name: url.clone(), connect: TIMEOUT, keep: None };
+    let origin = cmd.origin();
+    let mut dir = SettingsMap::default();
+    let asked = Arc::new(Asked { name: name.clone(), server, both: passwords && rights });
+    dir.edit::<FcgiDir>().asked.set(asked.clone(), &origin);
+    let layer = Layer::new(dir);
+    if passwords {
+        mod_authn_core::define(cmd, &name, Source::layered(&PASSWORDS, layer.clone()));
+        cmd.server_put(|s: &mut FcgiServer| &mut s.servers, name.clone(), asked)?;
+    }
+    if rights {
+        mod_authz_core::define(cmd, &name, &RIGHTS, layer, WITHOUT_MORE);
+    }
+    Ok(())
+}
+
+/// `AuthnzFcgiCheckAuthnProvider NAME|None [option value]...`
+fn set_check(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
+    let directive = "AuthnzFcgiCheckAuthnProvider";
+    let mut rest = line;
+    let name = next_word(&mut rest);
+    if name.is_empty() {
+        return Err(format!("{directive}: No provider given"));
+    }
+    if name.eq_ignore_ascii_case("None") {
+        return match rest.trim().is_empty() {
+            true => cmd.set(|d: &mut FcgiDir| &mut d.check, None),
+            false => Err("Options aren't supported with \"None\"".into()),
+        };
+    }
+    let mut check = Check { name, decides: true, default_user: None, needs_password: false, user: None };
+    loop {
+        let option = next_word(&mut rest);
+        if option.is_empty() {
+            return cmd.set(|d: &mut FcgiDir| &mut d.check, Some(check));
+        }
+        let value = next_word(&mut rest);
+        if value.is_empty() {
+            return Err(format!("{directive}: {option}needs an argument"));
+        }
+        let on = || {
+            let bad = || format!("{directive}: Bad argument '{value}' to option '{option}'");
+            conf::values::on_off(&value).ok_or_else(bad)
+        };
+        match option.to_ascii_lowercase().as_str() {
+            "authoritative" => check.decides = on()?,
+            "requirebasicauth" => check.needs_password = on()?,
+            "defaultuser" => check.default_user = Some(value),
+            "userexpr" => {
+                let text = Text::parse(cmd, &value);
+                check.user = Some(text.map_err(|why| format!("{directive}: Error parsing '{value}': '{why}'"))?);
+            }
+            _ => return Err(format!("{directive}: Unexpected option '{option}'")),
+        }
+    }
+}
+
+/// Asks a server. `password`: it is to check that; otherwise `role` says what it is asked.
+async fn ask(request: &mut Request, server: &remote::Server, role: &str, password: Option<&str>) -> Said {
+    let caller =
+        Caller { module: "authnz_fcgi", words: &WORDS, timeout: TIMEOUT, nph: false, log: None, accounts: false };
+    let mut told = vec![("FCGI_ROLE", "AUTHORIZER"), ("FCGI_APACHE_ROLE", role)];
+    told.extend(password.map(|password| ("REMOTE_PASSWD", password)));
+    authorize_at(request, &caller, server, &PHRASES, SPEECH, &told).await
+}
+
+const AUTHENTICATOR: &str = "AUTHENTICATOR";
+const AUTHORIZER: &str = "AUTHORIZER";
+
+async fn check_password(request: &mut Request, user: &str, password: &str) -> Authn {
+    let Some(asked) = request.dir::<FcgiDir>().asked.get().cloned() else { return Authn::Error };
+    request.login.user = Some(user.to_string());
+    match ask(request, &asked.server, AUTHENTICATOR, Some(password)).await {
+        Said::Allowed => {
+            asked.answers_for(request);
+            Authn::Granted
+        }
+        Said::Refused(_) => Authn::Denied,
+        Said::Failed(_) => Authn::Error,
+    }
+}
+
+async fn may(request: &mut Request) -> Verdict {
+    if request.login.user.is_none() {
+        return Verdict::DeniedNoUser;
+    }
+    let Some(asked) = request.dir::<FcgiDir>().asked.get().cloned() else { return Verdict::Error };
+    // As in Apache, a server for both is asked once: what it has said of the password counts.
+    if asked.both {
+        let is_known = request.notes.get(NOTE) == Some(asked.name.as_str());
+        return if is_known { Verdict::Granted } else { Verdict::Denied };
+    }
+    match ask(request, &asked.server, AUTHORIZER, None).await {
+        Said::Allowed => Verdict::Granted,
+        Said::Refused(_) => Verdict::Denied,
+        Said::Failed(_) => Verdict::Error,
+    }
+}
+
+/// `AuthnzFcgiCheckAuthnProvider`: the server says who it is.
+async fn check_user(request: &mut Request) -> Flow {
+    let slots = request.dir.slots.clone();
+    let Some(Some(check)) = slots.get::<FcgiDir>().check.get() else { return Flow::Declined };
+    let basic = match auth_type(request) {
+        Ok(name) => name.filter(|name| name.eq_ignore_ascii_case("Basic")),
+        Err(_) => return Flow::Status(500),
+    };
+    let sent = basic.is_some().then(|| credentials(request)).flatten();
+    if sent.is_none() {
+        let text = "AH02517: fcgi_check_authn: couldn't retrieve basic auth password";
+        request.log("authnz_fcgi", Level::Debug, text);
+        if basic.is_some() {
+            challenge_of(request);
+        }
+        if check.needs_password {
+            return if basic.is_some() { Flow::Status(401) } else { Flow::Declined };
+        }
+    }
+    let password = sent.map(|(user, password)| {
+        request.login.user = Some(user);
+        request.login.auth_type.clone_from(&basic);
+        password
+    });
+    let asked = request.server.main().settings.get::<FcgiServer>().servers.get(&check.name).cloned();
+    let Some(asked) = asked else {
+        let text = format!("AH02518: fcgi_check_authn: can't find config for provider {}", check.name);
+        request.log("authnz_fcgi", Level::Error, text);
+        return Flow::Status(500);
+    };
+    match ask(request, &asked.server, AUTHENTICATOR, password.as_deref()).await {
+        Said::Allowed => {
+            asked.answers_for(request);
+            name_user(request, check)
+        }
+        Said::Refused(status) if check.decides => Flow::Status(status),
+        Said::Refused(_) => Flow::Declined,
+        Said::Failed(status) => Flow::Status(status),
+    }
+}
+
+/// Who it is, as `UserExpr` makes it of what the server has said.
+fn name_user(request: &mut Request, check: &Check) -> Flow {
+    let Some(text) = &check.user else { return Flow::Ok };
+    let what = "AH02521: fcgi_check_authn: Failure extracting user after calling authorizer";
+    let Some(name) = text.value(request, "authnz_fcgi", what) else { return Flow::Status(500) };
+    let name = Some(name).filter(|name| !name.is_empty()).or_else(|| check.default_user.clone());
+    let Some(name) = name else {
+        let text = format!("{}: user expression yielded empty string (variable not set?)", what.replace("21:", "20:"));
+        request.log("authnz_fcgi", Level::Error, text);
+        return Flow::Status(500);
+    };
+    request.login.user = Some(name);
+    Flow::Ok
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn directives() {
+        let inside =
+            |line: &str| format!("AuthnzFcgiDefineProvider authnz F fcgi://h:1/\n<Location />\n{line}\n</Location>");
+        crate::testing::check(&[
+            ("AuthnzFcgiDefineProvider foo F fcgi://h:1", "AuthnzFcgiDefineProvider: Invalid provider type foo"),
+            (
+                "AuthnzFcgiDefineProvider authn F http://h:1",
+                "AuthnzFcgiDefineProvider: backend-address 'http://h:1' has invalid form",
+            ),
+            (
+                "AuthnzFcgiDefineProvider authn F fcgi://h",
+                "AuthnzFcgiDefineProvider: backend-address 'fcgi://h' has invalid form",
+            ),
+            ("AuthnzFcgiDefineProvider authn F", "AuthnzFcgiDefineProvider: No backend-address given"),
+            (&inside("AuthBasicProvider F\nRequire F"), ""),
+            (
+                &inside("Require F x"),
+                "mod_authnz_fcgi doesn't support restrictions on providers (i.e., multiple require args)",
+            ),
+            (
+                &inside("AuthnzFcgiCheckAuthnProvider F Foo bar"),
+                "AuthnzFcgiCheckAuthnProvider: Unexpected option 'Foo'",
+            ),
+            (&inside("AuthnzFcgiCheckAuthnProvider F Author"), "AuthnzFcgiCheckAuthnProvider: Authorneeds an argument"),
+            (&inside("AuthnzFcgiCheckAuthnProvider None x"), "Options aren't supported with \"None\""),
+            (
+                &inside(
+                    "AuthnzFcgiCheckAuthnProvider F Authoritative On DefaultUser me RequireBasicAuth On UserExpr \
+                     %{reqenv:X}",
+                ),
+                "",
+            ),
+            ("<Location />\nAuthBasicProvider F\n</Location>", "Unknown Authn provider: F"),
+        ]);
+    }
+}
