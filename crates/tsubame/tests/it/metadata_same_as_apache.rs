@@ -50,8 +50,6 @@ fn expiry_of_answers() {
         "GET /in/f.css",
         "GET /act/f.png",
         "GET /off/f.html",
-        "GET /in",
-        "GET /r",
         "GET /none",
         "GET /denied",
         "GET /ht/f.html",
@@ -73,6 +71,14 @@ fn expiry_of_answers() {
     allowed.push(Allowed { case: "GET /bad/f.html", what: "%f", entry: "The file of a request" });
     let text = format!("<Directory ${{DOCS}}>\n{configuration}");
     compare("expiry_of_answers", build, &text, &cases, &allowed);
+    // The fields of a redirect are its own: there nothing replaces the moment.
+    both("expiry_of_answers", build, &text, |site| {
+        for path in ["/in", "/r"] {
+            let answer = Client::connect(site.address()).get(path);
+            let told = (answer.field("Cache-Control"), answer.field("Expires").is_some());
+            assert_eq!(told, (Some("max-age=3600"), true), "{path}");
+        }
+    });
 }
 
 /// A script that shows what it knows of the client.
