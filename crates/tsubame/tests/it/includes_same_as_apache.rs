@@ -3,8 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::cgi_same_as_apache::gets;
+use crate::mpm::under_every_mpm;
 use crate::oracle::{Allowed, Case, compare};
+use crate::server::Server;
 use crate::site::Site;
+use crate::wire;
 
 /// Pages with a line for each thing to be tried.
 const PAGES: &[(&str, &str)] = &[
@@ -260,5 +263,30 @@ fn whose_pages_are_parsed() {
     let allowed = allowed();
     for configuration in configurations {
         compare("whose_pages_are_parsed", build, &configuration, &cases, &allowed);
+    }
+}
+
+under_every_mpm! {
+    /// What stands before a script goes out while the script works, and what is longer than an answer is in memory is sent whole.
+    fn a_page_is_sent_as_it_is_made(mpm: Mpm) {
+        let site = Site::with([("slow.shtml", "beginning|<!--#include virtual=\"/cgi/slow\" -->|end\n")]);
+        site.page("large.shtml", "<!--#include virtual=\"/large.txt\" --><!--#echo var=\"DOCUMENT_NAME\" -->\n".repeat(3));
+        site.page("large.txt", "x".repeat(300_000));
+        let fifo = site.root.join("go");
+        let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().expect("mkfifo");
+        assert!(made.success());
+        site.script("slow", &format!("#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat '{}'\n", fifo.display()));
+        let server = Server::start(mpm, &site, BASE);
+        let mut client = server.client();
+        client.send(wire::get("/slow.shtml"));
+        let mut so_far = Vec::new();
+        while !so_far.ends_with(b"beginning|") {
+            so_far.extend(client.bytes(1));
+        }
+        std::fs::write(&fifo, "made").expect("the script reads");
+        let rest = String::from_utf8_lossy(&client.bytes("\r\n4\r\nmade\r\n".len())).into_owned();
+        assert!(rest.contains("made"), "{rest:?}");
+        let large = server.get("/large.shtml").text();
+        assert_eq!((large.len(), large.ends_with("xlarge.shtml\n")), (3 * (300_000 + "large.shtml\n".len()), true));
     }
 }
