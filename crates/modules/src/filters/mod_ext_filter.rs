@@ -23,7 +23,7 @@ pub static MODULE: Module = Module {
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("ExtFilterOptions", Allowed::SECTION, Iterate(set_option), "NoLogStderr", "valid options: LogStderr, NoLogStderr").differs("What a program complains of is always logged."),
-    row("ExtFilterDefine", Allowed::SERVER, Raw(define), "", "Define an external filter").differs("Filters for the bodies of requests (`mode=input`) can be defined, and are never used."),
+    row("ExtFilterDefine", Allowed::GLOBAL, Raw(define), "", "Define an external filter").differs("Filters for the bodies of requests (`mode=input`) can be defined, and are never used."),
 ];
 
 settings! {
