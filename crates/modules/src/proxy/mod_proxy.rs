@@ -31,7 +31,8 @@ pub static MODULE: Module = Module {
         Hook::HandlerName(lines::check_handler),
         Hook::Translate(Order::First, Now(map::translate)),
         Hook::MapToStorage(Order::First, Now(map::sections)),
-        Hook::Fixups(Order::First, Now(map::canonical)),
+        // Before mod_rewrite, whose rules in sections escape the URLs that they make themselves.
+        Hook::Fixups(Order::ReallyFirst, Now(map::canonical)),
         Hook::Handler(
             Order::First,
             Handler::Later { claims: serve::claims, check: serve::refusal, answer: |request| serve::answer(request) },

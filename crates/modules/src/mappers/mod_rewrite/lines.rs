@@ -8,7 +8,7 @@ use conf::values::atoi;
 use conf::{Cmd, Level, Outcome, Place};
 
 use super::flags;
-use super::rule::{Condition, Flags, Operator, Rule, Test, prefix_of};
+use super::rule::{Condition, Flags, Glance, Operator, Rule, Test};
 use super::rules::{Choices, Rules};
 use super::template::Template;
 use super::{RewriteDir, RewriteServer};
@@ -210,13 +210,13 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         said.flags = said.flags.and(Flags::AS_IS);
     }
     let output = ending(output, &mut said.flags);
-    let is_plain = !said.flags.any(Flags::NO_CASE.and(Flags::NEGATED));
+    let is_plain = !said.flags.any(Flags::NO_CASE);
     let origin = cmd.origin();
     let rules = rules(cmd);
     let rule = Rule {
         pattern: pattern.to_string(),
         regex,
-        prefix: if is_plain { prefix_of(pattern) } else { String::new() },
+        glance: if is_plain { Glance::of(pattern) } else { Glance::Unknown },
         conditions: std::mem::take(&mut rules.pending),
         output: output.to_string(),
         substitution: Template::parse(output),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use conf::Origin;
 use conf::expr::Expr;
 use conf::pattern::{Captures, MatchError, Regex};
+use memchr::memmem;
 
 use super::template::{Part, Template};
 
@@ -14,8 +15,8 @@ pub(super) struct Rule {
     /// As written, without `!`.
     pub(super) pattern: String,
     pub(super) regex: Regex,
-    /// What a path that matches begins with; nothing is known if it is empty.
-    pub(super) prefix: String,
+    /// What is seen of a path without asking the expression.
+    pub(super) glance: Glance,
     pub(super) conditions: Vec<Arc<Condition>>,
     /// As written, but for a `?` at its end.
     pub(super) output: String,
@@ -148,11 +149,13 @@ impl Operator {
 impl Rule {
     /// Whether the pattern says that this rule is about a path. `captures` is filled if something refers to it.
     pub(super) fn matches(&self, path: &str, captures: &mut Captures) -> Result<bool, MatchError> {
-        let found = path.starts_with(self.prefix.as_str())
-            && match self.has_references {
-                true => self.regex.captures(path, captures)?,
-                false => self.regex.is_match(path)?,
-            };
+        let found = match &self.glance {
+            Glance::Everything if !self.has_references => true,
+            Glance::Begins(text) if !path.starts_with(text.as_str()) => false,
+            Glance::Holds(finder) if finder.find(path.as_bytes()).is_none() => false,
+            _ if self.has_references => self.regex.captures(path, captures)?,
+            _ => self.regex.is_match(path)?,
+        };
         Ok(found != self.flags.any(Flags::NEGATED))
     }
 
@@ -171,55 +174,121 @@ impl Rule {
     }
 }
 
-/// The text that everything begins with that a pattern matches: most rules are about something else, and that is seen without
-/// asking the regular expression.
-pub(super) fn prefix_of(pattern: &str) -> String {
-    let mut prefix = String::new();
-    let Some(rest) = pattern.strip_prefix('^').filter(|rest| !rest.contains('|')) else { return prefix };
-    let mut chars = rest.chars().peekable();
-    while let Some(c) = chars.next() {
-        let plain = match c {
-            '\\' => match chars.next() {
-                Some(escaped) if escaped.is_ascii_punctuation() => escaped,
-                _ => break,
-            },
-            '.' | '*' | '+' | '?' | '(' | ')' | '[' | '{' | '^' | '$' => break,
-            plain => plain,
-        };
-        match chars.peek() {
-            Some('*' | '?' | '{') => break,
-            Some('+') => {
-                prefix.push(plain);
-                break;
-            }
-            _ => prefix.push(plain),
+/// What is seen of a path without asking a regular expression: most rules are about something else.
+#[derive(Debug)]
+pub(super) enum Glance {
+    /// Nothing.
+    Unknown,
+    /// Everything matches.
+    Everything,
+    /// What matches begins with this.
+    Begins(String),
+    /// What matches holds this.
+    Holds(memmem::Finder<'static>),
+}
+
+impl Glance {
+    pub(super) fn of(pattern: &str) -> Glance {
+        if matches!(pattern, "" | "^" | ".*" | "^.*" | "^.*$" | "(.*)" | "^(.*)$") {
+            return Glance::Everything;
+        }
+        let (first, longest) = texts(pattern).unwrap_or_default();
+        match pattern.starts_with('^') {
+            true if !first.is_empty() => Glance::Begins(first),
+            _ if longest.len() > 1 => Glance::Holds(memmem::Finder::new(&longest).into_owned()),
+            _ => Glance::Unknown,
         }
     }
-    prefix
+}
+
+/// Plain texts that stand in everything that a pattern matches: that at its beginning, and the longest one. `None`: there may be
+/// another way to match, or another meaning of letters.
+fn texts(pattern: &str) -> Option<(String, String)> {
+    if pattern.contains('|') || pattern.contains("(?") || pattern.contains("(*") {
+        return None;
+    }
+    let (mut first, mut longest, mut text) = (None, String::new(), String::new());
+    let mut depth = 0_u32;
+    let mut chars = pattern.strip_prefix('^').unwrap_or(pattern).chars().peekable();
+    loop {
+        let next = chars.next();
+        let plain = match next {
+            Some('\\') => match chars.next()? {
+                escaped if escaped.is_ascii_punctuation() => Some(escaped),
+                'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'b' | 'B' => None,
+                // A number, a property, a quotation: what follows may be a part of it.
+                _ => return None,
+            },
+            Some('[') => {
+                // A bracket in first place is one of the characters.
+                let mut is_first = true;
+                chars.next_if_eq(&'^');
+                loop {
+                    match chars.next()? {
+                        '\\' => drop(chars.next()?),
+                        '[' => return None,
+                        ']' if !is_first => break,
+                        _ => {}
+                    }
+                    is_first = false;
+                }
+                None
+            }
+            Some('(') => {
+                depth += 1;
+                None
+            }
+            Some(')') => {
+                depth = depth.checked_sub(1)?;
+                None
+            }
+            Some('.' | '*' | '+' | '?' | '{' | '}' | '^' | '$') | None => None,
+            Some(plain) => Some(plain),
+        };
+        if next == Some('{') {
+            // How often: not a text.
+            while chars.next()? != '}' {}
+        }
+        let kept = plain.filter(|_| depth == 0 && !matches!(chars.peek(), Some('*' | '?' | '{')));
+        text.extend(kept);
+        if kept.is_none() || chars.peek() == Some(&'+') {
+            let ended = std::mem::take(&mut text);
+            first.get_or_insert_with(|| ended.clone());
+            if ended.len() > longest.len() {
+                longest = ended;
+            }
+        }
+        if next.is_none() {
+            return Some((first.unwrap_or_default(), longest));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::prefix_of;
+    use super::texts;
 
     #[test]
-    fn beginnings_of_patterns() {
+    fn texts_of_patterns() {
         let table = [
-            ("^/old/page$", "/old/page"),
-            (r"^index\.php$", "index.php"),
-            ("^/a/(.*)$", "/a/"),
-            ("^/ab?c", "/a"),
-            ("^/ab+c", "/ab"),
-            ("^/ab{2}c", "/a"),
-            (r"^/a\d", "/a"),
-            ("^/a|^/b", ""),
-            ("/a", ""),
-            ("^(?i)/a", ""),
-            (r"^\Q/a", ""),
-            ("", ""),
+            ("^/old/page$", "/old/page", "/old/page"),
+            (r"^index\.php$", "index.php", "index.php"),
+            ("^/a/(.*)/long$", "/a/", "/long"),
+            ("^/ab?c", "/a", "/a"),
+            ("^/ab+cde", "/ab", "/ab"),
+            ("^/ab{2}cde", "/a", "cde"),
+            (r"^/a\d/b", "/a", "/a"),
+            (r"/item-7(\d*)\.html$", "/item-7", "/item-7"),
+            ("^(a)bc", "", "bc"),
+            ("^[^]a]bc", "", "bc"),
+            ("x", "x", "x"),
+            ("", "", ""),
         ];
-        for (pattern, want) in table {
-            assert_eq!(prefix_of(pattern), want, "{pattern}");
+        for (pattern, first, longest) in table {
+            assert_eq!(texts(pattern), Some((first.into(), longest.into())), "{pattern}");
+        }
+        for pattern in ["^/a|^/b", "^(?i)/a", r"^\Q/a", r"/\x41bc", "[[:alpha:]]x", "a(?#b)c", r"(a)\1b"] {
+            assert_eq!(texts(pattern), None, "{pattern}");
         }
     }
 }

@@ -93,7 +93,11 @@ impl Pass<'_> {
             self.request.log("rewrite", Level::Error, text);
             return Flow::Status(403);
         }
-        if let Some(args) = self.request.asked.args.clone() {
+        // Other protocols tell the query apart from the path.
+        const WITHOUT_QUERY: [&str; 3] = ["fcgi://", "scgi://", "uwsgi://"];
+        let url = &self.request.mapped.filename[PROXY.len()..];
+        let has_query = !WITHOUT_QUERY.iter().any(|scheme| url.starts_with(scheme));
+        if let Some(args) = self.request.asked.args.clone().filter(|_| has_query) {
             self.request.mapped.filename.extend(["?", &args]);
         }
         self.request.mapped.handler = Some("proxy-server".into());
