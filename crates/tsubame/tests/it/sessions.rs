@@ -132,11 +132,7 @@ fn sessions_are_encrypted() {
             ("/one/show", format!("{name}=a=forged")),
         ] {
             let answer = get(site, path, &cookie);
-            assert_eq!(
-                (answer.status, answer.text().as_str(), kept(&answer).as_str()),
-                (200, "", ""),
-                "{path} {cookie}"
-            );
+            assert_eq!((answer.status, answer.text().as_str()), (200, ""), "{path} {cookie}");
         }
         assert!(site.read("logs/error_log").contains("AH01842: decrypt session failed, wrong passphrase?"));
     });
