@@ -33,15 +33,18 @@ pub async fn add(request: &mut Request) {
     }
 }
 
+/// The name and the value of a variable.
+pub type Pair<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
 /// The environment as a program gets it: `NAME=value`.
 pub fn environment(env: &Fields) -> Vec<CString> {
-    let line = |(name, value): (Cow<'_, [u8]>, Cow<'_, [u8]>)| CString::new([&name, &b"="[..], &value].concat()).ok();
+    let line = |(name, value): Pair<'_>| CString::new([&name, &b"="[..], &value].concat()).ok();
     pairs(env).into_iter().filter_map(line).collect()
 }
 
 /// The same as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set. What has a zero byte
 /// is left out: no process could have it.
-pub fn pairs(env: &Fields) -> Vec<(Cow<'_, [u8]>, Cow<'_, [u8]>)> {
+pub fn pairs(env: &Fields) -> Vec<Pair<'_>> {
     let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
     let all = zone.map(|zone| ("TZ", zone)).into_iter().chain(env.iter());
     all.map(|(name, value)| (plain_name(name), to_bytes(value))).filter(|(_, value)| !value.contains(&0)).collect()

@@ -1,6 +1,5 @@
 //! Sessions, and logging in with a form. Every table holds for Apache too.
 
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::mpm::Mpm;
 use crate::oracle;
@@ -22,7 +21,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// In so many seconds, as sessions have it.
 fn end(seconds: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let now = sys::time::realtime();
     ((now.as_secs() + seconds) * 1_000_000).to_string()
 }
 

@@ -84,7 +84,7 @@ fn every_default_parses() {
         let loaded =
             |info: &&'static ModuleInfo| !info.id.starts_with("mpm_") || info.id == own || info.id == "mpm_core_module";
         let rows = |info: &'static ModuleInfo| info.directives.iter().map(move |row| (info, row));
-        for (info, row) in infos().iter().copied().filter(|info| loaded(&info)).flat_map(rows) {
+        for (info, row) in infos().iter().copied().filter(|info| loaded(info)).flat_map(rows) {
             let is_line = !matches!(row.args, conf::Args::Section(_) | conf::Args::OnRead(_));
             if !is_line || row.default.is_empty() || NO_VALUES.contains(&row.name) {
                 continue;
