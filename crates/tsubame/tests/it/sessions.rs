@@ -1,6 +1,5 @@
 //! Sessions, and logging in with a form. Every table holds for Apache too.
 
-
 use crate::mpm::Mpm;
 use crate::oracle;
 use crate::server::Server;

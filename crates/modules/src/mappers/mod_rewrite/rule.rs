@@ -150,7 +150,8 @@ impl Rule {
     /// Whether the pattern says that this rule is about a path. `captures` is filled if something refers to it.
     pub(super) fn matches(&self, path: &str, captures: &mut Captures) -> Result<bool, MatchError> {
         let found = match &self.glance {
-            Glance::Everything if !self.has_references => true,
+            // A dot matches no line's end.
+            Glance::Everything if !self.has_references && !path.contains('\n') => true,
             Glance::Begins(text) if !path.starts_with(text.as_str()) => false,
             Glance::Holds(finder) if finder.find(path.as_bytes()).is_none() => false,
             _ if self.has_references => self.regex.captures(path, captures)?,
@@ -184,7 +185,7 @@ pub(super) enum Glance {
     /// What matches begins with this.
     Begins(String),
     /// What matches holds this.
-    Holds(memmem::Finder<'static>),
+    Holds(Box<memmem::Finder<'static>>),
 }
 
 impl Glance {
@@ -195,7 +196,7 @@ impl Glance {
         let (first, longest) = texts(pattern).unwrap_or_default();
         match pattern.starts_with('^') {
             true if !first.is_empty() => Glance::Begins(first),
-            _ if longest.len() > 1 => Glance::Holds(memmem::Finder::new(&longest).into_owned()),
+            _ if longest.len() > 1 => Glance::Holds(Box::new(memmem::Finder::new(&longest).into_owned())),
             _ => Glance::Unknown,
         }
     }
