@@ -68,7 +68,7 @@ impl Allowed {
             (Allowed::INDEXES, "Indexes"),
         ];
         let overrides = self.0 & Allowed::ANY.0;
-        let place = if self.0 & Allowed::CONF.0 == Allowed::CONF.0 {
+        let place = if self.0 & Allowed::SERVER.0 != 0 && self.meets(Allowed::IN_SECTION) {
             "anywhere"
         } else if self.0 & Allowed::SERVER.0 != 0 {
             "only outside <Directory>, <Files>, <Location>, or <If>"

@@ -16,7 +16,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "charset_lite_module", source: "mod_charset_lite.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&XLATEOUT), Hook::InsertFilters(Order::Last, insert)],
+    hooks: &[Hook::NamedFilter(&XLATEOUT), Hook::InsertFilters(Order::ReallyLast, insert)],
 };
 
 static XLATEOUT: OutputFilter = OutputFilter {
