@@ -120,13 +120,14 @@ const MIME_TYPES: &str = "\
 text/html html htm\ntext/plain txt\ntext/css css\napplication/javascript js\nimage/png png\nimage/gif gif\n\
 image/jpeg jpg jpeg\napplication/gzip gz\napplication/json json\n";
 
-/// An address of 127.64.0.0 to 127.253.255.254 that no other process tests with.
+/// An address of 127.100.100.100 to 127.253.255.253 that no other process tests with: all are equally long, and so are pages with
+/// the names of files.
 fn own_address() -> (Ipv4Addr, UnixDatagram) {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = std::process::id().wrapping_mul(512).wrapping_add(COUNTER.fetch_add(1, Ordering::Relaxed));
         let [_, a, b, c] = number.to_be_bytes();
-        let ip = Ipv4Addr::new(127, 64 + a % 190, b, 1 + c % 254);
+        let ip = Ipv4Addr::new(127, 100 + a % 154, 100 + b % 156, 100 + c % 154);
         let name = UnixAddr::from_abstract_name(format!("tsubame-it-{ip}")).expect("name");
         if let Ok(hold) = UnixDatagram::bind_addr(&name) {
             return (ip, hold);
