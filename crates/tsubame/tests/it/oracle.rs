@@ -50,6 +50,10 @@ pub fn load_lines() -> String {
     paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()
 }
 
+/// Modules with which Apache asks again who may, for each look-up and each internal redirect; and their directives
+/// (`docs/differences.md`, "Who may is asked once").
+const ASKS_AGAIN: [(&str, &str); 2] = [("allowmethods_module", "AllowMethods"), ("log_debug_module", "LogMessage")];
+
 /// A running apache2.
 pub struct Apache<'a> {
     site: &'a Site,
@@ -59,7 +63,10 @@ pub struct Apache<'a> {
 impl<'a> Apache<'a> {
     /// Starts one with these lines of configuration.
     pub fn start(site: &'a Site, text: &str) -> Apache<'a> {
-        Apache::start_with(site, &load_lines(), text)
+        let lines = load_lines();
+        let is_left_out = |line: &str| ASKS_AGAIN.iter().any(|(id, own)| line.contains(id) && !text.contains(own));
+        let modules: String = lines.split_inclusive('\n').filter(|line| !is_left_out(line)).collect();
+        Apache::start_with(site, &modules, text)
     }
 
     /// The same with other `LoadModule` lines.
