@@ -63,10 +63,7 @@ pub struct Apache<'a> {
 impl<'a> Apache<'a> {
     /// Starts one with these lines of configuration.
     pub fn start(site: &'a Site, text: &str) -> Apache<'a> {
-        let lines = load_lines();
-        let is_left_out = |line: &str| ASKS_AGAIN.iter().any(|(id, own)| line.contains(id) && !text.contains(own));
-        let modules: String = lines.split_inclusive('\n').filter(|line| !is_left_out(line)).collect();
-        Apache::start_with(site, &modules, text)
+        Apache::start_with(site, &load_lines(), text)
     }
 
     /// The same with other `LoadModule` lines.
@@ -178,7 +175,10 @@ pub fn compare(test: &str, build: impl Fn(&Site), configuration: &str, cases: &[
     };
     let theirs = {
         let site = place();
-        let _apache = Apache::start(&site, &configuration);
+        let is_left_out =
+            |line: &str| ASKS_AGAIN.iter().any(|(id, own)| line.contains(id) && !configuration.contains(own));
+        let modules: String = load_lines().split_inclusive('\n').filter(|line| !is_left_out(line)).collect();
+        let _apache = Apache::start_with(&site, &modules, &configuration);
         Answer::to_all(&site, cases)
     };
     let mut differences = Vec::new();
