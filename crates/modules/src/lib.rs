@@ -8,6 +8,7 @@
 pub mod aaa;
 pub mod arch;
 pub mod cache;
+pub mod dav;
 pub mod filters;
 pub mod generators;
 pub mod loggers;
@@ -53,6 +54,9 @@ pub static MODULES: &[&Module] = &[
     &arch::mod_bumpy_life::MODULE,
     &cache::mod_file_cache::MODULE,
     &cache::mod_socache_shmcb::MODULE,
+    &dav::mod_dav::MODULE,
+    &dav::mod_dav_fs::MODULE,
+    &dav::mod_dav_lock::MODULE,
     &generators::mod_admission::MODULE,
     &generators::mod_metrics::MODULE,
     &filters::mod_brotli::MODULE,

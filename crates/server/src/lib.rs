@@ -27,7 +27,7 @@ pub use config::{
     known_infos, load, read_only,
 };
 pub use files::{machine, static_file};
-pub use phases::Response;
+pub use phases::{Conditions, Response};
 pub use protocol::http1::HttpService;
 pub use request::client::Announced;
 pub use request::fields::{self, Fields};

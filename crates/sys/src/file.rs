@@ -168,6 +168,19 @@ pub fn may_access(path: &CStr, execute: bool) -> io::Result<()> {
     Ok(fs::accessat(CWD, path, access, AtFlags::EACCESS)?)
 }
 
+/// Waits until no other descriptor of this file is locked in a way that excludes this one, and locks it (flock(2)) until it is
+/// closed. A process that ends has no locks.
+pub fn lock(file: impl AsFd, exclusive: bool) -> io::Result<()> {
+    use rustix::fs::FlockOperation::{LockExclusive, LockShared};
+    let operation = if exclusive { LockExclusive } else { LockShared };
+    loop {
+        match fs::flock(&file, operation) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
 /// A directory that was opened to look into it, whatever its name is by now.
 #[derive(Debug)]
 pub struct OpenDirectory(OwnedFd);

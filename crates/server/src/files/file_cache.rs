@@ -59,19 +59,12 @@ pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
     let file = sys::file::open(&path)?;
     let meta = sys::file::fstat(&file)?;
     let seconds = meta.mtime.div_euclid(1_000_000_000) as i64;
-    let modified_us = (meta.mtime / 1000) as i64;
-    let weak = is_young(modified_us, sys::time::realtime().as_micros() as i64);
-    let tag = FileTag {
-        inode: (parts & INODE != 0).then_some(meta.ino),
-        size: (parts & SIZE != 0).then_some(meta.size),
-        modified_us: (parts & MTIME != 0).then_some(modified_us),
-    };
     let content = match small(&file, meta.size) {
         Some(bytes) => Content::Small(bytes),
         None => Content::Open(Arc::new(file)),
     };
     let etag = match parts & DIGEST {
-        0 => tag.etag(weak),
+        0 => tag_of(&meta, parts),
         _ => Some(format!("\"{}\"", STANDARD.encode(digest(&content)?))),
     };
     Ok(Kept {
@@ -82,6 +75,25 @@ pub(crate) fn open(name: &str, parts: etag::Bits) -> std::io::Result<Kept> {
         parts,
         content,
     })
+}
+
+/// The entity tag of what has no content of its own to digest, such as a directory.
+fn tag_of(meta: &Meta, parts: etag::Bits) -> Option<String> {
+    let modified_us = (meta.mtime / 1000) as i64;
+    let tag = FileTag {
+        inode: (parts & INODE != 0).then_some(meta.ino),
+        size: (parts & SIZE != 0).then_some(meta.size),
+        modified_us: (parts & MTIME != 0).then_some(modified_us),
+    };
+    tag.etag(is_young(modified_us, sys::time::realtime().as_micros() as i64))
+}
+
+/// The entity tag that a file has in answers, or that a directory would have. May read the whole of a file.
+pub fn entity_tag(name: &str, meta: &Meta, parts: etag::Bits) -> std::io::Result<Option<String>> {
+    if parts & DIGEST != 0 && meta.is_file() {
+        return Ok(open(name, parts)?.etag.map(|tag| tag.to_string()));
+    }
+    Ok(tag_of(meta, parts & !DIGEST))
 }
 
 /// The SHA-1 of a file, read to its end.

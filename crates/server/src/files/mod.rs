@@ -2,7 +2,7 @@
 
 pub(crate) mod absent;
 pub(crate) mod directory_cache;
-pub(crate) mod file_cache;
+pub mod file_cache;
 pub(crate) mod htaccess;
 pub(crate) mod htaccess_cache;
 pub mod machine;

@@ -52,6 +52,41 @@ impl Request {
     }
 }
 
+/// The conditions of a request, for work that goes on without it.
+#[derive(Clone)]
+pub struct Conditions(Option<Arc<RequestHead>>);
+
+impl Conditions {
+    /// Those of a request (`If-Match` and the like).
+    pub fn of(request: &Request) -> Conditions {
+        let asks = |name: Known| request.asked.head.has(name);
+        let any = request.asked.changed_fields().is_some() || CONDITIONS.into_iter().any(asks);
+        Conditions(any.then(|| head_in_effect(request)))
+    }
+
+    /// Whether there are any.
+    pub fn are_any(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether they forbid to change what has this tag and this time, or nothing where there is none. `exists`: something
+    /// is there, whether or not it has a tag.
+    pub fn forbid(&self, exists: bool, etag: Option<&str>, modified: Option<i64>) -> bool {
+        let Some(head) = &self.0 else { return false };
+        let (head, text) = head.parts();
+        let has = |name: Known| head.has(text, name);
+        let is_any = |name: Known| head.values(text, name).any(|value| value == b"*");
+        if !exists {
+            return has(Known::IfMatch);
+        }
+        if is_any(Known::IfNoneMatch) {
+            return true;
+        }
+        let current = Validators { etag: etag.map(str::as_bytes), modified };
+        evaluate(head, text, &current, now()) != Outcome::Proceed
+    }
+}
+
 fn now() -> i64 {
     sys::time::realtime_coarse().as_secs() as i64
 }

@@ -14,6 +14,7 @@ pub(crate) mod walk;
 
 use conf::Level;
 
+pub use self::delivery::Conditions;
 use crate::config::core::{CoreDir, Tri};
 use crate::explain::trace::HANDLER;
 use crate::phases::access::check;

@@ -33,13 +33,22 @@ impl Request {
 
     /// Looks up a target as it stands in a page, escaped: absolute, or relative to this request's.
     pub async fn lookup_link(&self, target: &str) -> Found {
+        self.lookup_link_by(Cow::Borrowed("GET"), target).await
+    }
+
+    /// The same with the method of this request: whether what it does may be done there.
+    pub async fn lookup_alike(&self, target: &str) -> Found {
+        self.lookup_link_by(self.asked.method.clone(), target).await
+    }
+
+    async fn lookup_link_by(&self, method: Cow<'static, str>, target: &str) -> Found {
         let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
         let path = match path.starts_with('/') {
             true => Cow::Borrowed(path),
             false => format!("{}{path}", http1::uri::escape_path(dir_name(&self.asked.uri))).into(),
         };
         match http1::decode_path(&http1::text::to_bytes(&path), &self.vhost.plan.path) {
-            Ok(path) => self.lookup_path(&path, args).await,
+            Ok(path) => self.lookup_path_by(method, &path, args).await,
             Err(error) => {
                 let mut found = self.asking();
                 found.answer.set_status(error.status());
@@ -53,7 +62,12 @@ impl Request {
 
     /// The same for a path that is decoded, so that a `?` in it is a part of it.
     pub async fn lookup_path(&self, path: &str, args: Option<String>) -> Found {
+        self.lookup_path_by(Cow::Borrowed("GET"), path, args).await
+    }
+
+    async fn lookup_path_by(&self, method: Cow<'static, str>, path: &str, args: Option<String>) -> Found {
         let mut found = self.asking();
+        found.asked.method = method;
         let path =
             if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.asked.uri)) };
         found.asked.args = args;

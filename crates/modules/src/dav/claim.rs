@@ -1,0 +1,370 @@
+//! What a request claims of the resources that it is about: `If`, `If-Match` and the like, and the locks that it knows the
+//! tokens of. It is looked at beside the event loop, free of the request.
+
+use std::io;
+
+use server::files::file_cache::entity_tag;
+use server::paths::{dir_name, join};
+use server::{Conditions, Request, core::CoreDir};
+use sys::file::Meta;
+
+use super::failure::Failure;
+use super::if_header::{self, Kind, States, bare};
+use super::locks::{self, Database, Lock};
+use super::mod_dav::lock_database;
+use super::tree;
+
+/// A resource by both its names.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    /// The decoded URL path.
+    pub(super) uri: String,
+    /// The file, without a slash at its end.
+    pub(super) path: String,
+}
+
+impl Target {
+    /// Something directly in it.
+    pub(super) fn child(&self, name: &str) -> Target {
+        Target { uri: join(&self.uri, name), path: join(&self.path, name) }
+    }
+
+    /// The collection that it is in.
+    pub(super) fn parent(&self) -> Target {
+        let parent = |path: &str| bare(dir_name(bare(path))).to_string();
+        Target { uri: parent(&self.uri), path: parent(&self.path) }
+    }
+
+    /// The URL path of what is below it.
+    fn uri_of(&self, path: &str) -> String {
+        format!("{}{}", self.uri.trim_end_matches('/'), path.strip_prefix(&self.path).unwrap_or_default())
+    }
+}
+
+/// What is to be done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// It is changed, made or removed.
+    Write,
+    /// It is only read.
+    Read,
+    /// It is locked.
+    Lock { exclusive: bool },
+    /// A lock of it is changed: of the locks on the way, it has to be one.
+    Refresh,
+}
+
+/// What has to be allowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) deed: Deed,
+    /// With everything below it.
+    pub(super) deep: bool,
+    /// The list of the collection that it is in changes, too.
+    pub(super) parent: bool,
+    /// What is in the way elsewhere makes it a 424, and not a 207.
+    pub(super) depends: bool,
+}
+
+/// What a request claims.
+#[derive(Clone)]
+pub(super) struct Claim {
+    ifs: Option<Vec<States>>,
+    conditions: Conditions,
+    user: String,
+    tags: server::core::etag::Bits,
+    pub(super) locks: Option<Database>,
+}
+
+impl Claim {
+    /// That of a request.
+    pub(super) fn of(request: &Request) -> Result<Claim, Failure> {
+        let field = request.header_joined("If").filter(|field| !field.trim().is_empty());
+        Ok(Claim {
+            ifs: field.map(|field| if_header::parse(&field)).transpose()?,
+            conditions: Conditions::of(request),
+            user: request.login.user.clone().unwrap_or_default(),
+            tags: request.dir::<CoreDir>().etag.effective(),
+            locks: lock_database(request),
+        })
+    }
+
+    /// Who claims it; may be empty.
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The tag of what is there.
+    pub(super) fn tag(&self, path: &str, meta: &Meta) -> io::Result<Option<String>> {
+        entity_tag(path, meta, self.tags)
+    }
+
+    /// All locks.
+    pub(super) fn read_locks(&self) -> Result<Vec<Lock>, Failure> {
+        let read = self.locks.as_ref().map_or(Ok(Vec::new()), Database::read);
+        read.map_err(unreadable)
+    }
+
+    /// Nobody locks anything while what this returns is there.
+    pub(super) fn hold_locks(&self) -> Result<Option<locks::Held>, Failure> {
+        self.locks.as_ref().map(|locks| locks.hold(false)).transpose().map_err(unreadable)
+    }
+
+    /// Whether the tokens of all these are among those that were submitted, by any list of the field.
+    pub(super) fn submitted(&self) -> impl Iterator<Item = &str> {
+        let states = self.ifs.iter().flatten().flat_map(|list| &list.all).filter(|state| !state.not);
+        states.filter_map(|state| match &state.kind {
+            Kind::Lock(uuid) => Some(uuid.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Whether it may be done to the resource that the request is about.
+    pub(super) fn check(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
+        let meta = tree::look(&target.path)?;
+        if self.conditions.are_any() {
+            let etag = meta.map(|meta| self.tag(&target.path, &meta)).transpose().map_err(unread)?.flatten();
+            let modified = meta.map(|meta| meta.mtime.div_euclid(1_000_000_000) as i64);
+            if self.conditions.forbid(meta.is_some(), etag.as_deref(), modified) {
+                return Err(Failure::status(412));
+            }
+        }
+        self.check_other(target, ask, locks)
+    }
+
+    /// The same of another resource: the conditions of the request are not about it.
+    pub(super) fn check_other(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
+        let meta = tree::look(&target.path)?;
+        self.check_one(target, meta, ask.deed, locks)?;
+        let mut others = Vec::new();
+        let is_collection = meta.is_some_and(|meta| meta.is_dir());
+        if ask.deep && is_collection && ask.deed != Deed::Read {
+            let below = locks.iter().filter(|lock| locks::is_below(&lock.path, &target.path));
+            for lock in below {
+                if let Err(failure) = self.check_below(lock, ask.deed) {
+                    others.push((target.uri_of(&lock.path), failure.status, String::new()));
+                }
+            }
+        }
+        if ask.parent {
+            let parent = target.parent();
+            if let Err(failure) =
+                tree::look(&parent.path).and_then(|meta| self.check_one(&parent, meta, ask.deed, locks))
+            {
+                let text = format!(
+                    "A validation error has occurred on the parent resource, preventing the operation on the resource \
+                     specified by the Request-URI. The error was: {}",
+                    failure.reason()
+                );
+                others.push((parent.uri, failure.status, text));
+            }
+        }
+        if others.is_empty() {
+            return Ok(());
+        }
+        let text = "An error occurred on another resource, preventing the requested operation on this resource.";
+        if ask.depends {
+            return Err(Failure::new(424, text).about(others));
+        }
+        others.insert(0, (target.uri.clone(), 424, text.to_string()));
+        Err(Failure::new(207, "Error(s) occurred on resources during the validation process.").about(others))
+    }
+
+    /// A lock of something below a collection to which something is done as a whole.
+    fn check_below(&self, lock: &Lock, deed: Deed) -> Result<(), Failure> {
+        match deed {
+            Deed::Lock { exclusive } if exclusive || lock.exclusive => Err(Failure::status(423)),
+            Deed::Lock { .. } => Ok(()),
+            _ if self.submitted().any(|uuid| uuid == lock.uuid) => owned(lock, &self.user),
+            _ => Err(Failure::status(423)),
+        }
+    }
+
+    fn check_one(&self, target: &Target, meta: Option<Meta>, deed: Deed, locks: &[Lock]) -> Result<(), Failure> {
+        let on = locks::of(locks, &target.path, meta.is_some());
+        let has_tags = || {
+            let mut states = self.ifs.iter().flatten().flat_map(|list| &list.all);
+            states.any(|state| matches!(state.kind, Kind::Tag(_)))
+        };
+        let etag = match meta {
+            Some(meta) if has_tags() => self.tag(&target.path, &meta).map_err(unread)?,
+            _ => None,
+        };
+        permit(self.ifs.as_deref(), bare(&target.uri), etag.as_deref(), &on, deed, &self.user)
+    }
+}
+
+fn unread(error: io::Error) -> Failure {
+    Failure::os(500, error, "Could not open file for reading")
+}
+
+/// The locks cannot be looked at, so nobody may be let through.
+pub(super) fn unreadable(error: io::Error) -> Failure {
+    Failure::os(500, error, "Could not open the lock database.")
+}
+
+/// A lock is of use to the user alone that has made it.
+pub(super) fn owned(lock: &Lock, user: &str) -> Result<(), Failure> {
+    if lock.user.is_empty() || lock.user == user {
+        return Ok(());
+    }
+    let text = format!("User \"{user}\" submitted a locktoken created by user \"{}\".", lock.user);
+    Err(Failure::new(403, text))
+}
+
+/// Whether a resource with this tag and these locks may be worked with (RFC 4918, sections 6 to 10.4).
+fn permit(
+    ifs: Option<&[States]>,
+    uri: &str,
+    etag: Option<&str>,
+    on: &[&Lock],
+    deed: Deed,
+    user: &str,
+) -> Result<(), Failure> {
+    let mut seen = match deed {
+        Deed::Write | Deed::Refresh => on.is_empty(),
+        Deed::Read => true,
+        Deed::Lock { exclusive: true } if !on.is_empty() => {
+            let text = "Existing lock(s) on the requested resource prevent an exclusive lock.";
+            return Err(Failure::new(423, text));
+        }
+        Deed::Lock { .. } if on.iter().any(|lock| lock.exclusive) => {
+            return Err(Failure::new(423, "The requested resource is already locked exclusively."));
+        }
+        Deed::Lock { .. } => true,
+    };
+    let Some(ifs) = ifs else {
+        let text = "This resource is locked and an \"If:\" header was not supplied to allow access to the resource.";
+        return if seen { Ok(()) } else { Err(Failure::new(423, text)) };
+    };
+    let (mut applied, mut met, mut why) = (false, false, "");
+    for list in ifs.iter().filter(|list| list.uri.as_deref().is_none_or(|named| named == uri)) {
+        applied = true;
+        match holds(list, etag, on, user)? {
+            Ok(named_lock) => {
+                seen |= named_lock;
+                met = true;
+                break;
+            }
+            Err(reason) => why = reason,
+        }
+    }
+    if applied && !met {
+        let text = format!(
+            "The precondition(s) specified by the \"If:\" header did not match this resource. At least one failure is \
+             because: {why}"
+        );
+        return Err(Failure::new(412, text));
+    }
+    if seen {
+        return Ok(());
+    }
+    // A token counts wherever in the field it stands.
+    let mut submitted = ifs.iter().flat_map(|list| &list.all).filter(|state| !state.not);
+    let named = submitted.find_map(|state| match &state.kind {
+        Kind::Lock(uuid) => on.iter().find(|lock| lock.uuid == *uuid),
+        _ => None,
+    });
+    match named {
+        Some(lock) => owned(lock, user),
+        None => {
+            let text = "This resource is locked and the \"If:\" header did not specify one of the locktokens for this \
+                        resource's lock(s).";
+            Err(Failure::new(423, text))
+        }
+    }
+}
+
+/// Whether a resource is in all states of a list, and whether one of them is a lock of its own; or else which it is not in.
+fn holds(list: &States, etag: Option<&str>, on: &[&Lock], user: &str) -> Result<Result<bool, &'static str>, Failure> {
+    let strong = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_string();
+    let mut named = false;
+    for state in &list.all {
+        let (is, reason, not) = match &state.kind {
+            Kind::Tag(tag) => (
+                etag.is_some_and(|etag| strong(etag) == strong(tag)),
+                "an entity-tag was specified, but the resource's actual ETag does not match.",
+                "an entity-tag was specified using the \"Not\" form, but the resource's actual ETag matches the provided \
+                 entity-tag.",
+            ),
+            Kind::Lock(uuid) => {
+                let lock = on.iter().find(|lock| lock.uuid == *uuid);
+                if let Some(lock) = lock.filter(|_| !state.not) {
+                    owned(lock, user)?;
+                    named = true;
+                }
+                (
+                    lock.is_some(),
+                    "a State-token was supplied, but it was not found in the locks on this resource.",
+                    "a State-token was supplied, which used a \"Not\" condition. The State-token was found in the locks \
+                     on this resource",
+                )
+            }
+            Kind::Unknown => (false, "an unknown state token was supplied", ""),
+        };
+        if is == state.not {
+            return Ok(Err(if state.not { not } else { reason }));
+        }
+    }
+    Ok(Ok(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_and_states_as_apache_judges_them() {
+        let uuid = "31dfa0a6-9a3a-487e-a53d-b031054658ab";
+        let lock = |exclusive, user: &str| Lock {
+            uuid: uuid.into(),
+            path: "/f".into(),
+            deep: true,
+            exclusive,
+            expires: 0,
+            owner: String::new(),
+            user: user.into(),
+        };
+        let (own, shared, other) = (lock(true, "ann"), lock(false, ""), lock(true, "bob"));
+        let token = format!("<opaquelocktoken:{uuid}>");
+        let wrong = "<opaquelocktoken:00000000-0000-0000-0000-000000000000>";
+        let (write, exclusive) = (Deed::Write, Deed::Lock { exclusive: true });
+        let none: &[&Lock] = &[];
+        let rows: &[(&str, &[&Lock], Deed, u16)] = &[
+            ("", none, write, 200),
+            ("", &[&own], write, 423),
+            ("", &[&own], Deed::Read, 200),
+            ("", &[&own], exclusive, 423),
+            ("", &[&shared], exclusive, 423),
+            ("", &[&shared], Deed::Lock { exclusive: false }, 200),
+            ("", &[&own], Deed::Lock { exclusive: false }, 423),
+            (&format!("({token})"), &[&own], write, 200),
+            (&format!("({token})"), &[&other], write, 403),
+            (&format!("({token})"), none, write, 412),
+            (&format!("({wrong})"), &[&own], write, 412),
+            (&format!("({wrong}) ({token})"), &[&own], write, 200),
+            (&format!("(Not {token})"), &[&own], write, 412),
+            ("(Not <DAV:no-lock>)", &[&own], write, 423),
+            ("(<DAV:no-lock>)", &[&own], write, 412),
+            (&format!("(<DAV:no-lock>) ({token})"), &[&own], write, 200),
+            (&format!("({token} [\"x\"])"), &[&own], write, 200),
+            (&format!("({token} [W/\"x\"])"), &[&own], write, 200),
+            (&format!("({token} [\"y\"])"), &[&own], write, 412),
+            (&format!("({token}) (Not <DAV:no-lock> [\"y\"])"), &[&own], write, 200),
+            ("([\"x\"])", none, write, 200),
+            ("(Not [\"x\"])", none, write, 412),
+            ("()", &[&own], write, 423),
+            (&format!("</f> ({token})"), &[&own], write, 200),
+            (&format!("</f/> ({token})"), &[&own], write, 200),
+            (&format!("</g> ({token})"), &[&own], write, 200),
+            ("</g> ([\"z\"])", &[&own], write, 423),
+            ("</g> ([\"z\"])", none, write, 200),
+        ];
+        for (field, on, deed, want) in rows {
+            let ifs = if_header::parse(field).expect("a field");
+            let ifs = Some(ifs.as_slice()).filter(|_| !field.is_empty());
+            let got = permit(ifs, "/f", Some("\"x\""), on, *deed, "ann").err().map_or(200, |failure| failure.status);
+            assert_eq!(got, *want, "{field:?} {deed:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `COPY` and `MOVE`.
+
+use std::fs;
+use std::io;
+
+use server::paths::{dir_name, os_path};
+use server::{Answer, Request};
+
+use super::{
+    Ask, Claim, Deed, Depth, Failure, Resource, Target, created, depth, escaped, existing, forget_locks, incomplete,
+    on_disk, resource,
+};
+use crate::dav::if_header::bare;
+use crate::dav::locks::is_below;
+use crate::dav::{store, tree};
+
+pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failure> {
+    let is_move = request.asked.method == "MOVE";
+    let from = existing(request)?;
+    let path = destination(request)?;
+    let found = request.lookup_alike(&path).await;
+    if found.answer.status() != 200 {
+        let status = found.answer.status();
+        // It says how to log in, where that is what is missing.
+        request.answer.err_headers_out.extend(&found.answer.err_headers_out);
+        return Err(Failure::page(status, "Destination URI had an error."));
+    }
+    if !super::is_ours(&found) {
+        return Err(Failure::status(405));
+    }
+    let to = resource(&found)?;
+    let deep = check_request(request, is_move, &from, &to)?;
+    let claim = Claim::of(request)?;
+    let target = to.target.clone();
+    let replaced = on_disk(move || go(&claim, is_move, deep, &from.target, &to.target)).await?;
+    Ok(created(request, "Destination", &target.uri, replaced))
+}
+
+/// The escaped path of the field `Destination`. As in Apache the scheme has to be ours; the name and the port may be those of
+/// another server in front of this one.
+fn destination(request: &Request) -> Result<String, Failure> {
+    let missing = || Failure::message(400, "AH00591: The request is missing a Destination header.");
+    let field = request.header("Destination").ok_or_else(missing)?;
+    let wrong = |text: &str| Failure::message(400, format!("AH00592: {text}"));
+    let Some((scheme, rest)) = field.trim().split_once("://").filter(|(scheme, _)| !scheme.contains('/')) else {
+        return Err(wrong("Destination URI must be an absolute URI."));
+    };
+    if rest.contains(['?', '#']) {
+        return Err(wrong("Destination URI contains invalid components (a query or a fragment)."));
+    }
+    let ours = request.vhost.scheme;
+    if !scheme.eq_ignore_ascii_case(ours) {
+        let text = format!("Destination URI refers to another scheme than this request ({scheme}, not {ours})");
+        return Err(Failure::page(502, text));
+    }
+    Ok(rest.find('/').map_or("/", |at| &rest[at..]).to_string())
+}
+
+/// What can be said without looking at the disk. Whether everything below the source is meant, too.
+fn check_request(request: &Request, is_move: bool, from: &Resource, to: &Resource) -> Result<bool, Failure> {
+    let overwrite = match request.header("Overwrite").as_deref() {
+        None => true,
+        Some("T" | "t") => true,
+        Some("F" | "f") => false,
+        Some(_) => return Err(Failure::message(400, "AH00581: An invalid Overwrite header was specified.")),
+    };
+    if to.is_there && !overwrite {
+        return Err(Failure::page(412, "Destination is not empty and Overwrite is not \"T\""));
+    }
+    if from.target.path == to.target.path {
+        return Err(Failure::page(403, "Source and Destination URIs are the same."));
+    }
+    let deep = match depth(request)? {
+        Depth::Infinity => true,
+        Depth::Zero => false,
+        Depth::One => {
+            return Err(Failure::message(400, "AH00593: Depth must be \"0\" or \"infinity\" for COPY or MOVE."));
+        }
+    };
+    if is_move && from.is_collection && !deep {
+        return Err(Failure::message(400, "AH00594: Depth must be \"infinity\" when moving a collection."));
+    }
+    if deep && from.is_collection && is_below(&to.target.path, &from.target.path) {
+        return Err(Failure::page(403, "Source collection contains the Destination."));
+    }
+    if is_below(&from.target.path, &to.target.path) {
+        let text = "Destination collection contains the Source and Overwrite has been specified.";
+        return Err(Failure::page(403, text));
+    }
+    Ok(deep)
+}
+
+/// Does it; says whether something was there before.
+fn go(claim: &Claim, is_move: bool, deep: bool, from: &Target, to: &Target) -> Result<bool, Failure> {
+    let verb = if is_move { "MOVE" } else { "COPY" };
+    let locks = claim.read_locks()?;
+    let deed = if is_move { Deed::Write } else { Deed::Read };
+    let ask = Ask { deed, deep, parent: is_move, depends: true };
+    claim.check(from, ask, &locks).map_err(|failure| {
+        let text = "due to a failed precondition on the source (e.g. locks).";
+        failure.within(format!("Could not {verb} {} {text}", escaped(from)))
+    })?;
+    let ask = Ask { deed: Deed::Write, deep: true, parent: true, depends: true };
+    claim.check_other(to, ask, &locks).map_err(|failure| {
+        let text = "due to a failed precondition on the destination (e.g. locks).";
+        failure.within(format!("Could not MOVE/COPY {} {text}", escaped(from)))
+    })?;
+    if !tree::look(&to.parent().path)?.is_some_and(|meta| meta.is_dir()) {
+        let error = io::Error::from_raw_os_error(2);
+        let text = format!("Could not MOVE/COPY {}.", escaped(from));
+        return Err(Failure::os(409, error, "Could not open file for writing").within(text));
+    }
+    let mut failures = Vec::new();
+    let replaced = in_place(from, to, &mut failures, |failures| match is_move {
+        true => tree::rename(from, to, failures),
+        false => tree::copy(from, to, deep, failures),
+    })
+    .map_err(|error| {
+        let status = tree::status_of(&error);
+        Failure::os(status, error, format!("Could not MOVE/COPY {}.", escaped(from)))
+    })?;
+    if is_move {
+        forget_locks(claim, from)?;
+    }
+    incomplete(failures, "Error(s) occurred on some resources during the COPY/MOVE process.")?;
+    Ok(replaced)
+}
+
+/// Does something that makes the destination. What was there before is put aside and comes back if that fails; a file is
+/// replaced by a file at once.
+fn in_place(
+    from: &Target,
+    to: &Target,
+    failures: &mut tree::Failures,
+    make: impl FnOnce(&mut tree::Failures) -> io::Result<()>,
+) -> io::Result<bool> {
+    let path = os_path(&to.path);
+    let before = match fs::symlink_metadata(&path) {
+        Ok(before) => before,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return make(failures).map(|()| false),
+        Err(error) => return Err(error),
+    };
+    if before.is_file() && fs::metadata(os_path(&from.path))?.is_file() {
+        return make(failures).map(|()| true);
+    }
+    let aside = store::unused(&os_path(dir_name(&to.path)));
+    fs::rename(&path, &aside)?;
+    if let Err(error) = make(failures) {
+        // What was made so far has the name.
+        let mut ignored = Vec::new();
+        tree::remove(to, &mut ignored);
+        fs::rename(&aside, &path)?;
+        return Err(error);
+    }
+    let name = http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(aside.as_os_str())).into_owned();
+    tree::remove(&Target { uri: to.uri.clone(), path: bare(&name).to_string() }, failures);
+    Ok(true)
+}

@@ -1,0 +1,312 @@
+//! `PROPFIND`: what resources are, and what properties clients have given them.
+
+use std::io;
+
+use conf::Level;
+use seam::{Load, offload};
+use server::{Answer, Request, written};
+use sys::file::Meta;
+
+use super::{Claim, DavDir, Depth, Failure, Target, depth, document, document_answer, on_disk, resource};
+use crate::dav::locks::{self, Lock};
+use crate::dav::multistatus::{self, href};
+use crate::dav::properties::{self, Property};
+use crate::dav::tree;
+use crate::dav::xml::{self, DAV, Name, escape};
+
+/// The namespace of the properties that Apache has added.
+pub(super) const APACHE: &str = "http://apache.org/dav/props/";
+/// The property of that namespace.
+pub(super) const EXECUTABLE: &str = "executable";
+/// How many members of a collection are looked at in one go.
+const MEMBERS: usize = 64;
+/// The media type of a collection, as Apache has it.
+const COLLECTION: &str = "httpd/unix-directory";
+
+/// The properties that the server itself knows, in Apache's order. Clients cannot set those of RFC 4918.
+pub(super) const LIVE: [(&str, &str); 10] = [
+    (DAV, "resourcetype"),
+    (DAV, "creationdate"),
+    (DAV, "getcontentlength"),
+    (DAV, "getlastmodified"),
+    (DAV, "getetag"),
+    (APACHE, EXECUTABLE),
+    (DAV, "supportedlock"),
+    (DAV, "lockdiscovery"),
+    (DAV, "getcontenttype"),
+    (DAV, "getcontentlanguage"),
+];
+
+/// What is asked for.
+enum Wanted {
+    All,
+    Names,
+    These(Vec<Name>),
+}
+
+pub(super) async fn propfind(request: &mut Request) -> Result<Answer, Failure> {
+    let resource = resource(request)?;
+    let claim = Claim::of(request)?;
+    let facts = {
+        let (claim, target) = (claim.clone(), resource.target.clone());
+        on_disk(move || Facts::of(&claim, target, &claim.read_locks()?)).await?
+    };
+    if facts.meta.is_none() && facts.locks.is_empty() {
+        return Err(Failure::status(404));
+    }
+    let depth = depth(request)?;
+    if depth == Depth::Infinity && resource.is_collection && !request.dir::<DavDir>().depth_infinity() {
+        let path = http1::uri::escape_path(&request.asked.uri);
+        let text = format!("PROPFIND requests with a Depth of \"infinity\" are not allowed for {path}.");
+        return Err(Failure::page(403, text));
+    }
+    let wanted = match document(request).await? {
+        None => Wanted::All,
+        Some(root) if !root.name.is_dav("propfind") => {
+            return Err(Failure::message(400, "AH00585: The \"propfind\" element was not found."));
+        }
+        Some(root) if root.child("allprop").is_some() => Wanted::All,
+        Some(root) if root.child("propname").is_some() => Wanted::Names,
+        Some(root) => match root.child("prop") {
+            Some(prop) => Wanted::These(prop.children().map(|child| child.name.clone()).collect()),
+            None => {
+                let text = "AH00586: The \"propfind\" element does not contain one of the required child elements (the \
+                            specific command).";
+                return Err(Failure::message(400, text));
+            }
+        },
+    };
+    let kind = Kind::of(request);
+    let discovery = request.dir::<DavDir>().lock_discovery();
+    let walk = Walk { request: request.stand_in(), claim, wanted, discovery };
+    let body = written(move |out| async move { walk.write(&out, facts, kind, depth).await }).await;
+    Ok(document_answer(request, 207, body))
+}
+
+/// What is known of a resource from the disk.
+struct Facts {
+    target: Target,
+    meta: Option<Meta>,
+    etag: Option<String>,
+    properties: Result<Vec<Property>, String>,
+    locks: Vec<Lock>,
+}
+
+impl Facts {
+    fn of(claim: &Claim, target: Target, locks: &[Lock]) -> Result<Facts, Failure> {
+        let meta = tree::look(&target.path)?;
+        let etag = meta.and_then(|meta| claim.tag(&target.path, &meta).ok().flatten());
+        let properties = meta.map_or(Ok(Vec::new()), |meta| properties::read(&target.path, meta.is_dir()));
+        let properties = properties.map_err(|error| sys::describe(&error).to_string());
+        let locks = locks::of(locks, &target.path, meta.is_some()).into_iter().cloned().collect();
+        Ok(Facts { target, meta, etag, properties, locks })
+    }
+
+    fn is_collection(&self) -> bool {
+        self.meta.is_some_and(|meta| meta.is_dir())
+    }
+}
+
+/// What the configuration says of the content of a resource.
+#[derive(Default)]
+struct Kind {
+    media_type: Option<String>,
+    languages: Vec<String>,
+}
+
+impl Kind {
+    fn of(request: &Request) -> Kind {
+        let media_type = request.answer.content_type().map(str::to_string);
+        Kind { media_type, languages: request.answer.content_languages.clone() }
+    }
+}
+
+/// The way through a collection.
+struct Walk {
+    request: Box<Request>,
+    claim: Claim,
+    wanted: Wanted,
+    discovery: bool,
+}
+
+impl Walk {
+    async fn write(self, out: &server::Writer, facts: Facts, kind: Kind, depth: Depth) -> io::Result<()> {
+        out.write(multistatus::begin().as_bytes()).await;
+        let mut collections = Vec::new();
+        if facts.is_collection() && depth != Depth::Zero {
+            collections.push(facts.target.clone());
+        }
+        out.write(self.describe(&facts, &kind).as_bytes()).await;
+        while let Some(collection) = collections.pop() {
+            let mut members = self.members(&collection).await;
+            while !members.is_empty() {
+                let rest = members.split_off(members.len().min(MEMBERS));
+                let some = std::mem::replace(&mut members, rest);
+                for facts in self.facts(some).await {
+                    let Some(kind) = self.kind(&facts).await else { continue };
+                    if facts.is_collection() && depth == Depth::Infinity {
+                        collections.push(facts.target.clone());
+                    }
+                    out.write(self.describe(&facts, &kind).as_bytes()).await;
+                }
+            }
+        }
+        out.write(multistatus::END.as_bytes()).await;
+        Ok(())
+    }
+
+    /// What is in a collection, with the names that are only locked.
+    async fn members(&self, collection: &Target) -> Vec<Target> {
+        let (claim, target) = (self.claim.clone(), collection.clone());
+        let found = offload(Load::Wait, move || {
+            let mut names = tree::list(&target.path)?;
+            for lock in claim.read_locks().unwrap_or_default() {
+                let name = server::paths::base_name(&lock.path);
+                let is_in = server::paths::join(&target.path, name) == lock.path;
+                if is_in && !names.iter().any(|known| known == name) && matches!(tree::look(&lock.path), Ok(None)) {
+                    names.push(name.to_string());
+                }
+            }
+            io::Result::Ok(names.iter().map(|name| target.child(name)).collect())
+        });
+        found.await.unwrap_or_else(|error| {
+            let text = format!("AH10472: could not access file ({}) during directory walk", collection.path);
+            self.request.log_os("dav_fs", Level::Error, &error, text);
+            Vec::new()
+        })
+    }
+
+    async fn facts(&self, members: Vec<Target>) -> Vec<Facts> {
+        let claim = self.claim.clone();
+        offload(Load::Wait, move || {
+            let locks = claim.read_locks().unwrap_or_default();
+            let facts = members.into_iter().filter_map(|member| Facts::of(&claim, member, &locks).ok());
+            // What has gone since the directory was read is left out.
+            facts.filter(|facts| facts.meta.is_some() || !facts.locks.is_empty()).collect()
+        })
+        .await
+    }
+
+    /// What the configuration says of a member; `None`: the client may not see it.
+    async fn kind(&self, facts: &Facts) -> Option<Kind> {
+        let slash = if facts.is_collection() { "/" } else { "" };
+        let found = self.request.lookup_alike(&format!("{}{slash}", http1::uri::escape_path(&facts.target.uri))).await;
+        if matches!(found.answer.status(), 401 | 403) {
+            return None;
+        }
+        Some(Kind::of(&found))
+    }
+
+    /// The element `response` of a resource.
+    fn describe(&self, facts: &Facts, kind: &Kind) -> String {
+        let none = Vec::new();
+        let own = facts.properties.as_ref().unwrap_or_else(|why| {
+            let text = format!("{why}: Could not open the property database for {}.", facts.target.uri);
+            self.request.log("dav", Level::Error, text);
+            &none
+        });
+        let (mut found, mut missing) = (String::new(), String::new());
+        match &self.wanted {
+            Wanted::All => {
+                own.iter().for_each(|property| push_line(&mut found, &property.xml));
+                let live = LIVE.iter().filter_map(|(space, local)| self.live(space, local, facts, kind));
+                live.for_each(|text| found.push_str(&text));
+            }
+            Wanted::Names => {
+                own.iter().for_each(|property| push_line(&mut found, &xml::empty_element(&property.name)));
+                let is_there = |(space, local): &&(&str, &str)| self.live(space, local, facts, kind).is_some();
+                LIVE.iter().filter(is_there).for_each(|(space, local)| {
+                    push_line(&mut found, &format!("<{}:{local}/>", prefix(space)));
+                });
+            }
+            Wanted::These(names) => {
+                for name in names {
+                    let property = own.iter().find(|property| property.name == *name);
+                    if let Some(text) = self.live(&name.space, &name.local, facts, kind) {
+                        found.push_str(&text);
+                    } else if let Some(property) = property {
+                        push_line(&mut found, &property.xml);
+                    } else {
+                        push_line(&mut missing, &xml::empty_element(name));
+                    }
+                }
+            }
+        }
+        let slash = if facts.is_collection() && !facts.target.uri.ends_with('/') { "/" } else { "" };
+        let href = href(&format!("{}{slash}", facts.target.uri));
+        let mut out = format!("<D:response xmlns:lp1=\"{DAV}\" xmlns:lp2=\"{APACHE}\">\n<D:href>{href}</D:href>\n");
+        if !found.is_empty() || missing.is_empty() {
+            push_properties(&mut out, &found, "200 OK");
+        }
+        if !missing.is_empty() {
+            push_properties(&mut out, &missing, "404 Not Found");
+        }
+        out.push_str("</D:response>\n");
+        out
+    }
+
+    /// A property that the server itself knows, as an element and a line.
+    fn live(&self, space: &str, local: &str, facts: &Facts, kind: &Kind) -> Option<String> {
+        let file = facts.meta.filter(|meta| !meta.is_dir());
+        let date = |nanoseconds: i128| nanoseconds.div_euclid(1_000_000_000) as i64;
+        let has_locks = self.claim.locks.is_some();
+        let value = match (space, local) {
+            (DAV, "resourcetype") if facts.is_collection() => "<D:collection/>".to_string(),
+            (DAV, "resourcetype") => String::new(),
+            (DAV, "creationdate") => {
+                let text = http1::date::rfc3339(date(facts.meta?.ctime), 0);
+                format!("{}Z", String::from_utf8_lossy(&text[..19]))
+            }
+            (DAV, "getcontentlength") => file?.size.to_string(),
+            (DAV, "getlastmodified") => {
+                String::from_utf8_lossy(&http1::date::http_date(date(facts.meta?.mtime))).into_owned()
+            }
+            (DAV, "getetag") => escape(facts.etag.as_deref()?).replace("&quot;", "\""),
+            (APACHE, EXECUTABLE) => if file?.mode & 0o100 != 0 { "T" } else { "F" }.to_string(),
+            (DAV, "supportedlock") if has_locks => {
+                let entry = |scope: &str| {
+                    format!(
+                        "<D:lockentry>\n<D:lockscope><D:{scope}/></D:lockscope>\n<D:locktype><D:write/></D:locktype>\n\
+                         </D:lockentry>\n"
+                    )
+                };
+                format!("\n{}{}", entry("exclusive"), entry("shared"))
+            }
+            (DAV, "lockdiscovery") if has_locks && self.discovery => {
+                facts.locks.iter().map(|lock| lock.describe(locks::now())).collect()
+            }
+            (DAV, "getcontenttype") if facts.is_collection() => COLLECTION.to_string(),
+            (DAV, "getcontenttype") => escape(kind.media_type.as_deref().filter(|_| file.is_some())?),
+            (DAV, "getcontentlanguage") if file.is_some() && !kind.languages.is_empty() => {
+                escape(&kind.languages.join(", "))
+            }
+            _ => return None,
+        };
+        let prefix = prefix_of_live(space, local);
+        Some(match value.as_str() {
+            "" => format!("<{prefix}:{local}/>\n"),
+            value => format!("<{prefix}:{local}>{value}</{prefix}:{local}>\n"),
+        })
+    }
+}
+
+fn prefix(space: &str) -> &'static str {
+    if space == APACHE { "lp2" } else { "lp1" }
+}
+
+/// Apache writes those that have to do with locks and types with another prefix of the same namespace.
+fn prefix_of_live(space: &str, local: &str) -> &'static str {
+    let is_core = matches!(local, "supportedlock" | "lockdiscovery" | "getcontenttype" | "getcontentlanguage");
+    if is_core { "D" } else { prefix(space) }
+}
+
+fn push_line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+fn push_properties(out: &mut String, properties: &str, status: &str) {
+    out.push_str(&format!(
+        "<D:propstat>\n<D:prop>\n{properties}</D:prop>\n<D:status>HTTP/1.1 {status}</D:status>\n</D:propstat>\n"
+    ));
+}

@@ -1,0 +1,186 @@
+//! `PROPPATCH`: clients give a resource properties and take them away, all of what one request says or nothing.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+use server::paths::os_path;
+use server::{Answer, Body, Request};
+
+use super::propfind::{APACHE, EXECUTABLE, LIVE};
+use super::{Ask, Claim, Deed, Failure, Target, document, document_answer, escaped, existing, on_disk};
+use crate::dav::multistatus::{self, href};
+use crate::dav::properties::{self, Property};
+use crate::dav::tree;
+use crate::dav::xml::{self, Element, Name};
+
+/// What is to become of a property.
+enum Change {
+    Set(Element),
+    Remove(Name),
+}
+
+impl Change {
+    fn name(&self) -> &Name {
+        match self {
+            Change::Set(element) => &element.name,
+            Change::Remove(name) => name,
+        }
+    }
+
+    /// Why the server does not do this; `None`: it does. `is_file`: the resource has an executable bit of its own.
+    fn refusal(&self, is_file: bool) -> Option<&'static str> {
+        let name = self.name();
+        if !LIVE.contains(&(&name.space, &name.local)) {
+            return None;
+        }
+        if !is_executable(name) || !is_file {
+            return Some("Property is read-only.");
+        }
+        let Change::Set(element) = self else { return Some("The 'executable' property cannot be removed.") };
+        match element.text().as_str() {
+            "T" | "F" => None,
+            "" => Some(
+                "The 'executable' property expects a single character, valued 'T' or 'F'. There was no value submitted.",
+            ),
+            text if text.len() == 1 => Some(
+                "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted is invalid.",
+            ),
+            _ => Some(
+                "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted has too \
+                 many characters.",
+            ),
+        }
+    }
+}
+
+fn is_executable(name: &Name) -> bool {
+    name.space == APACHE && name.local == EXECUTABLE
+}
+
+pub(super) async fn proppatch(request: &mut Request) -> Result<Answer, Failure> {
+    let document = document(request).await?;
+    let resource = existing(request)?;
+    let changes = changes(document)?;
+    let claim = Claim::of(request)?;
+    let target = resource.target.clone();
+    let refusals: Vec<Option<&str>> = changes.iter().map(|change| change.refusal(!resource.is_collection)).collect();
+    let names: Vec<(Name, bool)> =
+        changes.iter().map(|change| (change.name().clone(), matches!(change, Change::Set(_)))).collect();
+    let is_refused = refusals.iter().any(Option::is_some);
+    on_disk(move || {
+        let _held = claim.hold_locks()?;
+        let ask = Ask { deed: Deed::Write, deep: false, parent: false, depends: false };
+        claim.check(&target, ask, &claim.read_locks()?)?;
+        match is_refused {
+            true => Ok(()),
+            false => apply(&target, resource.is_collection, changes),
+        }
+    })
+    .await?;
+    for text in refusals.iter().flatten() {
+        let number = if text.starts_with("Property") { 201 } else { 0 };
+        request.log("dav", conf::Level::Error, format!("{text}  [409, #{number}]"));
+    }
+    let mut out = multistatus::begin();
+    out.push_str(&format!("<D:response>\n<D:href>{}</D:href>\n", href(&resource.target.uri)));
+    push_outcomes(&mut out, &names, &refusals, is_refused);
+    out.push_str("</D:response>\n");
+    out.push_str(multistatus::END);
+    Ok(document_answer(request, 207, Body::text(out)))
+}
+
+/// What a document asks for, in its order.
+fn changes(document: Option<Element>) -> Result<Vec<Change>, Failure> {
+    let root = document.filter(|root| root.name.is_dav("propertyupdate")).ok_or_else(|| {
+        Failure::message(400, "AH00587: The request body does not contain a \"propertyupdate\" element.")
+    })?;
+    let mut changes = Vec::new();
+    for command in root.children() {
+        let removes = command.name.is_dav("remove");
+        if !removes && !command.name.is_dav("set") {
+            continue;
+        }
+        let missing = "AH00588: A \"prop\" element is missing inside the propertyupdate command.";
+        let prop = command.child("prop").ok_or_else(|| Failure::message(400, missing))?;
+        // A language of what is around them is theirs (RFC 4918, section 4.3).
+        let language = [prop, command, &root].into_iter().find_map(Element::language);
+        for property in prop.children() {
+            changes.push(match removes {
+                true => Change::Remove(property.name.clone()),
+                false => {
+                    let mut property = property.clone();
+                    property.inherit_language(language);
+                    Change::Set(property)
+                }
+            });
+        }
+    }
+    Ok(changes)
+}
+
+fn apply(target: &Target, is_collection: bool, changes: Vec<Change>) -> Result<(), Failure> {
+    let unable = |error: io::Error| {
+        let text = format!("Could not open the property database for {}.", escaped(target));
+        Failure::os(tree::status_of(&error), error, text)
+    };
+    let (mut mode, mut own) = (None, Vec::new());
+    for change in changes {
+        match change {
+            Change::Set(element) if is_executable(&element.name) => mode = Some(element.text() == "T"),
+            change => own.push(change),
+        }
+    }
+    let undo = mode
+        .map(|executable| make_executable(target, executable))
+        .transpose()
+        .map_err(|error| Failure::os(409, error, "Could not set the executable flag of the target resource."))?;
+    if own.is_empty() {
+        return Ok(());
+    }
+    let done = properties::change(&target.path, is_collection, |all| {
+        for change in own {
+            all.retain(|property| property.name != *change.name());
+            if let Change::Set(element) = change {
+                all.push(Property { xml: element.write(), name: element.name });
+            }
+        }
+        io::Result::Ok(())
+    });
+    if done.is_err() {
+        // All or nothing.
+        undo.into_iter().for_each(|before| drop(fs::set_permissions(os_path(&target.path), before)));
+    }
+    done.map_err(unable)
+}
+
+/// Sets or clears the executable bit of the owner, as Apache does; gives what was before.
+fn make_executable(target: &Target, executable: bool) -> io::Result<fs::Permissions> {
+    let path = os_path(&target.path);
+    let before = fs::metadata(&path)?.permissions();
+    let mode = if executable { before.mode() | 0o100 } else { before.mode() & !0o100 };
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+    Ok(before)
+}
+
+fn push_outcomes(out: &mut String, names: &[(Name, bool)], refusals: &[Option<&str>], is_refused: bool) {
+    if !is_refused {
+        let all: String = names.iter().map(|(name, _)| xml::empty_element(name) + "\n").collect();
+        let text = "<D:status>HTTP/1.1 200 OK</D:status>";
+        out.push_str(&format!("<D:propstat>\n<D:prop>\n{all}</D:prop>\n{text}\n</D:propstat>\n"));
+        return;
+    }
+    for ((name, sets), refusal) in names.iter().zip(refusals) {
+        let verb = if *sets { "set" } else { "remove" };
+        let (status, text) = match refusal {
+            Some(text) => (409, (*text).to_string()),
+            None => (424, format!("Attempted DAV:{verb} operation could not be completed due to other errors.")),
+        };
+        let name = xml::empty_element(name);
+        out.push_str(&format!(
+            "<D:propstat>\n<D:prop>{name}\n</D:prop>\n<D:status>HTTP/1.1 {status} (status)</D:status>\n\
+             <D:responsedescription>\n{}</D:responsedescription>\n</D:propstat>\n",
+            xml::escape(&text).replace("&quot;", "\"")
+        ));
+    }
+}

@@ -1,0 +1,161 @@
+//! `PUT`: a file has its old content or the new one, and never a part of either.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use seam::{Load, offload, offload_apart};
+use server::paths::{dir_name, os_path};
+use server::{Answer, Request};
+
+use super::{Ask, Claim, Deed, Failure, Target, created, escaped, on_disk, resource};
+use crate::dav::{properties, store, tree};
+
+/// How much of the body is written at once, in bytes.
+const PIECE: usize = 256 * 1024;
+
+pub(super) async fn put(request: &mut Request) -> Result<Answer, Failure> {
+    let resource = resource(request)?;
+    if resource.is_collection {
+        return Err(Failure::page(409, "Cannot PUT to a collection."));
+    }
+    let start = range(request)?;
+    let claim = Claim::of(request)?;
+    let target = resource.target;
+    let begun = {
+        let (claim, target) = (claim.clone(), target.clone());
+        on_disk(move || begin(&claim, &target, start)).await?
+    };
+    let upload = receive(request, begun, &target).await?;
+    let replaced = {
+        let target = target.clone();
+        on_disk(move || upload.finish(&claim, &target)).await?
+    };
+    Ok(created(request, "Resource", &target.uri, replaced))
+}
+
+/// Where in the file the body belongs (`Content-Range`, as Apache understands it); `None`: it is the whole file.
+fn range(request: &Request) -> Result<Option<u64>, Failure> {
+    let Some(field) = request.header("Content-Range") else { return Ok(None) };
+    let parsed = || {
+        let rest = field.get(..6).filter(|unit| unit.eq_ignore_ascii_case("bytes ")).map(|_| &field[6..])?;
+        let (range, length) = rest.split_once('/')?;
+        let (first, last) = range.split_once('-')?;
+        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
+        let (first, last) = (number(first)?, number(last)?);
+        let fits = length == "*" || number(length).is_some_and(|length| last < length);
+        // A file cannot be longer than this.
+        (first <= last && last <= i64::MAX as u64 && fits).then_some(first)
+    };
+    let malformed = || {
+        let path = http1::uri::escape_path(&request.asked.uri);
+        Failure::page(400, format!("Malformed Content-Range header for PUT {path}."))
+    };
+    parsed().map(Some).ok_or_else(malformed)
+}
+
+/// Checks whether the file may be written at all, before a client sends it, and opens what it is written to.
+fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, Failure> {
+    check(claim, target)?;
+    let unable = |error: io::Error| {
+        let status = tree::status_of(&error);
+        let text = format!("An error occurred while opening a resource for writing: {}.", target.path);
+        Failure::os(status, error, text).within(format!("Unable to PUT new contents for {}.", escaped(target)))
+    };
+    let (file, name) = store::temporary(&os_path(dir_name(&target.path))).map_err(unable)?;
+    let mut upload = Upload { file: Some(file), name };
+    let Some(start) = start else { return Ok(upload) };
+    let filled = upload.file.as_mut().map_or(Ok(()), |file| {
+        match File::open(os_path(&target.path)) {
+            Ok(mut before) => io::copy(&mut before, file).map(drop)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        file.seek(SeekFrom::Start(start)).map(drop)
+    });
+    filled.map_err(unable)?;
+    Ok(upload)
+}
+
+fn check(claim: &Claim, target: &Target) -> Result<(), Failure> {
+    let is_new = tree::look(&target.path)?.is_none();
+    let ask = Ask { deed: Deed::Write, deep: false, parent: is_new, depends: false };
+    claim.check(target, ask, &claim.read_locks()?)
+}
+
+/// A file that is being written, under another name.
+struct Upload {
+    file: Option<File>,
+    name: PathBuf,
+}
+
+/// Writes the body, a piece at a time.
+async fn receive(request: &Request, mut upload: Upload, target: &Target) -> Result<Upload, Failure> {
+    let mut piece: Vec<u8> = Vec::new();
+    loop {
+        let next = request.body.read().await.map_err(|error| {
+            let text = format!("An error occurred while reading the request body (URI: {})", escaped(target));
+            Failure::new(error.status(), text)
+        })?;
+        let is_end = next.is_none();
+        piece.extend_from_slice(&next.unwrap_or_default());
+        if piece.len() >= PIECE || is_end && !piece.is_empty() {
+            let bytes = std::mem::take(&mut piece);
+            let (back, written) = offload(Load::Wait, move || {
+                let written = upload.file.as_mut().map_or(Ok(()), |file| file.write_all(&bytes));
+                (upload, written)
+            })
+            .await;
+            upload = back;
+            written.map_err(|error| {
+                Failure::os(500, error, "An error occurred while writing to a resource.")
+                    .within(format!("Unable to PUT new contents for {}.", escaped(target)))
+            })?;
+        }
+        if is_end {
+            return Ok(upload);
+        }
+    }
+}
+
+impl Upload {
+    /// Gives the file its name, if that is still allowed. Says whether there was one before.
+    fn finish(mut self, claim: &Claim, target: &Target) -> Result<bool, Failure> {
+        let _held = claim.hold_locks()?;
+        check(claim, target)?;
+        let before = fs::metadata(os_path(&target.path)).ok();
+        if before.as_ref().is_some_and(fs::Metadata::is_dir) {
+            return Err(Failure::page(409, "Cannot PUT to a collection."));
+        }
+        let unable = |error: io::Error| {
+            Failure::os(500, error, "There was a problem writing the file atomically after writes.")
+                .within(format!("Unable to PUT new contents for {}.", escaped(target)))
+        };
+        match (&before, &self.file) {
+            (Some(before), Some(file)) => {
+                let mode = before.permissions().mode() & 0o777;
+                // A file of somebody else's has a mode that this process may not need.
+                let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+            }
+            // Properties of what was there once are not those of what comes.
+            _ => properties::remove(&target.path, false).map_err(unable)?,
+        }
+        fs::rename(&self.name, os_path(&target.path)).map_err(unable)?;
+        self.file = None;
+        Ok(before.is_some())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            let name = std::mem::take(&mut self.name);
+            // To free a large file takes a while.
+            offload_apart(Load::Wait, move || {
+                drop(file);
+                let _ = fs::remove_file(name);
+            });
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Locks for WebDAV repositories that have none of their own.
+//!
+//! Apache manual: mod_dav_lock. Files have locks of their own (`DavLockDB`), and there is no other repository.
+
+use conf::directive::Args::Take1;
+use conf::{Allowed, Directive, ModuleInfo};
+use server::Module;
+
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "dav_lock_module", source: "mod_dav_lock.c", linked: false, directives: DIRECTIVES },
+    hooks: &[],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("DAVGenericLockDB", Allowed::SECTION, Take1(|_, _| Ok(())), "", "specify a lock database").without_effect("It is for repositories that other modules have; the locks of files are in DavLockDB."),
+];

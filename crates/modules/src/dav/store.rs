@@ -1,0 +1,112 @@
+//! Small files of rows of texts, which are there as a whole or not at all.
+//!
+//! A file is written under another name and then takes the place of the one before, so a process that is killed at any
+//! instruction leaves one of the two.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What every such file begins with; the number is that of the format.
+const MAGIC: &[u8] = b"Tsubame DAV 1\n";
+/// The largest such file, in bytes.
+const FILE_MAX: usize = 32 << 20;
+/// What the names of files begin with that are still being written; Apache's own name.
+pub(super) const TEMPORARY: &str = ".davfs.tmp";
+
+/// A row of texts.
+pub(super) type Row = Vec<String>;
+
+/// The rows of a file; none if it is not there.
+pub(super) fn read(path: &Path) -> io::Result<Vec<Row>> {
+    match fs::read(path) {
+        Ok(bytes) => decode(&bytes).ok_or_else(|| io::Error::other("it is damaged, or was made by another program")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts rows into a file, in place of those that are there.
+pub(super) fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
+    let bytes = encode(rows);
+    if bytes.len() > FILE_MAX {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let (mut file, name) = temporary(path.parent().unwrap_or(Path::new("/")))?;
+    let written = file.write_all(&bytes).and_then(|()| fs::rename(&name, path));
+    if written.is_err() {
+        // What is left is only a file that nobody looks at.
+        let _ = fs::remove_file(&name);
+    }
+    written
+}
+
+/// A new file in a directory, which clients do not see, and its name.
+pub(super) fn temporary(dir: &Path) -> io::Result<(fs::File, PathBuf)> {
+    loop {
+        let path = unused(dir);
+        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A name in a directory that nothing has, and that clients do not see.
+pub(super) fn unused(dir: &Path) -> PathBuf {
+    dir.join(format!("{TEMPORARY}{:016x}", sys::random::number()))
+}
+
+fn encode(rows: &[Row]) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    let number = |out: &mut Vec<u8>, number: usize| out.extend((number as u32).to_be_bytes());
+    for row in rows {
+        number(&mut out, row.len());
+        for text in row {
+            number(&mut out, text.len());
+            out.extend(text.as_bytes());
+        }
+    }
+    out
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<Row>> {
+    let mut rest = bytes.strip_prefix(MAGIC)?;
+    let mut rows = Vec::new();
+    while !rest.is_empty() {
+        let mut row = Vec::new();
+        for _ in 0..number(&mut rest)? {
+            let length = number(&mut rest)?;
+            let (text, behind) = rest.split_at_checked(length)?;
+            row.push(String::from_utf8(text.to_vec()).ok()?);
+            rest = behind;
+        }
+        rows.push(row);
+    }
+    Some(rows)
+}
+
+fn number(rest: &mut &[u8]) -> Option<usize> {
+    let (number, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(u32::from_be_bytes(*number) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_damaged_is_not() {
+        let rows = vec![vec!["a".to_string(), String::new()], vec!["\u{1f600}".into()], Vec::new()];
+        let bytes = encode(&rows);
+        assert_eq!(decode(&bytes), Some(rows));
+        assert_eq!(decode(MAGIC), Some(Vec::new()));
+        for cut in (MAGIC.len() + 1..bytes.len()).filter(|cut| *cut != bytes.len() - 4) {
+            assert!(decode(&bytes[..cut]).is_none_or(|rows| rows.len() < 3), "{cut}");
+        }
+        assert_eq!(decode(b""), None);
+        assert_eq!(decode(b"Tsubame DAV 1\n\xff\xff\xff\xff"), None);
+    }
+}

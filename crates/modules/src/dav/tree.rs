@@ -1,0 +1,197 @@
+//! Files and directories: what is there, and how it is copied, moved and removed. Everything here may block.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+use conf::paths::join;
+use server::paths::{c_path, dir_name, os_path};
+use sys::file::Meta;
+
+use super::claim::Target;
+use super::failure::Failure;
+use super::properties::{self, DIRECTORY};
+use super::store::{self, TEMPORARY};
+
+/// How deep a tree may be that is copied or removed.
+const DEPTH_MAX: usize = 1024;
+
+/// Whether a name is not for clients.
+pub(super) fn is_hidden(name: &str) -> bool {
+    name == DIRECTORY || name.starts_with(TEMPORARY)
+}
+
+/// What is at a path, links followed; `None`: nothing.
+pub(super) fn look(path: &str) -> Result<Option<Meta>, Failure> {
+    let Some(os) = c_path(path) else { return Err(Failure::status(404)) };
+    match sys::file::stat(&os) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(Failure::os(403, error, format!("access to {path} failed"))),
+    }
+}
+
+/// The files and directories in a directory, by name. As in Apache, links are not among them.
+pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(os_path(path))? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let name = entry.file_name();
+        let name = http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str())).into_owned();
+        if (kind.is_file() || kind.is_dir()) && !is_hidden(&name) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// What could not be done, with the URL path it is about.
+pub(super) type Failures = Vec<(String, u16, String)>;
+
+/// Removes a file, or a directory with all that is in it. Goes on where something cannot be removed.
+pub(super) fn remove(target: &Target, failures: &mut Failures) {
+    remove_at(target, 0, failures);
+}
+
+fn remove_at(target: &Target, depth: usize, failures: &mut Failures) {
+    let os = os_path(&target.path);
+    let failed = |failures: &mut Failures, error: &io::Error| match error.kind() {
+        io::ErrorKind::NotFound => {}
+        _ => failures.push((target.uri.clone(), 403, String::new())),
+    };
+    // A link is removed, and not what it leads to.
+    let is_dir = match fs::symlink_metadata(&os) {
+        Ok(meta) => meta.is_dir(),
+        Err(error) => return failed(failures, &error),
+    };
+    if !is_dir {
+        match fs::remove_file(&os) {
+            // They belonged to what is gone; what is put there next takes them away again.
+            Ok(()) => drop(properties::remove(&target.path, false)),
+            Err(error) => failed(failures, &error),
+        }
+        return;
+    }
+    let before = failures.len();
+    match fs::read_dir(&os) {
+        Err(error) => return failed(failures, &error),
+        Ok(entries) => {
+            for entry in entries {
+                let name = match entry {
+                    Ok(entry) => entry.file_name(),
+                    Err(error) => return failed(failures, &error),
+                };
+                let name =
+                    http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str())).into_owned();
+                if name == DIRECTORY {
+                    continue;
+                }
+                if depth >= DEPTH_MAX {
+                    return failures.push((target.uri.clone(), 403, String::new()));
+                }
+                remove_at(&target.child(&name), depth + 1, failures);
+            }
+        }
+    }
+    if failures.len() > before {
+        return;
+    }
+    let state = os.join(DIRECTORY);
+    let removed = match fs::symlink_metadata(&state) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(&state),
+        _ => Ok(()),
+    };
+    if let Err(error) = removed.and_then(|()| fs::remove_dir(&os)) {
+        failed(failures, &error);
+    }
+}
+
+/// Copies a file, or a directory with all that is in it, or without. The new name is free, or is that of a file where a file is
+/// copied.
+pub(super) fn copy(from: &Target, to: &Target, deep: bool, failures: &mut Failures) -> io::Result<()> {
+    let meta = fs::metadata(os_path(&from.path))?;
+    if !meta.is_dir() {
+        copy_file(from, to, &meta)?;
+        return properties::copy(&from.path, &to.path, false);
+    }
+    fs::create_dir(os_path(&to.path))?;
+    properties::copy(&from.path, &to.path, true)?;
+    if deep {
+        copy_below(from, to, 0, failures);
+    }
+    Ok(())
+}
+
+fn copy_below(from: &Target, to: &Target, depth: usize, failures: &mut Failures) {
+    let names = match list(&from.path) {
+        Ok(names) if depth < DEPTH_MAX => names,
+        _ => return failures.push((from.uri.clone(), 403, String::new())),
+    };
+    for name in names {
+        let (from, to) = (from.child(&name), to.child(&name));
+        match copy(&from, &to, false, failures) {
+            Err(error) => failures.push((to.uri, status_of(&error), String::new())),
+            Ok(()) if fs::metadata(os_path(&to.path)).is_ok_and(|meta| meta.is_dir()) => {
+                copy_below(&from, &to, depth + 1, failures);
+            }
+            Ok(()) => {}
+        }
+    }
+}
+
+/// A file under a new name, which it has only when it is whole.
+fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> {
+    if !meta.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut source = fs::File::open(os_path(&from.path))?;
+    let (mut file, name) = store::temporary(&os_path(dir_name(&to.path)))?;
+    let copied = io::copy(&mut source, &mut file)
+        .and_then(|_| file.set_permissions(fs::Permissions::from_mode(meta.permissions().mode() & 0o777)))
+        .and_then(|()| fs::rename(&name, os_path(&to.path)));
+    if copied.is_err() {
+        let _ = fs::remove_file(&name);
+    }
+    copied
+}
+
+/// Gives a file or a directory another name, on another disk too. The new name is as for [`copy`].
+pub(super) fn rename(from: &Target, to: &Target, failures: &mut Failures) -> io::Result<()> {
+    let meta = fs::symlink_metadata(os_path(&from.path))?;
+    if meta.is_file() {
+        // First a copy: whichever name the file has when this process is killed, its properties are there.
+        properties::copy(&from.path, &to.path, false)?;
+    }
+    match fs::rename(os_path(&from.path), os_path(&to.path)) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            copy(from, to, true, failures)?;
+            if failures.is_empty() {
+                remove(from, failures);
+            }
+            return Ok(());
+        }
+        result => result?,
+    }
+    if meta.is_file() {
+        // They belong to nothing any more.
+        let _ = properties::remove(&from.path, false);
+    }
+    Ok(())
+}
+
+/// The status for what the system refuses.
+pub(super) fn status_of(error: &io::Error) -> u16 {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => 409,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::InvalidInput => 403,
+        _ => 500,
+    }
+}
+
+/// Whether a path leads to what clients must not see.
+pub(super) fn is_state_path(path: &str) -> bool {
+    join("/", path).split('/').any(is_hidden)
+}
