@@ -129,13 +129,25 @@ impl Claim {
                 return Err(Failure::status(412));
             }
         }
-        self.check_other(target, ask, locks)
+        self.check_all(target, ask, locks, true)
     }
 
-    /// The same of another resource: the conditions of the request are not about it.
+    /// Whether the resource that the request is about may be written. What is not there, and not locked either, becomes a
+    /// member of its collection by that.
+    pub(super) fn check_to_write(&self, target: &Target) -> Result<(), Failure> {
+        let locks = self.read_locks()?;
+        let parent = tree::look(&target.path)?.is_none() && locks::of(&locks, &target.path, false).is_empty();
+        self.check(target, Ask { deed: Deed::Write, deep: false, parent, depends: false }, &locks)
+    }
+
+    /// Whether it may be done to another resource: conditions that name none are not about it.
     pub(super) fn check_other(&self, target: &Target, ask: Ask, locks: &[Lock]) -> Result<(), Failure> {
+        self.check_all(target, ask, locks, false)
+    }
+
+    fn check_all(&self, target: &Target, ask: Ask, locks: &[Lock], is_own: bool) -> Result<(), Failure> {
         let meta = tree::look(&target.path)?;
-        self.check_one(target, meta, ask.deed, locks)?;
+        self.check_one(target, meta, ask.deed, locks, is_own)?;
         let mut others = Vec::new();
         let is_collection = meta.is_some_and(|meta| meta.is_dir());
         if ask.deep && is_collection && ask.deed != Deed::Read {
@@ -149,7 +161,7 @@ impl Claim {
         if ask.parent {
             let parent = target.parent();
             if let Err(failure) =
-                tree::look(&parent.path).and_then(|meta| self.check_one(&parent, meta, ask.deed, locks))
+                tree::look(&parent.path).and_then(|meta| self.check_one(&parent, meta, ask.deed, locks, false))
             {
                 let text = format!(
                     "A validation error has occurred on the parent resource, preventing the operation on the resource \
@@ -180,7 +192,14 @@ impl Claim {
         }
     }
 
-    fn check_one(&self, target: &Target, meta: Option<Meta>, deed: Deed, locks: &[Lock]) -> Result<(), Failure> {
+    fn check_one(
+        &self,
+        target: &Target,
+        meta: Option<Meta>,
+        deed: Deed,
+        locks: &[Lock],
+        is_own: bool,
+    ) -> Result<(), Failure> {
         let on = locks::of(locks, &target.path, meta.is_some());
         let has_tags = || {
             let mut states = self.ifs.iter().flatten().flat_map(|list| &list.all);
@@ -190,7 +209,8 @@ impl Claim {
             Some(meta) if has_tags() => self.tag(&target.path, &meta).map_err(unread)?,
             _ => None,
         };
-        permit(self.ifs.as_deref(), bare(&target.uri), etag.as_deref(), &on, deed, &self.user)
+        let seen = Seen { uri: bare(&target.uri), is_own, etag: etag.as_deref(), on: &on };
+        permit(self.ifs.as_deref(), &seen, deed, &self.user)
     }
 }
 
@@ -212,15 +232,19 @@ pub(super) fn owned(lock: &Lock, user: &str) -> Result<(), Failure> {
     Err(Failure::new(403, text))
 }
 
+/// The state of a resource.
+struct Seen<'a> {
+    /// Its URL path, without a slash at its end.
+    uri: &'a str,
+    /// The request is about it: lists that name no resource are, too.
+    is_own: bool,
+    etag: Option<&'a str>,
+    on: &'a [&'a Lock],
+}
+
 /// Whether a resource with this tag and these locks may be worked with (RFC 4918, sections 6 to 10.4).
-fn permit(
-    ifs: Option<&[States]>,
-    uri: &str,
-    etag: Option<&str>,
-    on: &[&Lock],
-    deed: Deed,
-    user: &str,
-) -> Result<(), Failure> {
+fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, deed: Deed, user: &str) -> Result<(), Failure> {
+    let Seen { uri, is_own, etag, on } = *resource;
     let mut seen = match deed {
         Deed::Write | Deed::Refresh => on.is_empty(),
         Deed::Read => true,
@@ -238,7 +262,7 @@ fn permit(
         return if seen { Ok(()) } else { Err(Failure::new(423, text)) };
     };
     let (mut applied, mut met, mut why) = (false, false, "");
-    for list in ifs.iter().filter(|list| list.uri.as_deref().is_none_or(|named| named == uri)) {
+    for list in ifs.iter().filter(|list| list.uri.as_deref().map_or(is_own, |named| named == uri)) {
         applied = true;
         match holds(list, etag, on, user)? {
             Ok(named_lock) => {
@@ -363,7 +387,8 @@ mod tests {
         for (field, on, deed, want) in rows {
             let ifs = if_header::parse(field).expect("a field");
             let ifs = Some(ifs.as_slice()).filter(|_| !field.is_empty());
-            let got = permit(ifs, "/f", Some("\"x\""), on, *deed, "ann").err().map_or(200, |failure| failure.status);
+            let seen = Seen { uri: "/f", is_own: true, etag: Some("\"x\""), on };
+            let got = permit(ifs, &seen, *deed, "ann").err().map_or(200, |failure| failure.status);
             assert_eq!(got, *want, "{field:?} {deed:?}");
         }
     }

@@ -23,7 +23,8 @@ pub(super) fn push_status(out: &mut String, uri: &str, status: u16, description:
     let reason = http1::status::reason(status);
     out.push_str(&format!("<D:response>\n<D:href>{href}</D:href>\n<D:status>HTTP/1.1 {status} {reason}</D:status>\n"));
     if !description.is_empty() {
-        out.push_str(&format!("<D:responsedescription>{}</D:responsedescription>\n", escape(description)));
+        let text = escape(description).replace("&quot;", "\"");
+        out.push_str(&format!("<D:responsedescription>{text}</D:responsedescription>\n"));
     }
     out.push_str("</D:response>\n");
 }

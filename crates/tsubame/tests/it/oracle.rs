@@ -43,7 +43,7 @@ pub fn load_lines() -> String {
     ];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
     // What others need comes first.
-    const FIRST: [&str; 2] = ["proxy_module", "session_module"];
+    const FIRST: [&str; 3] = ["dav_module", "proxy_module", "session_module"];
     all.sort_unstable_by_key(|(id, source)| (!FIRST.contains(id), *id, *source));
     all.dedup();
     let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", source.trim_end_matches(".c"))));

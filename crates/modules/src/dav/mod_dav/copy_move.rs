@@ -28,7 +28,7 @@ pub(super) async fn copy_or_move(request: &mut Request) -> Result<Answer, Failur
     if !super::is_ours(&found) {
         return Err(Failure::status(405));
     }
-    let to = resource(&found)?;
+    let to = resource(&found).map_err(|_| Failure::page(403, "Destination URI had an error."))?;
     let deep = check_request(request, is_move, &from, &to)?;
     let claim = Claim::of(request)?;
     let target = to.target.clone();

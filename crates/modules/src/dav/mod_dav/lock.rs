@@ -117,7 +117,7 @@ fn make(
     expires: u64,
     locks: &mut Vec<Lock>,
 ) -> Result<Lock, Failure> {
-    let is_new = tree::look(&target.path)?.is_none();
+    let is_new = tree::look(&target.path)?.is_none() && locks::of(locks, &target.path, false).is_empty();
     let deed = Deed::Lock { exclusive: wish.exclusive };
     let refused = format!("Could not LOCK {} due to a failed precondition (e.g. other locks).", escaped(target));
     // The list of the collection changes, which is not locked by that.

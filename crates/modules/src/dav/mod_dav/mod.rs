@@ -82,8 +82,8 @@ fn set_min_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// The name of the handler.
 const HANDLER: &str = "dav-handler";
 /// The methods that are answered here; the others are the default handler's.
-const METHODS: [&str; 11] =
-    ["OPTIONS", "PUT", "DELETE", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT"];
+const METHODS: [&str; 10] =
+    ["OPTIONS", "PUT", "DELETE", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"];
 
 /// Takes every request but one for the content of a file.
 fn take(request: &mut Request) -> Flow {
@@ -114,7 +114,7 @@ async fn answer(request: &mut Request) -> Answer {
         "COPY" | "MOVE" => copy_move::copy_or_move(request).await,
         "LOCK" => lock::lock(request).await,
         "UNLOCK" => lock::unlock(request).await,
-        _ => Err(not_allowed(request).await),
+        _ => Err(Failure::status(405)),
     };
     match done {
         Ok(answer) => answer,
@@ -141,6 +141,10 @@ fn resource(request: &Request) -> Result<Resource, Failure> {
         return Err(Failure::new(400, text).within("Could not fetch resource information."));
     }
     let path = format!("{}{}", mapped.filename, mapped.path_info);
+    // A look-up by the settings of its asker is not asked who may.
+    if tree::is_state_path(&path) {
+        return Err(Failure::new(403, "Access to the state directory denied."));
+    }
     let target = Target { uri: request.asked.uri.clone(), path: bare(&path).to_string() };
     Ok(Resource { target, is_there: meta.is_some(), is_collection: meta.is_some_and(|meta| meta.is_dir()) })
 }
@@ -300,8 +304,7 @@ async fn make_collection(request: &mut Request) -> Result<Answer, Failure> {
     let target = resource.target.clone();
     on_disk(move || {
         let _held = claim.hold_locks()?;
-        let ask = Ask { deed: Deed::Write, deep: false, parent: true, depends: false };
-        claim.check(&target, ask, &claim.read_locks()?)?;
+        claim.check_to_write(&target)?;
         std::fs::create_dir(server::paths::os_path(&target.path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
                 Failure::os(409, error, "Cannot create collection; intermediate collection does not exist.")

@@ -9,7 +9,7 @@ use seam::{Load, offload, offload_apart};
 use server::paths::{dir_name, os_path};
 use server::{Answer, Request};
 
-use super::{Ask, Claim, Deed, Failure, Target, created, escaped, on_disk, resource};
+use super::{Claim, Failure, Target, created, escaped, on_disk, resource};
 use crate::dav::{properties, store, tree};
 
 /// How much of the body is written at once, in bytes.
@@ -57,7 +57,7 @@ fn range(request: &Request) -> Result<Option<u64>, Failure> {
 
 /// Checks whether the file may be written at all, before a client sends it, and opens what it is written to.
 fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, Failure> {
-    check(claim, target)?;
+    claim.check_to_write(target)?;
     let unable = |error: io::Error| {
         let status = tree::status_of(&error);
         let text = format!("An error occurred while opening a resource for writing: {}.", target.path);
@@ -76,12 +76,6 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
     });
     filled.map_err(unable)?;
     Ok(upload)
-}
-
-fn check(claim: &Claim, target: &Target) -> Result<(), Failure> {
-    let is_new = tree::look(&target.path)?.is_none();
-    let ask = Ask { deed: Deed::Write, deep: false, parent: is_new, depends: false };
-    claim.check(target, ask, &claim.read_locks()?)
 }
 
 /// A file that is being written, under another name.
@@ -123,7 +117,7 @@ impl Upload {
     /// Gives the file its name, if that is still allowed. Says whether there was one before.
     fn finish(mut self, claim: &Claim, target: &Target) -> Result<bool, Failure> {
         let _held = claim.hold_locks()?;
-        check(claim, target)?;
+        claim.check_to_write(target)?;
         let before = fs::metadata(os_path(&target.path)).ok();
         if before.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(Failure::page(409, "Cannot PUT to a collection."));
