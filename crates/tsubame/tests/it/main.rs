@@ -57,6 +57,7 @@ mod cgi_faults;
 mod cgi_same_as_apache;
 mod cgid;
 mod children;
+mod dav;
 mod debian;
 mod dialup;
 mod digest;

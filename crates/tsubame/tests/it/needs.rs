@@ -133,6 +133,22 @@ pub const PHP_APPLICATIONS: Need = Need {
     is_fate: false,
 };
 
+/// The suite of tests for WebDAV servers.
+pub const LITMUS: Need = Need {
+    what: "/usr/bin/litmus",
+    remedy: "apt-get install litmus",
+    is_there: || Path::new("/usr/bin/litmus").exists(),
+    is_fate: false,
+};
+
+/// Clients of WebDAV.
+pub const DAV_CLIENTS: Need = Need {
+    what: "/usr/bin/cadaver and /usr/bin/rclone",
+    remedy: "apt-get install cadaver rclone",
+    is_there: || ["/usr/bin/cadaver", "/usr/bin/rclone"].iter().all(|file| Path::new(file).exists()),
+    is_fate: false,
+};
+
 /// Processes of other users, files of other users.
 pub const ROOT: Need =
     Need { what: "the rights of root", remedy: "run the tests as root", is_there: sys::cred::is_root, is_fate: false };

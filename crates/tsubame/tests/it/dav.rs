@@ -1,0 +1,507 @@
+//! WebDAV: real clients, Debian's suite of tests, the same requests to Apache, and processes that are killed.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use sys::process::Pid;
+use sys::signal::Signal;
+
+use crate::mpm::Mpm;
+use crate::needs;
+use crate::oracle;
+use crate::server::Server;
+use crate::site::Site;
+use crate::wait::until;
+use crate::wire::{Client, Response};
+
+const CONFIGURATION: &str = "DavLockDB run/locks\nDirectoryIndex disabled\nDirectorySlash Off\n\
+    <Location /dav>\nDav On\n</Location>\n";
+
+/// A place that the children may write to.
+fn writable(site: &Site) {
+    std::fs::create_dir_all(site.root.join("htdocs/dav")).expect("a directory");
+    for name in ["run", "htdocs", "htdocs/dav"] {
+        let all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(site.root.join(name), all).expect("permissions");
+    }
+}
+
+fn place() -> Site {
+    let site = Site::new();
+    writable(&site);
+    site
+}
+
+fn ask(site: &Site, line: &str, fields: &[&str], body: &str) -> Response {
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    let length = body.len();
+    let method = line.split(' ').next().unwrap_or_default();
+    let mut client = Client::connect(site.address());
+    client.send(format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\n{fields}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    client.response_to(method)
+}
+
+/// Runs a program, which has to succeed, and gives what it says.
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}");
+    text
+}
+
+#[test]
+fn litmus_passes() {
+    if !needs::LITMUS.is_there("litmus_passes") {
+        return;
+    }
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        // It tries what has to be refused.
+        server.allow("");
+        let url = format!("http://{}/dav/", site.address());
+        let said = run(Command::new("litmus").arg("-k").arg(url).current_dir(&site.root));
+        assert!(!said.contains("FAIL") && said.matches("100.0%").count() == 5, "{mpm}: {said}");
+    }
+}
+
+#[test]
+fn cadaver_and_rclone_work_with_files() {
+    if !needs::DAV_CLIENTS.is_there("cadaver_and_rclone_work_with_files") {
+        return;
+    }
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let url = format!("http://{}/dav/", site.address());
+        let local = site.file("local/a b.txt", "hello\n");
+        site.file("local/deep/\u{e4}.txt", vec![b'x'; 3 << 20]);
+        let lines = format!(
+            "put \"{}\"\nmkcol col\ncopy \"a b.txt\" col/c.txt\nmove col/c.txt col/d.txt\nlock col/d.txt\n\
+             propset col/d.txt colour green\npropget col/d.txt colour\nunlock col/d.txt\nls col\nquit\n",
+            local.display()
+        );
+        site.file("script", lines);
+        let said = {
+            let script = std::fs::File::open(site.root.join("script")).expect("a script");
+            run(Command::new("cadaver").arg(&url).env("HOME", site.path()).stdin(script))
+        };
+        assert!(said.contains("green") && said.contains("d.txt") && !said.contains("failed"), "{mpm}: {said}");
+        assert_eq!(server.get("/dav/col/d.txt").text(), "hello\n");
+
+        let rclone = |words: &[&str]| {
+            let mut command = Command::new("rclone");
+            command.env("HOME", site.path()).env("RCLONE_WEBDAV_URL", &url).env("RCLONE_WEBDAV_VENDOR", "other");
+            run(command.args(["--retries=1", "--config", "/dev/null"]).args(words))
+        };
+        let path = |name: &str| site.root.join(name).display().to_string();
+        rclone(&["copy", &path("local"), ":webdav:up"]);
+        rclone(&["copy", ":webdav:up", &path("back")]);
+        assert_eq!(std::fs::read(path("back/deep/\u{e4}.txt")).expect("a file").len(), 3 << 20);
+        rclone(&["moveto", ":webdav:up/deep", ":webdav:moved"]);
+        assert!(rclone(&["lsf", "-R", ":webdav:"]).contains("moved/\u{e4}.txt"), "{mpm}");
+        rclone(&["purge", ":webdav:up"]);
+        assert!(!Path::new(&path("htdocs/dav/up")).exists());
+        server.allow("");
+    }
+}
+
+/// A request after the other, as `METHOD path|field|field||body`, and the status that Apache answers with.
+const REQUESTS: &[(&str, u16)] = &[
+    ("OPTIONS /dav/none", 200),
+    ("PROPFIND /dav/none|Depth: 0", 404),
+    ("PUT /dav/f.txt||one", 201),
+    ("PUT /dav/f.txt||two2", 204),
+    ("OPTIONS /dav/f.txt", 200),
+    ("PUT /dav/f.txt|Content-Range: bytes 1-2/4||XY", 204),
+    ("GET /dav/f.txt", 200),
+    ("PUT /dav/f.txt|Content-Range: bytes 4-5/*||ab", 204),
+    ("PUT /dav/f.txt|Content-Range: x||ab", 400),
+    ("GET /dav/f.txt", 200),
+    ("PUT /dav/no/f||x", 409),
+    ("PUT /dav/||x", 409),
+    ("PUT /dav/f.txt/x||x", 400),
+    ("PUT /dav/f.txt|If-None-Match: *||x", 412),
+    ("PUT /dav/f.txt|If-Match: \"x\"||x", 412),
+    ("PUT /dav/none|If-Match: *||x", 412),
+    ("PUT /dav/new|If-None-Match: *||x", 201),
+    ("MKCOL /dav/c", 201),
+    ("MKCOL /dav/c", 405),
+    ("MKCOL /dav/x/y", 409),
+    ("MKCOL /dav/b||<a/>", 415),
+    ("PROPFIND /dav/c|Depth: 1", 207),
+    ("PROPFIND /dav/|Depth: infinity", 403),
+    ("PROPFIND /dav/|Depth: 2", 400),
+    ("PROPFIND /dav/f.txt|Depth: 0||<a", 400),
+    ("PROPFIND /dav/f.txt|Depth: 0||<a/>", 400),
+    ("PROPFIND /dav/f.txt|Depth: 0||<propfind xmlns=\"DAV:\"/>", 400),
+    ("PROPFIND /dav/f.txt|Depth: 0||<propfind xmlns=\"DAV:\"><propname/></propfind>", 207),
+    (
+        "PROPFIND /dav/f.txt|Depth: 0||<propfind xmlns=\"DAV:\"><prop><getcontentlength/><x xmlns=\"u:\"/><displayname/>\
+         <resourcetype/><getcontenttype/><supportedlock/><lockdiscovery/></prop></propfind>",
+        207,
+    ),
+    (
+        "PROPPATCH /dav/f.txt||<propertyupdate xmlns=\"DAV:\"><set><prop><x xmlns=\"u:\">a &lt; <y xmlns=\"\">b</y></x>\
+         </prop></set></propertyupdate>",
+        207,
+    ),
+    (
+        "PROPPATCH /dav/f.txt||<propertyupdate xmlns=\"DAV:\"><set><prop><z xmlns=\"u:\">1</z><getetag>2</getetag></prop>\
+         </set></propertyupdate>",
+        207,
+    ),
+    ("PROPPATCH /dav/f.txt||<propertyupdate xmlns=\"DAV:\"><set/></propertyupdate>", 400),
+    ("PROPPATCH /dav/none||<propertyupdate xmlns=\"DAV:\"/>", 404),
+    (
+        "PROPFIND /dav/f.txt|Depth: 0||<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/><z xmlns=\"u:\"/></prop></propfind>",
+        207,
+    ),
+    ("COPY /dav/f.txt", 400),
+    ("COPY /dav/f.txt|Destination: /dav/g", 400),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/f.txt", 403),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/x/y", 409),
+    ("COPY /dav/f.txt|Destination: http://localhost/outside", 405),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/.DAV/x", 403),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/../../x", 400),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g?q", 400),
+    ("COPY /dav/f.txt|Destination: ftp://localhost/dav/g", 502),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g|Overwrite: X", 400),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g|Depth: 1", 400),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g", 201),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g|Overwrite: F", 412),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g", 204),
+    ("PROPFIND /dav/g|Depth: 0||<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/></prop></propfind>", 207),
+    ("COPY /dav/c|Destination: http://localhost/dav/c/d", 403),
+    ("MOVE /dav/c|Destination: http://localhost/dav/d|Depth: 0", 400),
+    ("MOVE /dav/g|Destination: http://localhost/dav/c/g", 201),
+    ("PROPFIND /dav/c/g|Depth: 0||<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/></prop></propfind>", 207),
+    ("MOVE /dav/c|Destination: http://localhost/dav/d", 201),
+    ("PROPFIND /dav/d|Depth: 1||<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/></prop></propfind>", 207),
+    ("DELETE /dav/d|Depth: 0", 400),
+    ("DELETE /dav/f.txt|Depth: 1", 400),
+    ("GET /dav/.DAV/f.txt", 403),
+    ("PROPFIND /dav/.DAV|Depth: 0", 403),
+    ("LOCK /dav/f.txt", 400),
+    ("LOCK /dav/f.txt|Depth: 1||LOCKINFO", 400),
+    ("LOCK /dav/no/f||LOCKINFO", 409),
+    ("LOCK /dav/f.txt|Timeout: Second-600||LOCKINFO", 200),
+    ("LOCK /dav/f.txt||LOCKINFO", 423),
+    ("PUT /dav/f.txt||x", 423),
+    ("DELETE /dav/f.txt", 423),
+    ("COPY /dav/f.txt|Destination: http://localhost/dav/g", 201),
+    ("MOVE /dav/g|Destination: http://localhost/dav/f.txt", 423),
+    ("PUT /dav/f.txt|If: (<TOKEN>)||x", 204),
+    ("PUT /dav/f.txt|If: (<DAV:no-lock>)||x", 412),
+    ("PUT /dav/f.txt|If: (Not <DAV:no-lock>)||x", 423),
+    ("PUT /dav/f.txt|If: (<TOKEN> [\"bad\"])||x", 412),
+    ("PUT /dav/f.txt|If: (<DAV:no-lock>) (<TOKEN>)||x", 204),
+    ("PUT /dav/f.txt|If: <http://localhost/dav/f.txt> (<TOKEN>)||x", 204),
+    ("PUT /dav/f.txt|If: garbage||x", 400),
+    ("LOCK /dav/f.txt|If: (<TOKEN>)|Timeout: Second-5", 200),
+    ("UNLOCK /dav/f.txt", 400),
+    ("UNLOCK /dav/f.txt|Lock-Token: <TOKEN>", 204),
+    ("UNLOCK /dav/f.txt|Lock-Token: <TOKEN>", 400),
+    ("LOCK /dav/f.txt||LOCKINFO", 200),
+    ("DELETE /dav/f.txt|If: <http://localhost/dav/f.txt> (<TOKEN>)", 204),
+    ("LOCK /dav/null||LOCKINFO", 200),
+    ("GET /dav/null", 404),
+    ("OPTIONS /dav/null", 200),
+    ("MKCOL /dav/null", 423),
+    ("DELETE /dav/null", 404),
+    ("PUT /dav/null|If: (<TOKEN>)||x", 201),
+    ("MOVE /dav/null|Destination: http://localhost/dav/moved|If: </dav/null> (<TOKEN>)", 201),
+    ("LOCK /dav/d|Depth: infinity||LOCKINFO", 200),
+    ("PUT /dav/d/g||x", 423),
+    ("PUT /dav/d/new||x", 207),
+    ("PUT /dav/d/new|If: </dav/d/> (<TOKEN>)||x", 201),
+    ("LOCK /dav/d/g||LOCKINFO", 423),
+    ("DELETE /dav/d", 423),
+    ("UNLOCK /dav/d/g|Lock-Token: <TOKEN>", 204),
+    ("LOCK /dav/d/g||LOCKINFO", 200),
+    ("DELETE /dav/d", 424),
+    ("LOCK /dav/d||LOCKINFO", 207),
+    ("DELETE /dav/d|If: <http://localhost/dav/d/g> (<TOKEN>)", 204),
+    ("PROPFIND /outside|Depth: 0", 405),
+    ("VERSION-CONTROL /dav/new", 405),
+    ("DELETE /dav/none", 404),
+];
+
+const LOCKINFO: &str = "<lockinfo xmlns=\"DAV:\"><lockscope><exclusive/></lockscope><locktype><write/></locktype>\
+    <owner>me</owner></lockinfo>";
+
+/// What of an answer has to be the same.
+fn essence(response: &Response) -> String {
+    let text = response.text();
+    let mut found = vec![
+        response.status.to_string(),
+        response.all("DAV").join(", "),
+        response.field("Location").unwrap_or_default().to_string(),
+    ];
+    if response.status == 200 && !response.all("DAV").is_empty() {
+        found.push(response.field("Allow").unwrap_or_default().to_string());
+    }
+    if response.status == 207 {
+        // The elements by their names alone: prefixes are anybody's choice. Resources come in any order.
+        let mut words: Vec<String> = text
+            .split('<')
+            .skip(2)
+            .filter(|tag| !tag.starts_with('/') && !tag.contains("multistatus"))
+            .map(|tag| {
+                let (name, value) = tag.split_once('>').unwrap_or((tag, ""));
+                let name = name.split([' ', '/']).next().unwrap_or(name);
+                let name = name.rsplit(':').next().unwrap_or(name);
+                let is_fleeting = ["creationdate", "getlastmodified", "getetag"].contains(&name);
+                format!("{name}={}", if is_fleeting { "" } else { value.trim() })
+            })
+            .collect();
+        words.sort();
+        found.push(words.join(" "));
+    } else if response.field("Content-Type") == Some("text/plain") {
+        found.push(text);
+    }
+    found.join("|")
+}
+
+/// What may differ in the body, and why (`docs/differences.md`).
+const BODIES: [(&str, &str); 1] = [("LOCK /dav/d||", "The answer to a LOCK of a collection with locks in it")];
+
+#[test]
+fn the_same_as_apache() {
+    oracle::check_entries(BODIES.iter().map(|(_, entry)| *entry));
+    let answers = std::cell::RefCell::new(Vec::new());
+    oracle::both("dav::the_same_as_apache", writable, CONFIGURATION, |site| {
+        let mut token = String::new();
+        let mut all = Vec::new();
+        for (request, status) in REQUESTS {
+            let (head, body) = request.split_once("||").unwrap_or((request, ""));
+            let head = head.replace("TOKEN", &token);
+            let mut fields = head.split('|');
+            let line = fields.next().unwrap_or_default();
+            let fields: Vec<&str> = fields.collect();
+            let response = ask(site, line, &fields, if body == "LOCKINFO" { LOCKINFO } else { body });
+            assert_eq!(response.status, *status, "{request}: {}", response.text());
+            if let Some(given) = response.field("Lock-Token") {
+                token = given.trim_matches(['<', '>']).to_string();
+            }
+            let is_compared = !BODIES.iter().any(|(start, _)| request.starts_with(start));
+            let essence = essence(&response).replace(&site.ip.to_string(), "");
+            all.push(format!("{request}: {}", if is_compared { essence } else { String::new() }));
+        }
+        answers.borrow_mut().push(all);
+    });
+    let answers = answers.into_inner();
+    for (first, other) in answers.iter().skip(1).flat_map(|other| answers[0].iter().zip(other)) {
+        assert_eq!(first, other);
+    }
+}
+
+/// Kills every process that serves clients.
+fn kill_children(server: &Server<'_>) {
+    let before = server.children();
+    for child in &before {
+        let _ = Pid::new(*child).expect("a pid").kill(Signal::KILL);
+    }
+    until("other children", || {
+        let now = server.children();
+        (!now.is_empty() && now.is_disjoint(&before)).then_some(())
+    });
+}
+
+#[test]
+fn what_was_written_survives_a_killed_process() {
+    const PROPERTY: &str =
+        "<propertyupdate xmlns=\"DAV:\"><set><prop><x xmlns=\"u:\">kept</x></prop></set></propertyupdate>";
+    const FIND: &str = "<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/><lockdiscovery/></prop></propfind>";
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        server.allow("");
+        assert_eq!(ask(&site, "PUT /dav/f", &[], "old").status, 201);
+        assert_eq!(ask(&site, "PROPPATCH /dav/f", &[], PROPERTY).status, 207);
+        let locked = ask(&site, "LOCK /dav/f", &[], LOCKINFO);
+        let token = locked.field("Lock-Token").expect("a token").to_string();
+
+        // Half of a new content has arrived.
+        let mut client = Client::connect(site.address());
+        let half = vec![b'n'; 600 * 1024];
+        client.send(format!(
+            "PUT /dav/f HTTP/1.1\r\nHost: localhost\r\nIf: ({token})\r\nContent-Length: {}\r\n\r\n",
+            half.len() * 2
+        ));
+        client.send(&half);
+        let names = || std::fs::read_dir(site.root.join("htdocs/dav")).expect("a directory").flatten();
+        until("a part of it is on the disk", || {
+            names().any(|entry| entry.metadata().is_ok_and(|meta| meta.len() >= 256 * 1024)).then_some(())
+        });
+        kill_children(&server);
+
+        assert_eq!(server.get("/dav/f").text(), "old", "{mpm}");
+        let found = ask(&site, "PROPFIND /dav/", &["Depth: 1"], FIND).text();
+        assert!(found.contains(">kept<") && found.contains(token.trim_matches(['<', '>'])), "{mpm}: {found}");
+        assert!(!found.contains(".davfs.tmp"), "clients see what is not whole: {found}");
+        assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 423, "{mpm}");
+        assert_eq!(ask(&site, "PUT /dav/f", &[&format!("If: ({token})")], "new").status, 204, "{mpm}");
+        assert_eq!(server.get("/dav/f").text(), "new", "{mpm}");
+    }
+}
+
+/// Clients write all the while, and processes are killed wherever they stand: what is there is one of what was sent.
+#[test]
+fn nothing_is_torn_whenever_processes_are_killed() {
+    let property = |text: &str| {
+        format!("<propertyupdate xmlns=\"DAV:\"><set><prop><x xmlns=\"u:\">{text}</x></prop></set></propertyupdate>")
+    };
+    let find = "<propfind xmlns=\"DAV:\"><prop><x xmlns=\"u:\"/></prop></propfind>";
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    server.allow("");
+    let text = |c: char| c.to_string().repeat(100_000);
+    assert_eq!(ask(&site, "PUT /dav/f", &[], &text('a')).status, 201);
+    assert_eq!(ask(&site, "PROPPATCH /dav/f", &[], &property(&text('a'))).status, 207);
+    for round in 0..6 {
+        let letter = char::from(b'b' + round);
+        std::thread::scope(|scope| {
+            let send = |line: &'static str, body: String| {
+                let address = site.address();
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        let mut client = Client::connect(address);
+                        let length = body.len();
+                        client.send(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"));
+                        if client.try_response_to("PUT").is_err() {
+                            return;
+                        }
+                    }
+                })
+            };
+            let writers = [send("PUT /dav/f", text(letter)), send("PROPPATCH /dav/f", property(&text(letter)))];
+            kill_children(&server);
+            writers.into_iter().for_each(|writer| drop(writer.join()));
+        });
+        let whole = |content: &str| {
+            let first = content.chars().next().expect("a content");
+            content == text(first)
+        };
+        assert!(whole(&server.get("/dav/f").text()), "a torn file");
+        let found = ask(&site, "PROPFIND /dav/f", &["Depth: 0"], find).text();
+        let value = found.split_once("\"u:\">").and_then(|(_, rest)| rest.split_once('<')).expect("a property").0;
+        assert!(whole(value), "a torn property");
+        assert_eq!(ask(&site, "PROPPATCH /dav/f", &[], &property(&text('z'))).status, 207, "it can be changed again");
+    }
+}
+
+#[test]
+fn a_large_file_goes_through_in_pieces() {
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let mut client = server.client();
+        let (piece, count) = (vec![b'p'; 1 << 20], 64);
+        client.send(format!("PUT /dav/large HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", piece.len() * count));
+        for _ in 0..count {
+            client.send(&piece);
+        }
+        assert_eq!(client.response_to("PUT").status, 201);
+        let meta = std::fs::metadata(site.root.join("htdocs/dav/large")).expect("a file");
+        assert_eq!(meta.len(), (piece.len() * count) as u64);
+        for child in server.children() {
+            let status = std::fs::read_to_string(format!("/proc/{child}/status")).expect("a process");
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
+            let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+            assert!(peak < 48 << 10, "{mpm}: {peak} KiB");
+        }
+    }
+}
+
+#[test]
+fn who_may_is_asked_at_both_ends() {
+    let configuration = "DavLockDB run/locks\nDirectorySlash Off\n<Location /dav>\nDav On\n</Location>\n\
+        <Location /dav/closed>\nRequire all denied\n</Location>\n\
+        <Location /dav/read>\n<LimitExcept GET HEAD OPTIONS PROPFIND>\nRequire all denied\n</LimitExcept>\n</Location>\n\
+        <Location /dav/off>\nDav Off\n</Location>\n";
+    for mpm in Mpm::ALL {
+        let site = place();
+        site.page("dav/closed/secret", "x");
+        site.page("dav/read/f", "x");
+        site.page("dav/off/f", "x");
+        let server = Server::start(mpm, &site, configuration);
+        server.allow("");
+        assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
+        let copy = |from: &str, to: &str| {
+            let destination = format!("Destination: http://localhost{to}");
+            ask(&site, &format!("COPY {from}"), &[&destination], "").status
+        };
+        assert_eq!(copy("/dav/closed/secret", "/dav/stolen"), 403);
+        assert_eq!(copy("/dav/f", "/dav/closed/f"), 403);
+        assert_eq!(copy("/dav/f", "/dav/read/g"), 403);
+        assert_eq!(copy("/dav/f", "/dav/off/g"), 405);
+        assert_eq!(ask(&site, "PUT /dav/read/f", &[], "y").status, 403);
+        assert_eq!(ask(&site, "PROPFIND /dav/read/f", &["Depth: 0"], "").status, 207);
+        assert_eq!(ask(&site, "DELETE /dav/off/f", &[], "").status, 405);
+        let listing = ask(&site, "PROPFIND /dav/", &["Depth: 1"], "").text();
+        assert!(listing.contains("/dav/read/") && !listing.contains("closed"), "{listing}");
+    }
+}
+
+/// Apache holds the collection and the destination against it, too.
+#[test]
+fn a_token_without_a_name_is_enough() {
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    for (line, fields) in [("DELETE /dav/f", &[][..]), ("MOVE /dav/f", &["Destination: http://localhost/dav/g"])] {
+        assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
+        let locked = ask(&site, "LOCK /dav/f", &[], LOCKINFO);
+        let field = format!("If: ({})", locked.field("Lock-Token").expect("a token"));
+        let fields: Vec<&str> = fields.iter().copied().chain([field.as_str()]).collect();
+        let status = ask(&site, line, &fields, "").status;
+        assert!(matches!(status, 201 | 204), "{line}: {status}");
+        // What is gone has no locks, and what comes there has none either.
+        assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
+        assert_eq!(ask(&site, "DELETE /dav/f", &[], "").status, 204);
+    }
+    server.allow("");
+}
+
+#[test]
+fn links_lead_nowhere() {
+    let site = place();
+    site.file("outside/keep", "x");
+    std::os::unix::fs::symlink(site.root.join("outside"), site.root.join("htdocs/dav/link")).expect("a link");
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let listing = ask(&site, "PROPFIND /dav/", &["Depth: 1"], "").text();
+    assert!(!listing.contains("link"), "{listing}");
+    assert_eq!(ask(&site, "COPY /dav/", &["Destination: http://localhost/dav2"], "").status, 405);
+    assert_eq!(ask(&site, "DELETE /dav/link", &[], "").status, 204);
+    assert!(site.root.join("outside/keep").exists() && !site.root.join("htdocs/dav/link").exists());
+    server.allow("");
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let site = place();
+    let text = format!("{CONFIGURATION}LimitXMLRequestBody 100\n");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    server.announce("AH00539: XML request body is larger than the configured limit of 100");
+    server.announce("AH00541: XML Parser Error");
+    assert_eq!(ask(&site, "PROPFIND /dav/", &["Depth: 0"], &"x".repeat(101)).status, 413);
+    let bomb = "<!DOCTYPE a [<!ENTITY b \"bbbbbbbb\"><!ENTITY c \"&b;&b;\">]><a>&c;</a>";
+    assert_eq!(ask(&site, "PROPFIND /dav/", &["Depth: 0"], bomb).status, 400);
+}
+
+#[test]
+fn without_a_file_of_locks_there_are_none() {
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, "<Location /dav>\nDav On\n</Location>\n");
+    let options = ask(&site, "OPTIONS /dav/", &[], "");
+    assert_eq!(options.all("DAV")[0], "1");
+    assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
+    let refused = ask(&site, "LOCK /dav/f", &[], LOCKINFO);
+    assert_eq!(refused.status, 405);
+    assert!(!refused.field("Allow").expect("a field").contains("LOCK"));
+    assert_eq!(server.get("/dav/f").text(), "x");
+}
