@@ -4,14 +4,14 @@
 
 use conf::directive::Args::Take1;
 use conf::{Allowed, Directive, ModuleInfo};
-use server::Module;
+use server::{Hook, Module};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_lock_module", source: "mod_dav_lock.c", linked: false, directives: DIRECTIVES },
-    hooks: &[],
+    hooks: &[Hook::Provider("dav-lock", "generic")],
 };
 
 #[rustfmt::skip]

@@ -108,6 +108,8 @@ pub enum Hook {
     AnswerFields(Order, fn(&mut Request, bool)),
     /// The answer has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
+    /// Something else that directives find by its name, and the group it is found in (`dav`, `filesystem`).
+    Provider(&'static str, &'static str),
     /// A way to say who may (`Require NAME …`).
     Authz(&'static AuthzProvider),
     /// A way to check a password (`AuthBasicProvider NAME`).
@@ -150,6 +152,7 @@ impl Hook {
             | Hook::Authn(_)
             | Hook::Mutex(_)
             | Hook::SharedCache(_)
+            | Hook::Provider(..)
             | Hook::HandlerName(_)
             | Hook::Preface(_)
             | Hook::ChildEnd(_)

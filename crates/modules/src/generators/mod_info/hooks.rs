@@ -33,10 +33,16 @@ const LISTS: [(&str, &str, &[&str]); 2] =
     [("startup_hooks", "Startup Hooks", STARTUP), ("request_hooks", "Request Hooks", REQUESTS)];
 
 /// The names of what a hook offers, if that is of the wanted kind.
-type NamesOf = fn(&Hook) -> &'static [&'static str];
+type NamesOf = fn(&'static Hook) -> &'static [&'static str];
 
 /// The kinds of things that modules offer.
-const PROVIDERS: [(&str, NamesOf); 3] = [("authn", authn), ("authz", authz), ("socache", shared_cache)];
+const PROVIDERS: [(&str, NamesOf); 5] = [
+    ("authn", authn),
+    ("authz", authz),
+    ("dav", |hook| of_group(hook, "dav")),
+    ("dav-lock", |hook| of_group(hook, "dav-lock")),
+    ("socache", shared_cache),
+];
 
 /// Anchors and titles of the lists.
 pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -115,6 +121,13 @@ fn authn(hook: &Hook) -> &'static [&'static str] {
 
 fn authz(hook: &Hook) -> &'static [&'static str] {
     if let Hook::Authz(provider) = hook { std::slice::from_ref(&provider.name) } else { &[] }
+}
+
+fn of_group(hook: &'static Hook, wanted: &str) -> &'static [&'static str] {
+    match hook {
+        Hook::Provider(group, name) if *group == wanted => std::slice::from_ref(name),
+        _ => &[],
+    }
 }
 
 fn shared_cache(hook: &Hook) -> &'static [&'static str] {
