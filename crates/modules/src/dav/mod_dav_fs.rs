@@ -14,7 +14,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_fs_module", source: "mod_dav_fs.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::AccessChecker(Order::Middle, Now(hide)), Hook::Provider("dav", PROVIDER)],
+    hooks: &[Hook::Fixups(Order::First, Now(hide)), Hook::Provider("dav", PROVIDER)],
 };
 
 /// Its name behind `Dav`.
