@@ -1,6 +1,5 @@
 //! Pages that are made from the program itself, so that they cannot say anything else than it does.
 
-mod apache;
 mod catalogue;
 mod compatibility;
 mod directives;
@@ -24,6 +23,7 @@ const PAGES: &[Page] = &[
     Page { path: "docs/directives.md", make: || Ok(directives::page(&infos())) },
     Page { path: "docs/compat.md", make: || Ok(compatibility::page(&infos())) },
     Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &infos()) },
+    Page { path: "docs/man/tsubame-check.8", make: || manual::page(&help(&["check"])?, "", SEE_ALSO) },
     Page { path: "docs/man/tsubame-explain.8", make: || manual::page(&help(&["explain"])?, "", SEE_ALSO) },
     Page { path: "docs/man/tsubame-ctl.8", make: || manual::page(&help(&["ctl"])?, "", SEE_ALSO) },
 ];
@@ -52,7 +52,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let advice = "ask `apache2 -L` and `apache2 -t` who is right, and correct the module's table or this file";
     let places = catalogue::contradictions(&catalogue::entries(&infos())).into_iter();
     let mut findings: Vec<Finding> =
-        places.map(|what| Finding::error("xtask/data/apache-directives.tsv", 1, what, advice)).collect();
+        places.map(|what| Finding::error("crates/modules/data/apache-directives.tsv", 1, what, advice)).collect();
     for Page { path, make } in PAGES {
         match make() {
             Err(error) => findings.push(Finding::error(path, 1, error, "repair what it is made from")),

@@ -1,14 +1,15 @@
 //! Applies a tree: finds each directive in the tables, checks its place, parses its words, calls its function.
 
+use crate::allowed::Allowed;
 use crate::arguments::{help, section_argument, take, until_empty};
 use crate::directive::{Args, Cmd, Context, Failure, ModuleInfo, find_all, nearest};
-use crate::error::{Error, Level, Phase};
+use crate::error::{Error, Level, Phase, Unknown};
 use crate::place::Place;
 use crate::settings::SettingsMap;
 use crate::tree::Node;
 use crate::values;
 
-/// Applies directives in order; the first error ends it.
+/// Applies directives in order. An error ends it, or is kept, as [`Context::errors`] has it.
 pub fn apply(
     nodes: &[Node],
     server: &mut SettingsMap,
@@ -20,15 +21,15 @@ pub fn apply(
         let (modules, said) = (context.language.loaded(), context.notices.len());
         let mut rows = find_all(&modules, &node.name).peekable();
         if rows.peek().is_none() {
-            unknown(node, place, context, &modules)?;
+            unknown(node, place, context, &modules).or_else(|error| go_on(node, place, context, error))?;
         }
         for (_, row) in rows {
             let mut cmd = Cmd { node, row, server, dir, place, context };
-            match allowed(&mut cmd).and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) }) {
-                Ok(()) => {}
-                Err(Failure::Message(message)) => return Err(Error::at(Phase::Apply, &node.origin, message)),
-                Err(Failure::Inner(error)) => return Err(*error),
-            }
+            let outcome = allowed(&mut cmd).and_then(|go| if go { invoke(&mut cmd) } else { Ok(()) });
+            outcome.or_else(|failure| match failure {
+                Failure::Message(text) => go_on(node, place, context, Error::at(Phase::Apply, &node.origin, text)),
+                Failure::Inner(error) => context.errors.meet(*error),
+            })?;
         }
         // Those of lines inside a section have theirs already.
         for notice in &mut context.notices[said..] {
@@ -36,6 +37,17 @@ pub fn apply(
         }
     }
     Ok(())
+}
+
+/// Keeps an error, where errors are kept. What stands inside a section that is wrong itself was not applied: it is now, without
+/// effect and without regard to where it stands, for the sake of the errors that it has of its own.
+fn go_on(node: &Node, place: &Place, context: &mut Context, error: Error) -> Result<(), Error> {
+    context.errors.meet(error)?;
+    let Some(children) = &node.children else { return Ok(()) };
+    let mut inside = place.clone();
+    inside.enclosing.push(node.name.clone());
+    inside.allowed = Allowed::AT_SERVER_LEVEL.or(Allowed::IN_SECTION);
+    apply(children, &mut SettingsMap::default(), &mut SettingsMap::default(), &inside, context)
 }
 
 impl Cmd<'_> {
@@ -65,8 +77,8 @@ fn unknown(node: &Node, place: &Place, context: &mut Context, modules: &[&'stati
         "Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration",
         node.name
     );
-    let hint = nearest(modules, &node.name).map(str::to_string);
-    Err(Error { hint, ..Error::at(Phase::Apply, &node.origin, message) })
+    let unknown = Some(Unknown::Directive(node.name.clone(), nearest(modules, &node.name)));
+    Err(Error { unknown, ..Error::at(Phase::Apply, &node.origin, message) })
 }
 
 /// Whether the directive may stand here; `Ok(false)`: it is to be skipped.

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use crate::allowed::Allowed;
-use crate::error::{Error, Level, Notice};
+use crate::error::{Error, Errors, Level, Notice};
 use crate::expr;
 use crate::language::Language;
 use crate::paths::join;
 use crate::place::Place;
+use crate::read::Reader;
 use crate::settings::{Keyed, Listed, Setting, Settings, SettingsMap};
 use crate::source::Origin;
 use crate::system::System;
@@ -282,9 +283,17 @@ pub struct Context {
     pub language: Language,
     /// What was worth saying so far.
     pub notices: Vec<Notice>,
+    /// What becomes of errors.
+    pub errors: Errors,
 }
 
 impl Context {
+    /// What a reader has learnt, for the lines that it has read.
+    pub fn of(reader: Reader) -> Context {
+        let Reader { system, language, notices, errors, .. } = reader;
+        Context { system, language, notices, errors }
+    }
+
     /// A path relative to `ServerRoot`, without `.` and `..`.
     pub fn server_relative(&self, path: &str) -> String {
         join(&self.language.server_root, path)
@@ -327,14 +336,17 @@ pub fn find_all<'a>(
     })
 }
 
-/// The known name nearest to a misspelled one, if it is near enough to be meant.
+/// The known directive nearest to a misspelled one, if it is near enough to be meant.
 pub fn nearest(modules: &[&'static ModuleInfo], name: &str) -> Option<&'static str> {
+    nearest_name(modules.iter().flat_map(|info| info.directives).map(|row| row.name), name)
+}
+
+/// The name nearest to a misspelled one, if it is near enough to be meant.
+pub fn nearest_name(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     let far = (name.len() / 3).clamp(1, 3);
-    modules
-        .iter()
-        .flat_map(|info| info.directives)
-        .map(|row| (distance(&lower, &row.name.to_ascii_lowercase()), row.name))
+    names
+        .map(|name| (distance(&lower, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= far)
         .min()
         .map(|(_, name)| name)

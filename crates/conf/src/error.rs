@@ -15,7 +15,7 @@ pub enum Phase {
     Check,
 }
 
-/// An error in a configuration. The first one ends the reading, as in Apache.
+/// An error in a configuration. What becomes of it is up to [`Errors`].
 #[derive(Clone, Debug)]
 pub struct Error {
     /// When it was found.
@@ -24,19 +24,73 @@ pub struct Error {
     pub message: String,
     /// Where; `None` for a check over the whole.
     pub origin: Option<Origin>,
-    /// A name the administrator may have meant.
-    pub hint: Option<String>,
+    /// It is about something that is not known here.
+    pub unknown: Option<Unknown>,
+}
+
+/// A name that is not known here.
+#[derive(Clone, Debug)]
+pub enum Unknown {
+    /// Of a directive, and perhaps the one that was meant.
+    Directive(String, Option<&'static str>),
+    /// Of a module: its identifier.
+    Module(String),
+}
+
+/// More errors of one configuration than this are not looked for: the one behind ends the reading.
+pub const ERRORS_MAX: usize = 2000;
+
+/// What becomes of errors. The first one ends the reading, as in Apache; for a report all are kept, and the reading goes on
+/// behind each of them.
+#[derive(Debug, Default)]
+pub struct Errors(Option<Vec<Error>>);
+
+impl Errors {
+    /// The first one ends the reading.
+    pub fn first() -> Errors {
+        Errors(None)
+    }
+
+    /// All are kept.
+    pub fn all() -> Errors {
+        Errors(Some(Vec::new()))
+    }
+
+    /// No errors yet, and the same to become of them.
+    #[must_use]
+    pub fn anew(&self) -> Errors {
+        Errors(self.0.as_ref().map(|_| Vec::new()))
+    }
+
+    /// Whether it goes on behind an error.
+    pub fn go_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Keeps an error. `Err`: it ends the reading.
+    pub fn meet(&mut self, error: Error) -> Result<(), Error> {
+        match &mut self.0 {
+            Some(kept) if kept.len() < ERRORS_MAX => kept.push(error),
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Those that were kept.
+    pub fn kept(&self) -> &[Error] {
+        self.0.as_deref().unwrap_or_default()
+    }
 }
 
 impl Error {
     /// An error at a line.
     pub fn at(phase: Phase, origin: &Origin, message: impl Into<String>) -> Error {
-        Error { phase, message: message.into(), origin: Some(origin.clone()), hint: None }
+        Error { phase, message: message.into(), origin: Some(origin.clone()), unknown: None }
     }
 
     /// An error of the whole configuration.
     pub fn check(message: impl Into<String>) -> Error {
-        Error { phase: Phase::Check, message: message.into(), origin: None, hint: None }
+        Error { phase: Phase::Check, message: message.into(), origin: None, unknown: None }
     }
 
     /// The text for stderr: Apache's own line or lines first, then the include chain and the hint.
@@ -65,7 +119,7 @@ impl Error {
                 let _ = writeln!(out, "  included from {at}");
             }
         }
-        if let Some(hint) = &self.hint {
+        if let Some(Unknown::Directive(_, Some(hint))) = &self.unknown {
             let _ = writeln!(out, "  did you mean '{hint}'?");
         }
         out

@@ -38,7 +38,7 @@ pub mod words;
 pub use allowed::Allowed;
 pub use apply::apply;
 pub use directive::{Args, Cmd, Context, Directive, Failure, ModuleInfo, OnRead, Outcome, Remark};
-pub use error::{Error, Level, Notice};
+pub use error::{Error, Errors, Level, Notice, Unknown};
 pub use language::{Language, VERSION};
 pub use place::{Limited, Place};
 pub use read::Reader;

@@ -12,6 +12,7 @@ pub mod dav;
 pub mod filters;
 pub mod generators;
 pub mod loggers;
+pub mod manual;
 pub mod mappers;
 pub mod metadata;
 pub mod proxy;

@@ -21,9 +21,9 @@ pub(crate) fn apply(lines: &str) -> Result<Applied, String> {
     // Providers are looked for among the modules that the program has.
     server::module::set_known(crate::MODULES);
     let system = Arc::new(server::machine::Machine);
-    let mut reader = Reader::new(system.clone(), Language::new(&FACES, &FACES, "/root"));
+    let mut reader = Reader::new(system, Language::new(&FACES, &FACES, "/root"));
     let tree = reader.read_text("lines", lines.into()).map_err(|error| error.message)?;
-    let mut context = Context { system, language: reader.language, notices: Vec::new() };
+    let mut context = Context { notices: Vec::new(), ..Context::of(reader) };
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
     conf::apply(&tree, &mut server, &mut dir, &Place::server_level(), &mut context).map_err(|error| error.message)?;
     Ok(Applied { server, dir, notices: context.notices })

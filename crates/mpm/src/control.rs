@@ -55,7 +55,7 @@ pub fn check(settings: &SettingsMap) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!("ControlSocket {socket} is the PidFile too: give one of them another name");
-    Err(Error { phase: Phase::Apply, message, origin: settings.control_socket.origin().cloned(), hint: None })
+    Err(Error { phase: Phase::Apply, message, origin: settings.control_socket.origin().cloned(), unknown: None })
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub use config::{
     Draft, DraftHost, Failed, Loaded, ReadTimeout, ReadTimeouts, Server, Sources, VirtualHost, core, identity,
     known_infos, load, read_only,
 };
-pub use files::{machine, static_file};
+pub use files::{machine, static_file, survey};
 pub use phases::{Conditions, Response};
 pub use protocol::http1::HttpService;
 pub use request::client::Announced;

@@ -26,6 +26,11 @@ static UNSELECTED: LazyLock<Vec<&'static ModuleInfo>> = LazyLock::new(|| {
     others.copied().chain([&mpm::tables::PERCORE]).collect()
 });
 
+/// Every module of the program, and the MPMs.
+pub(crate) fn known() -> &'static [&'static ModuleInfo] {
+    &KNOWN
+}
+
 /// A configuration that can run.
 pub(crate) struct Configured {
     /// The server and what was read.
@@ -63,8 +68,22 @@ pub(crate) fn config_file(options: &Options) -> String {
 
 /// Reads and resolves.
 pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box<Failed>> {
+    let (loaded, mpm) = read_with(options, text, false);
+    match (loaded, mpm) {
+        (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
+        (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
+        (Err(failed), _) => Err(failed),
+    }
+}
+
+/// Reads and resolves as much as there is, and goes on behind each error: for a report.
+pub(crate) fn read_everything(options: &Options) -> Result<Loaded, Box<Failed>> {
+    read_with(options, &Text::File, true).0
+}
+
+fn read_with(options: &Options, text: &Text<'_>, keep_errors: bool) -> (Result<Loaded, Box<Failed>>, Option<Chosen>) {
     let chosen = std::cell::Cell::new(None);
-    let loaded = with_sources(options, text, |language, sources| {
+    let loaded = with_sources(options, text, keep_errors, |language, sources| {
         load(Arc::new(Machine), language, sources, version::software, |draft, context| {
             let mpm = mpm::choose(&context.language.loaded(), &options.program)?;
             if sources.file.is_some() && !draft.main.get::<MpmSettings>().pid_file.is_set() {
@@ -77,11 +96,7 @@ pub(crate) fn read(options: &Options, text: &Text<'_>) -> Result<Configured, Box
             Ok(())
         })
     });
-    match (loaded, chosen.take()) {
-        (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
-        (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
-        (Err(failed), _) => Err(failed),
-    }
+    (loaded, chosen.take())
 }
 
 /// Whether a server can be started with a configuration that is correct. `Err`: what stands in the way.
@@ -117,11 +132,16 @@ pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, Strin
 
 /// Reads no further than to know which modules there are, and what was worth saying.
 pub(crate) fn read_language(options: &Options) -> Result<(Language, Vec<Notice>), Box<Failed>> {
-    with_sources(options, &Text::File, |language, sources| read_only(Arc::new(Machine), language, sources))
+    with_sources(options, &Text::File, false, |language, sources| read_only(Arc::new(Machine), language, sources))
 }
 
 /// Says what the command line names: what is defined, and what is to be read.
-fn with_sources<T>(options: &Options, text: &Text<'_>, read: impl FnOnce(Language, &Sources<'_>) -> T) -> T {
+fn with_sources<T>(
+    options: &Options,
+    text: &Text<'_>,
+    keep_errors: bool,
+    read: impl FnOnce(Language, &Sources<'_>) -> T,
+) -> T {
     let mut language = Language::new(&KNOWN, &UNSELECTED, &server_root(options));
     for name in &options.defines {
         language.define(name, None);
@@ -136,7 +156,8 @@ fn with_sources<T>(options: &Options, text: &Text<'_>, read: impl FnOnce(Languag
             (None, Some((*name, *text)))
         }
     };
-    read(language, &Sources { program: &options.program, before: &options.before, file, text, after: &options.after })
+    let (program, before, after) = (options.program.as_str(), &options.before[..], &options.after[..]);
+    read(language, &Sources { program, before, file, text, after, keep_errors })
 }
 
 /// Where a server with this configuration, which cannot be applied, would be asked: the server that still runs with an

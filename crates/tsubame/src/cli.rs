@@ -68,6 +68,8 @@ pub(crate) enum Signal {
 /// What is no option of httpd's, but a word of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    /// `tsubame check`
+    Check,
     /// `tsubame explain`
     Explain,
     /// `tsubame ctl`
@@ -75,7 +77,8 @@ pub(crate) enum Command {
 }
 
 /// All of them.
-const COMMANDS: [(&str, Command); 2] = [("explain", Command::Explain), ("ctl", Command::Ctl)];
+const COMMANDS: [(&str, Command); 3] =
+    [("check", Command::Check), ("explain", Command::Explain), ("ctl", Command::Ctl)];
 
 /// Our own command, if the first argument is one. httpd's names know none.
 pub(crate) fn command(program: &str, args: &[OsString]) -> Option<Command> {
@@ -195,7 +198,7 @@ fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
     let late = COMMANDS.iter().find(|(name, _)| demo.root.as_ref().is_some_and(|root| root == name));
     match (late, bad) {
         (Some((name, _)), _) if !is_httpd_name(program) => {
-            let names = COMMANDS.map(|(name, _)| name).join(" and ");
+            let names = COMMANDS.map(|(name, _)| name).join(", ");
             output::complain(&format!("{program}: {names} stand before all options: {program} {name} -f FILE ..."));
             output::complain(&format!("`{program} {name} --help` says how it is used."));
             return Parsed::Done(ExitCode::FAILURE);
@@ -349,13 +352,14 @@ A first look, with an embedded configuration:
   {program} --port 8000 DIR      serve a directory on another port
 
 Your own configuration:
-  {program} -t -f /etc/apache2/apache2.conf                check it
+  {program} check -f /etc/apache2/apache2.conf             all that is wrong with it, and what to write instead
+  {program} -t -f /etc/apache2/apache2.conf                check it as httpd does, up to the first error
   {program} -S -f /etc/apache2/apache2.conf                show its virtual hosts and run settings
   {program} -f /etc/apache2/apache2.conf -DFOREGROUND      serve it, in the foreground
   {program} -f /etc/apache2/apache2.conf -k start          serve it as a daemon; then -k graceful, -k stop ...
   {program} -f /etc/apache2/apache2.conf -k upgrade        after its file was replaced: the new program takes over
 
-Know what is in effect ({program} explain --help, {program} ctl --help):
+Know what is in effect ({program} check --help, explain --help, ctl --help):
   {program} explain -f /etc/apache2/apache2.conf URL       why a request is answered as it is
   {program} explain -f /etc/apache2/apache2.conf --mpm     what the numbers of processes and threads come to
   {program} ctl -f /etc/apache2/apache2.conf status        what the running server does; also diff, config, log-level ...

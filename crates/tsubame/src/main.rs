@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod boot;
+mod check;
 mod cli;
 mod control;
 mod ctl;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     if let Some(command) = cli::command(&program, &args) {
         args.remove(0);
         return match command {
+            Command::Check => check::run(&program, args),
             Command::Explain => explain::run(&program, args),
             Command::Ctl => ctl::run(&program, args),
         };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use conf::{Allowed, Directive, ModuleInfo, Remark};
 
-use super::apache::{DIRECTIVES, Fact};
 use super::title;
+use modules::manual::{DIRECTIVES, Fact};
 
 /// A name of a directive, with everything that is known of it.
 pub(super) struct Entry {

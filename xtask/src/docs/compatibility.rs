@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use conf::{Directive, ModuleInfo, Remark};
 
-use super::apache::{MODULES, Page};
 use super::catalogue::{Entry, State, code, entries, prose, remark};
 use super::{directives, title};
+use modules::manual::{MODULES, missing, refusal};
 
 /// The page.
 pub(super) fn page(infos: &[&'static ModuleInfo]) -> String {
@@ -73,7 +73,7 @@ fn modules(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
             entry.documented() && entry.facts.iter().any(|fact| fact.module == page.name && !fact.undocumented)
         });
         let Counts { implemented, idle, refused } = Counts::of(own);
-        let state = match info(page, infos) {
+        let state = match page.info(infos) {
             _ if page.identifier.is_empty() => "always there",
             Some(info) if info.linked => "always there",
             Some(_) => "built in",
@@ -85,11 +85,6 @@ fn modules(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
             page.name, page.status, page.since
         );
     }
-}
-
-/// Our module of that name.
-fn info(page: &Page, infos: &[&'static ModuleInfo]) -> Option<&'static ModuleInfo> {
-    infos.iter().copied().find(|info| info.id == page.identifier)
 }
 
 fn directives_of_the_manual(out: &mut String, documented: &[&Entry], infos: &[&'static ModuleInfo]) {
@@ -128,7 +123,7 @@ fn state(entry: &Entry, infos: &[&'static ModuleInfo]) -> String {
             let why = idle(entry).next().map_or("", |(_, why)| why);
             format!("accepted without effect: {}", remark(why))
         }
-        State::Refused => format!("refused: {}", refusal(entry, infos)),
+        State::Refused => format!("refused: {}", entry.facts.first().map_or("", |fact| refusal(fact, infos))),
     }
 }
 
@@ -139,49 +134,6 @@ fn idle(entry: &Entry) -> impl Iterator<Item = (&str, &'static str)> {
         _ => None,
     })
 }
-
-/// Why a directive is refused: because of its own, or of its module.
-fn refusal(entry: &Entry, infos: &[&'static ModuleInfo]) -> &'static str {
-    let Some(fact) = entry.facts.first() else { return NOT_BUILT_IN };
-    let single = REFUSED.iter().find(|(names, _)| names.contains(&fact.name));
-    let there = MODULES.iter().find(|page| page.name == fact.module).is_some_and(|page| info(page, infos).is_some());
-    match single {
-        Some((_, why)) => why,
-        None if there => "the module is there without it",
-        None => missing(fact.module),
-    }
-}
-
-/// Why a module is not there.
-fn missing(module: &str) -> &'static str {
-    let reason = MISSING.iter().find(|(beginnings, _)| beginnings.iter().any(|name| module.starts_with(name)));
-    reason.map_or(NOT_BUILT_IN, |(_, why)| why)
-}
-
-const NOT_BUILT_IN: &str = "not built in";
-const ELSEWHERE: &str = "for another operating system";
-
-/// Directives of modules that are there.
-const REFUSED: &[(&[&str], &str)] = &[
-    (&["CGIMapExtension", "ScriptInterpreterSource", "StartThreads", "UNCList"], ELSEWHERE),
-    (&["GprofDir"], "Apache has it only where it was built for profiling"),
-    (&["EnableExceptionHook"], "Apache has it only where it was built for debugging"),
-];
-
-/// The beginnings of modules' names.
-const MISSING: &[(&[&str], &str)] = &[
-    (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
-    (&["mod_http2", "mod_proxy_http2"], "HTTP/2 is not served yet"),
-    (&["mod_md", "mod_ssl"], "TLS is not served yet"),
-    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "nothing is proxied yet"),
-    (&["mod_cache"], "answers are not cached yet"),
-    (&["mod_auth_form", "mod_session"], "there are no sessions"),
-    (&["mod_authnz_ldap", "mod_ldap"], "there is no LDAP"),
-    (&["mod_authn_dbd", "mod_authz_dbd", "mod_dbd"], "there is no SQL"),
-    (&["mod_lua"], "there is no Lua"),
-    (&["mod_systemd"], "the program speaks with systemd by itself"),
-    (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),
-];
 
 fn ours(out: &mut String, entries: &[Entry], infos: &[&'static ModuleInfo]) {
     out.push_str("\n## Tsubame's own\n\n| directive | module | what it does |\n| --- | --- | --- |\n");

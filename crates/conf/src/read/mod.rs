@@ -14,7 +14,7 @@ use self::include::reason;
 use self::input::{Input, Stop};
 use crate::arguments::{section_argument, take};
 use crate::directive::{Args, Directive, OnRead, find};
-use crate::error::{Error, Level, Notice, Phase};
+use crate::error::{Error, Errors, Level, Notice, Phase, Unknown};
 use crate::language::Language;
 use crate::lines::{LINE_MAX, LINE_MAX_HTACCESS};
 use crate::paths::join;
@@ -54,11 +54,13 @@ pub struct Ran {
 
 /// Reads configuration texts.
 pub struct Reader {
-    system: Arc<dyn System>,
+    pub(crate) system: Arc<dyn System>,
     /// What was learnt.
     pub language: Language,
     /// What was worth saying.
     pub notices: Vec<Notice>,
+    /// What becomes of errors.
+    pub errors: Errors,
     /// The files read, in order.
     pub included: Vec<Included>,
     /// The lines obeyed at once, in order.
@@ -90,6 +92,7 @@ impl Reader {
             system,
             language,
             notices: Vec::new(),
+            errors: Errors::first(),
             included: Vec::new(),
             ran: Vec::new(),
             include_line: None,
@@ -108,17 +111,18 @@ impl Reader {
     pub fn read_all(
         system: &Arc<dyn System>,
         language: &Language,
+        errors: &Errors,
         texts: impl Fn(&mut Reader) -> Result<Vec<Node>, Error>,
     ) -> (Reader, Result<Vec<Node>, Error>) {
-        let mut reader = Reader::new(system.clone(), language.clone());
+        let mut reader = Reader { errors: errors.anew(), ..Reader::new(system.clone(), language.clone()) };
         let read = texts(&mut reader);
-        if read.is_ok() && !reader.names_modules {
+        if read.is_ok() && reader.errors.kept().is_empty() && !reader.names_modules {
             return (reader, read);
         }
         let mut language = language.clone();
         language.select_modules();
         let files = std::mem::take(&mut reader.files);
-        let mut again = Reader { files, ..Reader::new(system.clone(), language) };
+        let mut again = Reader { files, errors: errors.anew(), ..Reader::new(system.clone(), language) };
         let read_again = texts(&mut again);
         if reader.names_modules || again.names_modules { (again, read_again) } else { (reader, read) }
     }
@@ -138,36 +142,61 @@ impl Reader {
 
     /// Reads a file, or, if it is a directory, all files below it.
     pub fn read_file(&mut self, path: &str) -> Result<Vec<Node>, Error> {
-        self.read_files(path, false, None).map_err(|stop| match stop {
-            Stop::Message(message) => Error { phase: Phase::Read, message, origin: None, hint: None },
+        let read = self.read_files(path, false, None).map_err(|stop| match stop {
+            Stop::Message(message) => Error { phase: Phase::Read, message, origin: None, unknown: None },
             Stop::Error(error) => error,
-        })
+        });
+        read.or_else(|error| self.errors.meet(error).map(|()| Vec::new()))
     }
 
     /// Reads lines up to the end, or up to the line `</CLOSE` (with its `>`) of a conditional section.
     fn read_input(&mut self, input: &mut Input, close: Option<&str>) -> Result<Vec<Node>, Error> {
         let mut open: Vec<Open> = Vec::new();
         let mut top: Vec<Node> = Vec::new();
-        while let Some((origin, line)) = input.next()? {
-            if let Some(close) = close
-                && open.is_empty()
-                && line.strip_prefix("</").is_some_and(|end| end.eq_ignore_ascii_case(close))
-            {
+        loop {
+            let (origin, line) = match input.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(error) => {
+                    self.errors.meet(error)?;
+                    continue;
+                }
+            };
+            let is_end =
+                close.is_some_and(|close| line.strip_prefix("</").is_some_and(|end| end.eq_ignore_ascii_case(close)));
+            if is_end && open.is_empty() {
                 return Ok(top);
             }
-            self.read_line(&origin, &line, input, &mut open, &mut top)?;
-        }
-        match open.first() {
-            None => Ok(top),
-            Some(outermost) => {
-                let unclosed = open.iter().rev().map(|open| {
-                    let node = &open.node;
-                    format!("{}:{}: {}> was not closed.", node.origin.file(), node.origin.line, node.name)
-                });
-                let message = unclosed.collect::<Vec<_>>().join("\n");
-                Err(Error::at(Phase::Read, &outermost.node.origin, message))
+            if let Err(error) = self.read_line(&origin, &line, input, &mut open, &mut top) {
+                self.errors.meet(error)?;
+                let Some(end) = line.strip_prefix("</") else { continue };
+                // An end that fits another section than the innermost one ends those inside too. One that fits none is taken
+                // for a misspelled end of the innermost one.
+                let end = end.trim_end_matches('>');
+                let fits = open.iter().rposition(|open| end.eq_ignore_ascii_case(&open.node.name[1..]));
+                match fits {
+                    Some(left) => end_all(&mut open, left, &mut top),
+                    None if is_end => {
+                        end_all(&mut open, 0, &mut top);
+                        return Ok(top);
+                    }
+                    None => {
+                        let left = open.len().saturating_sub(1);
+                        end_all(&mut open, left, &mut top);
+                    }
+                }
             }
         }
+        if let Some(outermost) = open.first() {
+            let unclosed = open.iter().rev().map(|open| {
+                let node = &open.node;
+                format!("{}:{}: {}> was not closed.", node.origin.file(), node.origin.line, node.name)
+            });
+            let message = unclosed.collect::<Vec<_>>().join("\n");
+            self.errors.meet(Error::at(Phase::Read, &outermost.node.origin, message))?;
+            end_all(&mut open, 0, &mut top);
+        }
+        Ok(top)
     }
 
     fn read_line(
@@ -208,8 +237,8 @@ impl Reader {
             }
         }
         if name.starts_with("</") {
-            let node = close(&name, open).map_err(fail)?;
-            open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
+            check_end(&name, open.last()).map_err(fail)?;
+            end_all(open, open.len().saturating_sub(1), top);
             return Ok(());
         }
         let section = name.starts_with('<');
@@ -268,7 +297,11 @@ impl Reader {
             OnRead::LoadModule => {
                 self.names_modules = true;
                 let words = take(row, args, &[2])?;
-                if let Some(warning) = self.language.load(&words[0], &words[1])? {
+                let loaded = self.language.load(&words[0], &words[1]).map_err(|message| Error {
+                    unknown: Some(Unknown::Module(words[0].clone())),
+                    ..Error::at(Phase::Read, origin, message)
+                });
+                if let Some(warning) = loaded? {
                     self.warn("so", warning);
                 }
             }
@@ -325,7 +358,9 @@ impl Reader {
                 if holds {
                     return Ok(self.read_input(input, Some(&close))?);
                 }
-                self.names_modules |= skip(input, &row.name[1..])?;
+                let (names_modules, skipped) = skip(input, &row.name[1..]);
+                self.names_modules |= names_modules;
+                skipped?;
             }
         }
         Ok(Vec::new())
@@ -375,7 +410,14 @@ impl Reader {
     fn read_files(&mut self, path: &str, optional: bool, from: Option<&Origin>) -> Result<Vec<Node>, Stop> {
         let mut nodes = Vec::new();
         for file in include::files(&*self.system, path, optional)? {
-            let bytes = self.bytes_of(&file)?;
+            let bytes = match (self.bytes_of(&file), from) {
+                (Ok(bytes), _) => bytes,
+                (Err(message), Some(line)) => {
+                    self.errors.meet(Error::at(Phase::Read, line, message))?;
+                    continue;
+                }
+                (Err(message), None) => return Err(message.into()),
+            };
             self.included.push(Included { depth: self.include_depth, line: self.include_line, file: file.clone() });
             let mut input = Input::new(bytes, LINE_MAX, Source { included_from: from.cloned(), ..Source::new(file) });
             nodes.extend(self.read_input(&mut input, None)?);
@@ -383,7 +425,7 @@ impl Reader {
         Ok(nodes)
     }
 
-    fn bytes_of(&mut self, file: &str) -> Result<Vec<u8>, Stop> {
+    fn bytes_of(&mut self, file: &str) -> Result<Vec<u8>, String> {
         if let Some(bytes) = self.files.get(file) {
             return Ok(bytes.clone());
         }
@@ -398,10 +440,10 @@ fn too_deep() -> Stop {
     format!("Exceeded maximum include depth of {INCLUDE_DEPTH_MAX}, There appears to be a recursion.").into()
 }
 
-/// Ends the innermost section with the line `name` (`</Directory>`).
-fn close(name: &str, open: &mut Vec<Open>) -> Result<Node, String> {
+/// Whether the line `name` (`</Directory>`) ends the innermost section.
+fn check_end(name: &str, innermost: Option<&Open>) -> Result<(), String> {
     let bare = name.strip_suffix('>').unwrap_or(name);
-    let Some(innermost) = open.pop() else {
+    let Some(innermost) = innermost else {
         return Err(format!("{bare}> without matching <{}> section", &bare[2..]));
     };
     if bare == name {
@@ -410,32 +452,48 @@ fn close(name: &str, open: &mut Vec<Open>) -> Result<Node, String> {
     if !bare[2..].eq_ignore_ascii_case(&innermost.node.name[1..]) {
         return Err(format!("Expected </{}> but saw {bare}>", &innermost.node.name[1..]));
     }
-    Ok(innermost.node)
+    Ok(())
 }
 
-/// Skips the body of a false conditional section, by counting tags only; whether it names a `LoadModule`.
-fn skip(input: &mut Input, name: &str) -> Result<bool, Stop> {
-    let (mut open, mut names_modules) = (vec![name.to_string()], false);
+/// Ends the innermost sections, until `left` of them are open.
+fn end_all(open: &mut Vec<Open>, left: usize, top: &mut Vec<Node>) {
+    while open.len() > left
+        && let Some(ended) = open.pop()
+    {
+        open.last_mut().map_or(&mut *top, |open| open.node.children.get_or_insert_default()).push(ended.node);
+    }
+}
+
+/// Skips the body of a false conditional section, by counting tags only; whether it names a `LoadModule`. It ends where its
+/// tags say, also behind one that is wrong. As in Apache, what is wrong inside is reported for the line of the section.
+fn skip(input: &mut Input, name: &str) -> (bool, Result<(), Stop>) {
+    let (mut open, mut names_modules, mut wrong) = (vec![name.to_string()], false, Ok(()));
     while let Some(innermost) = open.last() {
-        let Some((_, line)) = input.next()? else {
-            return Err(format!("Expected </{innermost}> before end of configuration").into());
+        let line = match input.next() {
+            Ok(Some((_, line))) => line,
+            Ok(None) => {
+                let message = format!("Expected </{innermost}> before end of configuration");
+                return (names_modules, wrong.and_then(|()| Err(message.into())));
+            }
+            Err(error) => return (names_modules, wrong.and_then(|()| Err(error.into()))),
         };
-        // As in Apache, what is wrong inside is reported for the line of the section.
-        let fail = |message: String| Stop::from(message);
         let mut rest = line.as_str();
         let word = next_word(&mut rest);
         names_modules |= word.eq_ignore_ascii_case("LoadModule");
-        if let Some(close) = word.strip_prefix("</") {
-            let Some(close) = close.strip_suffix('>') else {
-                return Err(fail(format!("</{close}> directive missing closing '>'")));
+        if let Some(end) = word.strip_prefix("</") {
+            let bare = end.strip_suffix('>').unwrap_or(end);
+            let message = match end.strip_suffix('>') {
+                None => Some(format!("</{end}> directive missing closing '>'")),
+                Some(_) if bare.eq_ignore_ascii_case(innermost) => None,
+                Some(_) => Some(format!("Expected </{innermost}> but saw </{bare}>")),
             };
-            if !close.eq_ignore_ascii_case(innermost) {
-                return Err(fail(format!("Expected </{innermost}> but saw </{close}>")));
+            wrong = wrong.and_then(|()| message.map_or(Ok(()), |message| Err(message.into())));
+            if let Some(left) = open.iter().rposition(|section| section.eq_ignore_ascii_case(bare)) {
+                open.truncate(left);
             }
-            open.pop();
         } else if let Some(section) = word.strip_prefix('<') {
             open.push(section.strip_suffix('>').unwrap_or(section).to_string());
         }
     }
-    Ok(names_modules)
+    (names_modules, wrong)
 }

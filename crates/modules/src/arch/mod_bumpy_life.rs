@@ -38,7 +38,7 @@ fn check(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
             phase: conf::error::Phase::Apply,
             message: format!("MaxRequestsPerChildMax {max} is less than MaxRequestsPerChildMin {min}"),
             origin: conf.max.origin().cloned(),
-            hint: None,
+            unknown: None,
         }),
         _ => Ok(()),
     }

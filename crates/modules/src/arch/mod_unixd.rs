@@ -82,6 +82,6 @@ fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
         phase: conf::error::Phase::Apply,
         message,
         origin: None,
-        hint: None,
+        unknown: None,
     })
 }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings,
+    Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
+    on_or_off, settings,
 };
 use server::PhaseHook::Now;
 use server::{Draft, Flow, Hook, Module, Order, Request, Server};
@@ -258,6 +259,11 @@ fn find_type(request: &mut Request) -> Flow {
     }
     request.answer.output_filters.extend(found.filters.into_iter().map(str::to_string));
     if request.answer.content_type().is_some() { Flow::Ok } else { Flow::Declined }
+}
+
+/// The handler that the extensions of a name stand for with these settings.
+pub fn handler_of<'a>(settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
+    Findings::of(name, settings.get::<MimeDir>(), None).handler
 }
 
 /// The parts of a file's name that say nothing of it, its first part foremost: what a name must have been asked for with,

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use conf::{Context, Error, Language, Node, Origin, Place, SettingsMap, Source, System, apply};
+use conf::{Context, Error, Errors, Language, Node, Origin, Place, SettingsMap, Source, System, apply};
 
 use super::*;
 use crate::settings::Listen;
@@ -61,7 +61,7 @@ fn try_lines(modules: &'static [&'static ModuleInfo], lines: &str) -> (Result<()
     };
     let nodes: Vec<Node> = (1..).zip(lines.split(" ; ")).map(node).collect();
     let language = Language::new(modules, modules, "/srv");
-    let mut context = Context { system: Arc::new(Machine), language, notices: Vec::new() };
+    let mut context = Context { system: Arc::new(Machine), language, notices: Vec::new(), errors: Errors::first() };
     let (mut server, mut dir) = (SettingsMap::default(), SettingsMap::default());
     let result = apply(&nodes, &mut server, &mut dir, &Place::server_level(), &mut context);
     (result, server, context)

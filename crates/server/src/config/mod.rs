@@ -17,7 +17,7 @@ use std::sync::{Arc, RwLock};
 use std::time::SystemTime;
 
 use conf::error::Phase;
-use conf::{Context, Error, Language, ModuleInfo, Notice, Origin, Place, Reader, SettingsMap, System};
+use conf::{Context, Error, Errors, Language, ModuleInfo, Notice, Origin, Place, Reader, SettingsMap, System};
 
 pub use self::draft::{Draft, DraftHost};
 pub(crate) use self::read_timeout::BodyRules;
@@ -39,12 +39,16 @@ pub struct Loaded {
     pub included: Vec<conf::read::Included>,
     /// What was worth saying.
     pub notices: Vec<Notice>,
+    /// What is wrong, where all errors are kept: the server is not to be run then.
+    pub errors: Vec<Error>,
 }
 
 /// What was read of a configuration that cannot be used.
 pub struct Failed {
     /// Why.
     pub error: Error,
+    /// What else is wrong, where all errors are kept.
+    pub errors: Vec<Error>,
     /// What was worth saying before.
     pub notices: Vec<Notice>,
     /// The files that were read before.
@@ -71,6 +75,14 @@ pub struct Sources<'a> {
     pub text: Option<(&'a str, &'a str)>,
     /// `-c` lines.
     pub after: &'a [String],
+    /// Errors do not end the reading: all of them are kept.
+    pub keep_errors: bool,
+}
+
+impl Sources<'_> {
+    fn errors(&self) -> Errors {
+        if self.keep_errors { Errors::all() } else { Errors::first() }
+    }
 }
 
 /// Reads a configuration and goes no further: what it says of modules is then known.
@@ -79,7 +91,7 @@ pub fn read_only(
     language: Language,
     sources: &Sources<'_>,
 ) -> Result<(Language, Vec<Notice>), Box<Failed>> {
-    let (reader, read) = Reader::read_all(&system, &language, |reader| read(reader, sources));
+    let (reader, read) = Reader::read_all(&system, &language, &sources.errors(), |reader| read(reader, sources));
     match read {
         Ok(_) => Ok((reader.language, reader.notices)),
         Err(error) => Err(unread(error, reader)),
@@ -95,31 +107,44 @@ pub fn load(
     check: impl Fn(&mut Draft, &mut Context) -> Result<(), Error>,
 ) -> Result<Loaded, Box<Failed>> {
     crate::log::new_configuration();
-    let (reader, read) = Reader::read_all(&system, &language, |reader| read(reader, sources));
+    let (reader, read) = Reader::read_all(&system, &language, &sources.errors(), |reader| read(reader, sources));
     let tree = match read {
         Ok(tree) => tree,
         Err(error) => return Err(unread(error, reader)),
     };
-    let Reader { language, notices, included, ran, .. } = reader;
-    let mut context = Context { system: system.clone(), language, notices };
+    let mut reader = reader;
+    let (included, ran) = (std::mem::take(&mut reader.included), std::mem::take(&mut reader.ran));
+    let mut context = Context::of(reader);
     let mut left = Left::default();
     match resolve(&tree, &mut context, sources, software, check, &mut left) {
         Ok(server) => {
             let mut notices = context.notices;
             notices.extend(crate::files::absent::notices(&tree, &server.language));
-            Ok(Loaded { server: Server { tree, ran, ..server }, included, notices })
+            let errors = context.errors.kept().to_vec();
+            Ok(Loaded { server: Server { tree, ran, ..server }, included, notices, errors })
         }
         Err(error) => {
             let Left { hosts, of_module } = left;
-            let Context { language, notices, .. } = context;
-            Err(Box::new(Failed { error, notices, included, language, tree, hosts, of_module }))
+            let Context { language, notices, errors, .. } = context;
+            let errors = errors.kept().to_vec();
+            Err(Box::new(Failed { error, errors, notices, included, language, tree, hosts, of_module }))
         }
     }
 }
 
 fn unread(error: Error, reader: Reader) -> Box<Failed> {
-    let Reader { language, notices, included, .. } = reader;
-    Box::new(Failed { error, notices, included, language, tree: Vec::new(), hosts: Vec::new(), of_module: false })
+    let Reader { language, notices, included, errors, .. } = reader;
+    let errors = errors.kept().to_vec();
+    Box::new(Failed {
+        error,
+        errors,
+        notices,
+        included,
+        language,
+        tree: Vec::new(),
+        hosts: Vec::new(),
+        of_module: false,
+    })
 }
 
 /// What is left of a configuration that is wrong as a whole.
@@ -155,10 +180,12 @@ fn resolve(
     let mut draft = draft(main, main_dir);
     let modules = with_infos(&context.language.loaded());
     let logs = logs::check_directories(&draft, context);
-    let checked = logs
-        .clone()
-        .and_then(|()| module::checks(&modules).into_iter().try_for_each(|check| check(&mut draft, context)));
-    let checked = checked.and_then(|()| check(&mut draft, context));
+    let mut checked = logs.clone().or_else(|error| context.errors.meet(error));
+    let checks = module::checks(&modules);
+    let of_modules = checks.iter().map(|check| check as &dyn Fn(&mut Draft, &mut Context) -> Result<(), Error>);
+    for check in of_modules.chain([&check as _]) {
+        checked = checked.and_then(|()| check(&mut draft, context).or_else(|error| context.errors.meet(error)));
+    }
     let hosts = resolve_hosts(&draft, context, sources.program)?;
     if let Err(error) = checked {
         if error.phase == Phase::Check {
@@ -309,7 +336,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         None => {
             let log = ErrorLog::new(error_log, core.error_log_format.get().map(String::as_str), context);
             let log =
-                Arc::new(log.map_err(|message| Error { phase: Phase::Check, message, origin: None, hint: None })?);
+                Arc::new(log.map_err(|message| Error { phase: Phase::Check, message, origin: None, unknown: None })?);
             logs.insert(error_log.to_string(), log.clone());
             log
         }

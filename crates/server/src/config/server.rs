@@ -79,7 +79,12 @@ impl Server {
 
     /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.
     pub fn can_be_served(&self) -> Result<(), String> {
-        self.life.start.iter().try_for_each(|check| check(self))
+        self.obstacles().next().map_or(Ok(()), Err)
+    }
+
+    /// Everything that stands in the way.
+    pub fn obstacles(&self) -> impl Iterator<Item = String> {
+        self.life.start.iter().filter_map(|check| check(self).err())
     }
 
     /// What the modules print for `-t -D NAME`, for those of their names that `wanted` picks.

@@ -5,9 +5,10 @@ use std::io::{self, Read};
 use std::sync::PoisonError;
 
 use conf::error::Phase;
-use conf::{Allowed, Context, Error, Level, Node, Origin, Place, Reader, SettingsMap};
+use conf::{Allowed, Context, Error, Errors, Level, Node, Origin, Place, Reader, SettingsMap};
 use sys::file::Meta;
 
+use crate::config::Server;
 use crate::config::core::CoreDir;
 use crate::config::merge::Layer;
 use crate::explain::trace::{AccessLine, Met, Step};
@@ -18,7 +19,7 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 
 /// A larger file is an error, in bytes: whoever may write one should not be able to fill the server's memory.
-const SIZE_MAX: u64 = 1024 * 1024;
+pub(super) const SIZE_MAX: u64 = 1024 * 1024;
 /// More remembered files than this are forgotten all at once.
 const REMEMBERED_MAX: usize = 4096;
 
@@ -106,7 +107,7 @@ fn find(request: &Request, dir: &str, way: &mut Way) -> Result<Option<(String, M
 }
 
 /// What is in a file, whatever has taken its place meanwhile: nothing waits, and there is an end to it.
-fn fetch(path: &str) -> io::Result<Vec<u8>> {
+pub(super) fn fetch(path: &str) -> io::Result<Vec<u8>> {
     let file = std::fs::File::from(sys::file::open(&c_path(path).ok_or(io::ErrorKind::InvalidFilename)?)?);
     let mut bytes = Vec::new();
     file.take(SIZE_MAX).read_to_end(&mut bytes)?;
@@ -141,7 +142,7 @@ fn parse(
     bytes: Vec<u8>,
     rules: &Rules,
 ) -> (Result<Layer, String>, Vec<String>) {
-    let (tree, place, mut context) = read_tree(request, path, dir, bytes, rules);
+    let (tree, place, mut context) = read_tree(request.server, path, dir, bytes, rules, Errors::first());
     let (mut ignored, mut slots) = (SettingsMap::default(), SettingsMap::default());
     let outcome = tree.and_then(|tree| {
         conf::apply(&tree, &mut ignored, &mut slots, &place, &mut context)?;
@@ -169,30 +170,36 @@ fn layer_of(cache: &HtaccessCache, path: &str, rules: &Rules, tree: Vec<Node>, s
 }
 
 /// The lines of a file, and what they are applied with.
-fn read_tree(
-    request: &Request,
+pub(super) fn read_tree(
+    server: &Server,
     path: &str,
     dir: &str,
     bytes: Vec<u8>,
     rules: &Rules,
+    errors: Errors,
 ) -> (Result<Vec<Node>, Error>, Place, Context) {
-    let server = &request.server;
     let place = rules.place(dir);
     let mut reader = Reader::htaccess(server.system.clone(), server.language.clone(), place.clone());
+    reader.errors = errors;
     let tree = reader.read_text(path, bytes);
-    let Reader { language, notices, .. } = reader;
-    (tree, place, Context { system: server.system.clone(), language, notices })
+    (tree, place, Context::of(reader))
 }
 
 /// Notes for who asks what an access file says, and for each of its lines whether it is let in.
 fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rules) {
     let Some(mut trace) = request.trace.take() else { return };
-    let (tree, place, mut context) = read_tree(request, path, dir, bytes.to_vec(), rules);
+    let (tree, place, mut context) = read_tree(request.server, path, dir, bytes.to_vec(), rules, Errors::first());
     let (tree, mut wrong) = match tree {
         Ok(tree) => (tree, None),
         Err(error) => (Vec::new(), Some(error.message)),
     };
-    let (errors, notices) = objections(tree.clone(), &place, &mut context);
+    context.errors = Errors::all();
+    // What ends the reading is among the errors, or one too many of them.
+    let _ = conf::apply(&tree, &mut SettingsMap::default(), &mut SettingsMap::default(), &place, &mut context);
+    let errors = context.errors.kept().iter();
+    let errors: Vec<Objection> =
+        errors.filter_map(|error| Some((error.origin.clone()?, error.message.clone()))).collect();
+    let notices = context.notices.into_iter().filter_map(|notice| Some((notice.origin?, notice.text))).collect();
     wrong = wrong.or_else(|| errors.first().map(|(_, message)| message.clone()));
     let mut lines = Vec::new();
     list(&tree, 0, false, &[errors, notices].concat(), &mut lines);
@@ -201,36 +208,8 @@ fn note(request: &mut Request, path: &str, dir: &str, bytes: &[u8], rules: &Rule
     request.trace = Some(trace);
 }
 
-/// More errors of a file than this are not looked for.
-const ERRORS_MAX: usize = 100;
-
 /// What is said of a line.
 type Objection = (Origin, String);
-
-/// The errors of a file, found by striking out the line of each and reading on, and what is said of the other lines.
-fn objections(mut tree: Vec<Node>, place: &Place, context: &mut Context) -> (Vec<Objection>, Vec<Objection>) {
-    let mut errors = Vec::new();
-    while errors.len() < ERRORS_MAX {
-        context.notices.clear();
-        let outcome = conf::apply(&tree, &mut SettingsMap::default(), &mut SettingsMap::default(), place, context);
-        let Err(Error { message, origin: Some(origin), .. }) = outcome else { break };
-        let struck = strike(&mut tree, &origin);
-        errors.push((origin, message));
-        if !struck {
-            break;
-        }
-    }
-    let notices = std::mem::take(&mut context.notices).into_iter();
-    (errors, notices.filter_map(|notice| Some((notice.origin?, notice.text))).collect())
-}
-
-/// Takes a line out. `false`: it is not there.
-fn strike(nodes: &mut Vec<Node>, origin: &Origin) -> bool {
-    let before = nodes.len();
-    nodes.retain(|node| node.origin != *origin);
-    nodes.len() < before
-        || nodes.iter_mut().filter_map(|node| node.children.as_mut()).any(|inner| strike(inner, origin))
-}
 
 /// The lines one below the other. Those in a section that is passed over are so too (`barred`).
 fn list(nodes: &[Node], depth: usize, barred: bool, objections: &[Objection], lines: &mut Vec<AccessLine>) {

@@ -7,4 +7,5 @@ pub(crate) mod htaccess;
 pub(crate) mod htaccess_cache;
 pub mod machine;
 pub mod static_file;
+pub mod survey;
 pub(crate) mod watched;

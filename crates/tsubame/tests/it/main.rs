@@ -56,6 +56,7 @@ mod cgi_clients;
 mod cgi_faults;
 mod cgi_same_as_apache;
 mod cgid;
+mod check;
 mod children;
 mod dav;
 mod debian;

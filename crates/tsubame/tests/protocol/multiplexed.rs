@@ -64,7 +64,14 @@ pub(crate) fn main() -> ExitCode {
     let mpm: &'static ModuleInfo = mpms.iter().find(named).expect("a module");
     let infos: &'static [&'static ModuleInfo] = Vec::leak([&tables::CORE, mpm].into_iter().chain(own).collect());
     let language = Language::new(infos, infos, &directory);
-    let sources = Sources { program: "test", before: &[], file: None, text: Some(("test", &text)), after: &[] };
+    let sources = Sources {
+        program: "test",
+        before: &[],
+        file: None,
+        text: Some(("test", &text)),
+        after: &[],
+        keep_errors: false,
+    };
     let loaded = match server::load(Arc::new(Machine), language, &sources, |_| "Test/1".into(), |_, _| Ok(())) {
         Ok(loaded) => loaded,
         Err(failed) => {

@@ -88,7 +88,14 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     static MODULES: &[&Module] = &[&core_module::CORE];
     module::set_known(MODULES);
     let infos: &'static [&'static ModuleInfo] = Vec::leak(vec![&core_module::CORE.info]);
-    let sources = Sources { program: "test", before: &[], file: None, text: Some(("test", configuration)), after: &[] };
+    let sources = Sources {
+        program: "test",
+        before: &[],
+        file: None,
+        text: Some(("test", configuration)),
+        after: &[],
+        keep_errors: false,
+    };
     let language = Language::new(infos, infos, "/");
     let loaded = load(Arc::new(Machine), language, &sources, |_| "Test/1".into(), |_, _| Ok(()));
     let server = loaded.unwrap_or_else(|failed| panic!("{:?}", failed.error)).server;

@@ -1,0 +1,220 @@
+//! What Apache httpd 2.4.71 has, and what others have made for it: facts about directives and modules, from the tables in
+//! `data`. Pages and reports are made from them; no request needs them.
+
+use std::sync::LazyLock;
+
+use conf::ModuleInfo;
+
+/// A directive of Apache's, as a page of its manual describes it.
+#[derive(Debug)]
+pub struct Fact {
+    /// As the manual writes it; of a section with its brackets.
+    pub name: &'static str,
+    /// The page it stands on: that of its module, `core`, or `mpm_common`.
+    pub module: &'static str,
+    /// The manual says nothing of it; only `apache2 -L` does.
+    pub undocumented: bool,
+    /// Where it may stand: `server`, `vhost`, `directory`, `htaccess` and `proxy`, with commas.
+    pub context: &'static str,
+    /// The class that `AllowOverride` must have, in `.htaccess`.
+    pub class: &'static str,
+    /// The first version that had it; empty where the manual does not say.
+    pub since: &'static str,
+    /// What is typed behind the name.
+    pub syntax: &'static str,
+    /// What it does, where no table of ours says so.
+    pub purpose: &'static str,
+}
+
+/// A page of the manual about a module.
+#[derive(Debug)]
+pub struct Page {
+    /// `mod_dir`; `core`, `mpm_common`, and the MPMs without `mpm_`.
+    pub name: &'static str,
+    /// `dir_module`; empty for `core` and `mpm_common`, which are none.
+    pub identifier: &'static str,
+    /// Base, Extension, Experimental …
+    pub status: &'static str,
+    /// The first version that had it; empty where the manual does not say.
+    pub since: &'static str,
+    /// What it does, where we do not have it.
+    pub purpose: &'static str,
+}
+
+/// A module that is not Apache's own.
+#[derive(Debug)]
+pub struct Other {
+    /// The name by which people know it.
+    pub name: &'static str,
+    /// Its identifiers in `LoadModule`, with commas.
+    identifiers: &'static str,
+    /// The beginnings of its directives, in lower case, with commas.
+    prefixes: &'static str,
+    /// What it does.
+    pub purpose: &'static str,
+    /// What to do without it.
+    pub instead: &'static str,
+}
+
+/// A directive that Apache 2.4 does not have any more.
+#[derive(Debug)]
+pub struct Removed {
+    /// The name.
+    pub name: &'static str,
+    /// The last version that had it.
+    pub last: &'static str,
+    /// What it did.
+    pub purpose: &'static str,
+    /// What to write instead.
+    pub instead: &'static str,
+}
+
+/// Every directive, sorted by name. A name that two modules have stands twice.
+pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
+    rows(include_str!("../data/apache-directives.tsv"))
+        .map(|[name, module, status, context, class, since, _default, syntax, purpose]| Fact {
+            name,
+            module,
+            undocumented: status == "undocumented",
+            context,
+            class,
+            since,
+            syntax,
+            purpose,
+        })
+        .collect()
+});
+
+/// Every page about a module, sorted by name.
+pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
+    rows(include_str!("../data/apache-modules.tsv"))
+        .map(|[name, identifier, status, since, purpose]| Page { name, identifier, status, since, purpose })
+        .collect()
+});
+
+/// Modules that are not Apache's own.
+pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
+    rows(include_str!("../data/other-modules.tsv"))
+        .map(|[name, identifiers, prefixes, purpose, instead]| Other { name, identifiers, prefixes, purpose, instead })
+        .collect()
+});
+
+/// Directives that Apache 2.4 does not have any more.
+pub static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
+    rows(include_str!("../data/removed-directives.tsv"))
+        .map(|[name, last, purpose, instead]| Removed { name, last, purpose, instead })
+        .collect()
+});
+
+impl Other {
+    /// The module with that identifier.
+    pub fn with_identifier(id: &str) -> Option<&'static Other> {
+        OTHERS.iter().find(|other| other.identifiers.split(',').any(|have| have == id))
+    }
+
+    /// The module with that source file: `mod_x.c`.
+    pub fn with_source(name: &str) -> Option<&'static Other> {
+        OTHERS.iter().find(|other| {
+            name.strip_suffix(".c") == Some(other.name) || other.identifiers.split(',').any(|have| have == name)
+        })
+    }
+
+    /// The module that probably has a directive of that name.
+    pub fn with_directive(name: &str) -> Option<&'static Other> {
+        let name = name.trim_start_matches('<').to_ascii_lowercase();
+        let begins = |other: &Other| other.prefixes.split(',').any(|prefix| name.starts_with(prefix));
+        OTHERS.iter().find(|other| !other.prefixes.is_empty() && begins(other))
+    }
+}
+
+/// Apache's description of a directive, named as in a configuration: of a section without its last bracket.
+pub fn directive(name: &str) -> Option<&'static Fact> {
+    let bare = |name: &str| name.trim_end_matches('>').to_ascii_lowercase();
+    let wanted = bare(name);
+    DIRECTIVES.iter().find(|fact| bare(fact.name) == wanted)
+}
+
+/// Why a directive is refused: because of its own, or of its module.
+pub fn refusal(fact: &Fact, infos: &[&'static ModuleInfo]) -> &'static str {
+    let single = REFUSED.iter().find(|(names, _)| names.contains(&fact.name));
+    let there = MODULES.iter().find(|page| page.name == fact.module).is_some_and(|page| page.info(infos).is_some());
+    match single {
+        Some((_, why)) => why,
+        None if there => "the module is there without it",
+        None => missing(fact.module),
+    }
+}
+
+impl Page {
+    /// Our module of that name.
+    pub fn info(&self, infos: &[&'static ModuleInfo]) -> Option<&'static ModuleInfo> {
+        infos.iter().copied().find(|info| info.id == self.identifier)
+    }
+}
+
+/// Why a module is not there.
+pub fn missing(module: &str) -> &'static str {
+    let reason = MISSING.iter().find(|(beginnings, _)| beginnings.iter().any(|name| module.starts_with(name)));
+    reason.map_or(NOT_BUILT_IN, |(_, why)| why)
+}
+
+const NOT_BUILT_IN: &str = "not built in";
+const ELSEWHERE: &str = "for another operating system";
+
+/// Directives of modules that are there.
+const REFUSED: &[(&[&str], &str)] = &[
+    (&["CGIMapExtension", "ScriptInterpreterSource", "StartThreads", "UNCList"], ELSEWHERE),
+    (&["GprofDir"], "Apache has it only where it was built for profiling"),
+    (&["EnableExceptionHook"], "Apache has it only where it was built for debugging"),
+];
+
+/// The beginnings of modules' names.
+const MISSING: &[(&[&str], &str)] = &[
+    (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
+    (&["mod_http2", "mod_proxy_http2"], "HTTP/2 is not served yet"),
+    (&["mod_md", "mod_ssl"], "TLS is not served yet"),
+    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "nothing is proxied yet"),
+    (&["mod_cache"], "answers are not cached yet"),
+    (&["mod_auth_form", "mod_session"], "there are no sessions"),
+    (&["mod_authnz_ldap", "mod_ldap"], "there is no LDAP"),
+    (&["mod_authn_dbd", "mod_authz_dbd", "mod_dbd"], "there is no SQL"),
+    (&["mod_lua"], "there is no Lua"),
+    (&["mod_systemd"], "the program speaks with systemd by itself"),
+    (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),
+];
+
+/// The lines of a table, without comments. Cells that are missing are empty.
+fn rows<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut cells = line.split('\t');
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The numbers are those of the manual: 731 descriptions on 132 pages, two of them of `HeartbeatStorage`.
+    #[test]
+    fn the_tables_are_complete() {
+        let documented = || DIRECTIVES.iter().filter(|fact| !fact.undocumented);
+        let names: BTreeSet<String> = documented().map(|fact| fact.name.to_ascii_lowercase()).collect();
+        assert_eq!((documented().count(), names.len(), MODULES.len()), (731, 730, 132));
+        assert_eq!(DIRECTIVES.len() - documented().count(), 13);
+    }
+
+    #[test]
+    fn the_cells_are_in_their_columns() {
+        let pages: BTreeSet<&str> = MODULES.iter().map(|page| page.name).collect();
+        for fact in DIRECTIVES.iter() {
+            assert!(pages.contains(fact.module), "{fact:?}");
+            let place = |word: &str| ["server", "vhost", "directory", "htaccess", "proxy"].contains(&word);
+            assert!(fact.context.split(',').all(place), "{fact:?}");
+            assert!(fact.class.is_empty() || fact.context.contains("htaccess"), "{fact:?}");
+            assert!(fact.since.chars().all(|c| c.is_ascii_digit() || c == '.'), "{fact:?}");
+        }
+    }
+}

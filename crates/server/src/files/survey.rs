@@ -1,0 +1,162 @@
+//! What holds in a directory that no request is for, `.htaccess` files included: for a report about a whole configuration.
+//!
+//! `phases::walk` goes the same way for a request; here nothing is remembered, nothing is logged, and an error in a file is one
+//! line of a report instead of the end.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use conf::{Error, Errors, Notice, Origin, SettingsMap};
+
+use crate::config::merge::{Layer, Merged};
+use crate::config::section::{Matcher, Section};
+use crate::config::{Server, VirtualHost};
+use crate::files::htaccess::{self, SIZE_MAX};
+use crate::files::htaccess_cache::Rules;
+use crate::paths::{c_path, join};
+
+/// A directory.
+pub struct Surveyed {
+    /// What holds there.
+    merged: Merged,
+    /// Its access file, if it has one that counts.
+    pub file: Option<AccessFile>,
+}
+
+/// An access file.
+pub struct AccessFile {
+    /// Where it is.
+    pub path: String,
+    /// It counts for nothing here: `AllowOverride None`.
+    pub passed_over: bool,
+    /// Why it cannot be read.
+    pub unreadable: Option<String>,
+    /// All that is wrong with its lines.
+    pub errors: Vec<Error>,
+    /// What is worth saying of them.
+    pub notices: Vec<Notice>,
+    /// Its lines.
+    pub tree: Vec<conf::Node>,
+}
+
+impl Surveyed {
+    /// The settings.
+    pub fn settings(&self) -> &Arc<SettingsMap> {
+        &self.merged.slots
+    }
+}
+
+/// What holds above the root of a virtual host's files.
+pub fn above_all(host: &VirtualHost) -> Surveyed {
+    Surveyed { merged: host.base.clone(), file: None }
+}
+
+/// What holds in the directory `dir`, whose name ends with a slash, with what holds in the one `above` it.
+pub fn enter(server: &Server, host: &VirtualHost, above: &Surveyed, dir: &str) -> Surveyed {
+    let path = &dir[..dir.len() - 1];
+    let depth = crate::config::section::components(path);
+    let mut merged = above.merged.clone();
+    for section in host.directories.iter().filter(|section| section.depth() == depth && section.is_directory(path)) {
+        merged = server.merger.merge(&merged, &section.layer);
+    }
+    let Some(path) = find(host, dir) else { return Surveyed { merged, file: None } };
+    let mut file = AccessFile {
+        path,
+        passed_over: false,
+        unreadable: None,
+        errors: Vec::new(),
+        notices: Vec::new(),
+        tree: Vec::new(),
+    };
+    if !htaccess::is_wanted(merged.slots.get()) {
+        file.passed_over = true;
+        return Surveyed { merged, file: Some(file) };
+    }
+    let slots = examine(server, dir, &Rules::of(merged.slots.get()), &mut file);
+    let merged = server.merger.merge(&merged, &Layer::new(slots));
+    Surveyed { merged, file: Some(file) }
+}
+
+/// The lines of a host's `<Directory>` sections, by which directories may differ from those of another host.
+pub fn rules(host: &VirtualHost) -> Vec<u32> {
+    host.directories.iter().map(|section| section.layer.id).collect()
+}
+
+/// Sections of which no line counts: a later one for at least the same paths replaces all of them. Each with the later one.
+pub fn replaced_sections(server: &Server) -> Vec<(Origin, Origin)> {
+    let mut found = Vec::new();
+    for host in &server.hosts {
+        for (sections, below) in [(&host.directories, false), (&host.locations, true)] {
+            for (i, section) in sections.iter().enumerate() {
+                let winner =
+                    sections[i + 1..].iter().find(|later| covers(later, section, below) && replaces(later, section));
+                let pair = winner.map(|winner| (section.origin.clone(), winner.origin.clone()));
+                found.extend(pair.filter(|pair| !found.contains(pair)));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a section is for all paths of another one, by their plain paths. `below`: also for paths below its own.
+fn covers(later: &Section, section: &Section, below: bool) -> bool {
+    match (&later.matcher, &section.matcher) {
+        (Matcher::Path(later), Matcher::Path(path)) => {
+            later == path
+                || below
+                    && path
+                        .strip_prefix(later.as_str())
+                        .is_some_and(|rest| later.ends_with('/') || rest.starts_with('/'))
+        }
+        _ => false,
+    }
+}
+
+/// Whether nothing of a section is left behind a later one.
+fn replaces(later: &Section, section: &Section) -> bool {
+    let mut own = HashSet::new();
+    section.layer.slots.origins(&mut |origin| {
+        own.insert(origin.clone());
+    });
+    let mut left = false;
+    SettingsMap::merge(&section.layer.slots, &later.layer.slots).origins(&mut |origin| left |= own.contains(origin));
+    !own.is_empty() && !left
+}
+
+/// The first access file in a directory.
+fn find(host: &VirtualHost, dir: &str) -> Option<String> {
+    host.access_file_names.iter().map(|name| join(dir, name)).find(|path| {
+        // A file that cannot be asked about is there, for a report.
+        c_path(path).is_some_and(|os| !matches!(sys::file::stat(&os), Err(error) if is_missing(&error)))
+    })
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// What a file says, and what is wrong with it.
+fn examine(server: &Server, dir: &str, rules: &Rules, file: &mut AccessFile) -> SettingsMap {
+    let mut slots = SettingsMap::default();
+    let bytes = match htaccess::fetch(&file.path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            file.unreadable = Some(sys::describe(&error).to_string());
+            return slots;
+        }
+    };
+    if bytes.len() as u64 >= SIZE_MAX {
+        file.unreadable = Some(format!("it is larger than {SIZE_MAX} bytes"));
+        return slots;
+    }
+    let (tree, place, mut context) = htaccess::read_tree(server, &file.path, dir, bytes, rules, Errors::all());
+    // Errors are kept; the one that ends the reading is one too many.
+    if let Ok(tree) = tree {
+        let _ = conf::apply(&tree, &mut SettingsMap::default(), &mut slots, &place, &mut context);
+        file.tree = tree;
+    }
+    file.errors = context.errors.kept().to_vec();
+    file.notices = context.notices;
+    slots
+}

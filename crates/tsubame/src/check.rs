@@ -1,0 +1,133 @@
+//! `tsubame check`: one report about a whole configuration, and the files that it names.
+//!
+//! The configuration is read by the same code that reads it for a server, which goes on behind each error here. Nothing that
+//! the configuration names is executed, no port is bound, and no right of root is needed.
+
+mod certificates;
+mod disk;
+mod errors;
+mod hosts;
+mod json;
+mod lines;
+mod report;
+mod scripts;
+mod text;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use lexopt::prelude::*;
+use server::{Loaded, Server};
+
+use self::report::{Read, Report, Verdict};
+use crate::boot;
+use crate::cli::{self, Options};
+use crate::output;
+use crate::style::Style;
+
+/// The words after `tsubame check`.
+const USAGE: &str = "\
+tsubame check: one report about a whole configuration
+
+Usage: tsubame check [-d directory] [-f file] [-D name] [-C line] [-c line] [options]
+
+It reads on behind each error, and tells of everything at once: modules and directives that are not here and what to write
+instead, what has no effect, what is said twice, sections that never match, certificates, logs, and, in the directories that
+are served, .htaccess files and scripts. Nothing is started, and no file is changed.
+
+Options:
+  --all               every line that is accepted without effect or differs from Apache, not only their number
+  --no-files          leave out the directories that are served
+  --json              for programs
+  -h, --help          this page
+
+Exit status:
+  0  it would start, and serve as Apache does
+  1  it would start, but a feature would be lost
+  2  it would not start, or the command line is wrong
+";
+
+/// What is asked.
+#[derive(Debug, Default)]
+struct Query {
+    all: bool,
+    no_files: bool,
+    json: bool,
+}
+
+/// `tsubame check`
+pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
+    let mut options = Options::new(program, &args);
+    let query = match read(&mut options, lexopt::Parser::from_args(args)) {
+        Ok(Some(query)) => query,
+        Ok(None) => {
+            output::print(USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Err(why) => {
+            output::complain(&format!("{program} check: {why}\n`{program} check --help` says how it is used."));
+            return Verdict::DoesNotStart.exit_code();
+        }
+    };
+    let report = report(&options, &query);
+    if query.json {
+        output::print(&json::of(&report));
+    } else {
+        output::print(&text::of(&report, query.all, Style::of_output()));
+    }
+    report.verdict().exit_code()
+}
+
+fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Query>, lexopt::Error> {
+    let mut query = Query::default();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Short('h') | Long("help") => return Ok(None),
+            Long("all") => query.all = true,
+            Long("no-files") => query.no_files = true,
+            Long("json") => query.json = true,
+            Short(option) => cli::configuration_option(options, option, &mut parser)?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(query))
+}
+
+fn report(options: &Options, query: &Query) -> Report {
+    let mut report = Report::new(boot::config_file(options));
+    match boot::read_everything(options) {
+        Ok(loaded) => examine(&mut report, options, query, loaded),
+        Err(failed) => {
+            errors::notices(&mut report, &failed.notices, &failed.tree);
+            let infos = failed.language.loaded();
+            errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &failed.tree, &[], &infos);
+            report.read.files = failed.included.len();
+        }
+    }
+    report.finish();
+    report
+}
+
+fn examine(report: &mut Report, options: &Options, query: &Query, loaded: Loaded) {
+    let Loaded { server, included, notices, errors: wrong } = loaded;
+    report.read = Read { files: included.len(), hosts: server.hosts.len() - 1, ..Read::default() };
+    errors::all(report, wrong.iter(), &server.tree, &server.ran, &server.infos());
+    errors::notices(report, &notices, &server.tree);
+    obstacles(report, options, &server);
+    lines::all(report, &server);
+    hosts::all(report, &server);
+    certificates::all(report, &server);
+    if !query.no_files {
+        disk::all(report, &server);
+    }
+}
+
+/// What keeps a correct configuration from being served.
+fn obstacles(report: &mut Report, options: &Options, server: &Server) {
+    for text in server.obstacles() {
+        report.stops(report::Topic::Start, "start", &text);
+    }
+    if let Err(text) = boot::identity(&server.main().settings) {
+        report.stops(report::Topic::Start, "User", &text.replace("{program}", &options.program));
+    }
+}

@@ -1,0 +1,242 @@
+//! The directories that are served: their `.htaccess` files, and the scripts in them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::Metadata;
+use std::io::{IsTerminal, Write as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use conf::words::words;
+use conf::{Error, Level, Node, SettingsMap};
+use modules::metadata::mod_mime;
+use server::core::{CoreDir, HandlerName, options};
+use server::survey::{self, AccessFile, Surveyed};
+use server::{Server, VirtualHost};
+
+use super::report::{Finding, Report, Topic, Weight};
+use super::{errors, lines, scripts};
+
+/// More directories are not looked at.
+const DIRECTORIES_MAX: usize = 100_000;
+/// More files in them are not looked at.
+const FILES_MAX: usize = 2_000_000;
+/// Nor is anything after this time.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// How often the bar on a terminal moves.
+const BAR_EVERY: Duration = Duration::from_millis(100);
+
+/// Looks at all document roots, and at the directories of `ScriptAlias`.
+pub(super) fn all(report: &mut Report, server: &Server) {
+    let mut script_roots = BTreeSet::new();
+    script_aliases(server, &server.tree, &mut script_roots);
+    let mut walk = Walk {
+        report,
+        server,
+        script_roots: &script_roots,
+        seen: HashSet::new(),
+        files: 0,
+        bar: Bar::new(),
+        begin: Instant::now(),
+    };
+    let mut roots: Vec<(&str, &VirtualHost)> = Vec::new();
+    for host in &server.hosts {
+        let aliases = script_roots.iter().map(String::as_str).filter(|_| host.index == 0);
+        for root in std::iter::once(host.document_root.as_str()).chain(aliases) {
+            // Hosts with the same sections have the same to say of a directory.
+            let is_same =
+                |(other, by): &(&str, &VirtualHost)| *other == root && survey::rules(by) == survey::rules(host);
+            if Path::new(root).is_dir() && !roots.iter().any(is_same) {
+                roots.push((root, host));
+            }
+        }
+    }
+    let share = 1.0 / roots.len().max(1) as f64;
+    for (root, host) in roots {
+        walk.seen.clear();
+        walk.root(host, root, share);
+    }
+    walk.bar.clear();
+}
+
+/// Where `ScriptAlias` lines lead to.
+fn script_aliases(server: &Server, nodes: &[Node], into: &mut BTreeSet<String>) {
+    for node in nodes {
+        if node.name.eq_ignore_ascii_case("ScriptAlias")
+            && let Some(target) = words(&node.args).last()
+        {
+            let path = conf::paths::join(&server.language.server_root, target);
+            into.insert(path.trim_end_matches('/').to_string());
+        }
+        script_aliases(server, node.children.as_deref().unwrap_or_default(), into);
+    }
+}
+
+struct Walk<'a> {
+    report: &'a mut Report,
+    server: &'a Server,
+    script_roots: &'a BTreeSet<String>,
+    /// Directories of this root that were seen, so that links do not lead in circles.
+    seen: HashSet<(u64, u64)>,
+    files: usize,
+    bar: Bar,
+    begin: Instant,
+}
+
+impl Walk<'_> {
+    /// Goes down to a root, and through everything below it.
+    fn root(&mut self, host: &VirtualHost, root: &str, share: f64) {
+        let mut here = survey::above_all(host);
+        for (at, _) in format!("{root}/").match_indices('/') {
+            here = self.enter(host, &here, &format!("{}/", &root[..at]));
+        }
+        let mut left = vec![(root.to_string(), here, share)];
+        while let Some((dir, here, share)) = left.pop() {
+            let below = self.directory(&dir, &here);
+            let share = share / below.len().max(1) as f64;
+            if below.is_empty() {
+                self.bar.moved(share, self.report.read.directories);
+            }
+            for dir in below {
+                if let Some(limit) = self.limit() {
+                    self.report.limits.insert(limit);
+                    return;
+                }
+                let inside = self.enter(host, &here, &format!("{dir}/"));
+                left.push((dir, inside, share));
+            }
+        }
+    }
+
+    fn limit(&self) -> Option<String> {
+        if self.report.read.directories >= DIRECTORIES_MAX {
+            return Some(format!("there are more than {DIRECTORIES_MAX} directories"));
+        }
+        if self.files >= FILES_MAX {
+            return Some(format!("there are more than {FILES_MAX} files"));
+        }
+        (self.begin.elapsed() >= TIME_MAX).then(|| format!("it took more than {} seconds", TIME_MAX.as_secs()))
+    }
+
+    fn enter(&mut self, host: &VirtualHost, above: &Surveyed, dir: &str) -> Surveyed {
+        let here = survey::enter(self.server, host, above, dir);
+        if let Some(file) = &here.file {
+            self.access_file(file);
+        }
+        here
+    }
+
+    fn access_file(&mut self, file: &AccessFile) {
+        self.report.read.access_files += 1;
+        let found = |weight, message: String| Finding::new(weight, Topic::AccessFile, &file.path, message);
+        if file.passed_over {
+            let text = "It is not read here: AllowOverride None.";
+            return self.report.add(found(Weight::Harmless, text.into()));
+        }
+        if let Some(why) = &file.unreadable {
+            return self
+                .report
+                .add(found(Weight::Loses, format!("Requests are refused, as it cannot be read: {why}.")));
+        }
+        let infos = self.server.infos();
+        for error in &file.errors {
+            let Error { message, .. } = error;
+            let mut finding = errors::finding(error, Weight::Loses, Topic::AccessFile, &file.tree, &infos);
+            if error.unknown.is_none() {
+                finding.message = format!("{}. Requests here are answered with 500.", message.trim_end_matches('.'));
+            } else {
+                finding.message += " Requests here are answered with 500.";
+            }
+            self.report.add(finding);
+        }
+        for notice in file.notices.iter().filter(|notice| notice.level <= Level::Warn) {
+            let mut finding = found(Weight::Harmless, notice.text.trim_end().to_string());
+            finding.places.extend(notice.origin.clone());
+            self.report.add(finding);
+        }
+        lines::remarks(self.report, self.server, &file.tree);
+    }
+
+    /// Looks at the files of a directory. The directories in it, in the order in which they are to be taken from the end.
+    fn directory(&mut self, dir: &str, here: &Surveyed) -> Vec<String> {
+        self.report.read.directories += 1;
+        let path = server::paths::os_path(dir);
+        let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+        let is_aliased = self.script_roots.iter().any(|root| dir == root);
+        let mut below = Vec::new();
+        for entry in entries.flatten() {
+            self.files += 1;
+            // What a link leads to is what counts.
+            let Ok(meta) = std::fs::metadata(entry.path()) else { continue };
+            let name =
+                http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(&*entry.file_name())).into_owned();
+            if meta.is_dir() {
+                if self.seen.insert((meta.dev(), meta.ino())) {
+                    below.push(server::paths::join(dir, &name));
+                }
+            } else if meta.is_file() && !name.starts_with('.') {
+                self.script(&entry.path(), &name, &meta, here.settings(), is_aliased);
+            }
+        }
+        below.sort_unstable_by(|one, other| other.cmp(one));
+        below
+    }
+
+    fn script(&mut self, path: &Path, name: &str, meta: &Metadata, settings: &SettingsMap, is_aliased: bool) {
+        let is_named = runs_scripts(settings) && is_script_name(settings, name);
+        if !(is_aliased || is_named) {
+            return;
+        }
+        if let Some((fault, instead)) = scripts::fault(path, meta, is_named) {
+            let subject = path.display().to_string();
+            self.report.add(Finding::new(Weight::Loses, Topic::Script, &subject, fault).instead(instead));
+        }
+    }
+}
+
+fn runs_scripts(settings: &SettingsMap) -> bool {
+    settings.get::<CoreDir>().options.0.effective() & options::EXEC_CGI != 0
+}
+
+/// Whether a file of that name is handed to mod_cgi.
+fn is_script_name(settings: &SettingsMap, name: &str) -> bool {
+    let set = match settings.get::<CoreDir>().handler.get() {
+        Some(HandlerName::Name(Some(name))) => Some(name.as_str()),
+        Some(HandlerName::Name(None) | HandlerName::Expr(_)) => return false,
+        None => mod_mime::handler_of(settings, name),
+    };
+    set.is_some_and(|handler| handler.eq_ignore_ascii_case("cgi-script"))
+}
+
+/// The bar on a terminal that says how much is done.
+struct Bar {
+    shown: bool,
+    done: f64,
+    last: Instant,
+}
+
+impl Bar {
+    fn new() -> Bar {
+        Bar { shown: std::io::stderr().is_terminal(), done: 0.0, last: Instant::now() }
+    }
+
+    /// A part of the whole is done.
+    fn moved(&mut self, share: f64, directories: usize) {
+        const WIDTH: usize = 40;
+        self.done += share;
+        if !self.shown || self.last.elapsed() < BAR_EVERY {
+            return;
+        }
+        self.last = Instant::now();
+        let full = ((self.done * WIDTH as f64) as usize).min(WIDTH);
+        let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH - full));
+        // A bar that cannot be drawn is no loss.
+        let _ = write!(std::io::stderr(), "\r[{bar}] {directories} directories");
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

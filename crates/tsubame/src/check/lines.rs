@@ -1,0 +1,126 @@
+//! Lines that do nothing, or less than they seem to.
+
+use std::path::Path;
+
+use conf::directive::{find, nearest_name};
+use conf::fnmatch::is_pattern;
+use conf::words::next_word;
+use conf::{Node, Remark};
+use modules::manual::{MODULES, Other};
+use server::Server;
+use server::explain::{Fate, Layer, levels};
+
+use super::errors::named;
+use super::report::{Finding, Report, Topic, Weight};
+use crate::boot;
+
+/// Everything that lines alone show.
+pub(super) fn all(report: &mut Report, server: &Server) {
+    remarks(report, server, &server.tree);
+    directories(report, &server.tree);
+    conditions(report, server);
+    levels(server).iter().for_each(|level| overwritten(report, level));
+    repeated(report, &server.tree);
+}
+
+/// Directives without effect, and those that differ from Apache's.
+pub(super) fn remarks(report: &mut Report, server: &Server, nodes: &[Node]) {
+    let infos = server.infos();
+    for node in nodes {
+        if let Some((_, row)) = find(&infos, &node.name)
+            && let Some(remark) = row.remark
+        {
+            let (topic, why) = match remark {
+                Remark::WithoutEffect(why) => (Topic::WithoutEffect, why),
+                Remark::Differs(how) => (Topic::Differs, how),
+            };
+            report.add(Finding::new(Weight::Harmless, topic, &named(row.name), why).at(&node.origin).does(row.help));
+        }
+        remarks(report, server, node.children.as_deref().unwrap_or_default());
+    }
+}
+
+/// `<Directory>` sections of directories that are not there.
+fn directories(report: &mut Report, nodes: &[Node]) {
+    for node in nodes {
+        if node.name.eq_ignore_ascii_case("<Directory") {
+            let mut rest = node.args.trim_end_matches('>');
+            let path = next_word(&mut rest);
+            if path.starts_with('/') && !is_pattern(&path) && rest.trim().is_empty() && !Path::new(&path).exists() {
+                let message = format!("{path} is not there.");
+                report
+                    .add(Finding::new(Weight::Harmless, Topic::NeverMatches, "<Directory>", message).at(&node.origin));
+            }
+        }
+        directories(report, node.children.as_deref().unwrap_or_default());
+    }
+}
+
+/// `<IfModule>` sections of modules that nobody knows.
+fn conditions(report: &mut Report, server: &Server) {
+    for ran in &server.ran {
+        let mut rest = ran.text.as_str();
+        if !next_word(&mut rest).eq_ignore_ascii_case("<IfModule") {
+            continue;
+        }
+        let mut rest = rest.trim_end_matches('>');
+        let word = next_word(&mut rest);
+        let name = word.trim_start_matches('!');
+        let ours = || boot::known().iter().flat_map(|info| [info.id, info.source]);
+        let of_apache =
+            || MODULES.iter().any(|page| page.identifier == name || name.strip_suffix(".c") == Some(page.name));
+        let of_others = || Other::with_identifier(name).is_some() || Other::with_source(name).is_some();
+        if ours().any(|have| have == name) || of_apache() || of_others() {
+            continue;
+        }
+        let message = match ran.holds {
+            Some(true) => "No module of this name is known: it always holds.",
+            _ => "No module of this name is known: what stands inside is never read.",
+        };
+        let mut found =
+            Finding::new(Weight::Harmless, Topic::NeverMatches, &format!("<IfModule {word}>"), message).at(&ran.origin);
+        if let Some(near) = nearest_name(ours(), name) {
+            found = found.instead(format!("Did you mean {near}?"));
+        }
+        report.add(found);
+    }
+}
+
+/// Lines of a section that another line of the same section replaces.
+fn overwritten(report: &mut Report, level: &Layer) {
+    for (i, line) in level.lines.iter().enumerate().filter(|(_, line)| line.fate == Fate::Lost) {
+        let mut later = level.lines[i + 1..].iter().filter(|later| std::ptr::eq(later.row, line.row));
+        let Some(winner) = later.rfind(|later| later.fate == Fate::Holds) else { continue };
+        let message = match winner.args == line.args {
+            true => format!("The same line stands at {}.", winner.origin),
+            false => format!("Replaced by `{} {}` at {}.", winner.row.name, winner.args, winner.origin),
+        };
+        report.add(Finding::new(Weight::Harmless, Topic::Twice, line.row.name, message).at(&line.origin));
+    }
+}
+
+/// Directives that add to a list: the same line again adds nothing, or does the same twice.
+const LISTS: [(&str, &str); 8] = [
+    ("Alias", "The first one counts."),
+    ("AliasMatch", "The first one counts."),
+    ("ScriptAlias", "The first one counts."),
+    ("ScriptAliasMatch", "The first one counts."),
+    ("Redirect", "The first one counts."),
+    ("RedirectMatch", "The first one counts."),
+    ("CustomLog", "Each request is logged twice."),
+    ("ServerAlias", "It says nothing new."),
+];
+
+/// Lines that stand twice in the same section.
+fn repeated(report: &mut Report, nodes: &[Node]) {
+    for (i, node) in nodes.iter().enumerate() {
+        let same = |other: &&Node| other.name.eq_ignore_ascii_case(&node.name) && other.args == node.args;
+        if let Some((name, what)) = LISTS.iter().find(|(name, _)| node.name.eq_ignore_ascii_case(name))
+            && let Some(first) = nodes[..i].iter().find(same)
+        {
+            let message = format!("The same line stands at {}. {what}", first.origin);
+            report.add(Finding::new(Weight::Harmless, Topic::Twice, name, message).at(&node.origin));
+        }
+        repeated(report, node.children.as_deref().unwrap_or_default());
+    }
+}
