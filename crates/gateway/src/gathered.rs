@@ -78,7 +78,14 @@ pub async fn gather(request: &mut Request, in_memory: u64, max: u64) -> Result<(
     let source =
         Gathered { pieces: pieces.into(), file, at: 0, left: length, reading: None, trailers: request.body.trailers() };
     request.body = RequestBody::new(Box::new(source));
+    let read = std::mem::take(&mut request.mapped.read_fields);
     let headers = request.headers_mut();
+    for (name, value) in read {
+        match value {
+            Some(value) => headers.set(name, value),
+            None => headers.remove(name),
+        }
+    }
     headers.remove("Transfer-Encoding");
     headers.set("Content-Length", length.to_string());
     Ok(())

@@ -4,7 +4,7 @@ use std::io::{self, PipeReader};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use server::{Body, BodyError, BodySource, BodyStream, Fields, RequestBody};
+use server::{BodyError, RequestBody};
 
 use crate::pipe::Writer;
 
@@ -74,47 +74,6 @@ impl Input {
     /// What was remembered.
     pub(crate) fn into_kept(self) -> Vec<u8> {
         self.kept
-    }
-}
-
-/// The body of an answer, to be read as that of a request is.
-pub(crate) async fn fed(body: Body) -> RequestBody {
-    let mut source = body.into_stream();
-    // A task of its own: what it waits for may be asked for again and again.
-    let copied = server::written(|out| async move {
-        while let Some(piece) = source.next().await {
-            out.write(&piece?).await;
-        }
-        Ok(())
-    });
-    RequestBody::new(Box::new(Fed { source: copied.await.into_stream(), is_over: false }))
-}
-
-struct Fed {
-    source: Box<dyn BodyStream>,
-    is_over: bool,
-}
-
-impl BodySource for Fed {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        if self.is_over {
-            return Poll::Ready(Ok(None));
-        }
-        let piece = ready!(self.source.next().as_mut().poll(cx));
-        self.is_over = piece.is_none();
-        Poll::Ready(piece.transpose().map_err(|_| BodyError::Closed))
-    }
-
-    fn length(&self) -> Option<u64> {
-        None
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_over
-    }
-
-    fn trailers(&self) -> Fields {
-        Fields::default()
     }
 }
 

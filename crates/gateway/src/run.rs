@@ -6,14 +6,14 @@ use std::task::Poll;
 
 use conf::Level;
 use server::paths::base_name;
-use server::{Answer, Body, Request};
+use server::{Answer, Body, Request, RequestBody};
 
 use crate::answer;
 use crate::caller::{Caller, Cgi};
 use crate::command;
 use crate::env;
 use crate::gate::{self, Permit};
-use crate::input::{Input, Stopped, fed};
+use crate::input::{Input, Stopped};
 use crate::owners;
 use crate::respond;
 use crate::script::piped::Piped;
@@ -80,7 +80,7 @@ pub async fn filter(
     }) else {
         return Err(());
     };
-    let (stdin, input) = match Input::new(fed(body).await, 0) {
+    let (stdin, input) = match Input::new(RequestBody::of(body.into_stream()), 0) {
         Ok(pipe) => pipe,
         Err(error) => {
             permit.not_started();

@@ -1,25 +1,31 @@
-//! Compression: the output filters `DEFLATE`, which makes gzip, and `INFLATE`, which undoes it.
+//! Compression: the output filters `DEFLATE`, which makes gzip, and `INFLATE`, which undoes it; and the input filter `DEFLATE`,
+//! which undoes it for the bodies of requests.
 //!
 //! Apache manual: mod_deflate.
 
 pub(in crate::filters) mod coding;
+mod gunzip;
 
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, number, one_of, strtol};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown};
 use http1::conditional::weak_match;
+use server::core::CoreDir;
 use server::fields::add_vary;
-use server::filters::{Filtering, OutputFilter, Rank};
+use server::filters::{Filtering, InputFilter, OutputFilter, Rank, Stream};
 use server::{Body, Hook, Kind, Module, Request};
 
 use self::coding::{Begun, Coder, Coding, Complain, Deflater, Inflater, RatioLimit, Tell};
+use self::gunzip::Gunzip;
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "deflate_module", source: "mod_deflate.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE)],
+    hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE), Hook::InputFilter(&BODIES)],
 };
+
+static BODIES: InputFilter = InputFilter { name: "DEFLATE", rank: Rank::CONTENT_SET, apply: gunzip };
 
 static DEFLATE: OutputFilter = OutputFilter {
     name: "DEFLATE",
@@ -37,8 +43,6 @@ static INFLATE: OutputFilter = OutputFilter {
 
 const SERVER: Allowed = Allowed::SERVER;
 
-const OF_ANSWERS: &str = "It holds for answers; the bodies of requests are not inflated.";
-
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("DeflateFilterNote", SERVER, Take12(set_note), "", "Set a note to report on compression ratio"),
@@ -47,9 +51,9 @@ const DIRECTIVES: &[Directive] = &[
     row("DeflateMemLevel", SERVER, Take1(set_memory), "9", "Set the Deflate Memory Level (1-9)").without_effect("The library that compresses has nothing to choose here."),
     row("DeflateCompressionLevel", SERVER, Take1(set_level), shown!(LEVEL), "Set the Deflate Compression Level (1-9)").differs("Another library compresses; the bytes are others."),
     row("DeflateAlterEtag", SERVER, Take1(set_etag), "AddSuffix", "Set how mod_deflate should modify ETAG response headers: 'AddSuffix' (default), 'NoChange' (2.2.x behavior), 'Remove'"),
-    row("DeflateInflateLimitRequestBody", Allowed::ANY, Take1(set_inflate_limit), "", "Set a limit on size of inflated input").without_effect("No module inflates the bodies of requests."),
-    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), shown!(RATIO_LIMIT), "Set the inflate ratio limit above which inflation is aborted (default: 200)").differs(OF_ANSWERS),
-    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), shown!(RATIO_BURST), "Set the maximum number of following inflate ratios above limit (default: 3)").differs(OF_ANSWERS),
+    row("DeflateInflateLimitRequestBody", Allowed::ANY, Take1(set_inflate_limit), "", "Set a limit on size of inflated input"),
+    row("DeflateInflateRatioLimit", Allowed::ANY, Take1(set_ratio_limit), shown!(RATIO_LIMIT), "Set the inflate ratio limit above which inflation is aborted (default: 200)"),
+    row("DeflateInflateRatioBurst", Allowed::ANY, Take1(set_ratio_burst), shown!(RATIO_BURST), "Set the maximum number of following inflate ratios above limit (default: 3)"),
 ];
 
 /// What becomes of a changed body's entity tag.
@@ -241,10 +245,36 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
         request.log("deflate", Level::Debug, "AH01404: inflate: data not deflated!");
         return body;
     }
-    let dir = request.dir::<DeflateDir>();
-    let limit = RatioLimit { ratio: dir.ratio_limit(), burst: dir.ratio_burst(), hits: 0 };
-    let coder = Inflater::new(conf.window().max(WINDOW_MIN), limit);
+    let coder = Inflater::new(conf.window().max(WINDOW_MIN), ratio_limit(request));
     code(request, "deflate", body, Box::new(coder), conf.buffer(), Box::new(|_, _| Vec::new())).await
+}
+
+fn ratio_limit(request: &Request) -> RatioLimit {
+    let dir = request.dir::<DeflateDir>();
+    RatioLimit { ratio: dir.ratio_limit(), burst: dir.ratio_burst(), hits: 0 }
+}
+
+/// The input filter `DEFLATE`. Scripts that are started before the body is read see its fields as the client sent them, as in
+/// Apache.
+fn gunzip(request: &mut Request, body: Stream) -> Stream {
+    if !matches!(request.kind, Kind::Main) || request.header("Content-Range").is_some() {
+        return body;
+    }
+    let Some(rest) = request.header_joined("Content-Encoding").and_then(|list| without_gzip(&list).map(String::from))
+    else {
+        return body;
+    };
+    request.mapped.read_fields.push(("Content-Encoding", Some(rest).filter(|rest| !rest.is_empty())));
+    request.mapped.read_fields.push(("Content-MD5", None));
+    let limit = match request.dir::<DeflateDir>().inflate_limit.or(0) {
+        0 => request.dir::<CoreDir>().limit_request_body(),
+        limit => limit,
+    };
+    let coder = Gunzip::new(limit, ratio_limit(request));
+    let size = request.host::<DeflateServer>().buffer();
+    let speaker = request.speaker();
+    let complain: Complain = Box::new(move |error| speaker.log("deflate", gunzip::level(error), error.to_string()));
+    Box::new(Coding::new(body, Box::new(coder), size, Box::new(|_, _| Vec::new()), complain))
 }
 
 /// Why an answer is not to be compressed, whoever asks.
@@ -295,7 +325,12 @@ fn take_gzip(request: &mut Request) -> bool {
 
 fn without_gzip(list: &str) -> Option<&str> {
     let (rest, last) = list.rsplit_once(',').unwrap_or(("", list));
-    matches!(last.trim().to_ascii_lowercase().as_str(), "gzip" | "x-gzip").then(|| rest.trim())
+    match last.trim().to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => Some(rest.trim()),
+        // It says that nothing was done.
+        "identity" if !rest.is_empty() => without_gzip(rest),
+        _ => None,
+    }
 }
 
 /// Changes the fields that described the body as it was. `true`: the client has the changed one already, and the answer
@@ -366,9 +401,9 @@ pub(in crate::filters) async fn code(
 fn complain(request: &Request, module: &'static str) -> Complain {
     let (server, client) = (request.vhost, request.client.peer);
     let is_on = !request.is_question() && request.logs(module, Level::Warn);
-    Box::new(move |text| {
+    Box::new(move |error| {
         if is_on {
-            server.error_log.write(module, Level::Warn, &format!("[client {client}] {text}"));
+            server.error_log.write(module, Level::Warn, &format!("[client {client}] {error}"));
         }
     })
 }

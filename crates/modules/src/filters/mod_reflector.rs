@@ -2,17 +2,22 @@
 //!
 //! Apache manual: mod_reflector.
 
+use bytes::Bytes;
 use conf::directive::Args::Take12;
 use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, settings};
-use server::{Answer, Body, BodyStream, Handler, Hook, Module, Order, Piece, Request, RequestBody};
+use server::filters::Stream;
+use server::{Answer, Body, BodyStream, Handler, Hook, Module, Order, Piece, Request, Waiting};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "reflector_module", source: "mod_reflector.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Middle, Handler::Now(reflect))],
+    hooks: &[Hook::Handler(Order::Middle, REFLECTOR)],
 };
+
+const REFLECTOR: Handler =
+    Handler::Later { claims: |request| request.handler_name() == Some("reflector"), check: prepare, answer: reflect };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -33,14 +38,13 @@ fn add_header(cmd: &mut Cmd<'_>, from: &str, to: Option<&str>) -> Outcome {
     Ok(())
 }
 
-fn reflect(request: &mut Request) -> Answer {
-    if request.handler_name() != Some("reflector") {
-        return Answer::Declined;
-    }
+/// Sets the fields of the answer. `Some`: there is no body to reflect.
+fn prepare(request: &mut Request) -> Option<Answer> {
     if request.asked.method != "POST" {
         let traces = request.allowed_methods().ends_with(",TRACE");
         request.answer.err_headers_out.set("Allow", if traces { "OPTIONS,POST,TRACE" } else { "OPTIONS,POST" });
-        return if request.asked.method == "OPTIONS" { Answer::Body(Body::Empty) } else { Answer::Status(405) };
+        let is_question = request.asked.method == "OPTIONS";
+        return Some(if is_question { Answer::Body(Body::Empty) } else { Answer::Status(405) });
     }
     let now = http1::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
     request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));
@@ -54,22 +58,37 @@ fn reflect(request: &mut Request) -> Answer {
             request.answer.headers_out.set(to.clone(), value);
         }
     }
-    if request.body.is_none() {
-        return Answer::Body(Body::Empty);
-    }
-    let length = request.body.length();
-    Answer::Body(Body::Stream(Box::new(Reflection { body: request.body.clone(), length })))
+    request.body.is_none().then_some(Answer::Body(Body::Empty))
+}
+
+/// The answer begins when something of the body is there: what cannot be read at all is an error.
+fn reflect(request: &mut Request) -> Waiting<'_, Answer> {
+    Box::pin(async move {
+        let length = request.body.length();
+        match request.body.read().await {
+            Ok(None) => Answer::Body(Body::Empty),
+            Ok(first) => {
+                let rest = request.body.stream();
+                Answer::Body(Body::Stream(Box::new(Reflection { first, rest, length })))
+            }
+            Err(error) => Answer::Status(error.status()),
+        }
+    })
 }
 
 /// The body of a request on its way back.
 struct Reflection {
-    body: RequestBody,
+    first: Option<Bytes>,
+    rest: Stream,
     length: Option<u64>,
 }
 
 impl BodyStream for Reflection {
     fn next(&mut self) -> Piece<'_> {
-        Box::pin(async move { self.body.read().await.map_err(Into::into).transpose() })
+        match self.first.take() {
+            Some(first) => Box::pin(std::future::ready(Some(Ok(first)))),
+            None => self.rest.next(),
+        }
     }
 
     fn length(&self) -> Option<u64> {

@@ -36,7 +36,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AddCharset", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Charset, v, e)), "", "a charset (e.g., iso-2022-jp), followed by one or more file extensions"),
     row("AddEncoding", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Encoding, v, e)), "", "an encoding (e.g., gzip), followed by one or more file extensions"),
     row("AddHandler", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Handler, v, e)), "", "a handler name followed by one or more file extensions"),
-    row("AddInputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::InputFilter, v, e)), "", "input filter name (or ; delimited names) followed by one or more file extensions").differs("No module filters the bodies of requests; the extension counts for MultiviewsMatch alone."),
+    row("AddInputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::InputFilter, v, e)), "", "input filter name (or ; delimited names) followed by one or more file extensions"),
     row("AddLanguage", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Language, v, e)), "", "a language (e.g., fr), followed by one or more file extensions"),
     row("AddOutputFilter", FILEINFO, Iterate2(|c, v, e| add(c, Trait::OutputFilter, v, e)), "", "output filter name (or ; delimited names) followed by one or more file extensions"),
     row("AddType", FILEINFO, Iterate2(|c, v, e| add(c, Trait::Type, v, e)), "", "a mime type followed by one or more file extensions"),
@@ -195,6 +195,7 @@ struct Findings<'a> {
     encodings: Vec<&'a str>,
     languages: Vec<&'a str>,
     filters: Vec<&'a str>,
+    input_filters: Vec<&'a str>,
 }
 
 impl<'a> Findings<'a> {
@@ -217,8 +218,10 @@ impl<'a> Findings<'a> {
             }
             found.encodings.extend(said(Trait::Encoding));
             found.languages.extend(said(Trait::Language));
-            let filters = said(Trait::OutputFilter).into_iter().flat_map(|filters| filters.split(';'));
-            found.filters.extend(filters.filter(|filter| !filter.is_empty()));
+            let filters =
+                |what| said(what).into_iter().flat_map(|names| names.split(';')).filter(|name| !name.is_empty());
+            found.filters.extend(filters(Trait::OutputFilter));
+            found.input_filters.extend(filters(Trait::InputFilter));
         }
         found
     }
@@ -258,6 +261,7 @@ fn find_type(request: &mut Request) -> Flow {
         request.answer.content_languages.extend(conf.default_language.get().cloned());
     }
     request.answer.output_filters.extend(found.filters.into_iter().map(str::to_string));
+    request.mapped.input_filters.extend(found.input_filters.into_iter().map(str::to_string));
     if request.answer.content_type().is_some() { Flow::Ok } else { Flow::Declined }
 }
 

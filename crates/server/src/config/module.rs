@@ -9,7 +9,9 @@ use crate::config::server::{DumpHook, HelperHook, Lifecycle, LogHook, ServerHook
 use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::authz::{AuthnProvider, AuthzProvider};
-use crate::request::hooks::{Chain, FindFilter, Handler, Hooks, Of, OutputFilter, PhaseHook, Preface};
+use crate::request::hooks::{
+    Chain, FindFilter, FindInputFilter, Handler, Hooks, InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface,
+};
 use crate::request::response::Body;
 
 /// A way to share small objects among the children (Apache manual, "Shared Object Cache").
@@ -103,6 +105,12 @@ pub enum Hook {
     FindFilter(FindFilter),
     /// Puts filters into the chain of a handler's answer. All hooks run.
     InsertFilters(Order, fn(&mut Request, &mut Chain)),
+    /// A filter of the bodies of requests that configuration may name.
+    InputFilter(&'static InputFilter),
+    /// Filters of the bodies of requests that the configuration itself defines, by name.
+    FindInputFilter(FindInputFilter),
+    /// Puts filters into the chain of a request's body. All hooks run.
+    InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
     /// Last changes of the answer's fields, before they go out; `true`: the answer is the server's own page of an error or a
     /// redirect, or has no body but for its status. All hooks run.
     AnswerFields(Order, fn(&mut Request, bool)),
@@ -140,14 +148,17 @@ impl Hook {
             Hook::AuthChecker(order, _) => ("Verify User Access", *order),
             Hook::TypeChecker(order, _) => ("Check Type", *order),
             Hook::Fixups(order, _) => ("Fixups", *order),
-            Hook::Filter(order, _) | Hook::InsertFilters(order, _) | Hook::AnswerFields(order, _) => {
-                ("Insert Filters", *order)
-            }
+            Hook::Filter(order, _)
+            | Hook::InsertFilters(order, _)
+            | Hook::InsertInputFilters(order, _)
+            | Hook::AnswerFields(order, _) => ("Insert Filters", *order),
             Hook::Handler(order, _) => ("Content Handlers", *order),
             Hook::Log(order, _) => ("Transaction Logging", *order),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
             Hook::NamedFilter(_)
             | Hook::FindFilter(_)
+            | Hook::InputFilter(_)
+            | Hook::FindInputFilter(_)
             | Hook::Authz(_)
             | Hook::Authn(_)
             | Hook::Mutex(_)
@@ -188,6 +199,9 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         named_filters: Vec::new(),
         find_filter: Vec::new(),
         insert_filters: Vec::new(),
+        input_filters: Vec::new(),
+        find_input_filter: Vec::new(),
+        insert_input_filters: Vec::new(),
         answer_fields: Vec::new(),
         log: Vec::new(),
         note_auth_failure: Vec::new(),
@@ -212,6 +226,9 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::NamedFilter(filter) => hooks.named_filters.push(filter),
             Hook::FindFilter(f) => hooks.find_filter.push(*f),
             Hook::InsertFilters(_, f) => hooks.insert_filters.push(*f),
+            Hook::InputFilter(filter) => hooks.input_filters.push(filter),
+            Hook::FindInputFilter(f) => hooks.find_input_filter.push(*f),
+            Hook::InsertInputFilters(_, f) => hooks.insert_input_filters.push(*f),
             Hook::AnswerFields(_, f) => hooks.answer_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),

@@ -153,7 +153,7 @@ const CORE_DIRECTIVES: &[Directive] = &[
     row("ForceType", FILEINFO, Take1(answers::force_type), "", "a mime type that overrides other configured type"),
     row("SetHandler", FILEINFO, Take1(answers::set_handler), "", "a handler name that overrides any other configured handler"),
     row("SetOutputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.output_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request content"),
-    row("SetInputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.input_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request body").without_effect("No module filters the bodies of requests; the error log says so where one has a body."),
+    row("SetInputFilter", FILEINFO, Take1(|c, v| answers::filters(c, |d: &mut CoreDir| &mut d.input_filters, v)), "", "filter (or ; delimited list of filters) to be run on the request body"),
     row("AllowEncodedSlashes", SERVER, Take1(protocol::encoded_slashes), defaults::ENCODED_SLASHES.shown(), "Allow URLs containing '/' encoded as '%2F'").differs("A path that leaves the root when it is decoded is invalid (400); Apache answers 404."),
     row("ExtendedStatus", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.extended_status, on)), "On with mod_status", "\"On\" to track extended status information, \"Off\" to disable"),
     row("SeeRequestTail", GLOBAL, Flag(|c, on| c.server_set(|s: &mut CoreServer| &mut s.see_request_tail, on)), on_or_off(defaults::SEE_REQUEST_TAIL), "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63"),

@@ -1,18 +1,19 @@
-//! Output filters that configuration names, between a handler's answer and what every answer goes through.
+//! Filters that configuration names: of answers, between a handler's and what every answer goes through, and of the bodies of
+//! requests, between client and handler.
 //!
-//! A module lists a filter ([`Hook::NamedFilter`](crate::Hook)); `SetOutputFilter`, `AddOutputFilter` and modules such as
-//! mod_filter put it into the chain of a request. Answers that the server makes itself (errors) pass through none.
+//! A module lists a filter ([`Hook::NamedFilter`](crate::Hook), [`Hook::InputFilter`](crate::Hook)); `SetOutputFilter`,
+//! `SetInputFilter` and the like, and modules such as mod_filter, put it into the chain of a request. Answers that the server
+//! makes itself (errors) pass through none.
 
 use conf::Level;
 
 use crate::config::core::CoreDir;
 use crate::request::Request;
-use crate::request::hooks::Chain;
+use crate::request::hooks::{Chain, InputChain, InputLink};
 
 /// The filters of a request's answer.
 pub(crate) fn of(request: &mut Request) -> Chain {
-    let dir = request.dir::<CoreDir>();
-    let configured = dir.output_filters.is_set() || dir.input_filters.is_set();
+    let configured = request.dir::<CoreDir>().output_filters.is_set();
     if request.answer.output_filters.is_empty() && !configured && request.hooks.insert_filters.is_empty() {
         return Chain::default();
     }
@@ -49,19 +50,50 @@ fn chain(request: &mut Request) -> Chain {
             }
             None => match hooks.find_filter.iter().find_map(|find| find(request, name)) {
                 Some((rank, link)) => chain.add(rank, link),
-                None => {
-                    request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
-                }
+                None => unknown(request, name),
             },
         }
-    }
-    // No module filters the bodies of requests: to say nothing would look as if one did.
-    let on_input = dir.get::<CoreDir>().input_filters.get().filter(|_| !request.body.is_none());
-    for name in on_input.into_iter().flatten() {
-        request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
     }
     for insert in &hooks.insert_filters {
         insert(request, &mut chain);
     }
     chain
+}
+
+fn unknown(request: &Request, name: &str) {
+    request.log("core", Level::Error, format!("AH00082: an unknown filter was not added: {name}"));
+}
+
+/// Puts the filters of the request's body in front of it, before a handler is asked. Without a body there is nothing to filter.
+pub(crate) fn on_input(request: &mut Request) {
+    let named = request.dir::<CoreDir>().input_filters.is_set() || !request.mapped.input_filters.is_empty();
+    let inserted = !request.body.is_none() && !request.hooks.insert_input_filters.is_empty();
+    if !named && !inserted {
+        return;
+    }
+    let hooks = request.hooks;
+    let mut chain = InputChain::default();
+    let by_extension = std::mem::take(&mut request.mapped.input_filters);
+    let dir = request.dir.slots.clone();
+    let configured = dir.get::<CoreDir>().input_filters.get();
+    for name in by_extension.iter().chain(configured.into_iter().flatten()) {
+        let by_name = hooks.input_filters.iter().find(|filter| filter.name.eq_ignore_ascii_case(name));
+        let found = match by_name {
+            Some(filter) => Some((filter.rank, Box::new(filter.apply) as InputLink)),
+            None => hooks.find_input_filter.iter().find_map(|find| find(request, name)),
+        };
+        let Some((rank, link)) = found else {
+            unknown(request, name);
+            continue;
+        };
+        request.note_step("core", None, |_| format!("input filter {name}"));
+        chain.add(rank, link);
+    }
+    for insert in &hooks.insert_input_filters {
+        insert(request, &mut chain);
+    }
+    if !chain.is_empty() && !request.body.is_none() {
+        let stream = chain.run(request, request.body.stream());
+        request.body = request.body.filtered(stream);
+    }
 }

@@ -265,6 +265,7 @@ async fn handle(request: &mut Request) -> Answer {
     if request.asked.method == "OPTIONS" && request.asked.uri == "*" {
         return Answer::Body(Body::Empty);
     }
+    filters::on_input(request);
     for Of { module, hook } in &request.hooks.handler {
         let answer = match hook {
             Handler::Now(handler) => match handler(request) {

@@ -1,13 +1,17 @@
 //! The body of a request, read as the handler asks for it.
 
-use std::future::poll_fn;
+use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
 use crate::request::fields::Fields;
+use crate::request::response::{BodyStream, Piece};
+use crate::transport::tick::Slices;
 
 /// Why a body cannot be read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,27 +24,55 @@ pub enum BodyError {
     TooLarge,
     /// Its framing is broken.
     Malformed,
+    /// A filter can make nothing of it, and has said so in the log.
+    Unfiltered,
 }
 
 impl BodyError {
     /// The status for it.
     pub fn status(self) -> u16 {
         match self {
-            BodyError::Closed | BodyError::Malformed => 400,
+            BodyError::Closed | BodyError::Malformed | BodyError::Unfiltered => 400,
             BodyError::Timeout => 408,
             BodyError::TooLarge => 413,
         }
     }
 }
 
+impl BodyError {
+    /// What an error of a stream means that a body goes through. A filter for which a body becomes too large says so by the
+    /// error's kind.
+    fn of(error: &io::Error) -> BodyError {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<BodyError>()) {
+            Some(inner) => *inner,
+            None if error.kind() == io::ErrorKind::FileTooLarge => BodyError::TooLarge,
+            None => BodyError::Unfiltered,
+        }
+    }
+}
+
 impl From<BodyError> for io::Error {
     fn from(error: BodyError) -> io::Error {
-        match error {
-            BodyError::Closed => io::ErrorKind::ConnectionAborted.into(),
-            BodyError::Timeout => io::ErrorKind::TimedOut.into(),
-            BodyError::TooLarge => io::Error::other("the request body is larger than LimitRequestBody"),
-            BodyError::Malformed => io::Error::other("the framing of the request body is broken"),
-        }
+        let kind = match error {
+            BodyError::Closed => io::ErrorKind::ConnectionAborted,
+            BodyError::Timeout => io::ErrorKind::TimedOut,
+            BodyError::TooLarge | BodyError::Malformed | BodyError::Unfiltered => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BodyError::Closed => "connection aborted",
+            BodyError::Timeout => "timed out",
+            BodyError::TooLarge => "the request body is larger than LimitRequestBody",
+            BodyError::Malformed => "the framing of the request body is broken",
+            BodyError::Unfiltered => "a filter can make nothing of the request body",
+        })
     }
 }
 
@@ -69,12 +101,39 @@ struct State {
     limit: u64,
     taken: u64,
     failed: Option<BodyError>,
+    /// The body as the client sends it, where `source` is what filters make of that.
+    unfiltered: Option<RequestBody>,
 }
 
 impl RequestBody {
     /// The body that a protocol has.
     pub fn new(source: Box<dyn BodySource>) -> RequestBody {
-        RequestBody(Some(Arc::new(Mutex::new(State { source, limit: 0, taken: 0, failed: None }))))
+        RequestBody::with(source, None)
+    }
+
+    fn with(source: Box<dyn BodySource>, unfiltered: Option<RequestBody>) -> RequestBody {
+        RequestBody(Some(Arc::new(Mutex::new(State { source, limit: 0, taken: 0, failed: None, unfiltered }))))
+    }
+
+    /// What a stream has, as the body of a request: of a length that nobody knows before its end.
+    pub fn of(stream: Box<dyn BodyStream>) -> RequestBody {
+        RequestBody::new(Box::new(Streamed { at: At::Between(stream), under: RequestBody::default() }))
+    }
+
+    /// What a stream makes of this body. When the stream has ended, what it has left of the body is read too.
+    pub(crate) fn filtered(&self, stream: Box<dyn BodyStream>) -> RequestBody {
+        let source = Streamed { at: At::Between(stream), under: self.clone() };
+        RequestBody::with(Box::new(source), Some(self.clone()))
+    }
+
+    /// The body as the client sends it, in front of all filters.
+    pub(crate) fn unfiltered(&self) -> RequestBody {
+        self.lock().and_then(|state| state.unfiltered.clone()).unwrap_or_else(|| self.clone())
+    }
+
+    /// The body as a stream: for filters, and for answers that are made of it.
+    pub fn stream(&self) -> Box<dyn BodyStream> {
+        Box::new(Read { body: self.clone(), length: self.length() })
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, State>> {
@@ -156,5 +215,99 @@ impl RequestBody {
     /// The fields behind it, once its end was read.
     pub fn trailers(&self) -> Fields {
         self.lock().map_or_else(Fields::default, |state| state.source.trailers())
+    }
+}
+
+/// A body, as a stream.
+struct Read {
+    body: RequestBody,
+    length: Option<u64>,
+}
+
+impl BodyStream for Read {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move { self.body.read().await.map_err(Into::into).transpose() })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+/// A stream, as a body.
+struct Streamed {
+    at: At,
+    /// What the stream reads, if that is the body of a request.
+    under: RequestBody,
+}
+
+/// Where it is.
+enum At {
+    Between(Box<dyn BodyStream>),
+    /// A piece is waited for: what asks for it may ask again and again, which a filter need not know.
+    Waiting(Fetch),
+    Ended,
+}
+
+type Fetched = (Box<dyn BodyStream>, Option<io::Result<Bytes>>);
+type Fetch = Pin<Box<dyn Future<Output = Fetched> + Send>>;
+
+/// The next piece of a stream; at its end, what it has left of the body under it is read, because it stands in front of the
+/// next request.
+async fn fetch(mut stream: Box<dyn BodyStream>, under: RequestBody) -> Fetched {
+    let mut slices = Slices::new();
+    loop {
+        slices.step().await;
+        match stream.next().await {
+            Some(Ok(piece)) if piece.is_empty() => {}
+            None => break,
+            piece => return (stream, piece),
+        }
+    }
+    loop {
+        slices.step().await;
+        match under.read().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return (stream, None),
+            Err(error) => return (stream, Some(Err(error.into()))),
+        }
+    }
+}
+
+impl BodySource for Streamed {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        let mut fetching = match std::mem::replace(&mut self.at, At::Ended) {
+            At::Between(stream) => Box::pin(fetch(stream, self.under.clone())),
+            At::Waiting(fetching) => fetching,
+            At::Ended => return Poll::Ready(Ok(None)),
+        };
+        match fetching.as_mut().poll(cx) {
+            Poll::Pending => {
+                self.at = At::Waiting(fetching);
+                Poll::Pending
+            }
+            Poll::Ready((_, None)) => Poll::Ready(Ok(None)),
+            Poll::Ready((_, Some(Err(error)))) => Poll::Ready(Err(BodyError::of(&error))),
+            Poll::Ready((stream, Some(Ok(piece)))) => {
+                self.at = At::Between(stream);
+                Poll::Ready(Ok(Some(piece)))
+            }
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    /// As far as the client is concerned.
+    fn is_done(&self) -> bool {
+        match self.under.is_none() {
+            true => matches!(self.at, At::Ended),
+            false => self.under.is_done(),
+        }
+    }
+
+    fn trailers(&self) -> Fields {
+        self.under.trailers()
     }
 }

@@ -10,7 +10,7 @@ use crate::config::Server;
 use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
-use crate::request::response::{Answer, Body};
+use crate::request::response::{Answer, Body, BodyStream};
 
 /// A hook of a phase.
 #[derive(Clone, Copy)]
@@ -80,29 +80,72 @@ pub struct OutputFilter {
 /// What a link of a chain does.
 pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
 
-/// The filters of one answer.
-#[derive(Default)]
-pub struct Chain(Vec<(Rank, Link)>);
+/// The filters of one answer, or of one request's body, as they were put in.
+pub struct Links<L>(Vec<(Rank, L)>);
 
-impl Chain {
+/// The filters of one answer.
+pub type Chain = Links<Link>;
+
+impl<L> Default for Links<L> {
+    fn default() -> Links<L> {
+        Links(Vec::new())
+    }
+}
+
+impl<L> Links<L> {
     /// Puts a link behind all those of the same rank.
-    pub fn add(&mut self, rank: Rank, link: Link) {
+    pub fn add(&mut self, rank: Rank, link: L) {
         self.0.push((rank, link));
     }
 
-    /// Whether an answer would go through unchanged.
+    /// Whether a body would go through unchanged.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
 
+impl Chain {
     /// Sends a handler's answer through.
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
-        let Chain(mut links) = self;
+        let Links(mut links) = self;
         links.sort_by_key(|(rank, _)| *rank);
         for (_, link) in links {
             body = link(request, body).await;
         }
         body
+    }
+}
+
+/// The body of a request on its way to the handler.
+pub type Stream = Box<dyn BodyStream>;
+
+/// A filter of the bodies of requests.
+pub struct InputFilter {
+    /// The name, as that of an [`OutputFilter`]; there may be one with the same name.
+    pub name: &'static str,
+    /// Where it stands.
+    pub rank: Rank,
+    /// Takes what the client sends, or what filters nearer to the client make of it, and gives what the handler reads. It
+    /// reads nothing before it is asked for a piece: the handler may want none, and the client may wait for `100 Continue`.
+    pub apply: fn(&mut Request, Stream) -> Stream,
+}
+
+/// What a link of the chain of a request's body does.
+pub type InputLink = Box<dyn FnOnce(&mut Request, Stream) -> Stream + Send>;
+
+/// The filters of one request's body. It goes from higher ranks to lower ones, and among those of one rank from the last to the
+/// first: what was put in first is nearest to the handler, as in Apache.
+pub type InputChain = Links<InputLink>;
+
+impl InputChain {
+    /// Puts the filters in front of a body.
+    pub(crate) fn run(self, request: &mut Request, mut stream: Stream) -> Stream {
+        let Links(mut links) = self;
+        links.sort_by_key(|(rank, _)| *rank);
+        for (_, link) in links.into_iter().rev() {
+            stream = link(request, stream);
+        }
+        stream
     }
 }
 
@@ -126,6 +169,9 @@ pub enum Said {
 
 /// Finds a filter that the configuration has defined, by the name that it has there.
 pub type FindFilter = fn(&Request, &str) -> Option<(Rank, Link)>;
+
+/// The same for bodies of requests.
+pub type FindInputFilter = fn(&Request, &str) -> Option<(Rank, InputLink)>;
 
 /// A hook, and the name of its module in log lines.
 #[derive(Clone, Copy)]
@@ -162,6 +208,9 @@ pub struct Hooks {
     pub(crate) named_filters: Vec<&'static OutputFilter>,
     pub(crate) find_filter: Vec<FindFilter>,
     pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
+    pub(crate) input_filters: Vec<&'static InputFilter>,
+    pub(crate) find_input_filter: Vec<FindInputFilter>,
+    pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,
     pub(crate) answer_fields: Vec<fn(&mut Request, bool)>,
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,

@@ -27,6 +27,11 @@ pub struct Mapped {
     pub document_root: Option<String>,
     /// Who makes the answer.
     pub handler: Option<Cow<'static, str>>,
+    /// Filters of the request's body that the file's name asks for (`AddInputFilter`), before those of the configuration.
+    pub input_filters: Vec<String>,
+    /// What the request's fields say of its body once filters have worked on it; `None` where that is nothing. It holds for
+    /// what takes the body before it looks at the fields, as in Apache.
+    pub read_fields: Vec<(&'static str, Option<String>)>,
 }
 
 impl Mapped {
@@ -40,6 +45,8 @@ impl Mapped {
         self.context = None;
         self.document_root = None;
         self.handler = None;
+        self.input_filters.clear();
+        self.read_fields.clear();
     }
 }
 

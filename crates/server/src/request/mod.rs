@@ -222,6 +222,7 @@ impl Request {
     /// Forgets what was found out for one path, before another one is looked at.
     pub(crate) fn reset_mapping(&mut self, status: u16) {
         self.mapped.clear();
+        self.body = self.body.unfiltered();
         self.answer.begin_again(status);
         self.dir = self.vhost.base.clone();
     }

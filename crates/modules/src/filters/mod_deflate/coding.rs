@@ -68,7 +68,7 @@ pub(in crate::filters) struct RatioLimit {
 }
 
 impl RatioLimit {
-    fn check(&mut self, taken: u64, made: u64) -> bool {
+    pub(super) fn check(&mut self, taken: u64, made: u64) -> bool {
         if taken == 0 || made / taken < self.ratio {
             self.hits = 0;
             return true;
@@ -127,7 +127,7 @@ fn broken(error: DecompressError) -> io::Error {
 /// What is told about a body that has gone through: bytes in and out.
 pub(in crate::filters) type Tell = Box<dyn Fn(u64, u64) -> Vec<(String, String)> + Send>;
 /// Where the coder's complaints go: the answer may be on its way already.
-pub(in crate::filters) type Complain = Box<dyn Fn(&str) + Send>;
+pub(in crate::filters) type Complain = Box<dyn Fn(&io::Error) + Send>;
 
 /// A body on its way through a coder.
 pub(in crate::filters) struct Coding {
@@ -176,7 +176,7 @@ impl Coding {
                     None => {
                         self.ended = true;
                         let rest = self.coder.finish(&mut self.out);
-                        return rest.inspect_err(|error| (self.complain)(&error.to_string()));
+                        return rest.inspect_err(&self.complain);
                     }
                 }
             }
@@ -184,7 +184,7 @@ impl Coding {
             let piece = &self.input[..self.input.len().min(TURN)];
             let (had, room) = (self.out.len(), self.out.capacity());
             let fed = self.coder.feed(piece, &mut self.out);
-            let taken = fed.inspect_err(|error| (self.complain)(&error.to_string()))?;
+            let taken = fed.inspect_err(&self.complain)?;
             if taken == 0 && self.out.len() == had && had < room {
                 return Err(io::ErrorKind::InvalidData.into());
             }
