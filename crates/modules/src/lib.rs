@@ -11,6 +11,7 @@ pub mod cache;
 pub mod dav;
 pub mod filters;
 pub mod generators;
+pub mod ldap;
 pub mod loggers;
 pub mod manual;
 pub mod mappers;
@@ -20,6 +21,7 @@ pub mod session;
 pub mod ssl;
 #[cfg(test)]
 mod testing;
+mod turns;
 
 use server::Module;
 
@@ -46,6 +48,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authn_dbm::MODULE,
     &aaa::mod_authn_file::MODULE,
     &aaa::mod_authn_socache::MODULE,
+    &aaa::mod_authnz_ldap::MODULE,
     &aaa::mod_authz_core::MODULE,
     &aaa::mod_authz_dbm::MODULE,
     &aaa::mod_authz_groupfile::MODULE,
@@ -79,6 +82,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_info::MODULE,
     &generators::mod_status::MODULE,
     &generators::mod_suexec::MODULE,
+    &ldap::mod_ldap::MODULE,
     &loggers::mod_log_debug::MODULE,
     &loggers::mod_log_forensic::MODULE,
     &mappers::mod_actions::MODULE,

@@ -176,7 +176,6 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_heart", "mod_lbmethod", "mod_proxy"], "nothing is proxied yet"),
     (&["mod_cache"], "answers are not cached yet"),
     (&["mod_auth_form", "mod_session"], "there are no sessions"),
-    (&["mod_authnz_ldap", "mod_ldap"], "there is no LDAP"),
     (&["mod_authn_dbd", "mod_authz_dbd", "mod_dbd"], "there is no SQL"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the program speaks with systemd by itself"),

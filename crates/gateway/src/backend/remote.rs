@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -192,7 +192,7 @@ async fn connect(request: &Request, server: &Server, phrases: &Phrases) -> Resul
         }
         Address::Tcp(host, port) => (host, *port),
     };
-    let mut addresses = match addresses_of(host).await {
+    let mut addresses = match dns::all_addresses_of(host).await {
         Ok(addresses) => addresses.into_iter(),
         Err(why) => {
             let text = format!("AH00898: DNS lookup failure for: {host} returned by {}: {why}", request.asked.uri);
@@ -229,27 +229,6 @@ async fn connect_unix(path: &str, deadline: Instant) -> io::Result<OwnedFd> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
             result => return result,
         }
-    }
-}
-
-/// The addresses of a host, in the order in which they are tried. A name server is asked without holding anybody up, and its
-/// answers are remembered for a while.
-async fn addresses_of(host: &str) -> Result<Vec<IpAddr>, String> {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    if let Ok(ip) = bare.parse() {
-        return Ok(vec![ip]);
-    }
-    let deadline = dns::deadline();
-    let (mut all, mut why) = (Vec::new(), None);
-    for family in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
-        match dns::addresses_of(host, family, deadline).await {
-            Ok(addresses) => all.extend(addresses.iter().copied()),
-            Err(error) => why = Some(error.to_string()),
-        }
-    }
-    match (all.is_empty(), why) {
-        (false, _) => Ok(all),
-        (true, why) => Err(why.unwrap_or_else(|| "there is no such name".into())),
     }
 }
 
@@ -340,13 +319,5 @@ mod tests {
         let (first, _other) = pair();
         give(address.clone(), keep, Arc::new(first.into()));
         assert!(take(&address, Keep { idle: Some(Duration::ZERO), ..keep }).is_none(), "it is too old");
-    }
-
-    #[test]
-    fn hosts_that_are_numbers_are_not_looked_up() {
-        for host in ["127.0.0.1", "::1", "[::1]"] {
-            let found = sys::block_on::block_on(addresses_of(host), || ()).expect("an answer");
-            assert_eq!(found.map(|all| all.len()), Ok(1), "{host}");
-        }
     }
 }

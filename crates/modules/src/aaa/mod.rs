@@ -15,6 +15,7 @@ pub mod mod_authn_dbm;
 pub mod mod_authn_file;
 pub mod mod_authn_socache;
 pub mod mod_authnz_fcgi;
+pub mod mod_authnz_ldap;
 pub mod mod_authz_core;
 pub mod mod_authz_dbm;
 pub mod mod_authz_groupfile;

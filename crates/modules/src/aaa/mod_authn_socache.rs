@@ -2,8 +2,6 @@
 //!
 //! Apache manual: mod_authn_socache.
 
-mod store;
-
 use conf::directive::Args::{Iterate, None as NoArgs, Take1};
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, settings};
@@ -12,8 +10,8 @@ use server::module::shared_caches;
 use server::paths::dir_name;
 use server::{Hook, Module, Request, Server};
 
-use self::store::{Key, cache};
 use super::passwords::{check_stored, digits};
+use crate::cache::shared::{Kept, Key, Slot, bucket};
 use crate::row;
 
 /// The module.
@@ -36,11 +34,19 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthnCacheContext", Allowed::SECTION, Take1(|c, v| c.set(|d: &mut CacheDir| &mut d.context, v.to_string())), "directory", "Context for authn cache"),
 ];
 
+/// How much memory there is where nothing is said, in bytes; that of mod_socache_shmcb.
+const SIZE: u64 = 512_000;
+/// Words of a place: a password is stored in less.
+const PLACE: usize = 32;
+
+/// The cache of this server, if it has one.
+static CACHE: Slot<{ bucket(PLACE) }> = Slot::new();
+
 settings! {
     /// The module's settings of the server.
     pub struct CacheServer {
         enabled: Setting<bool>,
-        size: Setting<u64> = store::SIZE,
+        size: Setting<u64> = SIZE,
     }
 }
 
@@ -97,8 +103,7 @@ fn prepare(server: &Server) -> Result<(), String> {
         );
     }
     let size = server.main().settings.get::<CacheServer>().size();
-    store::prepare(size)
-        .map_err(|error| format!("AH01677: failed to initialise authn cache: {}", sys::describe(&error)))
+    CACHE.prepare(size).map_err(|error| format!("AH01677: failed to initialise authn cache: {}", sys::describe(&error)))
 }
 
 /// What an entry is found by: as `AuthnCacheContext` says, the same user elsewhere is another one.
@@ -109,17 +114,17 @@ fn key(request: &Request, user: &str, realm: Option<&str>) -> Key {
         Some("server") => host.clone(),
         Some(other) => other.to_string(),
     };
-    Key::of(&[&context, user, realm.unwrap_or_default()], realm.is_some())
+    Key::of(&[&context, user, realm.unwrap_or_default()], u8::from(realm.is_some()))
 }
 
 /// A source has found this out: remembered, if it is one of those that `AuthnCacheProvideFor` names.
 pub(super) fn remember(request: &Request, provider: &str, user: &str, realm: Option<&str>, stored: &str) {
     let dir = request.dir::<CacheDir>();
     let is_meant = dir.providers.get().is_some_and(|names| names.iter().any(|name| name == provider));
-    let (true, Some(cache)) = (is_meant, cache()) else { return };
+    let (true, Some(cache)) = (is_meant, CACHE.get()) else { return };
     let seconds = u64::try_from(dir.timeout()).unwrap_or(0);
     let context = dir.context.get().map_or("directory", String::as_str);
-    let (level, text) = match cache.put(&key(request, user, realm), stored, seconds) {
+    let (level, text) = match cache.put(&key(request, user, realm), stored.as_bytes(), seconds) != Kept::Not {
         true => (Level::Debug, format!("AH01681: Cached authn credentials for {user} in {context}")),
         false => (Level::Error, format!("AH01680: Failed to cache authn credentials for {user} in {context}")),
     };
@@ -129,7 +134,7 @@ pub(super) fn remember(request: &Request, provider: &str, user: &str, realm: Opt
 /// What is remembered of a user. `numbers`: of the messages that nothing is, and that something is.
 fn recall(request: &Request, user: &str, realm: Option<&str>, numbers: [&str; 2]) -> Option<String> {
     request.dir::<CacheDir>().providers.get()?;
-    let found = cache()?.get(&key(request, user, realm));
+    let found = CACHE.get()?.get(&key(request, user, realm)).and_then(|bytes| String::from_utf8(bytes).ok());
     let (number, what) = if found.is_some() { (numbers[1], "found") } else { (numbers[0], "no") };
     let what = if what == "no" { "no credentials found" } else { "found credentials" };
     request.log("authn_socache", Level::Debug, format!("{number}: Authn cache: {what} for {user}"));

@@ -11,7 +11,6 @@ mod apr1;
 mod cost;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,7 @@ use apr1::{APR1, apr1};
 use cost::{Cost, cost};
 
 use super::mod_authn_socache;
+use crate::turns::Turns;
 
 /// How long a right password is remembered after its check.
 const REMEMBERED: Duration = Duration::from_secs(300);
@@ -38,6 +38,7 @@ const REMEMBERED_MAX: usize = 4096;
 /// As many passwords are checked at a time, those that wait for a processor included: at the highest cost that is half a
 /// minute of two processors, and longer no client waits.
 const CHECKED_MAX: usize = 128;
+static CHECKED: Turns = Turns::new(CHECKED_MAX);
 
 /// Why a password was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(super) async fn is_right(password: &[u8], stored: &str) -> Result<bool, Unch
     if is_remembered(&mark) {
         return Ok(true);
     }
-    let turn = Turn::take().ok_or(Unchecked::Busy)?;
+    let turn = CHECKED.take().ok_or(Unchecked::Busy)?;
     let (password, stored) = (password.to_vec(), stored.to_string());
     let right = offload(Load::Compute, move || check(&password, &stored)).await?;
     drop(turn);
@@ -102,24 +103,6 @@ pub(super) async fn check_stored(
             request.log(module, Level::Warn, format!("the password of user {user} is stored {why}"));
             Authn::Denied
         }
-    }
-}
-
-/// One of [`CHECKED_MAX`].
-struct Turn;
-
-static CHECKED: AtomicUsize = AtomicUsize::new(0);
-
-impl Turn {
-    fn take() -> Option<Turn> {
-        let more = |count| (count < CHECKED_MAX).then_some(count + 1);
-        CHECKED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Turn)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        CHECKED.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     request.env = env;
     // Who asks is found out anew.
     request.login.auth_type = None;
+    request.login.known = None;
     request.kind = Kind::Redirected(Arc::new(previous));
     if !keep.method {
         request.asked.method = "GET".into();

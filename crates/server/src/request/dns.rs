@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,26 @@ pub async fn own_name_of(address: IpAddr, deadline: Instant) -> Reply<Option<Arc
 /// The addresses of a name that are of the same family as `like`.
 pub async fn addresses_of(name: &str, like: IpAddr, deadline: Instant) -> Reply<Arc<[IpAddr]>> {
     ADDRESSES.ask((name.to_ascii_lowercase(), Family::of(like.to_canonical())), deadline).await
+}
+
+/// The addresses of a host, in the order in which they are tried: a number stands for itself, in brackets or without.
+pub async fn all_addresses_of(host: &str) -> Result<Vec<IpAddr>, String> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = bare.parse() {
+        return Ok(vec![ip]);
+    }
+    let deadline = deadline();
+    let (mut all, mut why) = (Vec::new(), None);
+    for family in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+        match addresses_of(host, family, deadline).await {
+            Ok(addresses) => all.extend(addresses.iter().copied()),
+            Err(error) => why = Some(error.to_string()),
+        }
+    }
+    match (all.is_empty(), why) {
+        (false, _) => Ok(all),
+        (true, why) => Err(why.unwrap_or_else(|| "there is no such name".into())),
+    }
 }
 
 /// Whether a host name is `domain` or stands below it (`.example.com` only below), without difference of case.
@@ -281,5 +301,13 @@ mod tests {
             assert!(addresses_of("no such host", here, deadline()).await.expect("a name with blanks").is_empty());
         };
         wait_for(checks);
+    }
+
+    #[test]
+    fn hosts_that_are_numbers_are_not_looked_up() {
+        for host in ["127.0.0.1", "::1", "[::1]"] {
+            let found = sys::block_on::block_on(all_addresses_of(host), || ()).expect("an answer");
+            assert_eq!(found.map(|all| all.len()), Ok(1), "{host}");
+        }
     }
 }

@@ -142,6 +142,8 @@ pub struct Login {
     pub auth_type: Option<String>,
     /// A proof that is good for one request and was accepted for this one: its redirects and look-ups need no other.
     pub proof: Option<String>,
+    /// What the module that checked the password knows of the user besides, for its own `Require` lines.
+    pub known: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Where a request comes from.

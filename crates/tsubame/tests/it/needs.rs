@@ -35,6 +35,14 @@ pub const DEBIAN: Need = Need {
     is_fate: false,
 };
 
+/// A directory, and the programs that change it.
+pub const SLAPD: Need = Need {
+    what: crate::slapd::SLAPD,
+    remedy: "apt-get install slapd ldap-utils",
+    is_there: crate::slapd::exists,
+    is_fate: false,
+};
+
 /// A browser for the live page.
 pub const CHROMIUM: Need = Need {
     what: "/usr/bin/chromium",

@@ -46,8 +46,13 @@ pub fn load_lines() -> String {
     const FIRST: [&str; 3] = ["dav_module", "proxy_module", "session_module"];
     all.sort_unstable_by_key(|(id, source)| (!FIRST.contains(id), *id, *source));
     all.dedup();
-    let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", source.trim_end_matches(".c"))));
+    let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", object(source))));
     paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()
+}
+
+/// The name of the file that a module is in: that of its source, but for one.
+fn object(source: &str) -> &str {
+    if source == "util_ldap.c" { "mod_ldap" } else { source.trim_end_matches(".c") }
 }
 
 /// Modules with which Apache asks again who may, for each look-up and each internal redirect; and their directives

@@ -1,0 +1,497 @@
+//! A directory that a request asks: what Apache's util_ldap does for mod_authnz_ldap.
+//!
+//! Apache manual: mod_ldap; results and reasons measured on 2.4.71.
+
+use std::sync::Arc;
+
+use conf::Level;
+use gateway::backend::remote::Address;
+use seam::executor::sleep;
+use seam::release_worker;
+use server::Request;
+
+use super::cache::{self, COMPARES, SEARCHES};
+use super::code::Code;
+use super::connection::{Answer, Connection, Identity};
+use super::filter::Filter;
+use super::message::Question;
+pub(crate) use super::message::{Aliases, Scope, Search};
+use super::mod_ldap::{Limits, limits};
+use super::{pool, referral};
+use crate::cache::shared::Key;
+use crate::turns::Turn;
+
+/// What of the directory a section asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The URL as it stands in the configuration: what is remembered is remembered for it.
+    pub(crate) url: String,
+    pub(crate) hosts: Arc<[Address]>,
+    pub(crate) base: String,
+    pub(crate) scope: Scope,
+    pub(crate) aliases: Aliases,
+    /// The attributes that the URL names.
+    pub(crate) attributes: Vec<String>,
+}
+
+/// A user of the directory: the name of the entry, and the values of the attributes that the URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) dn: String,
+    pub(crate) values: Vec<String>,
+}
+
+/// Groups in groups: where their names stand, what makes one of them a group, and how deep they nest.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups<'a> {
+    pub(crate) attributes: &'a [String],
+    pub(crate) classes: &'a [String],
+    pub(crate) depth: i64,
+}
+
+/// More groups are not looked at for one line: whoever writes them could keep the directory busy.
+const GROUPS_MAX: usize = 1000;
+
+/// Kinds of what is remembered.
+const FOUND: u8 = 1;
+const COMPARED: u8 = 2;
+const SAME_DN: u8 = 3;
+const SUBGROUPS: u8 = 4;
+
+/// A directory that is being asked, as an identity. It has a connection while one is needed.
+pub(crate) struct Directory<'a> {
+    request: &'a Request,
+    place: &'a Place,
+    identity: Identity,
+    limits: Limits,
+    connection: Option<Connection>,
+    /// That it may ask at all.
+    turn: Option<Turn>,
+    /// Why the last result is as it is, in Apache's words.
+    pub(crate) reason: &'static str,
+}
+
+impl Drop for Directory<'_> {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        if self.limits.is_pooled() {
+            pool::give(self.place.hosts.clone(), connection);
+        } else {
+            connection.close();
+        }
+    }
+}
+
+impl<'a> Directory<'a> {
+    /// It is asked as this identity; as nobody without a name.
+    pub(crate) fn new(request: &'a Request, place: &'a Place, identity: Identity) -> Directory<'a> {
+        Directory { request, place, identity, limits: limits(request), connection: None, turn: None, reason: "" }
+    }
+
+    fn fails<T>(&mut self, code: Code, reason: &'static str) -> Result<T, Code> {
+        self.reason = reason;
+        Err(code)
+    }
+
+    /// Has a connection that is bound as the identity.
+    async fn open(&mut self) -> Result<(), Code> {
+        if self.turn.is_none() {
+            self.turn = pool::ASKING.take();
+        }
+        if self.turn.is_none() {
+            self.request.log("ldap", Level::Error, "a directory is not asked: too many requests ask already");
+            return self.fails(Code::TOO_MANY, "LDAP: no turn");
+        }
+        if self.connection.is_none() && self.limits.is_pooled() {
+            self.connection = pool::take(&self.place.hosts, &self.identity, self.limits.idle);
+        }
+        let mut failures = 0;
+        loop {
+            if self.connection.as_ref().is_some_and(|one| one.bound.as_ref() == Some(&self.identity)) {
+                self.reason = "LDAP: connection open successful (already bound)";
+                return Ok(());
+            }
+            let is_reused = self.connection.is_some();
+            let identity = self.identity.clone();
+            let code = match self.bind(&identity).await {
+                Ok(Code::SUCCESS) => {
+                    self.connection.iter_mut().for_each(|one| one.bound = Some(identity.clone()));
+                    self.reason = "LDAP: connection open successful";
+                    return Ok(());
+                }
+                Ok(code) | Err(code) => code,
+            };
+            self.connection = None;
+            failures += 1;
+            let text = match code {
+                Code::SERVER_DOWN => format!("ldap_simple_bind() failed with server down (try {failures})"),
+                Code::TIMEOUT if is_reused => {
+                    let text = "AH01284: ldap_simple_bind() timed out on reused connection, dropped by firewall?";
+                    self.request.log("ldap", Level::Error, text);
+                    text.into()
+                }
+                _ => return self.fails(code, "LDAP: ldap_simple_bind() failed"),
+            };
+            self.request.log("ldap", Level::Trace2, text);
+            if failures > self.limits.retries {
+                return self.fails(code, "LDAP: ldap_simple_bind() failed");
+            }
+            self.pause().await;
+        }
+    }
+
+    /// Waits before the next try (`LDAPRetryDelay`).
+    async fn pause(&self) {
+        if !self.limits.delay.is_zero() {
+            release_worker(sleep(self.limits.delay)).await;
+        }
+    }
+
+    /// Says who asks. `Err`: there is no connection, or no longer.
+    async fn bind(&mut self, identity: &Identity) -> Result<Code, Code> {
+        if self.connection.is_none() {
+            let open = release_worker(Box::pin(Connection::open(&self.place.hosts, self.limits.connect))).await;
+            match open {
+                Ok(connection) => self.connection = Some(connection),
+                Err(error) => {
+                    let hosts: Vec<String> = self.place.hosts.iter().map(ToString::to_string).collect();
+                    let text = format!("cannot connect to the directory at {}", hosts.join(" "));
+                    self.request.log_os("ldap", Level::Debug, &error, text);
+                    return Err(Code::SERVER_DOWN);
+                }
+            }
+        }
+        self.connection.iter_mut().for_each(|one| one.bound = None);
+        let (dn, password) = identity;
+        let (code, _) = self.ask(&Question::Bind { dn, password }).await?;
+        Ok(code)
+    }
+
+    /// Asks over the connection, which is gone if that fails, or if nobody waits for the answer any more.
+    async fn ask(&mut self, question: &Question<'_>) -> Result<(Code, Answer), Code> {
+        let mut connection = self.connection.take().ok_or(Code::SERVER_DOWN)?;
+        let result = release_worker(Box::pin(connection.ask(question, self.limits.operation))).await;
+        if result.is_ok() {
+            self.connection = Some(connection);
+        }
+        result
+    }
+
+    /// Asks, as often as a server that goes away is to be asked again, wherever the answer is. `reasons`: of a server that goes
+    /// away, and of one that says nothing.
+    async fn ask_again(&mut self, question: &Question<'_>, reasons: [&'static str; 2]) -> Result<(Code, Answer), Code> {
+        let mut failures = 0;
+        loop {
+            Box::pin(self.open()).await?;
+            let (code, answer) = match self.ask(question).await {
+                Ok(answered) => answered,
+                Err(Code::SERVER_DOWN) => {
+                    failures += 1;
+                    self.reason = reasons[0];
+                    if failures > self.limits.retries {
+                        return Err(Code::SERVER_DOWN);
+                    }
+                    self.pause().await;
+                    continue;
+                }
+                Err(code) => return self.fails(code, if code == Code::TIMEOUT { reasons[1] } else { reasons[0] }),
+            };
+            let followed = referral::follow(self.request, &self.identity, &self.limits, question, code, answer);
+            return Ok(Box::pin(followed).await);
+        }
+    }
+
+    /// The entries that a search finds.
+    async fn search(
+        &mut self,
+        search: &Search<'_>,
+        reasons: [&'static str; 3],
+    ) -> Result<Vec<super::message::Entry>, Code> {
+        let (code, answer) = Box::pin(self.ask_again(&Question::Search(search), [reasons[0], reasons[1]])).await?;
+        match code {
+            // There are more than are wanted, which is known then.
+            Code::SUCCESS | Code::SIZE_LIMIT => Ok(answer.entries),
+            code => self.fails(code, reasons[2]),
+        }
+    }
+
+    /// The only entry that a filter finds.
+    async fn find_one(&mut self, filter: &str) -> Result<Found, Code> {
+        const FAILED: &str = "ldap_search_ext_s() for user failed";
+        // The same order as Apache's: without a connection the filter is not looked at.
+        Box::pin(self.open()).await?;
+        let Some(filter) = Filter::parse(filter) else { return self.fails(Code::FILTER_ERROR, FAILED) };
+        let place = self.place;
+        let search = Search {
+            base: &place.base,
+            scope: place.scope,
+            aliases: place.aliases,
+            filter: &filter,
+            attributes: &place.attributes,
+            most: 2,
+            seconds: self.limits.seconds(),
+        };
+        let reasons = [
+            "ldap_search_ext_s() for user failed with server down",
+            "ldap_search_ext_s() for user failed with timeout",
+            FAILED,
+        ];
+        let entries = self.search(&search, reasons).await?;
+        match &entries[..] {
+            [entry] => {
+                let values = place.attributes.iter().map(|name| entry.values(name).join("; ")).collect();
+                Ok(Found { dn: entry.dn.clone(), values })
+            }
+            [] => self.fails(Code::NO_SUCH_OBJECT, "User not found"),
+            _ => self.fails(Code::NO_SUCH_OBJECT, "User is not unique (search found two or more matches)"),
+        }
+    }
+
+    /// Finds a user, and tries the password.
+    pub(crate) async fn check_user(&mut self, filter: &str, password: &[u8]) -> Result<Found, Code> {
+        if let Some((found, mark)) = self.recall(filter)
+            && cache::is_mark_of(&mark, password)
+        {
+            self.reason = "Authentication successful (cached)";
+            return Ok(found);
+        }
+        let mut failures = 0;
+        loop {
+            let found = self.find_one(filter).await?;
+            // A bind without a password is one of nobody, and succeeds (RFC 4513 section 5.1.2).
+            if password.is_empty() {
+                return self.fails(Code::INVALID_CREDENTIALS, "Empty password not allowed");
+            }
+            let bound = self.bind(&(found.dn.clone(), password.to_vec())).await;
+            match bound {
+                Ok(Code::SUCCESS) => {
+                    self.remember(filter, &found, &cache::mark(password));
+                    self.reason = "Authentication successful";
+                    return Ok(found);
+                }
+                Ok(code) => return self.fails(code, "ldap_simple_bind() to check user credentials failed"),
+                Err(code) => {
+                    self.reason = match code {
+                        Code::TIMEOUT => "ldap_simple_bind() to check user credentials timed out",
+                        _ => "ldap_simple_bind() to check user credentials failed with server down",
+                    };
+                    let once = if code == Code::TIMEOUT { 0 } else { self.limits.retries };
+                    failures += 1;
+                    if failures > once.max(1).min(self.limits.retries) {
+                        return Err(code);
+                    }
+                    self.pause().await;
+                }
+            }
+        }
+    }
+
+    /// Finds a user.
+    pub(crate) async fn find_user(&mut self, filter: &str) -> Result<Found, Code> {
+        if let Some((found, _)) = self.recall(filter) {
+            self.reason = "Search successful (cached)";
+            return Ok(found);
+        }
+        let found = self.find_one(filter).await?;
+        self.remember(filter, &found, &[]);
+        self.reason = "Search successful";
+        Ok(found)
+    }
+
+    /// What is remembered is what a directory has told this identity of this URL.
+    fn key(&self, words: &[&str], kind: u8) -> Key {
+        let attributes = self.place.attributes.join(",");
+        let aliases = format!("{:?}", self.place.aliases);
+        let own = [&*self.place.url, &*self.identity.0, &*attributes, &*aliases];
+        Key::of(&own.iter().chain(words).copied().collect::<Vec<_>>(), kind)
+    }
+
+    fn recall(&self, filter: &str) -> Option<(Found, Vec<u8>)> {
+        let kept = SEARCHES.get(&self.key(&[filter], FOUND))?;
+        let (&length, rest) = kept.split_first()?;
+        let (mark, texts) = rest.split_at_checked(usize::from(length))?;
+        let mut texts = cache::divided(texts)?.into_iter();
+        Some((Found { dn: texts.next()?, values: texts.collect() }, mark.to_vec()))
+    }
+
+    fn remember(&self, filter: &str, found: &Found, mark: &[u8]) {
+        const { assert!(cache::MARK < 256) };
+        let texts: Vec<&str> = std::iter::once(&*found.dn).chain(found.values.iter().map(String::as_str)).collect();
+        let kept = [&[mark.len() as u8], mark, &cache::joined(&texts)].concat();
+        SEARCHES.put(&self.key(&[filter], FOUND), &kept, self.limits.found_for);
+    }
+
+    /// Whether an attribute of an entry has a value.
+    pub(crate) async fn compare(&mut self, dn: &str, attribute: &str, value: &str) -> Code {
+        let key = self.key(&[dn, attribute, value], COMPARED);
+        if let Some(code) = COMPARES.get(&key).and_then(|kept| Some(Code(i32::from_ne_bytes(kept.try_into().ok()?)))) {
+            self.reason = match code {
+                Code::COMPARE_TRUE => "Comparison true (cached)",
+                Code::COMPARE_FALSE => "Comparison false (cached)",
+                _ => "Comparison no such attribute (cached)",
+            };
+            return code;
+        }
+        let reasons = ["ldap_compare_s() failed with server down", "ldap_compare_s() failed with timeout"];
+        let code = match Box::pin(self.ask_again(&Question::Compare { dn, attribute, value }, reasons)).await {
+            Ok((code, _)) => code,
+            Err(code) => return code,
+        };
+        let text = || format!("ldap_compare_s({dn}, {attribute}, {value}) = {}", code.text());
+        if self.request.logs("ldap", Level::Trace5) {
+            self.request.log("ldap", Level::Trace5, text());
+        }
+        let known = match code {
+            Code::COMPARE_TRUE => "Comparison true (adding to cache)",
+            Code::COMPARE_FALSE => "Comparison false (adding to cache)",
+            Code::NO_SUCH_ATTRIBUTE => "Comparison no such attribute (adding to cache)",
+            _ => "",
+        };
+        self.reason = if known.is_empty() || !COMPARES.is_there() { "Comparison complete" } else { known };
+        if !known.is_empty() {
+            COMPARES.put(&key, &code.0.to_ne_bytes(), self.limits.compared_for);
+        }
+        code
+    }
+
+    /// Whether two names are of the same entry. `on_server`: the server says how it writes the second.
+    pub(crate) async fn compare_dn(&mut self, dn: &str, other: &str, on_server: bool) -> Code {
+        if !on_server {
+            let is_same = dn == other;
+            self.reason = match is_same {
+                true => "DN Comparison TRUE (direct strcmp())",
+                false => "DN Comparison FALSE (direct strcmp())",
+            };
+            return if is_same { Code::COMPARE_TRUE } else { Code::COMPARE_FALSE };
+        }
+        let key = self.key(&[dn, other], SAME_DN);
+        if COMPARES.get(&key).is_some() {
+            self.reason = "DN Comparison TRUE (cached)";
+            return Code::COMPARE_TRUE;
+        }
+        let reasons = [
+            "DN Comparison ldap_search_ext_s() failed with server down",
+            "DN Comparison ldap_search_ext_s() failed with timeout",
+            "DN Comparison ldap_search_ext_s() failed",
+        ];
+        let any = Filter::Present("objectClass".into());
+        let entries = match self.search(&self.base_search(other, &any, &[]), reasons).await {
+            Ok(entries) => entries,
+            Err(code) => return code,
+        };
+        if entries.first().is_some_and(|entry| entry.dn == dn) {
+            COMPARES.put(&key, &[], self.limits.compared_for);
+            self.reason = "DN Comparison TRUE (checked on server)";
+            Code::COMPARE_TRUE
+        } else {
+            self.reason = "DN Comparison FALSE (checked on server)";
+            Code::COMPARE_FALSE
+        }
+    }
+
+    /// A search for one entry.
+    fn base_search<'s>(&self, base: &'s str, filter: &'s Filter, attributes: &'s [String]) -> Search<'s> {
+        let (scope, aliases) = (Scope::Base, self.place.aliases);
+        Search { base, scope, aliases, filter, attributes, most: 1, seconds: self.limits.seconds() }
+    }
+
+    /// Whether a group has groups that have this value, however deep. Groups are looked at once, the nearest first.
+    pub(crate) async fn compare_in_subgroups(
+        &mut self,
+        group: &str,
+        attribute: &str,
+        value: &str,
+        groups: &Groups<'_>,
+    ) -> Code {
+        let (mut level, mut seen, mut code) = (vec![group.to_string()], vec![group.to_string()], Code::COMPARE_FALSE);
+        for depth in 1..=groups.depth {
+            let mut next = Vec::new();
+            for parent in &level {
+                let below = match Box::pin(self.subgroups(parent, groups)).await {
+                    Ok(below) => below,
+                    Err(failed) if depth == 1 => return failed,
+                    Err(_) => continue,
+                };
+                for dn in below {
+                    if seen.contains(&dn) {
+                        continue;
+                    }
+                    if seen.len() >= GROUPS_MAX {
+                        let text =
+                            format!("there are more than {GROUPS_MAX} groups in {group}: the rest is not looked at");
+                        self.request.log("ldap", Level::Error, text);
+                        return Code::OTHER;
+                    }
+                    seen.push(dn.clone());
+                    code = self.compare(&dn, attribute, value).await;
+                    let most = groups.depth;
+                    if code == Code::COMPARE_TRUE {
+                        let text =
+                            format!("AH01295: Found user {value} in a subgroup ({dn}) at level {depth} of {most}.");
+                        self.request.log("ldap", Level::Debug, text);
+                        return code;
+                    }
+                    let text =
+                        format!("AH01296: User {value} not found in subgroup ({dn}) at level {depth} of {most}.");
+                    self.request.log("ldap", Level::Debug, text);
+                    next.push(dn);
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            level = next;
+        }
+        code
+    }
+
+    /// The groups that are members of a group. `Err`: it is none, or that could not be found out.
+    async fn subgroups(&mut self, group: &str, groups: &Groups<'_>) -> Result<Vec<String>, Code> {
+        let mut code = Code::COMPARE_FALSE;
+        for class in groups.classes {
+            code = self.compare(group, "objectClass", class).await;
+            if code == Code::COMPARE_TRUE {
+                break;
+            }
+        }
+        if code != Code::COMPARE_TRUE {
+            return self.fails(code, "DN failed group verification.");
+        }
+        let (attributes, classes) = (groups.attributes.join(","), groups.classes.join(","));
+        let key = self.key(&[group, &attributes, &classes], SUBGROUPS);
+        if let Some(known) = COMPARES.get(&key).and_then(|kept| cache::divided(&kept)) {
+            return Ok(known);
+        }
+        self.request.log("ldap", Level::Debug, format!("AH01289: no cached SGL for {group}, retrieving from LDAP"));
+        let any = Filter::Present("objectClass".into());
+        let reasons = [
+            "ldap_search_ext_s() for subgroups failed with server down",
+            "ldap_search_ext_s() for subgroups failed with timeout",
+            "ldap_search_ext_s() for subgroups failed",
+        ];
+        let entries = self.search(&self.base_search(group, &any, groups.attributes), reasons).await?;
+        let mut below = Vec::new();
+        let mut members = Vec::new();
+        for (entry, name) in entries.iter().flat_map(|entry| groups.attributes.iter().map(move |name| (entry, name))) {
+            members.extend_from_slice(entry.values(name));
+        }
+        for dn in &members {
+            for class in groups.classes {
+                match self.compare(dn, "objectClass", class).await {
+                    Code::COMPARE_TRUE => {
+                        below.push(dn.clone());
+                        break;
+                    }
+                    code @ (Code::SERVER_DOWN | Code::TIMEOUT) => return Err(code),
+                    _ => {}
+                }
+            }
+        }
+        if below.is_empty() {
+            self.request.log("ldap", Level::Debug, format!("AH01290: no subgroups for {group}"));
+        }
+        let texts: Vec<&str> = below.iter().map(String::as_str).collect();
+        COMPARES.put(&key, &cache::joined(&texts), self.limits.compared_for);
+        Ok(below)
+    }
+}

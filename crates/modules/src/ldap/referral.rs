@@ -1,0 +1,102 @@
+//! Answers that are elsewhere (RFC 4511 section 4.1.10): the directories that are named are asked, too.
+
+use conf::Level;
+use server::Request;
+
+use super::code::Code;
+use super::connection::{Answer, Connection, Identity};
+use super::message::{Question, Search};
+use super::mod_ldap::{Chase, Limits};
+use super::url::Url;
+
+/// More directories are not asked for one question, however few hops away they are.
+const ASKED_MAX: usize = 16;
+
+/// Follows what an answer names, if that is wanted. What cannot be followed is left out, unless it is all there is.
+pub(super) async fn follow(
+    request: &Request,
+    identity: &Identity,
+    limits: &Limits,
+    question: &Question<'_>,
+    code: Code,
+    mut answer: Answer,
+) -> (Code, Answer) {
+    let anonymous = (String::new(), Vec::new());
+    let identity = match limits.chase {
+        Chase::Off => return (code, answer),
+        Chase::On => identity,
+        Chase::Default => &anonymous,
+    };
+    let mut code = code;
+    let mut open: Vec<(Vec<String>, u32)> = answer.elsewhere.drain(..).map(|urls| (urls, 1)).collect();
+    if code == Code::REFERRAL {
+        open.push((std::mem::take(&mut answer.referrals), 1));
+    }
+    let mut asked = 0;
+    while let Some((urls, hop)) = open.pop() {
+        if hop > limits.hops || asked >= ASKED_MAX {
+            request.log("ldap", Level::Debug, format!("a referral is not followed: {hop} hops, {asked} directories"));
+            continue;
+        }
+        asked += 1;
+        let Some((reply, mut more)) = ask_first(request, identity, limits, question, &urls).await else { continue };
+        open.extend(more.elsewhere.drain(..).map(|urls| (urls, hop + 1)));
+        if reply == Code::REFERRAL {
+            open.push((more.referrals, hop + 1));
+        } else if code == Code::REFERRAL {
+            code = reply;
+        }
+        answer.entries.append(&mut more.entries);
+    }
+    (code, answer)
+}
+
+/// Asks the first of several directories that are said to have the same, and can be asked.
+async fn ask_first(
+    request: &Request,
+    identity: &Identity,
+    limits: &Limits,
+    question: &Question<'_>,
+    urls: &[String],
+) -> Option<(Code, Answer)> {
+    for text in urls {
+        let why = match Url::parse(text) {
+            Ok(url) if url.is_secure => "connections to directories are not encrypted here",
+            Ok(url) => match ask(identity, limits, question, &url).await {
+                Ok(answered) => return Some(answered),
+                Err(code) => code.text(),
+            },
+            Err(why) => why,
+        };
+        request.log("ldap", Level::Debug, format!("the referral to {text} cannot be followed: {why}"));
+    }
+    None
+}
+
+async fn ask(identity: &Identity, limits: &Limits, question: &Question<'_>, url: &Url) -> Result<(Code, Answer), Code> {
+    let open = seam::release_worker(Connection::open(&url.hosts, limits.connect)).await;
+    let mut connection = open.map_err(|_| Code::SERVER_DOWN)?;
+    let bind = Question::Bind { dn: &identity.0, password: &identity.1 };
+    let (code, _) = seam::release_worker(connection.ask(&bind, limits.operation)).await?;
+    if code != Code::SUCCESS {
+        connection.close();
+        return Err(code);
+    }
+    let search;
+    let question = match question {
+        Question::Search(asked) => {
+            let base = if url.base.is_empty() { asked.base } else { &url.base };
+            search = Search { base, scope: url.scope.unwrap_or(asked.scope), ..(*asked).clone() };
+            Question::Search(&search)
+        }
+        Question::Compare { dn, attribute, value } => {
+            let dn = if url.base.is_empty() { dn } else { url.base.as_str() };
+            Question::Compare { dn, attribute, value }
+        }
+        // A password is tried where the user was found, and nowhere else.
+        Question::Bind { .. } | Question::Unbind => return Err(Code::REFERRAL),
+    };
+    let answered = seam::release_worker(connection.ask(&question, limits.operation)).await?;
+    connection.close();
+    Ok(answered)
+}
