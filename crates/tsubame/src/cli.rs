@@ -198,8 +198,9 @@ fn refused(program: &str, demo: &Demo, bad: &Bad) -> Parsed {
     let late = COMMANDS.iter().find(|(name, _)| demo.root.as_ref().is_some_and(|root| root == name));
     match (late, bad) {
         (Some((name, _)), _) if !is_httpd_name(program) => {
-            let names = COMMANDS.map(|(name, _)| name).join(", ");
-            output::complain(&format!("{program}: {names} stand before all options: {program} {name} -f FILE ..."));
+            output::complain(&format!(
+                "{program}: {name} is a command and stands before all options: {program} {name} -f FILE ..."
+            ));
             output::complain(&format!("`{program} {name} --help` says how it is used."));
             return Parsed::Done(ExitCode::FAILURE);
         }

@@ -79,14 +79,15 @@ fn commands_stand_before_options() {
         ("explain", &["-f", "conf/httpd.conf", "explain"]),
         ("ctl", &["-f", "conf/httpd.conf", "ctl", "status"]),
         ("ctl", &["-d", ".", "-Dx", "ctl"]),
+        ("check", &["-f", "conf/httpd.conf", "check"]),
     ] {
         let want = format!(
-            "tsubame: explain and ctl stand before all options: tsubame {command} -f FILE ...\n\
+            "tsubame: {command} is a command and stands before all options: tsubame {command} -f FILE ...\n\
              `tsubame {command} --help` says how it is used.\n"
         );
         assert_eq!(said("tsubame", arguments), (want, Some(1)), "{arguments:?}");
         let (errors, code) = said("apache2", arguments);
-        assert!(errors.contains("Usage: apache2 [-D name]") && !errors.contains("stand before"), "{errors}");
+        assert!(errors.contains("Usage: apache2 [-D name]") && !errors.contains("stands before"), "{errors}");
         assert_eq!(code, Some(1));
     }
     for arguments in [&["--port"][..], &["--port", "x"], &["--port", "65536", "."]] {
