@@ -329,7 +329,7 @@ const THREAD_STACK_SIZE: Directive = row(
     "",
     "Size in bytes of stack used by threads handling client connections",
 )
-.differs("A stack can be made larger than 2 MiB, not smaller: only what is used of it costs memory.");
+.differs("A stack can be made larger than 4 MiB, not smaller: only what is used of it costs memory.");
 
 /// Tsubame's own: Apache's MaxRequestsPerChild counts connections.
 const MAX_REQUESTS_SERVED: Directive = row(

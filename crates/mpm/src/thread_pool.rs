@@ -47,8 +47,9 @@ mod sync {
 }
 
 /// What a stack may grow to, in bytes; `ThreadStackSize` can only make it more. Only what is used of it costs memory, so less
-/// would save nothing, and sections in sections, as deep as an access file may have them, would end the child.
-pub(crate) const STACK: usize = 2 * 1024 * 1024;
+/// would save nothing, and sections in sections, as deep as an access file may have them, would end the child: an unoptimised
+/// build needs more than 2 MiB for those. Apache's threads have what the shell's limit says, mostly 8 MiB.
+pub(crate) const STACK: usize = 4 * 1024 * 1024;
 
 /// What the threads of a module do.
 pub(crate) trait Work: Send + Sync + 'static {

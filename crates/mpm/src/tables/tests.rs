@@ -164,7 +164,7 @@ fn what_does_something_else_than_in_apache_says_so() {
         ),
         (
             "ThreadStackSize 65536",
-            told("ThreadStackSize 65536: stacks may grow to 2097152 bytes; only what is used costs memory"),
+            told("ThreadStackSize 65536: stacks may grow to 4194304 bytes; only what is used costs memory"),
         ),
         ("ThreadStackSize 4194304", Vec::new()),
         ("ThreadStackSize 0", Vec::new()),
