@@ -1,36 +1,40 @@
-//! Regular expressions as Apache understands them: PCRE2 patterns, matched with a bound on the work.
+//! Regular expressions as Apache understands them: PCRE2's, matched with a bound on the work.
 //!
 //! Most patterns of real configurations are plain words with an optional `^` or `$` (`^\.ht`,
-//! `\.txt$`, `Mozilla/2`); these never see a regex engine. Everything else is translated to the
-//! dialect of `fancy-regex`.
+//! `\.txt$`, `Mozilla/2`); these never see PCRE2. Of most others a glance says that they do not match.
 //!
-//! Apache matches bytes, this module matches text: a character beyond ASCII counts as one.
+//! Apache matches bytes, and so does this module: `.` is one byte of a character beyond ASCII, unless
+//! the pattern says otherwise (`(*UTF)`). A group that is a part of a character is a text of its own.
 //!
 //! Source: Apache manual, directive `RegexDefaultOptions`; pcre2pattern(3).
 
+mod captures;
 mod flags;
+mod glance;
 mod literal;
-mod translate;
 
 use std::fmt;
-use std::ops::Range;
+use std::sync::Arc;
 
+use http1::text::{from_bytes, to_bytes};
+use sys::pcre2::{self, Code};
+
+pub use self::captures::Captures;
 pub use self::flags::{Flags, PatternError};
+use self::glance::Glance;
 use self::literal::Literal;
 
-/// How much a pattern with look-around or back references may backtrack for one subject.
-///
-/// Plain patterns run in linear time and never get near it; a hostile subject costs a few
-/// milliseconds before [`MatchError`] ends it.
-const BACKTRACK_LIMIT: usize = 100_000;
-
-/// A match was given up: the pattern backtracks too much on this subject.
+/// It is not known whether a pattern matches: PCRE2 has given up, since it needs too many steps or too much memory on this
+/// subject, or since `(*UTF)` wants characters and the subject has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MatchError(Box<str>);
+pub struct MatchError {
+    source: Box<str>,
+    why: pcre2::MatchError,
+}
 
 impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "regular expression /{}/ needs too many steps", self.0)
+        write!(f, "regular expression /{}/ gives no answer: {}", self.source, self.why)
     }
 }
 
@@ -42,44 +46,49 @@ pub struct Regex {
     source: Box<str>,
     flags: Flags,
     matcher: Matcher,
-    groups: usize,
 }
 
 #[derive(Clone)]
 enum Matcher {
     Literal(Literal),
-    Engine(Box<fancy_regex::Regex>),
+    Engine(Arc<Engine>),
+}
+
+struct Engine {
+    glance: Glance,
+    code: Code,
+    names: Vec<(usize, String)>,
 }
 
 impl Regex {
     /// Compiles `pattern`.
     ///
     /// # Errors
-    /// The pattern is malformed, or uses one of the PCRE constructs that are not supported:
-    /// recursion and subroutine calls, branch reset `(?|`, and backtracking verbs `(*...)`.
+    /// PCRE2 does not take it.
     pub fn new(pattern: &str, flags: Flags) -> Result<Self, PatternError> {
-        let (matcher, groups) = match Literal::recognise(pattern, flags) {
-            Some(literal) => (Matcher::Literal(literal), 0),
+        let matcher = match Literal::recognise(pattern, flags) {
+            Some(literal) => Matcher::Literal(literal),
             None => {
-                let engine = fancy_regex::RegexBuilder::new(&translate::translate(pattern, flags)?)
-                    .backtrack_limit(BACKTRACK_LIMIT)
-                    .build()
-                    .map_err(|e| PatternError::new(e.to_string()))?;
-                let groups = engine.captures_len().saturating_sub(1);
-                (Matcher::Engine(Box::new(engine)), groups)
+                let code = Code::new(&to_bytes(pattern), flags.options()).map_err(PatternError)?;
+                let names = code.names().into_iter();
+                let names = names.map(|(number, name)| (number, from_bytes(&name).into_owned())).collect();
+                Matcher::Engine(Arc::new(Engine { glance: Glance::of(pattern, flags), code, names }))
             }
         };
-        Ok(Self { source: pattern.into(), flags, matcher, groups })
+        Ok(Self { source: pattern.into(), flags, matcher })
     }
 
     /// Whether the pattern occurs in `subject`.
     ///
     /// # Errors
-    /// [`MatchError`] when the bound on backtracking is reached.
+    /// [`MatchError`] when PCRE2 gives up.
     pub fn is_match(&self, subject: &str) -> Result<bool, MatchError> {
         match &self.matcher {
-            Matcher::Literal(literal) => Ok(literal.find(subject).is_some()),
-            Matcher::Engine(engine) => engine.is_match(subject).map_err(|_| self.too_costly()),
+            Matcher::Literal(literal) => Ok(literal.find_at(subject.as_bytes(), 0).is_some()),
+            Matcher::Engine(engine) => match engine.glance.answer(subject.as_bytes()) {
+                Some(answer) => Ok(answer),
+                None => engine.code.is_match(&to_bytes(subject)).map_err(|why| self.no_answer(why)),
+            },
         }
     }
 
@@ -87,52 +96,54 @@ impl Regex {
     /// `captures` is left empty.
     ///
     /// # Errors
-    /// [`MatchError`] when the bound on backtracking is reached.
+    /// [`MatchError`] when PCRE2 gives up.
     pub fn captures(&self, subject: &str, captures: &mut Captures) -> Result<bool, MatchError> {
-        self.captures_at(subject, 0, captures)
+        let bytes = to_bytes(subject);
+        let found = self.captures_in(&bytes, 0, captures)?;
+        captures.take_texts(subject, &bytes);
+        Ok(found)
     }
 
-    /// Like [`captures`](Self::captures), but looks for the first match that begins at byte
-    /// `start` or later, seeing what stands before it: `Header edit*` and `Substitute` go on so.
+    /// Like [`captures`](Self::captures) for a subject of bytes, and looks for the first match that begins at `start` or
+    /// later, seeing what stands before it: `Header edit*` and `Substitute` go on so. Their groups are spans only.
     ///
     /// # Errors
-    /// [`MatchError`] when the bound on backtracking is reached.
-    pub fn captures_at(&self, subject: &str, start: usize, captures: &mut Captures) -> Result<bool, MatchError> {
+    /// [`MatchError`] when PCRE2 gives up.
+    pub fn captures_in(&self, subject: &[u8], start: usize, captures: &mut Captures) -> Result<bool, MatchError> {
         captures.clear();
         match &self.matcher {
-            Matcher::Literal(literal) => captures.spans.extend(literal.find_at(subject, start).map(Some)),
+            Matcher::Engine(engine) if engine.glance.answer(subject) == Some(false) => Ok(false),
             Matcher::Engine(engine) => {
-                let found = engine.captures_from_pos(subject, start).map_err(|_| self.too_costly())?;
-                if let Some(found) = found {
-                    let spans = found.iter().map(|group| group.map(|m| m.range()));
-                    captures.spans.extend(spans);
-                }
+                engine.code.find(subject, start, &mut captures.spans).map_err(|why| self.no_answer(why))
+            }
+            Matcher::Literal(literal) => {
+                captures.spans.extend(literal.find_at(subject, start).map(Some));
+                Ok(!captures.is_empty())
             }
         }
-        Ok(!captures.is_empty())
     }
 
-    fn too_costly(&self) -> MatchError {
-        MatchError(self.source.clone())
+    fn no_answer(&self, why: pcre2::MatchError) -> MatchError {
+        MatchError { source: self.source.clone(), why }
     }
 
     /// The number of capturing groups, the whole match not counted.
     #[must_use]
     pub fn groups(&self) -> usize {
-        self.groups
+        match &self.matcher {
+            Matcher::Literal(_) => 0,
+            Matcher::Engine(engine) => engine.code.groups(),
+        }
     }
 
     /// The named groups, as number and name: `<DirectoryMatch>` and its kin make `MATCH_NAME`
     /// variables of them.
-    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
-        let engine = match &self.matcher {
-            Matcher::Literal(_) => None,
-            Matcher::Engine(engine) => Some(engine),
-        };
-        engine.into_iter().flat_map(|engine| {
-            let numbered = engine.capture_names().enumerate();
-            numbered.filter_map(|(number, name)| Some((number, name?)))
-        })
+    #[must_use]
+    pub fn names(&self) -> &[(usize, String)] {
+        match &self.matcher {
+            Matcher::Literal(_) => &[],
+            Matcher::Engine(engine) => &engine.names,
+        }
     }
 
     /// The pattern as written in the configuration.
@@ -155,67 +166,57 @@ impl PartialEq for Regex {
     }
 }
 
-/// Where the groups of one match lie in its subject; group 0 is the whole match.
-///
-/// Made to be kept and refilled, so that a request path allocates it once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captures {
-    spans: Vec<Option<Range<usize>>>,
-}
-
-impl Captures {
-    /// Forgets the match.
-    pub fn clear(&mut self) {
-        self.spans.clear();
-    }
-
-    /// Whether no match is recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
-    /// The byte range of a group, if it took part in the match.
-    #[must_use]
-    pub fn span(&self, group: usize) -> Option<Range<usize>> {
-        self.spans.get(group)?.clone()
-    }
-
-    /// The text of a group; `subject` is what the expression was matched against.
-    #[must_use]
-    pub fn get<'s>(&self, group: usize, subject: &'s str) -> Option<&'s str> {
-        subject.get(self.span(group)?)
-    }
-}
-
 /// Appends `template` to `out` with `$0` ... `$9` replaced by the groups of the match; a group that
 /// took no part is empty, and a backslash takes the meaning from what follows it (`\$`).
 ///
 /// `&` stands for itself: that it once meant the whole match is no longer true in 2.4 (measured
 /// with `SetEnvIf` on 2.4.71).
 pub fn substitute(out: &mut String, template: &str, subject: &str, captures: &Captures) {
+    let before = out.len();
+    each_piece(template, |piece| match piece {
+        Piece::Text(text) => out.push_str(text),
+        Piece::Group(group) => out.push_str(captures.get(group, subject).unwrap_or_default()),
+    });
+    if captures.has_texts() {
+        // The parts of a character may have come together again: one text has one form.
+        let whole = from_bytes(&to_bytes(&out[before..])).into_owned();
+        out.replace_range(before.., &whole);
+    }
+}
+
+/// The same for a subject of bytes.
+pub fn substitute_in(out: &mut Vec<u8>, template: &str, subject: &[u8], captures: &Captures) {
+    each_piece(template, |piece| match piece {
+        Piece::Text(text) => out.extend_from_slice(&to_bytes(text)),
+        Piece::Group(group) => {
+            let span = captures.span(group).and_then(|span| subject.get(span));
+            out.extend_from_slice(span.unwrap_or_default());
+        }
+    });
+}
+
+enum Piece<'t> {
+    Text(&'t str),
+    Group(usize),
+}
+
+fn each_piece<'t>(template: &'t str, mut take: impl FnMut(Piece<'t>)) {
     let mut rest = template;
     while let Some(special) = memchr::memchr2(b'$', b'\\', rest.as_bytes()) {
         let (plain, tail) = rest.split_at(special);
-        out.push_str(plain);
-        let mut chars = tail.chars();
-        let marker = chars.next();
-        let next = chars.clone().next();
-        match (marker, next) {
-            (Some('$'), Some(digit @ '0'..='9')) => {
-                let group = usize::from(digit as u8 - b'0');
-                out.push_str(captures.get(group, subject).unwrap_or_default());
-                chars.next();
+        take(Piece::Text(plain));
+        let mut chars = tail[1..].chars();
+        match chars.next() {
+            Some(digit @ '0'..='9') if tail.starts_with('$') => take(Piece::Group(usize::from(digit as u8 - b'0'))),
+            Some(escaped) if tail.starts_with('\\') => take(Piece::Text(&tail[1..1 + escaped.len_utf8()])),
+            _ => {
+                take(Piece::Text(&tail[..1]));
+                chars = tail[1..].chars();
             }
-            (Some('\\'), Some(escaped)) => {
-                out.push(escaped);
-                chars.next();
-            }
-            _ => out.extend(marker),
         }
         rest = chars.as_str();
     }
-    out.push_str(rest);
+    take(Piece::Text(rest));
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod inotify;
 pub mod local;
 pub mod memory;
 pub mod notify;
+pub mod pcre2;
 pub mod poll;
 pub mod process;
 pub mod random;

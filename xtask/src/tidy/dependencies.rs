@@ -7,7 +7,7 @@ use crate::tree::{File, Tree};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("http1", &[]),
-    ("conf", &["http1"]),
+    ("conf", &["sys", "http1"]),
     ("seam", &["sys", "conf"]),
     ("mpm", &["sys", "conf", "seam"]),
     ("server", &["sys", "http1", "conf", "seam"]),
@@ -22,7 +22,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
-    manifests.flat_map(manifest).collect()
+    let sources = tree.files.iter().filter(|file| file.path.starts_with("crates/conf/src/"));
+    manifests.flat_map(manifest).chain(sources.flat_map(kernel)).collect()
+}
+
+/// `conf` does no I/O: of `sys` it has PCRE2, and nothing of the kernel.
+fn kernel(file: &File) -> Vec<Finding> {
+    let is_other = |line: &str| {
+        let mut used = line.match_indices("sys::").filter(|(at, _)| !line[..*at].ends_with(is_word));
+        used.any(|(at, name)| !line[at + name.len()..].starts_with("pcre2"))
+    };
+    let lines = file.text.lines().enumerate().filter(|(_, line)| is_other(line));
+    let advice = "conf does no I/O: pass what is needed as an argument";
+    lines.map(|(number, _)| Finding::error(&file.path, number + 1, "conf asks the kernel", advice)).collect()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 fn manifest(file: &File) -> Vec<Finding> {

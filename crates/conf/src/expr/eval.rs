@@ -77,7 +77,7 @@ pub enum FileError {
 pub enum EvalError {
     /// `file()` failed for that path.
     File(FileError, String),
-    /// A regular expression needs too many steps for its subject.
+    /// PCRE2 has given up on a regular expression.
     Regex(MatchError),
     /// A subrequest for that path would have to wait, for a password or a name, and an expression cannot.
     Waits(String),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sys::pcre2::{CompileError, Options};
+
 /// Compile-time options of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
@@ -30,24 +32,28 @@ impl Flags {
     pub fn ignoring_case() -> Self {
         Self { ignore_case: true, ..Self::default() }
     }
-}
 
-/// Why a pattern could not be compiled.
-///
-/// Apache shows this text nowhere (each directive has a message of its own); it is for our own
-/// detail lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PatternError(String);
-
-impl PatternError {
-    pub(super) fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
+    /// In PCRE2's terms. Apache lets groups share a name.
+    pub(super) fn options(self) -> Options {
+        let given = [
+            (self.ignore_case, Options::CASELESS),
+            (self.multi_line, Options::MULTILINE),
+            (self.dot_all, Options::DOTALL),
+            (self.dollar_end_only, Options::DOLLAR_ENDONLY),
+            (self.extended, Options::EXTENDED),
+        ];
+        let given = given.into_iter().filter_map(|(set, option)| set.then_some(option));
+        given.fold(Options::DUPNAMES, Options::and)
     }
 }
 
+/// Why a pattern could not be compiled, in PCRE2's own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternError(pub(super) CompileError);
+
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{} at offset {}", self.0.text, self.0.offset)
     }
 }
 

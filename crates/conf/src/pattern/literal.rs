@@ -25,9 +25,9 @@ enum Anchored {
 }
 
 impl Literal {
-    /// The literal that `pattern` is, if it is one.
+    /// The literal that `pattern` is, if it is one. It is ASCII, which is found alike in a text and in its bytes.
     pub(super) fn recognise(pattern: &str, flags: Flags) -> Option<Self> {
-        if flags.multi_line || flags.extended {
+        if flags.multi_line || flags.extended || !pattern.is_ascii() {
             return None;
         }
         let (at_start, body) = match pattern.strip_prefix('^') {
@@ -50,14 +50,9 @@ impl Literal {
         Some(Self { text: text.into(), anchored, ignore_case: flags.ignore_case })
     }
 
-    /// Where the text stands in `subject`.
-    pub(super) fn find(&self, subject: &str) -> Option<Range<usize>> {
-        self.find_at(subject, 0)
-    }
-
     /// Where the text stands in `subject` at byte `from` or later.
-    pub(super) fn find_at(&self, subject: &str, from: usize) -> Option<Range<usize>> {
-        let (text, subject) = (self.text.as_bytes(), subject.as_bytes());
+    pub(super) fn find_at(&self, subject: &[u8], from: usize) -> Option<Range<usize>> {
+        let text = self.text.as_bytes();
         let last = subject.len().checked_sub(text.len())?;
         let start = match &self.anchored {
             Anchored::Start => self.stands_at(subject, 0).then_some(0),

@@ -6,9 +6,10 @@ use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Take1};
-use conf::pattern::{Captures, Flags, MatchError, Regex, substitute};
+use conf::pattern::{Captures, Flags, MatchError, Regex, substitute_in};
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, settings};
+use http1::text::to_bytes;
 use server::filters::{OutputFilter, Rank};
 use server::{Body, BodyStream, Hook, Module, Request, Slices, Writer};
 
@@ -208,8 +209,7 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
     if line.len() > max {
         return Err(Fault::TooLong);
     }
-    let text = http1::text::from_bytes(line);
-    let mut parts: Option<Vec<String>> = None;
+    let mut parts: Option<Vec<Vec<u8>>> = None;
     // One rule alone need not join anything.
     for rule in rules {
         let mut changed = Vec::new();
@@ -218,10 +218,10 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
             is_changed |= apply(rule, part, &mut changed)?;
         }
         if parts.is_none() {
-            is_changed = apply(rule, &text, &mut changed)?;
+            is_changed = apply(rule, line, &mut changed)?;
         }
         if is_changed {
-            if changed.iter().map(String::len).sum::<usize>() > max {
+            if changed.iter().map(Vec::len).sum::<usize>() > max {
                 return Err(Fault::TooLong);
             }
             parts = Some(changed);
@@ -229,36 +229,35 @@ fn replace(line: &[u8], rules: &[Arc<Rule>], max: usize, out: &mut Vec<u8>) -> R
     }
     match parts {
         None => out.extend_from_slice(line),
-        Some(parts) => parts.iter().for_each(|part| out.extend_from_slice(&http1::text::to_bytes(part))),
+        Some(parts) => parts.iter().for_each(|part| out.extend_from_slice(part)),
     }
     Ok(())
 }
 
 /// Appends a part of a line, changed by one rule, to `out`. Returns whether the rule applied.
-fn apply(rule: &Rule, part: &str, out: &mut Vec<String>) -> Result<bool, Fault> {
-    let (mut at, mut copied, mut made) = (0, 0, String::new());
+fn apply(rule: &Rule, part: &[u8], out: &mut Vec<Vec<u8>>) -> Result<bool, Fault> {
+    let (mut at, mut copied, mut made) = (0, 0, Vec::new());
     let mut captures = Captures::default();
     let mut found = false;
-    while at <= part.len() && rule.regex.captures_at(part, at, &mut captures).map_err(Fault::Match)? {
+    while at <= part.len() && rule.regex.captures_in(part, at, &mut captures).map_err(Fault::Match)? {
         let Some(span) = captures.span(0) else { break };
         found = true;
-        made.push_str(&part[copied..span.start]);
+        made.extend_from_slice(&part[copied..span.start]);
         if !rule.joins && !made.is_empty() {
             out.push(std::mem::take(&mut made));
         }
         match rule.is_literal {
-            true => made.push_str(&rule.replacement),
-            false => substitute(&mut made, &rule.replacement, part, &captures),
+            true => made.extend_from_slice(&to_bytes(&rule.replacement)),
+            false => substitute_in(&mut made, &rule.replacement, part, &captures),
         }
         if !rule.joins && !made.is_empty() {
             out.push(std::mem::take(&mut made));
         }
         copied = span.end;
         // An empty match is no reason to stay.
-        let step = part[span.end..].chars().next().map_or(1, char::len_utf8);
-        at = if span.is_empty() { span.end + step } else { span.end };
+        at = if span.is_empty() { span.end + 1 } else { span.end };
     }
-    made.push_str(&part[copied..]);
+    made.extend_from_slice(&part[copied..]);
     if !made.is_empty() {
         out.push(made);
     }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use conf::directive::Args::Raw;
 use conf::expr::Expr;
-use conf::pattern::{Captures, Regex, substitute};
+use conf::pattern::{Captures, Regex, substitute_in};
 use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, settings};
-use http1::text::to_bytes;
+use http1::text::{from_bytes, to_bytes};
 use server::PhaseHook::Now;
 use server::{Fields, Flow, Hook, Module, Order, Request};
 
@@ -269,26 +269,24 @@ fn media_type(request: &mut Request, line: &Line) -> Result<(), Flow> {
 
 /// A value with what matches replaced, once or everywhere. `Err`: that cannot be decided.
 fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, value: &str) -> Result<String, String> {
-    let (mut out, mut captures, mut at) = (String::new(), Captures::default(), 0);
-    while regex.captures_at(value, at, &mut captures).map_err(|why| why.to_string())? {
+    let bytes = to_bytes(value);
+    let (mut out, mut captures, mut at) = (Vec::new(), Captures::default(), 0);
+    while regex.captures_in(&bytes, at, &mut captures).map_err(|why| why.to_string())? {
         let Some(span) = captures.span(0) else { break };
-        out.push_str(&value[at..span.start]);
-        substitute(&mut out, &replacement.of(request)?, value, &captures);
-        let next = span.end;
+        out.extend_from_slice(&bytes[at..span.start]);
+        substitute_in(&mut out, &replacement.of(request)?, &bytes, &captures);
+        at = span.end;
         if span.is_empty() {
             // What matches nothing would match there for ever.
-            let one = value[next..].chars().next().map_or(0, char::len_utf8);
-            out.push_str(&value[next..next + one]);
-            at = next + one;
-        } else {
-            at = next;
+            out.extend(bytes.get(at));
+            at += 1;
         }
-        if !all || at >= value.len() {
+        if !all || at >= bytes.len() {
             break;
         }
     }
-    out.push_str(&value[at..]);
-    Ok(out)
+    out.extend_from_slice(bytes.get(at..).unwrap_or_default());
+    Ok(from_bytes(&out).into_owned())
 }
 
 /// Whether a list has an item, letter for letter.

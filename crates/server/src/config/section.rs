@@ -123,16 +123,15 @@ pub fn components(path: &str) -> usize {
 /// Whether the expression is found; named groups become `MATCH_NAME` variables. An expression that runs out of its
 /// budget is an error, not a "no": the section might be the one that denies.
 fn found(regex: &Regex, subject: &str, env: &mut Fields) -> Result<bool, MatchError> {
-    let mut names = regex.names().peekable();
-    if names.peek().is_none() {
+    if regex.names().is_empty() {
         return regex.is_match(subject);
     }
     let mut captures = Captures::default();
     if !regex.captures(subject, &mut captures)? {
         return Ok(false);
     }
-    for (group, name) in names {
-        if let Some(text) = captures.get(group, subject).filter(|text| !text.is_empty()) {
+    for (group, name) in regex.names() {
+        if let Some(text) = captures.get(*group, subject).filter(|text| !text.is_empty()) {
             env.set(format!("MATCH_{}", name.to_ascii_uppercase()), text);
         }
     }

@@ -8,8 +8,9 @@ use seam::{Load, offload};
 use server::{Flow, Kind, Request};
 
 use super::RewriteServer;
+use super::flags::Flags;
 use super::pass::Pass;
-use super::rule::{Flags, Rule};
+use super::rule::Rule;
 use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
 use super::variables::{Ahead, Known, Variable, value};
@@ -87,7 +88,7 @@ impl Pass<'_> {
 
     /// A group, escaped where the rule wants that.
     fn group<'a>(&self, text: &'a str, rule: Option<&Arc<Rule>>) -> Cow<'a, str> {
-        match rule.filter(|rule| rule.flags.any(Flags::ESCAPE) && !text.is_empty()) {
+        match rule.filter(|rule| rule.given.flags.any(Flags::ESCAPE) && !text.is_empty()) {
             None => Cow::Borrowed(text),
             Some(rule) => {
                 let escaped = escape_group(text, rule);

@@ -2,7 +2,6 @@
 
 use conf::values::atoi;
 
-use super::rule::Flags;
 use super::template::Template;
 
 /// Takes the flags apart, and hands over each name with what stands behind its `=`.
@@ -17,17 +16,68 @@ pub(super) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<(), St
 }
 
 /// What the flags of a rule say.
-pub(super) struct Said {
+#[derive(Debug)]
+pub(super) struct Given {
     pub(super) flags: Flags,
+    /// The status of a redirect, or of the answer.
     pub(super) status: u16,
+    /// `E`
     pub(super) env: Vec<Template>,
+    /// `CO`
     pub(super) cookies: Vec<Template>,
+    /// `T`
     pub(super) media_type: Option<Template>,
+    /// `H`
     pub(super) handler: Option<Template>,
+    /// `S`
     pub(super) skip: usize,
+    /// How often `N` may begin again.
     pub(super) rounds: i32,
+    /// `B=` and `BNE=`
     pub(super) escapes: Option<String>,
     pub(super) no_escapes: Option<String>,
+}
+
+/// A set of flags that say yes or no.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flags(pub(super) u32);
+
+impl Flags {
+    pub(super) const CHAIN: Flags = Flags(1);
+    pub(super) const REDIRECT: Flags = Flags(1 << 1);
+    pub(super) const PROXY: Flags = Flags(1 << 2);
+    pub(super) const PASS_THROUGH: Flags = Flags(1 << 3);
+    pub(super) const LAST: Flags = Flags(1 << 4);
+    pub(super) const NEXT: Flags = Flags(1 << 5);
+    pub(super) const END: Flags = Flags(1 << 6);
+    pub(super) const NO_CASE: Flags = Flags(1 << 7);
+    pub(super) const NO_ESCAPE: Flags = Flags(1 << 8);
+    pub(super) const NO_SUBREQUEST: Flags = Flags(1 << 9);
+    pub(super) const NEGATED: Flags = Flags(1 << 10);
+    /// Nothing is substituted.
+    pub(super) const AS_IS: Flags = Flags(1 << 11);
+    /// The answer is a status.
+    pub(super) const STATUS: Flags = Flags(1 << 12);
+    pub(super) const ESCAPE: Flags = Flags(1 << 13);
+    pub(super) const NO_PLUS: Flags = Flags(1 << 14);
+    pub(super) const ESCAPE_CONTROLS: Flags = Flags(1 << 15);
+    pub(super) const QUERY_APPEND: Flags = Flags(1 << 16);
+    pub(super) const QUERY_DISCARD: Flags = Flags(1 << 17);
+    pub(super) const QUERY_LAST: Flags = Flags(1 << 18);
+    /// There is no query behind it.
+    pub(super) const QUERY_NONE: Flags = Flags(1 << 19);
+    pub(super) const DISCARD_PATH_INFO: Flags = Flags(1 << 20);
+    pub(super) const UNSAFE_PREFIX: Flags = Flags(1 << 21);
+    pub(super) const UNSAFE_QUESTION: Flags = Flags(1 << 22);
+
+    /// Whether one of those is in it.
+    pub(super) const fn any(self, others: Flags) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    pub(super) const fn and(self, others: Flags) -> Flags {
+        Flags(self.0 | others.0)
+    }
 }
 
 /// The flags that say yes or no, by both of their names.
@@ -54,10 +104,10 @@ const PLAIN: [(&str, &str, Flags); 19] = [
     ("b", "backrefescaping", Flags::ESCAPE),
 ];
 
-impl Said {
+impl Given {
     /// `rounds`: how often `N` begins again where it does not say it.
-    pub(super) fn new(rounds: i32) -> Said {
-        Said {
+    pub(super) fn new(rounds: i32) -> Given {
+        Given {
             flags: Flags::default(),
             status: 302,
             env: Vec::new(),

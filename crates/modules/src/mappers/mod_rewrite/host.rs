@@ -7,8 +7,8 @@ use seam::{Load, offload};
 use server::paths::c_path;
 use server::{Flow, Request};
 
+use super::flags::Flags;
 use super::pass::{Outcome, Pass};
-use super::rule::Flags;
 use super::rules::Choices;
 use super::said::Said;
 use super::url::{escape_absolute, scheme};
@@ -187,7 +187,7 @@ impl Pass<'_> {
             self.say(3, |_| format!("prefix_stat no lastsub subst prefix {first}"));
             return true;
         };
-        let is_unsafe = options.has(Choices::UNSAFE_PREFIX_STAT) || rule.flags.any(Flags::UNSAFE_PREFIX);
+        let is_unsafe = options.has(Choices::UNSAFE_PREFIX_STAT) || rule.given.flags.any(Flags::UNSAFE_PREFIX);
         self.say(3, |_| {
             let shown = u32::from(is_unsafe);
             format!("prefix_stat compare statpath {first} and lastsub output {} STATOK {shown} ", rule.output)

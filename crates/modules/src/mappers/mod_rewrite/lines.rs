@@ -7,8 +7,8 @@ use conf::pattern::{self, Regex};
 use conf::values::atoi;
 use conf::{Cmd, Level, Outcome, Place};
 
-use super::flags;
-use super::rule::{Condition, Flags, Glance, Operator, Rule, Test};
+use super::flags::{self, Flags, Given};
+use super::rule::{Condition, Operator, Rule, Test};
 use super::rules::{Choices, Rules};
 use super::template::Template;
 use super::{RewriteDir, RewriteServer};
@@ -194,42 +194,31 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let [pattern, output, flags] =
         arguments(line).ok_or_else(|| format!("RewriteRule: bad argument line '{}'", line.trim_start()))?;
     let (pattern, output) = (pattern.unwrap_or_default(), output.unwrap_or_default());
-    let mut said = flags::Said::new(ROUNDS);
+    let mut given = Given::new(ROUNDS);
     if let Some(flags) = flags {
-        flags::each(flags, |key, value| said.take(key, value)).map_err(|why| format!("RewriteRule: {why}"))?;
+        flags::each(flags, |key, value| given.take(key, value)).map_err(|why| format!("RewriteRule: {why}"))?;
     }
     let pattern = match pattern.strip_prefix('!') {
         Some(bare) => {
-            said.flags = said.flags.and(Flags::NEGATED);
+            given.flags = given.flags.and(Flags::NEGATED);
             bare
         }
         None => pattern,
     };
-    let regex = compile("RewriteRule", pattern, said.flags.any(Flags::NO_CASE))?;
+    let regex = compile("RewriteRule", pattern, given.flags.any(Flags::NO_CASE))?;
     if output == "-" {
-        said.flags = said.flags.and(Flags::AS_IS);
+        given.flags = given.flags.and(Flags::AS_IS);
     }
-    let output = ending(output, &mut said.flags);
-    let is_plain = !said.flags.any(Flags::NO_CASE);
+    let output = ending(output, &mut given.flags);
     let origin = cmd.origin();
     let rules = rules(cmd);
     let rule = Rule {
         pattern: pattern.to_string(),
         regex,
-        glance: if is_plain { Glance::of(pattern) } else { Glance::Unknown },
         conditions: std::mem::take(&mut rules.pending),
         output: output.to_string(),
         substitution: Template::parse(output),
-        flags: said.flags,
-        status: said.status,
-        env: said.env,
-        cookies: said.cookies,
-        media_type: said.media_type,
-        handler: said.handler,
-        skip: said.skip,
-        rounds: said.rounds,
-        escapes: said.escapes,
-        no_escapes: said.no_escapes,
+        given,
         has_references: false,
         refers_to_conditions: false,
         origin: origin.clone(),

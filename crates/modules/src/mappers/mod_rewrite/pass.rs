@@ -9,7 +9,8 @@ use server::fields::add_vary;
 use server::{Flow, Request};
 use sys::file::Meta;
 
-use super::rule::{Flags, Rule};
+use super::flags::Flags;
+use super::rule::Rule;
 use super::rules::Rules;
 use super::said::Said;
 use super::url::{qualified, reduced, scheme};
@@ -128,7 +129,7 @@ impl<'r> Pass<'r> {
         self.look();
         while let Some((rule, origin)) = rules.get(at) {
             at += 1;
-            if is_lookup && rule.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
+            if is_lookup && rule.given.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
                 continue;
             }
             if self.said.wants(3) {
@@ -144,13 +145,13 @@ impl<'r> Pass<'r> {
             let Some(done) = done else {
                 // What is chained to a rule that does not hold is passed over with it.
                 let mut last = rule;
-                while let (true, Some((next, _))) = (last.flags.any(Flags::CHAIN), rules.get(at)) {
+                while let (true, Some((next, _))) = (last.given.flags.any(Flags::CHAIN), rules.get(at)) {
                     last = next;
                     at += 1;
                 }
                 continue;
             };
-            if !rule.flags.any(Flags::AS_IS) {
+            if !rule.given.flags.any(Flags::AS_IS) {
                 self.say(2, |_| format!("setting lastsub to rule with output {}", rule.output));
                 self.last = Some(rule.clone());
             }
@@ -167,12 +168,12 @@ impl<'r> Pass<'r> {
             match done {
                 Done::Status(status) => return Ok(Outcome::Status(status)),
                 Done::Substituted => {
-                    outcome = Outcome::Changed { escape: !rule.flags.any(Flags::NO_ESCAPE) };
+                    outcome = Outcome::Changed { escape: !rule.given.flags.any(Flags::NO_ESCAPE) };
                     self.look();
                 }
                 Done::AsIs => {}
             }
-            if rule.flags.any(Flags::PASS_THROUGH) {
+            if rule.given.flags.any(Flags::PASS_THROUGH) {
                 self.say(2, |pass| {
                     let path = &pass.request.mapped.filename;
                     format!("forcing '{path}' to get passed through to next API URI-to-filename handler")
@@ -180,20 +181,20 @@ impl<'r> Pass<'r> {
                 self.request.mapped.filename.insert_str(0, super::PASS_THROUGH);
                 return Ok(Outcome::Changed { escape: true });
             }
-            if rule.flags.any(Flags::END) {
+            if rule.given.flags.any(Flags::END) {
                 self.say(8, |_| "Rule has END flag, no further rewriting for this request".into());
                 self.request.notes.set(super::END, "1");
                 break;
             }
-            if rule.flags.any(Flags::PROXY.and(Flags::LAST)) {
+            if rule.given.flags.any(Flags::PROXY.and(Flags::LAST)) {
                 break;
             }
-            if rule.flags.any(Flags::NEXT) {
+            if rule.given.flags.any(Flags::NEXT) {
                 round += 1;
-                if round >= rule.rounds {
+                if round >= rule.given.rounds {
                     let text = format!(
                         "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
-                        rule.pattern, self.request.asked.uri, rule.rounds
+                        rule.pattern, self.request.asked.uri, rule.given.rounds
                     );
                     self.request.log("rewrite", Level::Error, text);
                     return Ok(Outcome::Status(500));
@@ -203,7 +204,7 @@ impl<'r> Pass<'r> {
                 seam::executor::yield_now().await;
                 continue;
             }
-            at += rule.skip;
+            at += rule.given.skip;
         }
         Ok(outcome)
     }
@@ -244,7 +245,7 @@ impl<'r> Pass<'r> {
 
     /// Notes for who asks why what a rule says of the path.
     fn note(&mut self, rule: &Rule, origin: &Origin, what: &str) {
-        let not = if rule.flags.any(Flags::NEGATED) { "!" } else { "" };
+        let not = if rule.given.flags.any(Flags::NEGATED) { "!" } else { "" };
         let text = format!("RewriteRule {not}{}: '{}' {what}", rule.pattern, self.path);
         self.request.note_step("rewrite", Some(origin), |_| text);
     }
@@ -252,7 +253,7 @@ impl<'r> Pass<'r> {
     /// A rule whose pattern is about the path: asks its conditions, and does what it says. `None`: they do not hold.
     async fn follow(&mut self, rule: &Arc<Rule>, origin: &Origin, captures: &Captures) -> Result<Option<Done>, Flow> {
         self.of_condition.clear();
-        if rule.has_references && !rule.flags.any(Flags::NEGATED) {
+        if rule.has_references && !rule.given.flags.any(Flags::NEGATED) {
             self.of_rule.set(&self.path, captures);
         } else {
             self.of_rule.clear();
@@ -265,7 +266,7 @@ impl<'r> Pass<'r> {
             }
             return Ok(None);
         }
-        let output = match rule.flags.any(Flags::AS_IS) {
+        let output = match rule.given.flags.any(Flags::AS_IS) {
             true => None,
             false => {
                 let new = self.expand(&rule.substitution, Some(rule), origin).await?;
@@ -273,7 +274,7 @@ impl<'r> Pass<'r> {
                 if self.request.is_question() {
                     self.note(rule, origin, &format!("becomes '{}'", new.text));
                 }
-                if new.unsafe_question && !rule.flags.any(Flags::UNSAFE_QUESTION) {
+                if new.unsafe_question && !rule.given.flags.any(Flags::UNSAFE_QUESTION) {
                     let text = "AH10508: Unsafe URL with %3f URL rewritten without UnsafeAllow3F";
                     self.request.log("rewrite", Level::Error, text);
                     return Ok(Some(Done::Status(403)));
@@ -281,11 +282,11 @@ impl<'r> Pass<'r> {
                 Some(new.text)
             }
         };
-        for template in &rule.env {
+        for template in &rule.given.env {
             let text = self.expand(template, None, origin).await?.text;
             self.set_variable(&text);
         }
-        for template in &rule.cookies {
+        for template in &rule.given.cookies {
             let text = self.expand(template, None, origin).await?.text;
             cookie::add(self, &text);
         }
@@ -294,11 +295,11 @@ impl<'r> Pass<'r> {
                 self.note(rule, origin, "matches, and stays as it is");
             }
             self.force(rule, origin).await?;
-            if rule.flags.any(Flags::STATUS) {
+            if rule.given.flags.any(Flags::STATUS) {
                 self.say(2, |pass| {
-                    format!("forcing responsecode {} for {}", rule.status, pass.request.mapped.filename)
+                    format!("forcing responsecode {} for {}", rule.given.status, pass.request.mapped.filename)
                 });
-                return Ok(Some(Done::Status(rule.status)));
+                return Ok(Some(Done::Status(rule.given.status)));
             }
             return Ok(Some(Done::AsIs));
         };
@@ -331,18 +332,18 @@ impl<'r> Pass<'r> {
                     self.say(3, |_| format!("add per-dir prefix: {output} -> {directory}{output}"));
                     output.insert_str(0, &directory);
                 }
-                None if !rule.flags.any(Flags::PROXY.and(Flags::REDIRECT)) => {
+                None if !rule.given.flags.any(Flags::PROXY.and(Flags::REDIRECT)) => {
                     self.say(3, |_| format!("add root prefix: {output} -> /{output}"));
                     output.insert(0, '/');
                 }
                 None => {}
             }
         }
-        if self.directory.is_some() && rule.flags.any(Flags::DISCARD_PATH_INFO) {
+        if self.directory.is_some() && rule.given.flags.any(Flags::DISCARD_PATH_INFO) {
             self.request.mapped.path_info.clear();
         }
         self.request.mapped.filename = output;
-        self.split_query(rule.flags);
+        self.split_query(rule.given.flags);
     }
 
     /// What stands behind a question mark is the query.
@@ -382,8 +383,8 @@ impl<'r> Pass<'r> {
 
     /// Whether the path has become a URL: of a backend, of a redirect, or of another server.
     fn goes_elsewhere(&mut self, rule: &Rule) -> bool {
-        if rule.flags.any(Flags::PROXY) {
-            if self.directory.is_some() && !rule.flags.any(Flags::NO_ESCAPE) {
+        if rule.given.flags.any(Flags::PROXY) {
+            if self.directory.is_some() && !rule.given.flags.any(Flags::NO_ESCAPE) {
                 let escaped = http1::uri::escape_path(&self.request.mapped.filename).into_owned();
                 self.say(2, |pass| {
                     let path = &pass.request.mapped.filename;
@@ -396,11 +397,11 @@ impl<'r> Pass<'r> {
             self.request.mapped.filename = format!("{PROXY}{url}");
             return true;
         }
-        if rule.flags.any(Flags::REDIRECT) {
+        if rule.given.flags.any(Flags::REDIRECT) {
             let url = qualified(self.request, &self.request.mapped.filename);
             self.say(2, |_| format!("explicitly forcing redirect with {url}"));
             self.request.mapped.filename = url;
-            self.status = rule.status;
+            self.status = rule.given.status;
             return true;
         }
         if let Some(path) = reduced(self.request, &self.request.mapped.filename) {
@@ -410,9 +411,9 @@ impl<'r> Pass<'r> {
         }
         if scheme(&self.request.mapped.filename).is_some() {
             self.say(2, |pass| {
-                format!("implicitly forcing redirect (rc={} with {}", rule.status, pass.request.mapped.filename)
+                format!("implicitly forcing redirect (rc={} with {}", rule.given.status, pass.request.mapped.filename)
             });
-            self.status = rule.status;
+            self.status = rule.given.status;
             return true;
         }
         false
@@ -421,8 +422,8 @@ impl<'r> Pass<'r> {
     /// `T` and `H`: type and handler, once the file is known.
     async fn force(&mut self, rule: &Arc<Rule>, origin: &Origin) -> Result<(), Flow> {
         let forced = [
-            (&rule.media_type, super::FORCED_TYPE, "MIME-type"),
-            (&rule.handler, super::FORCED_HANDLER, "Content-handler"),
+            (&rule.given.media_type, super::FORCED_TYPE, "MIME-type"),
+            (&rule.given.handler, super::FORCED_HANDLER, "Content-handler"),
         ];
         for (template, note, what) in forced {
             let Some(template) = template else { continue };

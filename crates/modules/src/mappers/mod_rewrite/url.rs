@@ -5,7 +5,8 @@ use http1::text::to_bytes;
 use http1::uri::escape_path;
 use server::Request;
 
-use super::rule::{Flags, Rule};
+use super::flags::Flags;
+use super::rule::Rule;
 
 /// The schemes that make a substitution a URL of somewhere else, and whether such a URL has a query.
 const SCHEMES: [(&str, bool); 16] = [
@@ -55,15 +56,16 @@ pub(super) fn escape_absolute(url: &str, scheme: usize) -> String {
 /// Escapes a group of a pattern, as the flag `B` and its kin want it.
 pub(super) fn escape_group(text: &str, rule: &Rule) -> String {
     let listed = |list: &Option<String>, byte: u8| list.as_ref().map(|list| to_bytes(list).contains(&byte));
-    let controls = rule.flags.any(Flags::ESCAPE_CONTROLS);
+    let controls = rule.given.flags.any(Flags::ESCAPE_CONTROLS);
     let mut out = Vec::with_capacity(text.len() * 3);
     for &byte in to_bytes(text).iter() {
-        let in_list = listed(&rule.escapes, byte);
+        let in_list = listed(&rule.given.escapes, byte);
         let is_plain = byte.is_ascii_graphic() || byte >= 0x80;
         let meant = if controls { !is_plain } else { in_list.is_none() } || in_list == Some(true);
-        if !meant || listed(&rule.no_escapes, byte) == Some(true) || byte.is_ascii_alphanumeric() || byte == b'_' {
+        if !meant || listed(&rule.given.no_escapes, byte) == Some(true) || byte.is_ascii_alphanumeric() || byte == b'_'
+        {
             out.push(byte);
-        } else if byte == b' ' && !rule.flags.any(Flags::NO_PLUS) {
+        } else if byte == b' ' && !rule.given.flags.any(Flags::NO_PLUS) {
             out.push(b'+');
         } else {
             out.extend(format!("%{byte:02x}").bytes());

@@ -1,0 +1,140 @@
+//! What is seen of a subject without asking PCRE2: most patterns of a long list are about something else.
+
+use memchr::memmem;
+
+use super::flags::Flags;
+
+/// What every subject has that a pattern matches.
+#[derive(Debug)]
+pub(super) enum Glance {
+    /// Nothing is known.
+    Unknown,
+    /// Everything matches.
+    Everything,
+    /// What matches begins with this.
+    Begins(String),
+    /// What matches holds this.
+    Holds(Box<memmem::Finder<'static>>),
+}
+
+impl Glance {
+    pub(super) fn of(pattern: &str, flags: Flags) -> Glance {
+        if flags.ignore_case || flags.extended {
+            return Glance::Unknown;
+        }
+        match pattern {
+            ".*" | "^.*" | "(.*)" | "^(.*)" => return Glance::Everything,
+            "^.*$" | "^(.*)$" if flags.dot_all => return Glance::Everything,
+            _ => {}
+        }
+        let (first, longest) = texts(pattern).unwrap_or_default();
+        match pattern.starts_with('^') && !flags.multi_line {
+            true if !first.is_empty() => Glance::Begins(first),
+            _ if longest.len() > 1 => Glance::Holds(Box::new(memmem::Finder::new(&longest).into_owned())),
+            _ => Glance::Unknown,
+        }
+    }
+
+    /// Whether the pattern matches, if that is seen. Its texts are ASCII, which is found alike in a text and in its bytes.
+    pub(super) fn answer(&self, subject: &[u8]) -> Option<bool> {
+        let may_match = match self {
+            Glance::Unknown => return None,
+            Glance::Everything => return Some(true),
+            Glance::Begins(text) => subject.starts_with(text.as_bytes()),
+            Glance::Holds(finder) => finder.find(subject).is_some(),
+        };
+        (!may_match).then_some(false)
+    }
+}
+
+/// Plain texts that stand in everything that a pattern matches: that at its beginning, and the longest one. `None`: there may be
+/// another way to match, or another meaning of letters.
+fn texts(pattern: &str) -> Option<(String, String)> {
+    if !pattern.is_ascii() || pattern.contains('|') || pattern.contains("(?") || pattern.contains("(*") {
+        return None;
+    }
+    let (mut first, mut longest, mut text) = (None, String::new(), String::new());
+    let mut depth = 0_u32;
+    let mut chars = pattern.strip_prefix('^').unwrap_or(pattern).chars().peekable();
+    loop {
+        let next = chars.next();
+        let plain = match next {
+            Some('\\') => match chars.next()? {
+                escaped if escaped.is_ascii_punctuation() => Some(escaped),
+                'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'b' | 'B' => None,
+                // A number, a property, a quotation: what follows may be a part of it.
+                _ => return None,
+            },
+            Some('[') => {
+                // A bracket in first place is one of the characters.
+                let mut is_first = true;
+                chars.next_if_eq(&'^');
+                loop {
+                    match chars.next()? {
+                        '\\' => drop(chars.next()?),
+                        '[' => return None,
+                        ']' if !is_first => break,
+                        _ => {}
+                    }
+                    is_first = false;
+                }
+                None
+            }
+            Some('(') => {
+                depth += 1;
+                None
+            }
+            Some(')') => {
+                depth = depth.checked_sub(1)?;
+                None
+            }
+            Some('.' | '*' | '+' | '?' | '{' | '}' | '^' | '$') | None => None,
+            Some(plain) => Some(plain),
+        };
+        if next == Some('{') {
+            // How often: not a text.
+            while chars.next()? != '}' {}
+        }
+        let kept = plain.filter(|_| depth == 0 && !matches!(chars.peek(), Some('*' | '?' | '{')));
+        text.extend(kept);
+        if kept.is_none() || chars.peek() == Some(&'+') {
+            let ended = std::mem::take(&mut text);
+            first.get_or_insert_with(|| ended.clone());
+            if ended.len() > longest.len() {
+                longest = ended;
+            }
+        }
+        if next.is_none() {
+            return Some((first.unwrap_or_default(), longest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_patterns() {
+        let table = [
+            ("^/old/page$", "/old/page", "/old/page"),
+            (r"^index\.php$", "index.php", "index.php"),
+            ("^/a/(.*)/long$", "/a/", "/long"),
+            ("^/ab?c", "/a", "/a"),
+            ("^/ab+cde", "/ab", "/ab"),
+            ("^/ab{2}cde", "/a", "cde"),
+            (r"^/a\d/b", "/a", "/a"),
+            (r"/item-7(\d*)\.html$", "/item-7", "/item-7"),
+            ("^(a)bc", "", "bc"),
+            ("^[^]a]bc", "", "bc"),
+            ("x", "x", "x"),
+            ("", "", ""),
+        ];
+        for (pattern, first, longest) in table {
+            assert_eq!(texts(pattern), Some((first.into(), longest.into())), "{pattern}");
+        }
+        for pattern in ["^/a|^/b", "^(?i)/a", r"^\Q/a", r"/\x41bc", "[[:alpha:]]x", "a(?#b)c", r"(a)\1b", "é"] {
+            assert_eq!(texts(pattern), None, "{pattern}");
+        }
+    }
+}
