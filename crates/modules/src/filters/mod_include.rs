@@ -174,12 +174,8 @@ async fn includes(request: &mut Request, body: Body) -> Body {
     if matches!(body, Body::Empty) {
         return body;
     }
-    let page = Page::of(request, variables.clone());
-    let body = server::written(|out| page.write(body.into_stream(), out)).await;
-    for name in variables.take_vary() {
-        server::fields::add_vary(&mut request.answer.headers_out, &name);
-    }
-    body
+    let page = Page::of(request, variables);
+    server::written(|out| page.write(body.into_stream(), out)).await
 }
 
 fn set_last_modified(request: &mut Request) {

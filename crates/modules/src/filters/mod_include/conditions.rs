@@ -140,9 +140,6 @@ impl Page {
         self.own.env = self.variables.environment();
         let mut eval = Eval::new();
         let holds = server::evaluate_keeping(&mut self.own, &expr, &mut eval);
-        if let Some(names) = self.own.answer.headers_out.get("Vary") {
-            self.variables.add_vary(names);
-        }
         let (subject, captures) = eval.captures();
         if !captures.is_empty() {
             let groups = Groups {

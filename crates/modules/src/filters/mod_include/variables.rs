@@ -30,8 +30,6 @@ struct State {
     /// What counts before the environment of the request; all of it, once that was made.
     set: Fields,
     is_whole: bool,
-    /// Fields of the request on which the page depends.
-    vary: Vec<String>,
 }
 
 impl Variables {
@@ -51,7 +49,7 @@ impl Variables {
         let file = &request.mapped.filename;
         set.add("DOCUMENT_NAME", if file.contains('/') { base_name(file) } else { &request.asked.uri });
         let modified = request.mapped.stat.map_or(0, |meta| meta.mtime.div_euclid(1_000_000_000) as i64);
-        let state = State { base: Some(request.stand_in()), set, is_whole: false, vary: Vec::new() };
+        let state = State { base: Some(request.stand_in()), set, is_whole: false };
         Variables { state: Mutex::new(state), modified }
     }
 
@@ -147,15 +145,6 @@ impl Variables {
             all.set(name.to_string(), value);
         }
         (state.set, state.is_whole, state.base) = (all, true, Some(base));
-    }
-
-    /// The page depends on these fields of the request.
-    pub(super) fn add_vary(&self, names: &str) {
-        self.lock().vary.extend(names.split(',').map(|name| name.trim().to_string()));
-    }
-
-    pub(super) fn take_vary(&self) -> Vec<String> {
-        std::mem::take(&mut self.lock().vary)
     }
 
     async fn found_out(&self, page: &Request, name: &str) -> String {
