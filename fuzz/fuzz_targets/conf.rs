@@ -89,20 +89,31 @@ fn write(tree: &[Node]) -> String {
     tree.iter().map(line).collect()
 }
 
-/// The whole way: tree to settings to server.
+/// The whole way: tree to settings to server. Where all errors are kept, as `check` does, a configuration is wrong if and
+/// only if it cannot start.
 fn apply(machine: Arc<Machine>) {
-    let sources = Sources { program: "tsubame", before: &[], file: Some(MAIN), text: None, after: &[] };
+    let starts = try_apply(machine.clone(), false).is_empty();
+    let errors = try_apply(machine, true);
+    assert_eq!(starts, errors.is_empty(), "started: {starts}; kept: {errors:?}");
+}
+
+/// What is wrong: the first of it, or all.
+fn try_apply(machine: Arc<Machine>, keep_errors: bool) -> Vec<Error> {
+    let sources = Sources { program: "tsubame", before: &[], file: Some(MAIN), text: None, after: &[], keep_errors };
     let check = |draft: &mut server::Draft, context: &mut conf::Context| {
         let chosen = mpm::choose(&context.language.loaded(), "tsubame")?;
         context.notices.extend(chosen.check(&draft.main, mpm::When::Start));
         Ok(())
     };
-    match load(machine, language(), &sources, |_| "Tsubame".to_string(), check) {
+    let errors = match load(machine, language(), &sources, |_| "Tsubame".to_string(), check) {
         Ok(loaded) => {
             conf::dump::dump_config(&loaded.server.tree, &loaded.server.infos());
+            loaded.errors
         }
-        Err(failed) => knows_its_line(&failed.error),
-    }
+        Err(failed) => std::iter::once(failed.error).chain(failed.errors).collect(),
+    };
+    errors.iter().for_each(knows_its_line);
+    errors
 }
 
 fn has_a_place(node: &Node) {

@@ -346,14 +346,17 @@ pub fn nearest_name(names: impl Iterator<Item = &'static str>, name: &str) -> Op
     let lower = name.to_ascii_lowercase();
     let far = (name.len() / 3).clamp(1, 3);
     names
-        .map(|name| (distance(&lower, &name.to_ascii_lowercase()), name))
-        .filter(|(distance, _)| *distance <= far)
+        .filter_map(|name| Some((distance(&lower, &name.to_ascii_lowercase(), far)?, name)))
         .min()
         .map(|(_, name)| name)
 }
 
-/// Levenshtein's edit distance, in bytes.
-fn distance(a: &str, b: &str) -> usize {
+/// Levenshtein's edit distance, in bytes; `None` if it is beyond `far`. It stops as soon as that is known: a long word of
+/// nonsense is held beside each of 700 names, once for each line that has it.
+fn distance(a: &str, b: &str, far: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > far {
+        return None;
+    }
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = row[0];
@@ -363,6 +366,9 @@ fn distance(a: &str, b: &str) -> usize {
             diagonal = row[j + 1];
             row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
         }
+        if row.iter().all(|steps| *steps > far) {
+            return None;
+        }
     }
-    row[b.len()]
+    Some(row[b.len()]).filter(|steps| *steps <= far)
 }
