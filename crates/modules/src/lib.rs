@@ -8,6 +8,7 @@
 pub mod aaa;
 pub mod arch;
 pub mod cache;
+pub mod database;
 pub mod dav;
 pub mod filters;
 pub mod generators;
@@ -45,6 +46,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_auth_form::MODULE,
     &aaa::mod_authn_anon::MODULE,
     &aaa::mod_authn_core::MODULE,
+    &aaa::mod_authn_dbd::MODULE,
     &aaa::mod_authn_dbm::MODULE,
     &aaa::mod_authn_file::MODULE,
     &aaa::mod_authn_socache::MODULE,
@@ -61,6 +63,7 @@ pub static MODULES: &[&Module] = &[
     &dav::mod_dav::MODULE,
     &dav::mod_dav_fs::MODULE,
     &dav::mod_dav_lock::MODULE,
+    &database::mod_dbd::MODULE,
     &generators::mod_admission::MODULE,
     &generators::mod_metrics::MODULE,
     &filters::mod_brotli::MODULE,

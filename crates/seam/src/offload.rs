@@ -34,6 +34,8 @@ pub enum Load {
     Wait,
     /// It waits for a name server.
     Resolve,
+    /// It waits for a database.
+    Database,
 }
 
 /// The most threads of a pool that wait. More would only be needed where name servers do not answer, and then nothing
@@ -41,6 +43,8 @@ pub enum Load {
 const WAITING_MAX: usize = 16;
 /// The same for name servers, of which some may answer while others do not.
 const RESOLVING_MAX: usize = 32;
+/// The same for databases, of which there may be several, too.
+const ASKING_MAX: usize = 32;
 /// How many jobs may be in the queue of a pool. Further ones wait with their connections until there is room, so there are
 /// never more than this process has requests.
 const QUEUE_MAX: usize = 1024;
@@ -55,6 +59,7 @@ static COMPUTING: Pool = Pool::new(Load::Compute);
 static DIGESTING: Pool = Pool::new(Load::Digest);
 static WAITING: Pool = Pool::new(Load::Wait);
 static RESOLVING: Pool = Pool::new(Load::Resolve);
+static ASKING: Pool = Pool::new(Load::Database);
 
 /// Does a job that blocks, and gives its result.
 ///
@@ -228,6 +233,7 @@ impl Pool {
             Load::Digest => &DIGESTING,
             Load::Wait => &WAITING,
             Load::Resolve => &RESOLVING,
+            Load::Database => &ASKING,
         }
     }
 
@@ -240,6 +246,7 @@ impl Pool {
             Load::Compute | Load::Digest => sys::affinity::cpus(),
             Load::Wait => WAITING_MAX,
             Load::Resolve => RESOLVING_MAX,
+            Load::Database => ASKING_MAX,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod mod_auth_digest;
 pub mod mod_auth_form;
 pub mod mod_authn_anon;
 pub mod mod_authn_core;
+pub mod mod_authn_dbd;
 pub mod mod_authn_dbm;
 pub mod mod_authn_file;
 pub mod mod_authn_socache;

@@ -33,7 +33,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 }
 
 /// What idle children have open and should not: connections, directories, pipes of scripts. Files that they served lately
-/// they may keep, and what connects the process manager with a backend that lives.
+/// they may keep, what connects the process manager with a backend that lives, and connections to a database.
 pub fn leaks(parent: Pid, children: impl IntoIterator<Item = i32>) -> Vec<String> {
     let inherited = of(parent);
     let children = children.into_iter().filter_map(Pid::new);
@@ -73,9 +73,11 @@ fn inode(target: &str) -> Option<&str> {
     target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
 }
 
-/// The sockets of all TCP connections, by their inodes (tenth column).
+/// The sockets of all TCP connections, by their inodes (tenth column), but for those to PostgreSQL's port (third column).
 fn connections() -> BTreeSet<String> {
+    let database = format!(":{:04X}", crate::postgres::PORT);
     let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default());
-    let inodes = tables.iter().flat_map(|table| table.lines().filter_map(|line| line.split_whitespace().nth(9)));
-    inodes.map(str::to_string).collect()
+    let rows = tables.iter().flat_map(|table| table.lines()).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let others = rows.filter(|row| row.get(2).is_some_and(|remote| !remote.ends_with(&database)));
+    others.filter_map(|row| row.get(9).map(|inode| inode.to_string())).collect()
 }

@@ -157,6 +157,30 @@ pub const DAV_CLIENTS: Need = Need {
     is_fate: false,
 };
 
+/// SQLite's own program, which makes the databases that servers read; and Apache's driver for them.
+pub const SQLITE: Need = Need {
+    what: "/usr/bin/sqlite3, or Apache's driver for SQLite",
+    remedy: "apt-get install sqlite3 libaprutil1-dbd-sqlite3",
+    is_there: || Path::new("/usr/bin/sqlite3").exists() && has_driver("sqlite3"),
+    is_fate: false,
+};
+
+/// Debian's programs of PostgreSQL.
+pub const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// PostgreSQL, which a test starts itself, and Apache's driver for it.
+pub const POSTGRES: Need = Need {
+    what: "/usr/lib/postgresql/15/bin, or Apache's driver for PostgreSQL",
+    remedy: "apt-get install postgresql libaprutil1-dbd-pgsql",
+    is_there: || Path::new(POSTGRES_PROGRAMS).join("initdb").exists() && has_driver("pgsql"),
+    is_fate: false,
+};
+
+/// Whether Apache has a driver for a kind of database.
+fn has_driver(name: &str) -> bool {
+    Path::new(&format!("/usr/lib/{}-linux-gnu/apr-util-1/apr_dbd_{name}.so", std::env::consts::ARCH)).exists()
+}
+
 /// Processes of other users, files of other users.
 pub const ROOT: Need =
     Need { what: "the rights of root", remedy: "run the tests as root", is_there: sys::cred::is_root, is_fate: false };

@@ -1,0 +1,139 @@
+//! A connection to a database, whichever driver makes it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sys::sql::{Rows, SqlError, Value, postgres, sqlite};
+
+use super::format::{Native, native};
+
+/// `DBDriver`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// `sqlite3`
+    Sqlite,
+    /// `pgsql`
+    Postgres,
+}
+
+impl Driver {
+    /// The word in the configuration.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Driver::Sqlite => "sqlite3",
+            Driver::Postgres => "pgsql",
+        }
+    }
+
+    /// The driver of that name, with its library. `Err` is the message of a syntax error.
+    pub(super) fn load(name: &str) -> Result<Driver, String> {
+        let (driver, loaded, remedy) = match name {
+            "sqlite3" => (Driver::Sqlite, sqlite::load(), "Debian's package libsqlite3-0"),
+            "pgsql" => (Driver::Postgres, postgres::load(), "Debian's package libpq5"),
+            other => {
+                let known = "this server speaks with SQLite (sqlite3) and PostgreSQL (pgsql)";
+                return Err(format!("Can't load driver file apr_dbd_{other}.so: {known}"));
+            }
+        };
+        let failed = |why| format!("Failed to load driver apr_dbd_{name}_driver: {why} ({remedy} has it)");
+        loaded.map(|()| driver).map_err(failed)
+    }
+}
+
+/// What a configuration says of a database.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) driver: Driver,
+    pub(super) parameters: String,
+    pub(super) persist: bool,
+    pub(super) min: usize,
+    pub(super) keep: usize,
+    pub(super) max: usize,
+    /// After which time a connection may be closed that nobody needs; `None`: never.
+    pub(super) expiry: Option<Duration>,
+    /// Statements for each new connection.
+    pub(super) first: Vec<String>,
+    /// Statements to prepare, by their labels.
+    pub(super) statements: BTreeMap<String, String>,
+}
+
+/// A connection with its prepared statements.
+#[derive(Debug)]
+pub(super) struct Connection {
+    line: Line,
+    /// The number of each label's statement.
+    labels: BTreeMap<String, usize>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Sqlite(sqlite::Connection),
+    Postgres(postgres::Connection),
+}
+
+impl Connection {
+    /// Connects and prepares. `Err` is the line for the log.
+    pub(super) fn open(plan: &Plan, deadline: Instant) -> Result<Connection, String> {
+        let line = match plan.driver {
+            Driver::Sqlite => sqlite::Connection::open(&plan.parameters).map(Line::Sqlite),
+            Driver::Postgres => postgres::Connection::open(&plan.parameters, deadline).map(Line::Postgres),
+        };
+        let mut line =
+            line.map_err(|error| format!("AH00629: Can't connect to {}: {}", plan.driver.name(), error.text))?;
+        let mut labels = BTreeMap::new();
+        for (index, (label, text)) in plan.statements.iter().enumerate() {
+            let prepared = line.prepare(index, &native(plan.driver, text), deadline);
+            let failed =
+                |error: SqlError| format!("AH00632: failed to prepare SQL statements: {} ({label})", error.text);
+            prepared.map_err(failed)?;
+            labels.insert(label.clone(), index);
+        }
+        for sql in &plan.first {
+            let done = line.execute(sql, deadline);
+            done.map_err(|error| format!("failed to execute DBDInitSQL \"{sql}\": {}", error.text))?;
+        }
+        Ok(Connection { line, labels })
+    }
+
+    /// Runs the statement with this label; `None`: there is none.
+    pub(super) fn query(&mut self, label: &str, values: &[Value], deadline: Instant) -> Option<Result<Rows, SqlError>> {
+        let index = *self.labels.get(label)?;
+        Some(match &mut self.line {
+            Line::Sqlite(line) => line.query(index, values, deadline),
+            Line::Postgres(line) => line.query(&name(index), values, deadline),
+        })
+    }
+
+    /// Whether it is still there, as far as that can be seen at once.
+    pub(super) fn is_usable(&mut self) -> bool {
+        match &mut self.line {
+            Line::Sqlite(_) => true,
+            Line::Postgres(line) => line.is_usable(),
+        }
+    }
+}
+
+impl Line {
+    fn prepare(&mut self, index: usize, statement: &Native, deadline: Instant) -> Result<(), SqlError> {
+        match self {
+            Line::Sqlite(line) => line.prepare(&statement.sql).map(|_| ()),
+            Line::Postgres(line) => {
+                let types = statement.types.join(",");
+                let types = if types.is_empty() { types } else { format!(" ({types})") };
+                line.execute(&format!("PREPARE {}{types} AS {}", name(index), statement.sql), deadline).map(|_| ())
+            }
+        }
+    }
+
+    fn execute(&mut self, sql: &str, deadline: Instant) -> Result<Rows, SqlError> {
+        match self {
+            Line::Sqlite(line) => line.execute(sql, deadline),
+            Line::Postgres(line) => line.execute(sql, deadline),
+        }
+    }
+}
+
+/// What PostgreSQL calls a statement: a label may be any text.
+fn name(index: usize) -> String {
+    format!("statement_{index}")
+}

@@ -1,0 +1,237 @@
+//! Connections to databases, for the modules that ask one.
+//!
+//! Each child has a pool of its own for each database. Where virtual hosts say the same of theirs they share it.
+//!
+//! Apache manual: mod_dbd; order of statements and messages measured on 2.4.71.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use conf::directive::Args::{Flag, Take1, Take12};
+use conf::values::atoi;
+use conf::{
+    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
+    Stacked, on_or_off, settings,
+};
+use server::core::CoreServer;
+use server::{Draft, Hook, Module, Request, Server};
+use sys::sql::{Rows, Value};
+
+use super::connection::{Driver, Plan};
+use super::pool::Pool;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "dbd_module", source: "mod_dbd.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Check(make_pools), Hook::ChildInit(open), Hook::ChildEnd(close)],
+};
+
+const SIZES: &str = "More connections are never wanted or kept than `DBDMax`.";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("DBDriver", Allowed::SERVER, Take1(set_driver), "", "SQL Driver").differs("The drivers are `sqlite3` and `pgsql`. Each needs the library of its database, which is loaded when a line names it."),
+    row("DBDParams", Allowed::SERVER, Take1(|c, v| c.server_set(|s: &mut DbdServer| &mut s.parameters, v.to_string())), "", "SQL Driver Params"),
+    row("DBDPersist", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut DbdServer| &mut s.persist, on)), on_or_off(PERSIST), "Use persistent connection/pool").differs("Where it is `Off` each question opens a connection, and closes it."),
+    row("DBDPrepareSQL", Allowed::SERVER, Take12(prepare_line), "", "SQL statement to prepare (or nothing, to override statement inherited from main server) and label"),
+    row("DBDInitSQL", Allowed::SERVER, Take1(add_first), "", "SQL statement to be executed after connection is created").differs("A connection on which it fails is not used."),
+    row("DBDMin", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.min)), "1", "Minimum number of connections").differs(SIZES),
+    row("DBDKeep", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.keep)), "2", "Maximum number of sustained connections").differs(SIZES),
+    row("DBDMax", Allowed::SERVER, Take1(set_max), "10", "Maximum number of connections").differs("0 is refused."),
+    row("DBDExptime", Allowed::SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.expiry)), "300", "Keepalive time for idle connections"),
+];
+
+/// Whether connections are kept where nothing is said.
+const PERSIST: bool = true;
+
+settings! {
+    /// The module's settings of a server.
+    pub struct DbdServer {
+        driver: Setting<Driver>,
+        parameters: Setting<String>,
+        persist: Setting<bool> = PERSIST,
+        min: Setting<i32> = 1,
+        keep: Setting<i32> = 2,
+        max: Setting<i32> = 10,
+        expiry: Setting<i32> = 300,
+        first: Stacked<String>,
+        statements: Keyed<String, String>,
+        pool: Prepared,
+    }
+}
+
+/// What the check of the whole configuration has made of a server's lines.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared(Option<Arc<Pool>>);
+
+impl Merge for Prepared {
+    fn merge(_: &Self, add: &Self) -> Self {
+        add.clone()
+    }
+
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// No connection can be had; the text says why, for the log.
+    NoConnection(String),
+    /// There is no statement with that label.
+    NoStatement,
+    /// The database refuses the statement, in these words.
+    Query(String),
+}
+
+/// Whether the module is loaded, for directives of others.
+pub(crate) fn is_loaded(cmd: &Cmd<'_>) -> bool {
+    cmd.context.language.loaded().iter().any(|info| info.id == MODULE.info.id)
+}
+
+/// Has a statement prepared for the module that gives it; the label is what [`ask`] wants.
+pub(crate) fn prepare(cmd: &mut Cmd<'_>, module: &str, sql: &str) -> String {
+    // Virtual hosts inherit statements of others: one text is one statement wherever it stands.
+    let label = format!("{module}: {sql}");
+    let origin = cmd.origin();
+    cmd.server.edit::<DbdServer>().statements.set(label.clone(), sql.to_string(), &origin);
+    label
+}
+
+/// Asks the database of a request's virtual host. Why there is no connection is logged here.
+pub(crate) async fn ask(request: &Request, label: &str, values: Vec<Value>) -> Result<Rows, Failure> {
+    let answer = match &request.host::<DbdServer>().pool.0 {
+        Some(pool) => {
+            let limit = request.host::<CoreServer>().timeout();
+            pool.ask(label.to_string(), values, limit).await
+        }
+        None => Err(Failure::NoConnection("AH02654: not configured".into())),
+    };
+    if let Err(Failure::NoConnection(text)) = &answer {
+        request.log("dbd", Level::Error, text);
+    }
+    answer
+}
+
+fn set_driver(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    let driver = Driver::load(name)?;
+    cmd.server_set(|s: &mut DbdServer| &mut s.driver, driver)
+}
+
+fn prepare_line(cmd: &mut Cmd<'_>, sql: &str, label: Option<&str>) -> Outcome {
+    // A label alone takes away what the main server says.
+    let (sql, label) = label.map_or(("", sql), |label| (sql, label));
+    let origin = cmd.origin();
+    let statements = &mut cmd.server.edit::<DbdServer>().statements;
+    let is_other = statements.get(label).is_some_and(|known| known != sql);
+    statements.set(label.to_string(), sql.to_string(), &origin);
+    if is_other {
+        cmd.context.note("dbd", Level::Warn, format!("AH02653: conflicting SQL statements with label {label}"));
+    }
+    Ok(())
+}
+
+fn add_first(cmd: &mut Cmd<'_>, sql: &str) -> Outcome {
+    let origin = cmd.origin();
+    cmd.server.edit::<DbdServer>().first.push(sql.to_string(), &origin);
+    Ok(())
+}
+
+fn set_number(cmd: &mut Cmd<'_>, text: &str, field: fn(&mut DbdServer) -> &mut Setting<i32>) -> Outcome {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("Argument must be numeric!".into());
+    }
+    cmd.server_set(field, atoi(text))
+}
+
+fn set_max(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    match text.bytes().all(|byte| byte == b'0') {
+        true if !text.is_empty() => Err("DBDMax must be greater than zero".into()),
+        _ => set_number(cmd, text, |s| &mut s.max),
+    }
+}
+
+/// Makes one pool for all servers that say the same.
+fn make_pools(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+    let mut pools: Vec<Arc<Pool>> = Vec::new();
+    let hosts = draft.hosts.iter_mut().map(|host| &mut host.server);
+    for settings in std::iter::once(&mut draft.main).chain(hosts) {
+        let pool = plan(settings).map(|plan| match pools.iter().find(|pool| *pool.plan() == plan) {
+            Some(pool) => pool.clone(),
+            None => {
+                pools.push(Arc::new(Pool::new(plan)));
+                pools[pools.len() - 1].clone()
+            }
+        });
+        settings.edit::<DbdServer>().pool = Prepared(pool);
+    }
+    Ok(())
+}
+
+fn plan(settings: &SettingsMap) -> Option<Plan> {
+    let server = settings.get::<DbdServer>();
+    let driver = server.driver.get().copied()?;
+    let count = |number: i32| usize::try_from(number).unwrap_or(0);
+    let max = count(server.max());
+    let keep = count(server.keep()).min(max);
+    let is_meant = |(_, sql): &(&String, &String)| !sql.is_empty();
+    Some(Plan {
+        driver,
+        parameters: server.parameters.get().cloned().unwrap_or_default(),
+        persist: server.persist(),
+        min: count(server.min()).min(keep),
+        keep,
+        max,
+        expiry: u64::try_from(server.expiry()).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
+        first: server.first.iter().cloned().collect(),
+        statements: server
+            .statements
+            .iter()
+            .filter(is_meant)
+            .map(|(label, sql)| (label.clone(), sql.clone()))
+            .collect(),
+    })
+}
+
+/// The pools of this child.
+static OPEN: Mutex<Vec<Arc<Pool>>> = Mutex::new(Vec::new());
+
+fn open(server: &Server) {
+    let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    for host in &server.hosts {
+        let Some(pool) = &host.settings.get::<DbdServer>().pool.0 else { continue };
+        if !all.iter().any(|known| Arc::ptr_eq(known, pool)) {
+            pool.prime(host.settings.get::<CoreServer>().timeout());
+            all.push(pool.clone());
+        }
+    }
+}
+
+fn close() {
+    let all = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    all.iter().for_each(|pool| pool.close());
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn directives() {
+        let refused = |name: &str| {
+            format!(
+                "Can't load driver file apr_dbd_{name}.so: this server speaks with SQLite (sqlite3) and PostgreSQL (pgsql)"
+            )
+        };
+        crate::testing::check(&[
+            ("DBDriver mysql", &refused("mysql")),
+            ("DBDriver SQLite3", &refused("SQLite3")),
+            ("DBDMin -1", "Argument must be numeric!"),
+            ("DBDKeep 1.5", "Argument must be numeric!"),
+            ("DBDExptime x", "Argument must be numeric!"),
+            ("DBDMax 00", "DBDMax must be greater than zero"),
+            ("DBDPersist maybe", "DBDPersist must be On or Off"),
+            ("<Location />\nDBDMin 1\n</Location>", "DBDMin not allowed in <Location> context"),
+            ("DBDParams a b", "DBDParams takes one argument, SQL Driver Params"),
+            ("DBDParams \"dbname=a user=b\"\nDBDMin 5\nDBDMax 2\nDBDPrepareSQL \"select %s\" a\nDBDPrepareSQL a", ""),
+        ]);
+    }
+}
