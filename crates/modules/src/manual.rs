@@ -175,8 +175,6 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_md", "mod_ssl"], "TLS is not served yet"),
     (&["mod_heart", "mod_lbmethod", "mod_proxy"], "nothing is proxied yet"),
     (&["mod_cache"], "answers are not cached yet"),
-    (&["mod_auth_form", "mod_session"], "there are no sessions"),
-    (&["mod_authn_dbd", "mod_authz_dbd", "mod_dbd"], "there is no SQL"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the program speaks with systemd by itself"),
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),

@@ -33,7 +33,7 @@ pub use request::client::Announced;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::FieldSink;
 pub use request::flow::{Flow, Waiting};
-pub use request::hooks::{self as filters, Handler, PhaseHook, Preface, Said};
+pub use request::hooks::{self as filters, AnswerHook, Handler, PhaseHook, Preface, Said};
 pub use request::interim::SendingInterim;
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;

@@ -176,7 +176,7 @@ mod tests {
     fn a_refused_directive_says_why() {
         let page = page(&infos());
         for line in [
-            "| DBDriver | mod_dbd | refused: there is no SQL |",
+            "| LuaScope | mod_lua | refused: there is no Lua |",
             "| HeartbeatStorage | mod_heartmonitor, mod_lbmethod_heartbeat | refused: nothing is proxied yet |",
             "| GprofDir | core | refused: Apache has it only where it was built for profiling |",
             "| [DirectoryIndex](directives.md#directoryindex) | mod_dir | implemented |",

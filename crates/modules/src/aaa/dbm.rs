@@ -10,7 +10,7 @@ use server::Request;
 use super::files::{Files, See};
 
 /// The largest file, in bytes; a hundred thousand users fit.
-pub(super) const FILE_MAX: u64 = 64 << 20;
+const FILE_MAX: u64 = 64 << 20;
 
 /// What the type of a file is called, and how it is read.
 struct Kind {
@@ -28,17 +28,49 @@ static KINDS: [Kind; 4] = [
     Kind { name: "SDBM", suffix: ".pag", files: Files::whole(sdbm, FILE_MAX) },
 ];
 
-/// The value of the first of these keys that a file has.
-pub(super) async fn get(request: &Request, kind: &str, path: &str, keys: &[&str]) -> io::Result<Option<String>> {
-    let kind = KINDS.iter().find(|known| known.name.eq_ignore_ascii_case(kind));
-    let kind = kind.ok_or_else(|| other("this type of file cannot be read (SDBM, GDBM and DB can)"))?;
-    let path = format!("{path}{}", kind.suffix);
-    for key in keys {
-        if let Some(mut values) = kind.files.get(request, &path, key).await? {
-            return Ok(values.pop());
-        }
+/// What the tables of all modules say of the types.
+pub(crate) const TYPES: &str = "Here `default` is `DB`, as in Debian's Apache. Files of Berkeley DB are read if they are hashes, as those of `htdbm` are, and those of GDBM as machines of 64 bits write them. Those of more than 64 MB are refused, as is `NDBM`.";
+
+/// A file, as a configuration names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) path: Option<String>,
+    /// The name of its type.
+    pub(crate) kind: String,
+}
+
+impl Default for Named {
+    fn default() -> Named {
+        Named { path: None, kind: "default".into() }
     }
-    Ok(None)
+}
+
+impl Named {
+    /// The value of the first of these keys that it has.
+    pub(crate) async fn get(&self, request: &Request, keys: &[&str]) -> io::Result<Option<String>> {
+        let path = self.path.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        let kind = self.kind().ok_or_else(|| other("this type of file cannot be read (SDBM, GDBM and DB can)"))?;
+        let path = format!("{path}{}", kind.suffix);
+        for key in keys {
+            if let Some(mut values) = kind.files.get(request, &path, key).await? {
+                return Ok(values.pop());
+            }
+        }
+        Ok(None)
+    }
+
+    /// The paths of the files that it consists of; `None`: there is no such type.
+    pub(crate) fn paths(&self) -> Option<Vec<String>> {
+        let path = self.path.clone().unwrap_or_default();
+        Some(match self.kind()?.suffix {
+            "" => vec![path],
+            suffix => vec![format!("{path}.dir"), format!("{path}{suffix}")],
+        })
+    }
+
+    fn kind(&self) -> Option<&'static Kind> {
+        KINDS.iter().find(|known| known.name.eq_ignore_ascii_case(&self.kind))
+    }
 }
 
 fn other(text: &'static str) -> io::Error {

@@ -1,6 +1,6 @@
 //! Who may: access, authentication, authorization.
 
-mod dbm;
+pub(crate) mod dbm;
 mod files;
 mod passwords;
 
@@ -18,6 +18,7 @@ pub mod mod_authn_socache;
 pub mod mod_authnz_fcgi;
 pub mod mod_authnz_ldap;
 pub mod mod_authz_core;
+pub mod mod_authz_dbd;
 pub mod mod_authz_dbm;
 pub mod mod_authz_groupfile;
 pub mod mod_authz_host;

@@ -32,7 +32,14 @@ pub static MODULE: Module = Module {
                 answer: |request| Box::pin(log_in(request)),
             },
         ),
-        Hook::Handler(Order::Middle, Handler::Now(log_out)),
+        Hook::Handler(
+            Order::Middle,
+            Handler::Later {
+                claims: |request| request.handler_name() == Some(LOGOUT),
+                check: |_| None,
+                answer: |request| Box::pin(log_out(request)),
+            },
+        ),
     ],
 };
 
@@ -139,7 +146,7 @@ async fn check_user(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let dir = slots.get::<FormDir>();
     let mut answer = Flow::Status(401);
-    if let Some(session) = mod_session::load(request) {
+    if let Some(session) = mod_session::load(request).await {
         let value = |what: &str| session.get(&format!("{realm}-{what}")).map(str::to_string);
         if let (Some(user), Some(password)) = (value("user"), value("pw")) {
             request.login.user = Some(user.clone());
@@ -164,7 +171,7 @@ async fn check_user(request: &mut Request) -> Flow {
             answer = check(request, dir, &sent.user, &sent.password).await;
             if answer == Flow::Ok {
                 fake_basic(request, dir, &sent.user, &sent.password);
-                remember(request, &realm, Some(&sent), dir);
+                remember(request, &realm, Some(&sent), dir).await;
                 return match after(request, dir, &sent) {
                     Some(status) => Flow::Status(status),
                     None => Flow::Ok,
@@ -212,8 +219,8 @@ fn site_hash(user: &str, site: &str) -> String {
 }
 
 /// Puts who it was into the session, or takes it out.
-fn remember(request: &mut Request, realm: &str, sent: Option<&Credentials>, dir: &FormDir) {
-    let Some(mut session) = mod_session::load(request) else { return };
+async fn remember(request: &mut Request, realm: &str, sent: Option<&Credentials>, dir: &FormDir) {
+    let Some(mut session) = mod_session::load(request).await else { return };
     let hash = sent.zip(dir.site.get()).map(|(sent, site)| site_hash(&sent.user, site));
     session.set(&format!("{realm}-user"), sent.map(|sent| sent.user.as_str()));
     session.set(&format!("{realm}-pw"), sent.map(|sent| sent.password.as_str()));
@@ -321,7 +328,7 @@ async fn log_in(request: &mut Request) -> Answer {
         flow = check(request, dir, &sent.user, &sent.password).await;
         if flow == Flow::Ok {
             let realm = auth_name(request).unwrap_or_default();
-            remember(request, &realm, Some(sent), dir);
+            remember(request, &realm, Some(sent), dir).await;
             return match after(request, dir, sent) {
                 Some(status) => Answer::Status(status),
                 None => Answer::Body(Body::Empty),
@@ -340,14 +347,11 @@ async fn log_in(request: &mut Request) -> Answer {
 }
 
 /// `form-logout-handler`.
-fn log_out(request: &mut Request) -> Answer {
-    if request.handler_name() != Some(LOGOUT) {
-        return Answer::Declined;
-    }
+async fn log_out(request: &mut Request) -> Answer {
     let slots = request.dir.slots.clone();
     let dir = slots.get::<FormDir>();
     let realm = auth_name(request).unwrap_or_default();
-    remember(request, &realm, None, dir);
+    remember(request, &realm, None, dir).await;
     no_store(request);
     match lead_to(request, dir.logout.get(), "AH02343: Can't evaluate logout expression") {
         Some(302) => Answer::Status(307),

@@ -17,32 +17,17 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Authn(&DBM)],
 };
 
-/// What the tables of both modules say of their types.
-pub(super) const TYPES: &str = "Here `default` is `DB`, as in Debian's Apache. Files of Berkeley DB are read if they are hashes, as those of `htdbm` are, and those of GDBM as machines of 64 bits write them. Those of more than 64 MB are refused, as is `NDBM`.";
-
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthDBMUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); set(c, |rules| rules.path = Some(path)) }), "", "dbm database file containing user IDs and passwords"),
-    row("AuthDBMType", Allowed::AUTH, Take1(|c, v| set(c, |rules| rules.kind = v.to_string())), "default", "what type of DBM file the user file is").differs(TYPES),
+    row("AuthDBMUserFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); set(c, |file| file.path = Some(path)) }), "", "dbm database file containing user IDs and passwords"),
+    row("AuthDBMType", Allowed::AUTH, Take1(|c, v| set(c, |file| file.kind = v.to_string())), "default", "what type of DBM file the user file is").differs(dbm::TYPES),
 ];
-
-/// What one section says. As in Apache, a section that says anything says all of it.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    path: Option<String>,
-    kind: String,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { path: None, kind: "default".into() }
-    }
-}
 
 settings! {
     /// The module's settings of a section.
     pub struct DbmDir {
-        rules: Gathered<Rules>,
+        // As in Apache, a section that says anything says all of it.
+        file: Gathered<dbm::Named>,
     }
 }
 
@@ -52,25 +37,21 @@ static DBM: AuthnProvider = AuthnProvider {
     realm_hash: Some(|request, user, realm, digest| Box::pin(realm_hash(request, user, realm, digest))),
 };
 
-fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut Rules)) -> Outcome {
+fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut dbm::Named)) -> Outcome {
     let origin = cmd.origin();
-    change(cmd.dir.edit::<DbmDir>().rules.edit(&origin));
+    change(cmd.dir.edit::<DbmDir>().file.edit(&origin));
     Ok(())
 }
 
 /// What stands behind a key, up to a comment.
 async fn value(request: &Request, key: &str) -> Result<String, Authn> {
-    let rules = request.dir::<DbmDir>().rules.get().cloned().unwrap_or_default();
-    let path = rules.path.as_deref().unwrap_or("(null)");
-    let found = match rules.path {
-        Some(_) => dbm::get(request, &rules.kind, path, &[key]).await,
-        None => Err(std::io::ErrorKind::NotFound.into()),
-    };
-    match found {
+    let file = request.dir::<DbmDir>().file.get().cloned().unwrap_or_default();
+    match file.get(request, &[key]).await {
         Ok(Some(value)) => Ok(value.split(':').next().unwrap_or_default().to_string()),
         Ok(None) => Err(Authn::UserNotFound),
         Err(error) => {
-            let text = format!("AH10285: could not open dbm (type {}) file: {path}", rules.kind);
+            let path = file.path.as_deref().unwrap_or("(null)");
+            let text = format!("AH10285: could not open dbm (type {}) file: {path}", file.kind);
             request.log_os("authn_dbm", Level::Error, &error, text);
             Err(Authn::Error)
         }

@@ -12,7 +12,6 @@ use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Hook, Module, Request};
 
 use super::mod_authn_core::auth_name;
-use super::mod_authn_dbm::TYPES;
 use super::{Text, dbm, mod_authz_owner};
 use crate::row;
 
@@ -24,27 +23,15 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthDBMGroupFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); set(c, |rules| rules.path = Some(path)) }), "", "database file containing group names and member user IDs"),
-    row("AuthzDBMType", Allowed::AUTH, Take1(|c, v| set(c, |rules| rules.kind = v.to_string())), "default", "what type of DBM file the group file is").differs(TYPES),
+    row("AuthDBMGroupFile", Allowed::AUTH, Take1(|c, v| { let path = c.context.server_relative(v); set(c, |file| file.path = Some(path)) }), "", "database file containing group names and member user IDs"),
+    row("AuthzDBMType", Allowed::AUTH, Take1(|c, v| set(c, |file| file.kind = v.to_string())), "default", "what type of DBM file the group file is").differs(dbm::TYPES),
 ];
-
-/// What one section says. As in Apache, a section that says anything says all of it.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    path: Option<String>,
-    kind: String,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { path: None, kind: "default".into() }
-    }
-}
 
 settings! {
     /// The module's settings of a section.
     pub struct DbmGroupDir {
-        rules: Gathered<Rules>,
+        // As in Apache, a section that says anything says all of it.
+        file: Gathered<dbm::Named>,
     }
 }
 
@@ -60,9 +47,9 @@ static FILE_GROUP: AuthzProvider = AuthzProvider {
     check: Later(|request, _| Box::pin(is_in_group_of_file(request))),
 };
 
-fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut Rules)) -> Outcome {
+fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut dbm::Named)) -> Outcome {
     let origin = cmd.origin();
-    change(cmd.dir.edit::<DbmGroupDir>().rules.edit(&origin));
+    change(cmd.dir.edit::<DbmGroupDir>().file.edit(&origin));
     Ok(())
 }
 
@@ -70,14 +57,14 @@ fn set(cmd: &mut Cmd<'_>, change: impl FnOnce(&mut Rules)) -> Outcome {
 /// the user.
 async fn groups_of(request: &Request, user: &str, numbers: [&str; 3]) -> Result<Vec<String>, Verdict> {
     let log = |text: String| request.log("authz_dbm", Level::Error, text);
-    let rules = request.dir::<DbmGroupDir>().rules.get().cloned().unwrap_or_default();
-    let Some(path) = rules.path else {
+    let file = request.dir::<DbmGroupDir>().file.get().cloned().unwrap_or_default();
+    let Some(path) = &file.path else {
         log(format!("{}: No group file was specified in the configuration", numbers[0]));
         return Err(Verdict::Denied);
     };
     let keys = [format!("{user}:{}", auth_name(request).unwrap_or_default()), user.to_string()];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    match dbm::get(request, &rules.kind, &path, &keys).await {
+    match file.get(request, &keys).await {
         // The same file may hold passwords too: they stand in front, and a comment behind.
         Ok(Some(value)) => {
             let groups = value.split_once(':').map_or(value.as_str(), |(_, rest)| rest.split(':').next().unwrap_or(""));
@@ -93,7 +80,7 @@ async fn groups_of(request: &Request, user: &str, numbers: [&str; 3]) -> Result<
             Err(Verdict::Denied)
         }
         Err(error) => {
-            let kind = &rules.kind;
+            let kind = &file.kind;
             let text = format!("{}: could not open dbm (type {kind}) group access file: {path}", numbers[1]);
             request.log_os("authz_dbm", Level::Error, &error, text);
             Err(Verdict::Error)

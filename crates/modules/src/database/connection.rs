@@ -61,8 +61,8 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Connection {
     line: Line,
-    /// The number of each label's statement.
-    labels: BTreeMap<String, usize>,
+    /// The number of each label's statement, and how many values it has.
+    labels: BTreeMap<String, (usize, usize)>,
 }
 
 #[derive(Debug)]
@@ -82,11 +82,12 @@ impl Connection {
             line.map_err(|error| format!("AH00629: Can't connect to {}: {}", plan.driver.name(), error.text))?;
         let mut labels = BTreeMap::new();
         for (index, (label, text)) in plan.statements.iter().enumerate() {
-            let prepared = line.prepare(index, &native(plan.driver, text), deadline);
+            let native = native(plan.driver, text);
+            let prepared = line.prepare(index, &native, deadline);
             let failed =
                 |error: SqlError| format!("AH00632: failed to prepare SQL statements: {} ({label})", error.text);
             prepared.map_err(failed)?;
-            labels.insert(label.clone(), index);
+            labels.insert(label.clone(), (index, native.types.len()));
         }
         for sql in &plan.first {
             let done = line.execute(sql, deadline);
@@ -95,12 +96,19 @@ impl Connection {
         Ok(Connection { line, labels })
     }
 
-    /// Runs the statement with this label; `None`: there is none.
-    pub(super) fn query(&mut self, label: &str, values: &[Value], deadline: Instant) -> Option<Result<Rows, SqlError>> {
-        let index = *self.labels.get(label)?;
+    /// Runs the statement with this label; `None`: there is none. Values that are missing are null, and what is too much is left
+    /// out.
+    pub(super) fn query(
+        &mut self,
+        label: &str,
+        mut values: Vec<Value>,
+        deadline: Instant,
+    ) -> Option<Result<Rows, SqlError>> {
+        let (index, count) = *self.labels.get(label)?;
+        values.resize(count, Value::Null);
         Some(match &mut self.line {
-            Line::Sqlite(line) => line.query(index, values, deadline),
-            Line::Postgres(line) => line.query(&name(index), values, deadline),
+            Line::Sqlite(line) => line.query(index, &values, deadline),
+            Line::Postgres(line) => line.query(&name(index), &values, deadline),
         })
     }
 

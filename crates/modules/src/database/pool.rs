@@ -59,10 +59,10 @@ impl Pool {
         let Ok(turn) = timeout_at(deadline, Turn::take(self.clone())).await else {
             return Err(Failure::NoConnection("AH02655: Failed to acquire DBD connection from pool!".into()));
         };
-        offload(Load::Database, move || turn.0.run(&label, &values, deadline)).await
+        offload(Load::Database, move || turn.0.run(&label, values, deadline)).await
     }
 
-    fn run(&self, label: &str, values: &[Value], deadline: Instant) -> Result<Rows, Failure> {
+    fn run(&self, label: &str, values: Vec<Value>, deadline: Instant) -> Result<Rows, Failure> {
         let mut connection = match self.kept() {
             Some(connection) => connection,
             None => Connection::open(&self.plan, deadline).map_err(Failure::NoConnection)?,

@@ -8,7 +8,7 @@ use conf::directive::Args::{Flag, Take1, Take2};
 use conf::values::atoi;
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Keyed, ModuleInfo, Outcome, Setting, on_or_off, settings};
-use server::{Hook, Module, Order, Request};
+use server::{AnswerHook, Hook, Module, Order, Request};
 
 use crate::metadata::periods;
 use crate::row;
@@ -16,7 +16,7 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "expires_module", source: "mod_expires.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::AnswerFields(Order::Middle, set_fields)],
+    hooks: &[Hook::AnswerFields(Order::Middle, AnswerHook::Now(set_fields))],
 };
 
 #[rustfmt::skip]

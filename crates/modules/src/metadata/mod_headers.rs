@@ -13,7 +13,7 @@ use conf::pattern::{Captures, Regex, substitute_in};
 use conf::{Allowed, Directive, Listed, ModuleInfo, Origin, settings};
 use http1::text::{from_bytes, to_bytes};
 use server::PhaseHook::Now;
-use server::{Fields, Flow, Hook, Module, Order, Request};
+use server::{AnswerHook, Fields, Flow, Hook, Module, Order, Request};
 
 use crate::row;
 use value::Value;
@@ -24,7 +24,7 @@ pub static MODULE: Module = Module {
     hooks: &[
         Hook::PostRead(Order::First, Now(early)),
         Hook::Fixups(Order::Last, Now(of_request)),
-        Hook::AnswerFields(Order::Last, of_answer),
+        Hook::AnswerFields(Order::Last, AnswerHook::Now(of_answer)),
     ],
 };
 

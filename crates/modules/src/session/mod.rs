@@ -3,3 +3,4 @@
 pub mod mod_session;
 pub mod mod_session_cookie;
 pub mod mod_session_crypto;
+pub mod mod_session_dbd;

@@ -8,16 +8,27 @@
 use conf::directive::Args::{Flag, Take1};
 use conf::values::{atoi, strtol};
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, SettingsMap, on_or_off, settings};
-use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Request};
+use server::{AnswerHook, Flow, Hook, Module, Order, PhaseHook, Request};
 
-use super::{mod_session_cookie, mod_session_crypto};
+use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "session_module", source: "mod_session.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Fixups(Order::Middle, Now(show)), Hook::AnswerFields(Order::Middle, save)],
+    hooks: &[
+        Hook::Fixups(
+            Order::Middle,
+            PhaseHook::Later {
+                claims: |request| request.dir::<SessionDir>().env.or(false),
+                run: |request| Box::pin(show(request)),
+            },
+        ),
+        Hook::AnswerFields(
+            Order::Middle,
+            AnswerHook::Later { claims: may_save, run: |request, canned| Box::pin(save(request, canned)) },
+        ),
+    ],
 };
 
 /// Where these directives may stand: anywhere, and in `.htaccess` files with AuthConfig.
@@ -62,9 +73,9 @@ fn set_interval(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 pub(crate) struct Session {
     entries: Vec<(String, String)>,
     /// When it ends, in microseconds.
-    expiry: Option<i64>,
+    pub(super) expiry: Option<i64>,
     /// It was changed, and is to be kept.
-    dirty: bool,
+    pub(super) dirty: bool,
 }
 
 /// What stands for the end of a session among its values.
@@ -72,6 +83,8 @@ const EXPIRY: &str = "expiry";
 /// The notes of a request that hold its session, and that it was changed.
 const NOTE: &str = "mod_session";
 const DIRTY: &str = "mod_session-dirty";
+/// The note that it could not be read: nobody waits for that a second time, and it is not replaced.
+const LOST: &str = "mod_session-lost";
 const SECOND: i64 = 1_000_000;
 
 impl Session {
@@ -126,14 +139,14 @@ pub(crate) fn form_text(text: &str) -> String {
 }
 
 /// The session of a request; `None` where there is none, or where it cannot be read, which is logged.
-pub(crate) fn load(request: &mut Request) -> Option<Session> {
+pub(crate) async fn load(request: &mut Request) -> Option<Session> {
     let slots = request.dir.slots.clone();
-    load_by(request, &slots)
+    load_by(request, &slots).await
 }
 
-fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> {
+async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> {
     let dir = slots.get::<SessionDir>();
-    if !dir.enabled() {
+    if !dir.enabled() || request.notes.get(LOST).is_some() {
         return None;
     }
     let uri = request.asked.uri.clone();
@@ -147,10 +160,23 @@ fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> {
         session.read(&text);
         return Some(session);
     }
-    let Some(text) = mod_session_cookie::read(request, slots) else {
-        let text = "AH01815: session is enabled but no session modules have been configured, session not loaded:";
-        request.log("session", Level::Error, format!("{text} {uri}"));
-        return None;
+    let text = match mod_session_cookie::read(request, slots) {
+        Some(text) => Ok(Some(text)),
+        None => mod_session_dbd::read(request, slots).await,
+    };
+    let text = match text {
+        Ok(Some(text)) => text,
+        Ok(None) => {
+            let text = "AH01815: session is enabled but no session modules have been configured, session not loaded:";
+            request.log("session", Level::Warn, format!("{text} {uri}"));
+            return None;
+        }
+        Err(mod_session_dbd::Lost) => {
+            let text = format!("AH01816: error while loading the session, session not loaded: {uri}");
+            request.log("session", Level::Error, text);
+            request.notes.set(LOST, "1");
+            return None;
+        }
     };
     // One that cannot be read begins anew.
     let text = mod_session_crypto::open(request, slots, text).unwrap_or_default();
@@ -174,7 +200,8 @@ pub(crate) fn keep(request: &mut Request, session: &Session) {
     }
 }
 
-fn now() -> i64 {
+/// The present, in microseconds.
+pub(super) fn now() -> i64 {
     i64::try_from(sys::time::realtime().as_micros()).unwrap_or(i64::MAX)
 }
 
@@ -183,38 +210,42 @@ fn expiry_of(dir: &SessionDir, now: i64) -> Option<i64> {
 }
 
 /// `SessionEnv`.
-fn show(request: &mut Request) -> Flow {
-    if request.dir::<SessionDir>().env.or(false)
-        && let Some(session) = load(request)
-    {
+async fn show(request: &mut Request) -> Flow {
+    if let Some(session) = load(request).await {
         request.env.set("HTTP_SESSION", session.text());
     }
     Flow::Declined
 }
 
+/// Whether there may be a session to send: here, or before an internal redirect.
+fn may_save(request: &Request) -> bool {
+    request.dir::<SessionDir>().enabled() || request.previous().is_some()
+}
+
 /// Sends the session back with the answer; `canned`: with one of the server's own.
-fn save(request: &mut Request, canned: bool) {
+async fn save(request: &mut Request, canned: bool) {
     let slots = request.dir.slots.clone();
-    save_by(request, &slots, canned);
+    save_by(request, &slots, canned).await;
     // What was changed before an internal redirect has to be kept too.
     let mut before = request.previous().cloned();
     while let Some(previous) = before {
         if previous.notes.get(DIRTY).is_some() && request.notes.get(NOTE).is_none() {
-            for name in [NOTE, DIRTY] {
+            for name in [NOTE, DIRTY, mod_session_dbd::KEY] {
                 previous.notes.get(name).into_iter().for_each(|note| request.notes.set(name, note));
             }
-            save_by(request, &previous.dir.slots, canned);
+            save_by(request, &previous.dir.slots, canned).await;
         }
         before = previous.before.clone();
     }
 }
 
-fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
+async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
     let dir = slots.get::<SessionDir>();
     if !dir.enabled() {
         return;
     }
-    let Some(mut session) = load_by(request, slots) else { return };
+    let Some(mut session) = load_by(request, slots).await else { return };
+    mod_session_dbd::forbid_caches(request, slots, canned);
     if let Some(name) = dir.header.get() {
         let answer = &mut request.answer;
         let text = answer.err_headers_out.get(name).or_else(|| answer.headers_out.get(name)).map(str::to_string);
@@ -233,8 +264,13 @@ fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
     if !session.dirty && !is_moved {
         return;
     }
-    if let Some(text) = mod_session_crypto::seal(request, slots, session.text()) {
-        mod_session_cookie::write(request, slots, &text, dir.max_age.or(0), canned);
+    let Some(text) = mod_session_crypto::seal(request, slots, session.text()) else { return };
+    let max_age = dir.max_age.or(0);
+    if mod_session_cookie::is_configured(slots) {
+        mod_session_cookie::write(request, slots, &text, max_age, canned);
+    } else if mod_session_dbd::write(request, slots, text, &session, max_age).await.is_err() {
+        let text = format!("AH01822: error while saving the session, session not saved: {}", request.asked.uri);
+        request.log("session", Level::Error, text);
     }
 }
 

@@ -28,7 +28,7 @@ const DIRECTIVES: &[Directive] = &[
 ];
 
 /// A name, and what stands behind the value.
-type Cookie = (String, String);
+pub(super) type Cookie = (String, String);
 
 settings! {
     /// The module's settings of a section.
@@ -43,34 +43,51 @@ settings! {
 const ATTRIBUTES: &str = "HttpOnly;Secure;Version=1";
 
 fn set(cmd: &mut Cmd<'_>, rest: &str, field: fn(&mut CookieDir) -> &mut Setting<Cookie>) -> Outcome {
+    let cookie = parse(rest).ok_or_else(|| format!("{} cannot be empty, or contain '=' or '&'.", cmd.row.name))?;
+    cmd.set(field, cookie)
+}
+
+/// A name, and attributes behind it; `None`: it is no name.
+pub(super) fn parse(rest: &str) -> Option<Cookie> {
     let rest = rest.trim_ascii();
     let (name, attributes) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
     if name.is_empty() || name.contains(['=', '&']) {
-        return Err(format!("{} cannot be empty, or contain '=' or '&'.", cmd.row.name));
+        return None;
     }
     let attributes = attributes.trim_ascii_start();
     let attributes = if attributes.is_empty() { ATTRIBUTES } else { attributes };
-    cmd.set(field, (name.to_string(), attributes.to_string()))
+    Some((name.to_string(), attributes.to_string()))
 }
 
 /// The text that the client has brought, empty if it has brought none; `None` where no cookie has a name.
 pub(super) fn read(request: &mut Request, slots: &SettingsMap) -> Option<String> {
     let dir = slots.get::<CookieDir>();
-    let name = dir.cookie.get().or(dir.cookie2.get()).map(|(name, _)| name)?;
+    let (name, _) = dir.cookie.get().or(dir.cookie2.get())?;
+    Some(take(request, name, dir.remove.or(false)))
+}
+
+/// Whether a cookie has a name.
+pub(super) fn is_configured(slots: &SettingsMap) -> bool {
+    let dir = slots.get::<CookieDir>();
+    dir.cookie.is_set() || dir.cookie2.is_set()
+}
+
+/// The value of a cookie, empty if the client has brought none, or several. `remove`: nobody else is to see it.
+pub(super) fn take(request: &mut Request, name: &str, remove: bool) -> String {
     let (values, others) = find(request, name);
-    if dir.remove.or(false) && !values.is_empty() {
+    if values.len() > 1 {
+        let uri = &request.asked.uri;
+        let text = format!("AH00011: ap_cookie: client submitted cookie '{name}' more than once: {uri}");
+        request.log("core", Level::Error, text);
+        return String::new();
+    }
+    if remove && !values.is_empty() {
         match others.is_empty() {
             true => request.headers_mut().remove("Cookie"),
             false => request.headers_mut().set("Cookie", others.join("; ")),
         }
     }
-    if values.len() > 1 {
-        let uri = &request.asked.uri;
-        let text = format!("AH00011: ap_cookie: client submitted cookie '{name}' more than once: {uri}");
-        request.log("core", Level::Error, text);
-        return Some(String::new());
-    }
-    Some(values.into_iter().next().unwrap_or_default())
+    values.into_iter().next().unwrap_or_default()
 }
 
 /// The values of a cookie, and the other cookies.
@@ -89,17 +106,22 @@ fn find(request: &Request, name: &str) -> (Vec<String>, Vec<String>) {
 /// Gives the client the session, or takes it away where nothing is left of it.
 pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_age: i64, canned: bool) {
     let dir = slots.get::<CookieDir>();
-    for (field, cookie) in [("Set-Cookie", &dir.cookie), ("Set-Cookie2", &dir.cookie2)] {
-        let Some((name, attributes)) = cookie.get() else { continue };
+    send(request, [dir.cookie.get(), dir.cookie2.get()], text, max_age);
+    if !canned && !text.is_empty() {
+        request.answer.headers_out.add("Cache-Control", "no-cache, private");
+    }
+}
+
+/// Gives the client a text in cookies of the two kinds; an empty one takes them away.
+pub(super) fn send(request: &mut Request, cookies: [Option<&Cookie>; 2], text: &str, max_age: i64) {
+    for (field, cookie) in ["Set-Cookie", "Set-Cookie2"].into_iter().zip(cookies) {
+        let Some((name, attributes)) = cookie else { continue };
         let age = match (text, max_age) {
             ("", _) => "Max-Age=0;".to_string(),
             (_, 1..) => format!("Max-Age={max_age};"),
             _ => String::new(),
         };
         request.answer.err_headers_out.add(field, format!("{name}={text};{age}{attributes}"));
-    }
-    if !canned && !text.is_empty() {
-        request.answer.headers_out.add("Cache-Control", "no-cache, private");
     }
 }
 

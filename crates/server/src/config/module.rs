@@ -10,7 +10,8 @@ use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::authz::{AuthnProvider, AuthzProvider};
 use crate::request::hooks::{
-    Chain, FindFilter, FindInputFilter, Handler, Hooks, InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface,
+    AnswerHook, Chain, FindFilter, FindInputFilter, Handler, Hooks, InputChain, InputFilter, Of, OutputFilter,
+    PhaseHook, Preface,
 };
 use crate::request::response::Body;
 
@@ -111,9 +112,8 @@ pub enum Hook {
     FindInputFilter(FindInputFilter),
     /// Puts filters into the chain of a request's body. All hooks run.
     InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
-    /// Last changes of the answer's fields, before they go out; `true`: the answer is the server's own page of an error or a
-    /// redirect, or has no body but for its status. All hooks run.
-    AnswerFields(Order, fn(&mut Request, bool)),
+    /// Last changes of the answer's fields, before they go out. All hooks run.
+    AnswerFields(Order, AnswerHook),
     /// The answer has gone out, or could not. All hooks run.
     Log(Order, fn(&mut Request)),
     /// Something else that directives find by its name, and the group it is found in (`dav`, `filesystem`).

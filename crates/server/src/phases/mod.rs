@@ -21,7 +21,7 @@ use crate::phases::access::check;
 use crate::phases::phase::{all, first};
 use crate::request::Request;
 use crate::request::flow::Flow;
-use crate::request::hooks::{Handler, Of};
+use crate::request::hooks::{AnswerHook, Handler, Of};
 use crate::request::response::{Answer, Body, Keep};
 use crate::request::tunnel::Tunnel;
 
@@ -83,11 +83,11 @@ async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
                 continue;
             }
             Answer::Declined => match error_document::find(request, 500) {
-                error_document::Page::Body(body) => return own_page(request, body),
+                error_document::Page::Body(body) => return own_page(request, body).await,
                 error_document::Page::Redirect(uri) => (uri, 500, Keep::default()),
             },
             Answer::Status(status) => match error_document::find(request, status) {
-                error_document::Page::Body(body) => return own_page(request, body),
+                error_document::Page::Body(body) => return own_page(request, body).await,
                 error_document::Page::Redirect(uri) => (uri, status, Keep::default()),
             },
             Answer::Redirect { uri, keep } => (uri, 200, keep),
@@ -95,7 +95,7 @@ async fn go_on(request: &mut Request, mut answer: Answer) -> Response {
         redirects += 1;
         if redirects > request.vhost.plan.redirects_max {
             let body = redirect::too_many(request);
-            return own_page(request, body);
+            return own_page(request, body).await;
         }
         answer = follow(request, &uri, status, keep).await;
     }
@@ -339,21 +339,25 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     let body = filter(request, body);
     delivery::default_charset(request);
     // Before ranges, as in Apache: to them it is an answer of 200 still.
-    answer_fields(request, is_error);
+    answer_fields(request, is_error).await;
     Ok(Response::of(delivery::ranges(request, body)?))
 }
 
 /// A page of our own, which says of its charset what is to be said.
-fn own_page(request: &mut Request, body: Body) -> Response {
+async fn own_page(request: &mut Request, body: Body) -> Response {
     let body = filter(request, body);
-    answer_fields(request, true);
+    answer_fields(request, true).await;
     Response::of(body)
 }
 
 /// The last word of modules about the answer's fields.
-fn answer_fields(request: &mut Request, is_error: bool) {
+async fn answer_fields(request: &mut Request, is_error: bool) {
     for i in 0..request.hooks.answer_fields.len() {
-        request.hooks.answer_fields[i](request, is_error);
+        match request.hooks.answer_fields[i] {
+            AnswerHook::Now(change) => change(request, is_error),
+            AnswerHook::Later { claims, run } if claims(request) => run(request, is_error).await,
+            AnswerHook::Later { .. } => {}
+        }
     }
 }
 

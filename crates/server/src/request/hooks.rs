@@ -26,6 +26,21 @@ pub enum PhaseHook {
     },
 }
 
+/// A hook that changes the fields of an answer. It is told whether the answer is the server's own page of an error or a redirect,
+/// or has no body but for its status.
+#[derive(Clone, Copy)]
+pub enum AnswerHook {
+    /// Changes them at once.
+    Now(fn(&mut Request, bool)),
+    /// May have to wait: for a database that keeps what belongs to them.
+    Later {
+        /// Whether it has anything to change; where not, it costs no more than a function call.
+        claims: fn(&Request) -> bool,
+        /// Changes them.
+        run: fn(&mut Request, bool) -> Waiting<'_, ()>,
+    },
+}
+
 /// A content handler. It looks at `Request::handler_name` and leaves alone what is not its own.
 #[derive(Clone, Copy)]
 pub enum Handler {
@@ -211,7 +226,7 @@ pub struct Hooks {
     pub(crate) input_filters: Vec<&'static InputFilter>,
     pub(crate) find_input_filter: Vec<FindInputFilter>,
     pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,
-    pub(crate) answer_fields: Vec<fn(&mut Request, bool)>,
+    pub(crate) answer_fields: Vec<AnswerHook>,
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,

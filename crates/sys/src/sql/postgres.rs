@@ -189,11 +189,21 @@ impl Connection {
 
     /// Whether the server is still there, as far as that is known without asking it.
     pub fn is_usable(&mut self) -> bool {
-        // What has come meanwhile, such as an end.
-        // SAFETY: the connection is there.
-        let is_open = unsafe { (self.functions.consume_input)(self.conn.as_ptr()) } == 1;
-        // SAFETY: as above.
-        is_open && !self.is_broken() && unsafe { (self.functions.transaction)(self.conn.as_ptr()) } == OK
+        // Its last words, and then an end, may have come meanwhile. One that says more than that is not trusted.
+        for _ in 0..8 {
+            // SAFETY: the connection is there.
+            if self.is_broken() || unsafe { (self.functions.transaction)(self.conn.as_ptr()) } != OK {
+                return false;
+            }
+            // Nothing to be read: a deadline that is over.
+            if self.wait(PollFlags::IN, Instant::now()).is_err() {
+                return true;
+            }
+            if self.consume().is_err() {
+                return false;
+            }
+        }
+        false
     }
 
     /// Waits for the answer to what was sent.

@@ -92,6 +92,70 @@ fn a_program_as_under_apache() {
     compare("a_program_as_under_apache", build, CONFIGURATION, &cases, &[]);
 }
 
+/// Files of each type, as Apache's own tool makes them.
+#[test]
+fn dbm_files_as_under_apache() {
+    if !needs::APACHE.is_there("dbm_files_as_under_apache") {
+        return;
+    }
+    const TYPES: [&str; 4] = ["default", "sdbm", "gdbm", "db"];
+    let build = |site: &Site| {
+        let text = site.file("map.txt", format!("a one\nb x|y\n# c d\ne val more\nlong {}\n", "v".repeat(300)));
+        for kind in TYPES {
+            let file = site.root.join(kind);
+            let tool = std::process::Command::new("httxt2dbm")
+                .args(["-f", kind, "-i"])
+                .arg(&text)
+                .arg("-o")
+                .arg(&file)
+                .output();
+            assert!(tool.expect("httxt2dbm").status.success(), "{kind}");
+            for suffix in ["", ".pag", ".dir"] {
+                let path = site.root.join(format!("{kind}{suffix}"));
+                if path.exists() {
+                    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).expect("mode");
+                }
+            }
+        }
+    };
+    let mut lines = String::from(
+        "RewriteEngine On\nRewriteMap plain dbm:${ROOT}/default\nRewriteRule ^/plain/(.*)$ /${plain:$1|dflt} [R,L]\n",
+    );
+    let mut requests = vec!["GET /plain/a".to_string(), "GET /plain/none".into()];
+    for kind in TYPES {
+        lines += &format!(
+            "RewriteMap {kind} dbm={kind}:${{ROOT}}/{kind}\nRewriteRule ^/{kind}/(.*)$ /${{{kind}:$1|dflt}} [R,L]\n"
+        );
+        requests.extend(["a", "b", "c", "e", "long", "none", ""].map(|key| format!("GET /{kind}/{key}")));
+    }
+    let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
+    compare("dbm_files_as_under_apache", build, &lines, &cases, &[]);
+}
+
+under_every_mpm! {
+fn a_dbm_file_that_is_gone(mpm: Mpm) {
+        if !needs::APACHE.is_there("a_dbm_file_that_is_gone") {
+            return;
+        }
+        let site = Site::with([("a.html", "a\n")]);
+        let text = site.file("map.txt", "k one\n");
+        let file = site.root.join("map");
+        let tool = std::process::Command::new("httxt2dbm").arg("-i").arg(text).arg("-o").arg(&file).output();
+        assert!(tool.expect("httxt2dbm").status.success());
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("mode");
+        let lines = "RewriteEngine On\nRewriteMap t dbm:${ROOT}/map\nRewriteRule ^/t$ /${t:k|none} [R,L]\n";
+        let server = Server::start(mpm, &site, lines);
+        assert_eq!(location(&server, "/t"), (302, "one".into()));
+        server.allow("AH00656: mod_rewrite: can't open DBM RewriteMap");
+        server.allow("AH00662: mod_rewrite: can't access DBM RewriteMap file");
+        std::fs::write(&file, "this is none").expect("file");
+        assert_eq!(server.get("/t").status, 500, "nobody knows what it would say");
+        std::fs::remove_file(file).expect("remove");
+        assert_eq!(server.get("/t").status, 500);
+        server.logged("so the line at ");
+}
+}
+
 #[test]
 fn what_cannot_be_decided_is_refused() {
     let site = Site::with([("a.html", "a\n")]);

@@ -1,6 +1,7 @@
 //! `RewriteMap`: what stands for a key.
 
 pub(super) mod program;
+mod sql;
 
 use std::collections::HashMap;
 use std::io;
@@ -15,8 +16,11 @@ use server::{Flow, Request};
 use sys::file::Meta;
 
 use self::program::Program;
+use self::sql::Sql;
 use super::RewriteServer;
 use super::said::Said;
+use crate::aaa::dbm;
+use crate::database;
 
 /// The largest file that is remembered, in bytes. A larger one is looked through each time, so that no child keeps it.
 const REMEMBERED_MAX: u64 = 16 << 20;
@@ -34,6 +38,10 @@ pub(super) enum Map {
     Internal(Internal),
     /// A program that is asked.
     Program(Program),
+    /// A file of one of the types that Apache's tools write.
+    Dbm(dbm::Named),
+    /// A database that is asked.
+    Sql(Sql),
 }
 
 /// `int:`
@@ -79,12 +87,16 @@ pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&st
             Some((_, function)) => Map::Internal(*function),
             None => return Err(format!("RewriteMap: internal map not found:{rest}")),
         },
-        "dbd" | "fastdbd" => return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into()),
+        kind @ ("dbd" | "fastdbd") => {
+            if !database::is_loaded(cmd) {
+                return Err("RewriteMap types dbd and fastdbd require mod_dbd!".into());
+            }
+            Map::Sql(Sql::new(database::prepare(cmd, "rewrite", rest), kind == "fastdbd"))
+        }
         "prg" => Map::Program(Program::new(cmd, name, rest, owner)?),
+        // As in Apache: a file whose name begins so is one, too.
         _ if source.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("dbm")) => {
-            let text = "cannot be read: Tsubame has no maps of type dbm. Give it the text that httxt2dbm has made it of, as \
-                        a map of type txt, which is as fast";
-            return Err(format!("RewriteMap: {source} {text}"));
+            Map::Dbm(named(cmd, name, source)?)
         }
         _ => text(cmd, source, false)?,
     };
@@ -93,6 +105,22 @@ pub(super) fn add(cmd: &mut Cmd<'_>, name: &str, source: &str, owner: Option<&st
     rules.of_host |= cmd.place.virtual_host;
     rules.maps.insert(name.to_string(), (Arc::new(map), origin));
     Ok(())
+}
+
+/// `dbm:FILE`, or `dbm=TYPE:FILE`.
+fn named(cmd: &Cmd<'_>, name: &str, source: &str) -> Result<dbm::Named, String> {
+    let bad = || format!("RewriteMap: bad map:{source}");
+    let (start, path) = source.split_once(':').ok_or_else(bad)?;
+    let kind = match start.get(3..).unwrap_or_default() {
+        "" => "default",
+        rest => rest.strip_prefix('=').ok_or_else(bad)?,
+    };
+    let file = dbm::Named { path: Some(cmd.context.server_relative(path)), kind: kind.into() };
+    let paths = file.paths().ok_or_else(|| format!("RewriteMap: dbm type {kind} is invalid"))?;
+    match paths.iter().find(|path| !cmd.context.system.exists(path)) {
+        Some(path) => Err(format!("RewriteMap: file for map {name} not found:{path}")),
+        None => Ok(file),
+    }
 }
 
 impl Map {
@@ -110,6 +138,12 @@ impl Map {
             Map::Program(program) => {
                 let answer = program.ask(request, &key).await;
                 ("", answer.map_err(|error| unanswered(request, name, &error, origin))?)
+            }
+            Map::Sql(sql) => return sql.look_up(request, said, name, key, origin).await,
+            Map::Dbm(file) => {
+                let value = file.get(request, &[&key]).await;
+                let value = value.map_err(|error| not_opened(request, file, &error, origin))?;
+                ("[dbm]", value.filter(|value| !value.is_empty()))
             }
             Map::Text { file, random } => {
                 let value = TextFile::get(file, key.clone()).await;
@@ -144,6 +178,17 @@ fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin)
         "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} decides nothing"
     );
     request.log_os("rewrite", Level::Error, error, text);
+    Flow::Status(500)
+}
+
+/// Refuses what such a file was to decide that cannot be read.
+fn not_opened(request: &Request, file: &dbm::Named, error: &io::Error, origin: &Origin) -> Flow {
+    let path = file.path.as_deref().unwrap_or_default();
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => "AH00662: mod_rewrite: can't access DBM RewriteMap file",
+        _ => "AH00656: mod_rewrite: can't open DBM RewriteMap",
+    };
+    request.log_os("rewrite", Level::Error, error, format!("{what} {path}, so the line at {origin} decides nothing"));
     Flow::Status(500)
 }
 
@@ -230,12 +275,15 @@ fn entry(line: &str) -> Option<(&str, &str)> {
 
 /// One of several values with `|` between.
 fn choice(value: &str) -> &str {
-    let count = value.split('|').count();
-    if count == 1 {
-        return value;
+    choice_of(value.split('|').count()).and_then(|number| value.split('|').nth(number)).unwrap_or(value)
+}
+
+/// One of so many, by chance; `None` where there is none.
+fn choice_of(count: usize) -> Option<usize> {
+    match count {
+        0 | 1 => count.checked_sub(1),
+        _ => Some((u64::from_le_bytes(sys::random::bytes()) % count as u64) as usize),
     }
-    let number = u64::from_le_bytes(sys::random::bytes()) % count as u64;
-    value.split('|').nth(number as usize).unwrap_or(value)
 }
 
 #[cfg(test)]

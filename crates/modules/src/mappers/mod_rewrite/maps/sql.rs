@@ -1,0 +1,94 @@
+//! Maps that are databases: `dbd` asks each time, `fastdbd` remembers what it was told for as long as the process lives.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use conf::{Level, Origin};
+use server::{Flow, Request};
+
+use super::choice_of;
+use crate::database::{self, Failure, text_of, text_value};
+use crate::mappers::mod_rewrite::said::Said;
+
+/// How much of keys and values is remembered, in bytes; then all is forgotten. Clients choose the keys.
+const REMEMBERED_MAX: usize = 4 << 20;
+
+/// A statement that is asked.
+#[derive(Debug)]
+pub(in crate::mappers::mod_rewrite) struct Sql {
+    /// The label of the statement.
+    label: String,
+    known: Option<Mutex<Known>>,
+}
+
+/// What was told.
+#[derive(Debug, Default)]
+struct Known {
+    values: HashMap<String, Option<String>>,
+    bytes: usize,
+}
+
+impl Sql {
+    /// `remembers`: what it is told.
+    pub(super) fn new(label: String, remembers: bool) -> Sql {
+        Sql { label, known: remembers.then(Mutex::default) }
+    }
+
+    /// What stands for a key; `None`: nothing. `Err`: that cannot be found out.
+    pub(super) async fn look_up(
+        &self,
+        request: &Request,
+        said: Said,
+        name: &str,
+        key: String,
+        origin: &Origin,
+    ) -> Result<Option<String>, Flow> {
+        if let Some(known) = self.known() {
+            if let Some(value) = known.values.get(&key).cloned() {
+                drop(known);
+                said.say(request, 5, None, || {
+                    format!("cache lookup OK: map={name}[SQL] key={key}, val={}", value.as_deref().unwrap_or_default())
+                });
+                return Ok(value);
+            }
+            drop(known);
+            said.say(request, 6, None, || "cache lookup FAILED, forcing new map lookup".into());
+        }
+        let rows = database::ask(request, &self.label, vec![text_value(&key)]).await;
+        let rows = rows.map_err(|failure| unanswered(request, name, &key, &failure, origin))?;
+        if rows.rows.len() > 1 {
+            said.say(request, 3, None, || format!("Multiple values found for {key}"));
+        }
+        let row = choice_of(rows.rows.len()).and_then(|number| rows.rows.get(number));
+        let value = row.and_then(|row| text_of(row.first()?));
+        said.say(request, 5, None, || match &value {
+            Some(value) => format!("SQL map lookup OK: map {name} key={key}, val={value}"),
+            None => format!("SQL map lookup FAILED: map {name} key={key}"),
+        });
+        if let Some(mut known) = self.known() {
+            let bytes = key.len() + value.as_deref().map_or(0, str::len) + 64;
+            if known.bytes + bytes > REMEMBERED_MAX {
+                *known = Known::default();
+            }
+            known.bytes += bytes;
+            known.values.insert(key, value.clone());
+        }
+        Ok(value)
+    }
+
+    fn known(&self) -> Option<MutexGuard<'_, Known>> {
+        self.known.as_ref().map(|known| known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Refuses what a database was to decide that has not answered.
+fn unanswered(request: &Request, name: &str, key: &str, failure: &Failure, origin: &Origin) -> Flow {
+    let text = match failure {
+        Failure::Query(why) => format!("AH00657: rewritemap: error {why} querying for {key}"),
+        Failure::NoConnection(_) | Failure::NoStatement => {
+            format!("the database of RewriteMap {name} has not answered")
+        }
+    };
+    request.log("rewrite", Level::Error, format!("{text}, so the line at {origin} decides nothing"));
+    Flow::Status(500)
+}
