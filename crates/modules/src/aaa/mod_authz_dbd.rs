@@ -23,7 +23,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AuthzDBDLoginToReferer", Allowed::SECTION, Flag(|c, on| c.set(|d: &mut DbdAuthzDir| &mut d.to_referer, on)), on_or_off(TO_REFERER), "redirect to referer on successful login"),
+    row("AuthzDBDLoginToReferer", Allowed::SECTION, Flag(|c, on| c.set(|d: &mut DbdAuthzDir| &mut d.to_referer, on)), on_or_off(TO_REFERER), "Whether to redirect to referer on successful login"),
     row("AuthzDBDQuery", Allowed::SECTION, Take1(|c, v| set(c, v, |d| &mut d.query)), "", "SQL query for DBD Authz or login"),
     row("AuthzDBDRedirectQuery", Allowed::SECTION, Take1(|c, v| set(c, v, |d| &mut d.redirect)), "", "SQL query to get per-user redirect URL after login"),
 ];
