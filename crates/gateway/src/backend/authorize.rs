@@ -6,8 +6,8 @@ use conf::Level;
 use server::{Fields, Request, RequestBody, ScriptUse};
 
 use super::remote::{self, Phrases};
-use super::run::{TRIES, begin, no_backend};
-use super::{Class, Head, Lease};
+use super::run::begin_with_one;
+use super::{Class, Head};
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
 use crate::reply::Reply;
@@ -98,24 +98,9 @@ async fn ask(
     speech: Speech,
     told: &[(&str, &str)],
 ) -> Result<Reply, u16> {
-    let head = HEAD;
     let bytes = question(request, told, true).await?;
-    let mut tries = 1;
-    let script = loop {
-        let (lease, stream) = match Lease::of(class).await {
-            Ok(got) => got,
-            Err(none) => return Err(no_backend(request, caller, class, none)),
-        };
-        let again = lease.served > 0 && tries < TRIES;
-        match begin(request, &head, stream, Some(lease), bytes.clone(), caller, speech).await {
-            Ok(script) => break script,
-            Err(failure) if failure.lost && again => tries += 1,
-            Err(failure) => {
-                request.log(caller.module, failure.level, failure.text);
-                return Err(failure.status);
-            }
-        }
-    };
+    // It only judges: it may be asked again, whatever the request is.
+    let script = begin_with_one(request, caller, class, &HEAD, bytes, speech, true).await?;
     hear(request, script, caller).await
 }
 

@@ -20,7 +20,7 @@ use crate::stream::Stream;
 use crate::{env, respond};
 
 /// How many backends a request is given to at most, where one after the other is gone before it was asked.
-pub(super) const TRIES: u32 = 3;
+const TRIES: u32 = 3;
 
 /// What a request begins with.
 #[derive(Clone, Debug)]
@@ -79,26 +79,44 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
+    let may_repeat = is_safe(request);
+    match begin_with_one(request, &caller, class, head, bytes, speech, may_repeat).await {
+        Ok(script) => respond::answer(request, script, &caller).await,
+        Err(status) => Answer::Status(status),
+    }
+}
+
+/// Gives the request to a backend of the class, and waits until the answer begins. `may_repeat`: asking twice is as good as asking
+/// once. `Err`: there is no answer, which is logged, and this is the status.
+pub(super) async fn begin_with_one(
+    request: &mut Request,
+    caller: &Caller,
+    class: &Class,
+    head: &Head,
+    bytes: Vec<u8>,
+    speech: Speech,
+    may_repeat: bool,
+) -> Result<Script, u16> {
     let mut tries = 1;
     loop {
         let (lease, stream) = match Lease::of(class).await {
             Ok(got) => got,
-            Err(none) => return Answer::Status(no_backend(request, &caller, class, none)),
+            Err(none) => return Err(no_backend(request, caller, class, none)),
         };
         if lease.queued && request.client.has_ended() {
             // It has closed the connection meanwhile: the next request need not wait for what nobody reads.
             lease.done(Outcome::Ready, stream);
             request.log(caller.module, Level::Debug, "the client has gone while its request waited for a backend");
-            return Answer::Status(408);
+            return Err(408);
         }
         // A FastCGI application that has served enough ends by itself, and does not say so: one that had served before is
-        // replaced once, if asking twice is as good as asking once. What was not even asked has had no effect at all.
+        // replaced once, if the request may be repeated. What was not even asked has had no effect at all.
         let whole = request.body.is_none() && lease.served > 0;
-        let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && is_safe(request);
+        let again = whole && tries == 1 && head.protocol() == Protocol::FastCgi && may_repeat;
         let unasked = whole && tries < TRIES;
         let began = Instant::now();
-        match begin(request, head, stream, Some(lease), bytes.clone(), &caller, speech).await {
-            Ok(script) => return respond::answer(request, script, &caller).await,
+        match begin(request, head, stream, Some(lease), bytes.clone(), caller, speech).await {
+            Ok(script) => return Ok(script),
             // One that took too long would do so again; the manager's clock is not quite this one.
             Err(failure)
                 if failure.lost
@@ -107,7 +125,7 @@ pub async fn converse(request: &mut Request, caller: Caller, class: &Class, head
             {
                 tries += 1;
             }
-            Err(failure) => return failed(request, &caller, &failure),
+            Err(failure) => return Err(failed(request, caller, &failure)),
         }
     }
 }
@@ -127,11 +145,11 @@ pub async fn converse_over(
     };
     match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, speech).await {
         Ok(script) => respond::answer(request, script, &caller).await,
-        Err(failure) => failed(request, &caller, &failure),
+        Err(failure) => Answer::Status(failed(request, &caller, &failure)),
     }
 }
 
-pub(super) async fn begin(
+async fn begin(
     request: &mut Request,
     head: &Head,
     stream: Stream,
@@ -154,9 +172,10 @@ pub(super) fn is_safe(request: &Request) -> bool {
     matches!(&*request.asked.method, "GET" | "HEAD" | "OPTIONS")
 }
 
-fn failed(request: &Request, caller: &Caller, failure: &Failure) -> Answer {
+/// Says why there is no answer. Returns its status.
+fn failed(request: &Request, caller: &Caller, failure: &Failure) -> u16 {
     request.log(caller.module, failure.level, &failure.text);
-    Answer::Status(failure.status)
+    failure.status
 }
 
 pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Answer {
@@ -166,7 +185,7 @@ pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Ans
 }
 
 /// Says why there is no backend. Returns the status of the answer.
-pub(super) fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
+fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
     let (status, why) = match none {
         NoBackend::Refused(status, why) => (status, why),
         NoBackend::NoManager => (503, "there is no process manager".to_string()),

@@ -3,7 +3,7 @@
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::fastcgi_programs::PUPPET;
+use crate::fastcgi_programs::{APPLICATION, PUPPET};
 use crate::fcgid::{CONFIGURATION, site, who};
 use crate::fcgid_pools::{METRICS, applications, asks, is_gone, waiting};
 use crate::mpm::under_every_mpm;
@@ -124,6 +124,25 @@ under_every_mpm! {
             assert!(applications(&server).is_empty(), "no other one has served it");
             assert_eq!(server.get("/a.fcgi").text(), "ok");
         }
+    }
+
+    /// So does a question to an application that only says who may: it is not asked a second time.
+    fn a_question_may_take_so_long(mpm: Mpm) {
+        let Some(site) = site() else { return };
+        site.program("judge.fcgi", APPLICATION);
+        site.page("asked/page", "allowed");
+        let text = "FcgidBusyTimeout 1\n<Location /asked/>\nFcgidAccessChecker ${DOCS}/judge.fcgi\n</Location>\n";
+        let server = Server::start(mpm, &site, &format!("{CONFIGURATION}{text}"));
+        server.announce("has served a request for 1s, which is too long");
+        server.announce("ended before it answered");
+        // It has served before: a question that it had lost would be put to another one.
+        assert_eq!(server.get("/asked/page").text(), "allowed");
+        let mut client = asks(&server, "/asked/page?wait=w");
+        let process = site.reached("w");
+        assert_eq!(client.response().status, 500);
+        until("its end", || is_gone(process).then_some(()));
+        assert!(applications(&server).is_empty(), "no other one was asked");
+        assert_eq!(server.get("/asked/page").text(), "allowed");
     }
 
     /// Programs that cannot be started.
