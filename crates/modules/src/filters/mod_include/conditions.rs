@@ -1,6 +1,8 @@
 //! Conditions: `if`, `elif`, `else`, `endif`.
 
+use std::collections::HashMap;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::Level;
 use conf::expr::{Eval, Expr, Options};
@@ -11,6 +13,13 @@ use super::IncludeDir;
 use super::legacy::{self, Comparison, Condition, Side};
 use super::page::{Conditions, Groups, Page};
 use super::scan::Argument;
+
+/// How many expressions a child remembers, and how long one may be, in bytes.
+const KNOWN_MAX: usize = 256;
+const KNOWN_LENGTH: usize = 1024;
+
+/// Expressions of the pages that were sent lately: parsing one costs several times as much as following it.
+static KNOWN: Mutex<Option<HashMap<String, Arc<Expr>>>> = Mutex::new(None);
 
 impl Page {
     pub(super) async fn begin_if(&mut self, arguments: Vec<Argument>, out: &Writer) -> io::Result<()> {
@@ -127,17 +136,11 @@ impl Page {
     }
 
     async fn holds(&mut self, text: &str) -> Result<bool, ()> {
-        let options = Options {
-            restricted: true,
-            page: true,
-            ssl: self.own.server.has_module("ssl_module"),
-            ..Options::default()
-        };
-        let expr = Expr::parse_with(text, options).map_err(|why| {
+        let expr = self.parsed(text).map_err(|why| {
             self.log(Level::Error, &format!("AH01337: Could not parse expr \"{text}\" in {}: {why}", self.file()));
         })?;
         self.variables.complete().await;
-        self.own.env = self.variables.environment();
+        self.renew_environment();
         let mut eval = Eval::new();
         let holds = server::evaluate_keeping(&mut self.own, &expr, &mut eval);
         let (subject, captures) = eval.captures();
@@ -154,6 +157,25 @@ impl Page {
         holds.map_err(|why| {
             self.log(Level::Error, &format!("AH01338: Could not evaluate expr \"{text}\" in {}: {why}", self.file()));
         })
+    }
+
+    fn parsed(&self, text: &str) -> Result<Arc<Expr>, String> {
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(expr) = known().as_ref().and_then(|all| all.get(text)) {
+            return Ok(expr.clone());
+        }
+        let ssl = self.own.server.has_module("ssl_module");
+        let options = Options { restricted: true, page: true, ssl, ..Options::default() };
+        let expr = Arc::new(Expr::parse_with(text, options)?);
+        if text.len() <= KNOWN_LENGTH {
+            let mut known = known();
+            let all = known.get_or_insert_default();
+            if all.len() >= KNOWN_MAX {
+                all.clear();
+            }
+            all.insert(text.to_string(), expr.clone());
+        }
+        Ok(expr)
     }
 
     async fn holds_legacy(&mut self, text: &str) -> Result<bool, ()> {

@@ -268,7 +268,7 @@ impl Page {
 
     /// Includes a file or a path. `Some`: it cannot be had, and why.
     async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Option<String>> {
-        self.own.env = self.variables.environment();
+        self.renew_environment();
         let mut found = match (is_file, below(target)) {
             (false, _) => self.own.lookup_link(target).await,
             (true, Some(name)) => self.own.lookup_file(&name).await,
@@ -352,6 +352,8 @@ impl Page {
                     let text = self.expand(&value, true).await;
                     self.variables.complete().await;
                     self.own.env = self.variables.environment();
+                    // The shell adds to it.
+                    self.environment = None;
                     match by.shell(&mut self.own, &text).await {
                         Ok(body) => {
                             self.insert(body, out).await?;
@@ -381,7 +383,7 @@ impl Page {
 
     /// Runs a file as a script that gets the query and the path information of the page. `false`: there is no such file.
     async fn exec_cgi(&mut self, target: &str, out: &Writer) -> io::Result<bool> {
-        self.own.env = self.variables.environment();
+        self.renew_environment();
         let mut found = self.own.lookup_link(target).await;
         if found.answer.status() != 200
             || !found.mapped.path_info.is_empty()

@@ -17,6 +17,8 @@ pub(super) struct Page {
     /// Speaks for the page, and looks things up for it.
     pub(super) own: Box<Request>,
     pub(super) variables: Arc<Variables>,
+    /// The environment of `own` is that of the variables after so many changes.
+    pub(super) environment: Option<u64>,
     scanner: Scanner,
     pub(super) no_exec: bool,
     pub(super) conditions: Conditions,
@@ -86,6 +88,7 @@ impl Page {
             groups: None,
             own,
             variables,
+            environment: None,
             scanner,
         }
     }
@@ -171,6 +174,13 @@ impl Page {
     pub(super) async fn fail(&self, out: &Writer) {
         if self.conditions.is_printing {
             out.write(&http1::text::to_bytes(&self.error)).await;
+        }
+    }
+
+    /// Gives `own` the variables as its environment.
+    pub(super) fn renew_environment(&mut self) {
+        if let Some(env) = self.variables.environment_since(&mut self.environment) {
+            self.own.env = env;
         }
     }
 

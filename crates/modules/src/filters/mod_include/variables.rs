@@ -30,6 +30,35 @@ struct State {
     /// What counts before the environment of the request; all of it, once that was made.
     set: Fields,
     is_whole: bool,
+    /// How often any of this has changed.
+    changes: u64,
+}
+
+impl State {
+    fn set(&mut self, name: &str, value: String) {
+        self.set.set(name.to_string(), value);
+        self.changes += 1;
+    }
+
+    fn environment(&self) -> Fields {
+        let mut all = match &self.base {
+            Some(base) if !self.is_whole => {
+                let mut all = base.env.clone();
+                for (name, _) in self.set.iter() {
+                    all.remove(name);
+                }
+                all
+            }
+            _ => Fields::default(),
+        };
+        all.extend(&self.set);
+        for name in DATES.iter().chain(&[USER_NAME]) {
+            if all.get(name) == Some(LATER) {
+                all.set(*name, Value::Static(""));
+            }
+        }
+        all
+    }
 }
 
 impl Variables {
@@ -49,7 +78,7 @@ impl Variables {
         let file = &request.mapped.filename;
         set.add("DOCUMENT_NAME", if file.contains('/') { base_name(file) } else { &request.asked.uri });
         let modified = request.mapped.stat.map_or(0, |meta| meta.mtime.div_euclid(1_000_000_000) as i64);
-        let state = State { base: Some(request.stand_in()), set, is_whole: false };
+        let state = State { base: Some(request.stand_in()), set, is_whole: false, changes: 0 };
         Variables { state: Mutex::new(state), modified }
     }
 
@@ -58,7 +87,7 @@ impl Variables {
     }
 
     pub(super) fn set(&self, name: &str, value: String) {
-        self.lock().set.set(name.to_string(), value);
+        self.lock().set(name, value);
     }
 
     /// Those that tell of the query of a page.
@@ -99,24 +128,13 @@ impl Variables {
 
     /// All of them, as the environment of something that the page starts. What nobody has asked for yet is empty, as in Apache.
     pub(super) fn environment(&self) -> Fields {
+        self.lock().environment()
+    }
+
+    /// The same of a page that has had it already, after so many changes: `None` where nothing has changed since.
+    pub(super) fn environment_since(&self, seen: &mut Option<u64>) -> Option<Fields> {
         let state = self.lock();
-        let mut all = match &state.base {
-            Some(base) if !state.is_whole => {
-                let mut all = base.env.clone();
-                for (name, _) in state.set.iter() {
-                    all.remove(name);
-                }
-                all
-            }
-            _ => Fields::default(),
-        };
-        all.extend(&state.set);
-        for name in DATES.iter().chain(&[USER_NAME]) {
-            if all.get(name) == Some(LATER) {
-                all.set(*name, Value::Static(""));
-            }
-        }
-        all
+        (seen.replace(state.changes) != Some(state.changes)).then(|| state.environment())
     }
 
     /// All of them, with their values.
@@ -145,6 +163,7 @@ impl Variables {
             all.set(name.to_string(), value);
         }
         (state.set, state.is_whole, state.base) = (all, true, Some(base));
+        state.changes += 1;
     }
 
     async fn found_out(&self, page: &Request, name: &str) -> String {
