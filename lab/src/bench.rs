@@ -10,14 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::accounting::Accounting;
-use crate::cli::PaceOptions;
 use crate::config::apache::Installation;
 use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fresh};
 use crate::error::{Context as _, Error, Result, write_file};
-use crate::generator::{Counts, Errors};
+use crate::generator::{Counts, Errors, Shot};
 use crate::host::Cores;
 use crate::launch;
-use crate::pace;
 use crate::reading::Reading;
 use crate::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
 use crate::scratch::Scratch;
@@ -25,7 +23,6 @@ use crate::server::{Server, Watch};
 use crate::stats::percentile;
 use crate::subject::{Account, Recipe, Site, Subject};
 use crate::workload::{DOCUMENTS, Gathering, Kind, Profile, SMALL};
-use crate::wrk::{Shot, Wrk};
 use probe::{probe, probe_script};
 
 /// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; those
@@ -59,7 +56,6 @@ const SILENCES_MAX: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Bench {
     scratch: Scratch,
-    wrk: Wrk,
     cores: Cores,
     accounting: Accounting,
     descriptors: u64,
@@ -86,7 +82,7 @@ pub(crate) struct Trial<'a> {
 
 impl Bench {
     /// Sets up the scratch directory with the documents and moves the laboratory away from the server's core.
-    pub(crate) fn new(wrk: PathBuf) -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let scratch = Scratch::new()?;
         let documents = scratch.create("documents")?;
         for document in DOCUMENTS {
@@ -96,7 +92,6 @@ impl Bench {
         scratch.create(SCRIPTS)?;
         launch::pin(&[cores.generator])?;
         Ok(Self {
-            wrk: Wrk::new(wrk, scratch.path(), cores.generator),
             scratch,
             cores,
             accounting: Accounting::detect(),
@@ -146,19 +141,15 @@ impl Bench {
             }
             Kind::Rate { per_second, per_connection, .. } => {
                 probe(site, &SMALL, false)?;
-                let options = PaceOptions {
-                    address: site.address(),
-                    name: SMALL.name.to_owned(),
+                let shot = Shot {
+                    addresses: &site.addresses,
+                    name: SMALL.name,
                     connections: trial.connections,
-                    per_second: *per_second,
                     per_connection: *per_connection,
+                    per_second: Some(*per_second),
                     seconds: trial.seconds,
                 };
-                let fire = |seconds: Option<u32>, watch: &mut dyn FnMut() -> Result<()>| {
-                    let seconds = seconds.unwrap_or(options.seconds);
-                    pace::fire(&PaceOptions { seconds, ..options.clone() }, self.cores.generator, watch)
-                };
-                self.load(server, site, &fire).map(Measure::Load)
+                self.shoot(server, site, shot)
             }
             Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::Load),
             Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::Load),
@@ -216,34 +207,27 @@ impl Bench {
         Ok(directory)
     }
 
+    /// Warms up, then fires.
     fn shoot(&self, server: &Server, site: &Site, shot: Shot<'_>) -> Result<Measure> {
-        let fire = |seconds: Option<u32>, watch: &mut dyn FnMut() -> Result<()>| {
-            self.wrk.fire(Shot { seconds: seconds.unwrap_or(shot.seconds), ..shot }, watch)
-        };
-        self.load(server, site, &fire).map(Measure::Load)
-    }
-
-    /// Warms up, then fires; `fire` takes the length that it has by itself when it is told none.
-    fn load(&self, server: &Server, site: &Site, fire: &Fire<'_>) -> Result<Load> {
         let mut watch = Watch::new(server);
-        fire(Some(WARM_UP_SECONDS), &mut || watch.look())?;
+        Shot { seconds: WARM_UP_SECONDS, ..shot }.fire(self.cores.generator, &mut || watch.look())?;
         server.await_quiet()?;
 
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
-        let counts = fire(None, &mut || watch.look())?;
+        let counts = shot.fire(self.cores.generator, &mut || watch.look())?;
         let after = Reading::take(server, self.cores)?;
         let busiest = watch.busiest();
         let fresh = fresh(site.address(), FRESH_LIMIT);
         if counts.requests == 0 {
             return Err(Error::new("not one request was answered under load"));
         }
-        Ok(Load {
+        Ok(Measure::Load(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
             replaced: watch.newcomers(),
             busiest,
             ..self.figures(server, counts, &before, &after)?
-        })
+        }))
     }
 
     fn figures(&self, server: &Server, counts: Counts, before: &Reading, after: &Reading) -> Result<Load> {
@@ -293,7 +277,7 @@ impl Bench {
         server.await_children(count)?;
         let before_kib = server.pss_kib()?;
         let mut watch = Watch::new(server);
-        let counts = self.wrk.fire(shot, &mut || watch.look())?;
+        let counts = shot.fire(self.cores.generator, &mut || watch.look())?;
         server.await_children(count)?;
         Ok(Memory {
             before_kib,
@@ -314,16 +298,14 @@ impl Bench {
     }
 }
 
-/// Fires for so many seconds, or for as long as was asked for.
-type Fire<'a> = dyn Fn(Option<u32>, &mut dyn FnMut() -> Result<()>) -> Result<Counts> + 'a;
-
 fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Shot<'a> {
     Shot {
         addresses: &site.addresses,
         name,
         // A few less than asked for are as good; the report says so.
         connections: u64::from(connections).min(site.descriptors - DESCRIPTORS_IN_RESERVE) as u32,
-        close: site.close,
+        per_connection: u32::from(site.close),
+        per_second: None,
         seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::load::face::load::LoadOptions;
+
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
 /// Every figure is a ratio between servers that were measured in turn in the same run; the unit is requests per
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     /// Run an experiment
     #[command(subcommand)]
     Run(Choice),
+    /// Send requests to a URL, and tell how it answers
+    Load(Box<LoadOptions>),
     /// Write report.md again from the results.json of an earlier run
     Report(ReportOptions),
     /// Say which servers, tools and kernel controllers are here, and how to get those that are missing
@@ -43,9 +47,6 @@ pub(crate) enum Command {
     /// Serve the floor: a fixed response to whatever arrives
     #[command(hide = true)]
     Floor(FloorOptions),
-    /// Send requests at a fixed rate and print what came of them as JSON
-    #[command(hide = true)]
-    Pace(PaceOptions),
     /// Enter a control group, a core and limits, then become another program
     #[command(hide = true)]
     Launch(LaunchOptions),
@@ -56,7 +57,7 @@ pub(crate) enum Command {
 pub(crate) enum Choice {
     /// Static files over HTTP/1.1: speed, memory and behaviour under many connections
     ///
-    /// Each server gets one core, the load generator (wrk) another. Rounds alternate: every server is measured
+    /// Each server gets one core, the load generator another. Rounds alternate: every server is measured
     /// once before the first is measured again, and the median of the rounds counts.
     #[command(after_help = HTTP_EXAMPLES)]
     Http(RunOptions),
@@ -206,34 +207,6 @@ pub(crate) struct FloorOptions {
     /// Start no other process for the other cores
     #[arg(long)]
     pub(crate) alone: bool,
-}
-
-/// Choices for the hidden `pace`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct PaceOptions {
-    /// The server
-    #[arg(long)]
-    pub(crate) address: SocketAddr,
-
-    /// The document to request, without the leading slash
-    #[arg(long)]
-    pub(crate) name: String,
-
-    /// How many connections share the rate
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) connections: u32,
-
-    /// Requests per second in all
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) per_second: u32,
-
-    /// Requests after which a connection is closed; 0 keeps it
-    #[arg(long, default_value_t = 0)]
-    pub(crate) per_connection: u32,
-
-    /// For how long, in seconds
-    #[arg(long)]
-    pub(crate) seconds: u32,
 }
 
 /// Choices for the hidden `launch`.

@@ -171,8 +171,6 @@ pub(crate) struct Head {
     pub(crate) status: u16,
     length: usize,
     content_length: usize,
-    /// Whether the server announces that it will close the connection.
-    pub(crate) close: bool,
 }
 
 impl Head {
@@ -190,16 +188,12 @@ pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>> {
     let text = String::from_utf8_lossy(&received[..end]);
     let mut lines = text.split("\r\n");
     let status = parse_status(lines.next().unwrap_or_default())?;
-    let (mut content_length, mut close) = (None, false);
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        if name.eq_ignore_ascii_case("content-length") {
-            content_length = content_length.or(value.trim().parse().ok());
-        } else if name.eq_ignore_ascii_case("connection") {
-            close |= value.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
-        }
-    }
-    let content_length = content_length.ok_or_else(|| Error::new("the response has no Content-Length"))?;
-    Ok(Some(Head { status, length: end + 4, content_length, close }))
+    let mut fields = lines.filter_map(|line| line.split_once(':'));
+    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let content_length = length
+        .and_then(|(_, value)| value.trim().parse().ok())
+        .ok_or_else(|| Error::new("the response has no Content-Length"))?;
+    Ok(Some(Head { status, length: end + 4, content_length }))
 }
 
 fn parse_status(line: &str) -> Result<u16> {
@@ -235,12 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn a_head_tells_its_end_and_whether_the_connection_ends() {
-        let head = |text: &str| parse_head(text.as_bytes()).unwrap().map(|head| (head.status, head.end(), head.close));
-        let text = "HTTP/1.1 404 Not Found\r\nConnection: Upgrade, Close\r\ncontent-length: 9\r\n\r\n";
-        assert_eq!(head(text), Some((404, text.len() + 9, true)));
-        let text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n";
-        assert_eq!(head(text), Some((200, text.len(), false)));
+    fn a_head_tells_its_end() {
+        let head = |text: &str| parse_head(text.as_bytes()).unwrap().map(|head| (head.status, head.end()));
+        let text = "HTTP/1.1 404 Not Found\r\nConnection: close\r\ncontent-length: 9\r\n\r\n";
+        assert_eq!(head(text), Some((404, text.len() + 9)));
         assert_eq!(head("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"), None);
     }
 

@@ -18,7 +18,6 @@ use crate::script::{COMPILER, PERL};
 use crate::style;
 use crate::subject::{Program, SUBJECTS};
 use crate::table::Table;
-use crate::wrk;
 
 /// How long to watch how busy the machine is.
 const WATCH: Duration = Duration::from_millis(500);
@@ -72,8 +71,7 @@ fn print(findings: &[Finding]) {
 
 fn find_programs(options: &DoctorOptions) -> Result<Vec<Finding>> {
     let tsubame = programs::find_tsubame(options.tsubame.as_deref())?;
-    let generator = Program::System { names: &[wrk::NAME], package: wrk::NAME };
-    let mut findings = vec![about_program("wrk (load generator)", &generator.locate(None), &["-v"])];
+    let mut findings = Vec::new();
     for (what, name) in [("gcc (for scripts in C)", COMPILER), ("perl (for scripts in Perl)", PERL)] {
         let located = programs::find(&[name]).ok_or_else(|| format!("apt-get install {name}"));
         findings.push(about_program(what, &located, &["--version"]));

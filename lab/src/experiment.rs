@@ -84,11 +84,11 @@ impl Experiment {
 }
 
 const HTTP_METHOD: &str = "\
-Each server has one core to itself, the load generator (`wrk`, one thread) another; both stay there. The servers take \
+Each server has one core to itself, the load generator (one thread) another; both stay there. The servers take \
 turns: each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the \
 next one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and \
 then their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used in the \
-measured time; it is the figure to compare. req/s, p50 and p99 also depend on the load generator. Latencies are wrk's, \
+measured time; it is the figure to compare. req/s, p50 and p99 also depend on the load generator. Latencies are those \
 in a closed loop. Errors are failed connections, timeouts and statuses above 399, of all rounds together. Memory is \
 the proportional set size of all processes of the server, taken right after the load. The **floor** is an epoll loop \
 that answers one fixed response to every read, without parsing. Measurements over thousands of connections are longer \
@@ -104,13 +104,13 @@ loop), and a latency counts from the moment at which a request was due, so that 
 excused from the requests that would have come meanwhile. **CPU s per s** is the CPU time that all processes of the \
 server used; *× floor* compares it with an epoll loop that answers one fixed response to every read. Errors are \
 connections refused or reset, answers other than 200, and requests without an answer after five seconds, of all rounds \
-together. *Replaced* counts processes that were not there when the measurement began. Over many connections `wrk` \
+together. *Replaced* counts processes that were not there when the measurement began. Over many connections it \
 works as fast as it is answered; *hung* counts rounds after which a fresh request was not answered within a second. In \
 a crowd, connections of every kind are opened first; then come fresh requests, one after the other, each on a \
 connection of its own. Memory is the proportional set size of all processes of the server.";
 
 const CGI_METHOD: &str = "\
-Server and scripts have both cores; the load generator (`wrk`, one thread) shares one of them. The servers take turns: \
+Server and scripts have both cores; the load generator (one thread) shares one of them. The servers take turns: \
 each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next one, \
 and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then their \
 median. **req per CPU-s** is requests per second of CPU time that all processes of the server and all scripts used, \
@@ -123,7 +123,7 @@ bottleneck. Everybody has 256 workers, where there are workers; percore and ligh
 
 const PERL_METHOD: &str = "\
 One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
-Server and interpreters have both cores; the load generator (`wrk`, one thread) shares one of them. The servers take \
+Server and interpreters have both cores; the load generator (one thread) shares one of them. The servers take \
 turns: each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next \
 one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then \
 their median. **req per CPU-s** is requests per second of CPU time that all processes of the server used, interpreters and \

@@ -1,11 +1,15 @@
-//! Whoever generates load is a program of its own, on its own core: started, watched, waited for with a limit.
+//! Who sends the requests of a measurement: `tsubame-lab load` as a process of its own, on its own core, which is started, watched,
+//! and waited for with a limit.
 
+use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result};
+use crate::launch;
+use crate::load::face::load::json;
 
 /// A generator stops by itself; if it has not after this much longer than it should take, it hangs.
 const OVERTIME: Duration = Duration::from_secs(20);
@@ -13,7 +17,7 @@ const OVERTIME: Duration = Duration::from_secs(20);
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// An answer that takes longer counts as an error; wrk reserves memory in proportion to this.
+/// An answer that takes longer counts as an error.
 pub(crate) const TIMEOUT_SECONDS: u32 = 5;
 
 /// What a generator counted.
@@ -21,7 +25,7 @@ pub(crate) const TIMEOUT_SECONDS: u32 = 5;
 pub(crate) struct Counts {
     /// The time in which the requests were completed, in seconds.
     pub(crate) seconds: f64,
-    /// Completed requests.
+    /// Requests that were answered well.
     pub(crate) requests: u64,
     /// Bytes received.
     pub(crate) bytes: u64,
@@ -43,13 +47,13 @@ pub(crate) struct Counts {
 pub(crate) struct Errors {
     /// Connections refused or not established.
     pub(crate) connect: u64,
-    /// Connections broken while reading.
+    /// Connections broken while reading, and answers that are none.
     pub(crate) read: u64,
     /// Connections broken while writing.
     pub(crate) write: u64,
     /// Responses that took too long.
     pub(crate) timeout: u64,
-    /// Responses with a status above 399; at a fixed rate, with any but 200.
+    /// Responses with a status above 399.
     pub(crate) status: u64,
 }
 
@@ -60,9 +64,85 @@ impl Errors {
     }
 }
 
+/// A load on a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shot<'a> {
+    /// Where to, in turn: an address has not enough ports for 20 000 connections.
+    pub(crate) addresses: &'a [SocketAddr],
+    /// For which document, without the leading slash.
+    pub(crate) name: &'a str,
+    /// Over how many connections.
+    pub(crate) connections: u32,
+    /// Requests after which a connection is closed; 0 keeps it.
+    pub(crate) per_connection: u32,
+    /// So many requests a second, whatever became of those before; otherwise as many as are answered.
+    pub(crate) per_second: Option<u32>,
+    /// For how long.
+    pub(crate) seconds: u32,
+}
+
+impl Shot<'_> {
+    /// Fires from `core` and waits for the counts. `watch` is called all the while; when that fails, it is over.
+    pub(crate) fn fire(&self, core: usize, watch: &mut dyn FnMut() -> Result<()>) -> Result<Counts> {
+        let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
+        let mut command = launch::command(&[], &[core], &lab)?;
+        command.args(self.arguments());
+        let output = run(command, self.seconds + TIMEOUT_SECONDS, watch)?;
+        let results = serde_json::from_slice(&output.stdout).map_err(|_| {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            Error::new(format!("the load generator did not report ({}): {}", output.status, complaint.trim()))
+        })?;
+        Ok(Counts::of(&results))
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let Some(first) = self.addresses.first() else { return Vec::new() };
+        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        let mut all = vec!["load".to_owned(), "--json".to_owned(), format!("http://{first}/{}", self.name)];
+        let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
+        add("--connect", addresses.join(","));
+        add("--connections", self.connections.to_string());
+        add("--duration", format!("{}s", self.seconds));
+        add("--timeout", format!("{TIMEOUT_SECONDS}s"));
+        if self.per_connection > 1 {
+            add("--per-connection", self.per_connection.to_string());
+        }
+        if let Some(rate) = self.per_second {
+            add("--rate", rate.to_string());
+        }
+        // A schedule is kept without sleeping: the generator has the core to itself.
+        let flags = [("--close", self.per_connection == 1), ("--spin", self.per_second.is_some())];
+        all.extend(flags.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag.to_owned()));
+        all
+    }
+}
+
+impl Counts {
+    fn of(results: &json::Results) -> Self {
+        let failed = |kinds: &[&str]| kinds.iter().filter_map(|kind| results.failures.get(*kind)).sum();
+        let percentile = |times: &json::Times, name: &str| times.percentiles_us.get(name).copied().unwrap_or_default();
+        Self {
+            seconds: results.seconds,
+            requests: results.good,
+            bytes: results.bytes.head + results.bytes.body + results.bytes.framing,
+            p50_us: percentile(&results.latency, "50"),
+            p99_us: percentile(&results.latency, "99"),
+            max_us: results.latency.max_us,
+            errors: Errors {
+                connect: failed(&["refused", "connect", "no_descriptor", "no_port"]),
+                read: failed(&["read", "reset", "malformed"]),
+                write: failed(&["write"]),
+                timeout: failed(&["timeout"]),
+                status: results.answers - results.good,
+            },
+            late_p99_us: percentile(&results.lag, "99"),
+        }
+    }
+}
+
 /// Runs `command`, which should take `seconds`, and calls `watch` all the while; when that fails, it is over.
 /// What a generator writes is far smaller than a pipe.
-pub(crate) fn run(mut command: Command, seconds: u32, watch: &mut dyn FnMut() -> Result<()>) -> Result<Output> {
+fn run(mut command: Command, seconds: u32, watch: &mut dyn FnMut() -> Result<()>) -> Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context(|| "start the load generator".to_owned())?;
     let deadline = Instant::now() + Duration::from_secs(seconds.into()) + OVERTIME;
@@ -84,6 +164,31 @@ pub(crate) fn run(mut command: Command, seconds: u32, watch: &mut dyn FnMut() ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shot_is_a_load_that_can_be_asked_for() {
+        use clap::Parser as _;
+        let addresses = [1, 2].map(|host| SocketAddr::from(([127, 88, 0, host], 8080)));
+        let shot = Shot {
+            addresses: &addresses,
+            name: "small.txt",
+            connections: 100,
+            per_connection: 0,
+            per_second: None,
+            seconds: 4,
+        };
+        let said = |shot: Shot<'_>| {
+            let arguments = shot.arguments();
+            assert!(crate::cli::Cli::try_parse_from([vec!["lab".to_owned()], arguments.clone()].concat()).is_ok());
+            arguments[2..].join(" ")
+        };
+        let always = "http://127.88.0.1:8080/small.txt --connect 127.88.0.1:8080,127.88.0.2:8080 \
+                      --connections 100 --duration 4s --timeout 5s";
+        assert_eq!(said(shot), always);
+        assert_eq!(said(Shot { per_connection: 1, ..shot }), format!("{always} --close"));
+        let paced = Shot { per_connection: 10, per_second: Some(1000), ..shot };
+        assert_eq!(said(paced), format!("{always} --per-connection 10 --rate 1000 --spin"));
+    }
 
     #[test]
     fn a_generator_that_is_not_wanted_any_more_is_ended() {

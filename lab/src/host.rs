@@ -37,7 +37,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// Reads /proc, /sys and /etc; what cannot be read stays empty.
-    pub(crate) fn observe(generator: String) -> Self {
+    pub(crate) fn observe() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let first_word = |text: String| text.split_whitespace().next().unwrap_or_default().to_owned();
         let governor = first_word(read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
@@ -54,7 +54,7 @@ impl Host {
             memory_mib: mib("MemTotal"),
             swap_mib: mib("SwapTotal"),
             load_average: first_word(read("/proc/loadavg")),
-            generator,
+            generator: concat!("tsubame-lab ", env!("CARGO_PKG_VERSION")).to_owned(),
             descriptors: 0,
         }
     }

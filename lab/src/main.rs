@@ -23,7 +23,7 @@ mod generator;
 mod host;
 mod launch;
 mod list;
-mod pace;
+mod load;
 mod procfs;
 mod programs;
 mod reading;
@@ -41,7 +41,6 @@ mod table;
 mod target;
 mod trust;
 mod workload;
-mod wrk;
 
 use std::process::ExitCode;
 
@@ -61,7 +60,7 @@ fn main() -> ExitCode {
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),
         Command::Floor(options) => floor::serve(&options),
-        Command::Pace(options) => pace::run(&options),
+        Command::Load(options) => load::face::load::run(&options),
         Command::Launch(options) => launch::exec(&options),
     };
     match outcome {

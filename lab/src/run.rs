@@ -17,24 +17,20 @@ use crate::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRec
 use crate::subject::{self, Subject};
 use crate::summary::title;
 use crate::workload::{Entry, Workload};
-use crate::wrk;
 
 /// Always measured where the table of workloads has them.
 const FLOORS: [&str; 2] = ["floor", "floor-spawn"];
 
 /// Runs `tsubame-lab run ...`.
 pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Result<()> {
-    let wrk = programs::find(&[wrk::NAME])
-        .ok_or_else(|| Error::new("the load generator wrk is not installed").advise("apt-get install wrk"))?;
     let selection = Selection::new(experiment, options)?;
     if let Some(directory) = &options.out {
         std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
     }
 
-    let generator = programs::version_of(&wrk, &["-v"]).unwrap_or_default();
     // The bench moves this process to one core, so the machine is looked at before.
-    let host = Host::observe(generator);
-    let bench = Bench::new(wrk)?;
+    let host = Host::observe();
+    let bench = Bench::new()?;
     let host = Host { descriptors: bench.descriptors(), ..host };
     let mut run = Run {
         results: Results {

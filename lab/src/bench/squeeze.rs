@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::Bench;
 use super::probe::{probe, probe_script};
 use crate::callers::Call;
-use crate::cli::PaceOptions;
 use crate::error::{Context as _, Error, Result, write_file};
-use crate::pace;
+use crate::generator::Shot;
 use crate::procfs;
 use crate::reading::Reading;
 use crate::results::{Load, Squeezed};
@@ -43,12 +42,12 @@ impl Bench {
             seconds,
             patience: PATIENCE,
         };
-        let files = PaceOptions {
-            address: site.address(),
-            name: SMALL.name.to_owned(),
+        let files = Shot {
+            addresses: &site.addresses,
+            name: SMALL.name,
             connections: FILE_CONNECTIONS,
-            per_second: squeeze.files_per_second,
             per_connection: 1,
+            per_second: Some(squeeze.files_per_second),
             seconds,
         };
         let swapped = procfs::swapped_out();
@@ -56,7 +55,7 @@ impl Bench {
         let before = Reading::take(server, self.cores)?;
         let (scripts, files) = std::thread::scope(|scope| {
             let scripts = scope.spawn(|| call.make());
-            let files = pace::fire(&files, self.cores.generator, &mut || watch.look());
+            let files = files.fire(self.cores.generator, &mut || watch.look());
             (scripts.join(), files)
         });
         let after = Reading::take(server, self.cores)?;

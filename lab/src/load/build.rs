@@ -1,0 +1,92 @@
+//! The bytes of requests.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::plan::Request;
+use super::url::Url;
+
+/// A request in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Build<'a> {
+    pub(crate) method: &'a str,
+    /// The minor version: 0 or 1.
+    pub(crate) minor: u8,
+    /// Fields as `Name: value`; one of a name that would be here by itself replaces that.
+    pub(crate) fields: &'a [String],
+    pub(crate) body: &'a [u8],
+    pub(crate) content_type: &'a str,
+    /// `User-Agent`
+    pub(crate) agent: &'a str,
+    /// What `Connection` says, if anything.
+    pub(crate) connection: Option<&'a str>,
+}
+
+impl Build<'_> {
+    /// The request for a URL.
+    pub(crate) fn of(&self, url: &Url) -> Request {
+        let named = |name: &str| {
+            let mut names = self.fields.iter().filter_map(|field| field.split(':').next());
+            names.any(|own| own.trim().eq_ignore_ascii_case(name))
+        };
+        let mut head = format!("{} {} HTTP/1.{}\r\n", self.method, url.path, self.minor);
+        let mut add = |name: &str, value: &str| {
+            if !named(name) {
+                head.push_str(&format!("{name}: {value}\r\n"));
+            }
+        };
+        if let Some(connection) = self.connection {
+            add("Connection", connection);
+        }
+        add("Host", &url.authority());
+        add("User-Agent", self.agent);
+        add("Accept", "*/*");
+        if let Some(user) = &url.user {
+            add("Authorization", &format!("Basic {}", STANDARD.encode(user)));
+        }
+        if !self.body.is_empty() || matches!(self.method, "POST" | "PUT" | "PATCH") {
+            add("Content-Type", self.content_type);
+            add("Content-Length", &self.body.len().to_string());
+        }
+        for field in self.fields {
+            head.push_str(field);
+            head.push_str("\r\n");
+        }
+        head.push_str("\r\n");
+        Request { bytes: [head.as_bytes(), self.body].concat().into(), bodiless: self.method == "HEAD" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(build: &Build<'_>, url: &str) -> String {
+        String::from_utf8(build.of(&Url::parse(url).unwrap()).bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn fields_of_ones_own_replace_those_that_are_here_by_themselves() {
+        let fields = ["host: elsewhere".to_owned(), "X-A: b".to_owned()];
+        let build = Build {
+            method: "POST",
+            minor: 1,
+            fields: &fields,
+            body: b"abc",
+            content_type: "text/plain",
+            agent: "x",
+            connection: None,
+        };
+        assert_eq!(
+            text(&build, "http://me:secret@localhost/a?b"),
+            "POST /a?b HTTP/1.1\r\nUser-Agent: x\r\nAccept: */*\r\nAuthorization: Basic bWU6c2VjcmV0\r\n\
+             Content-Type: text/plain\r\nContent-Length: 3\r\nhost: elsewhere\r\nX-A: b\r\n\r\nabc"
+        );
+        let build = Build { method: "HEAD", minor: 0, fields: &[], body: b"", connection: Some("close"), ..build };
+        assert_eq!(
+            text(&build, "localhost:81"),
+            "HEAD / HTTP/1.0\r\nConnection: close\r\nHost: localhost:81\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n"
+        );
+        assert!(build.of(&Url::parse("x").unwrap()).bodiless);
+    }
+}

@@ -1,0 +1,306 @@
+//! `tsubame-lab load`: the generator's own face.
+
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::{Context as _, Error, Result, write_file};
+use crate::launch;
+use crate::load::build::Build;
+use crate::load::url::Url;
+use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
+
+mod csv;
+pub(crate) mod json;
+mod text;
+
+/// Choices for `load`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LoadOptions {
+    /// What to ask for; several take turns
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+
+    /// Connections at a time
+    #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive())]
+    connections: usize,
+
+    /// For how long [default: 10s, unless -n says how often]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+
+    /// How many requests
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+
+    /// So many requests a second, whatever becomes of those before (an open loop); latencies count from when a request was due
+    #[arg(short, long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+
+    /// Threads that share the work
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = positive())]
+    threads: usize,
+
+    /// A connection for each request
+    #[arg(long)]
+    close: bool,
+
+    /// Close a connection after so many requests
+    #[arg(long, value_name = "N", conflicts_with = "close", value_parser = clap::value_parser!(u64).range(1..))]
+    per_connection: Option<u64>,
+
+    /// Requests of a connection that are under way at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive(), conflicts_with_all = ["close", "rate"])]
+    pipeline: usize,
+
+    /// The method
+    #[arg(short, long, value_name = "NAME", default_value = "GET")]
+    method: String,
+
+    /// A field of the request, as `Name: value`; may be given more than once
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
+    headers: Vec<String>,
+
+    /// The body of the request
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "body_file")]
+    body: Option<String>,
+
+    /// A file whose content is the body of the request
+    #[arg(long, value_name = "FILE")]
+    body_file: Option<PathBuf>,
+
+    /// The media type of the body
+    #[arg(long, value_name = "TYPE", default_value = "application/octet-stream")]
+    content_type: String,
+
+    /// A file whose content is the body of every good answer
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+
+    /// A request without an answer after this has failed
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    timeout: Duration,
+
+    /// Ask for so long before anything counts
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    warm_up: Option<Duration>,
+
+    /// The addresses to come from, in turn: one has some 28 000 ports
+    #[arg(long, value_name = "IP,IP", value_delimiter = ',')]
+    source: Vec<IpAddr>,
+
+    /// Connect to these addresses, in turn, whatever the host of the URL is
+    #[arg(long, value_name = "IP:PORT,IP:PORT", value_delimiter = ',')]
+    connect: Vec<SocketAddr>,
+
+    /// The host is not on this machine, and may be loaded all the same
+    #[arg(long, value_name = "HOST")]
+    i_own_this_target: Option<String>,
+
+    /// Never sleep: for a generator that has a core to itself
+    #[arg(long)]
+    spin: bool,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Write the time of each request to a file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+fn positive() -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser as _;
+    clap::value_parser!(u32).range(1..).map(|number| number as usize)
+}
+
+/// `10s`, `500ms`, `2m`, `1h`; seconds without a unit.
+fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit:?} is no unit of time: ms, s, m or h")),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "a time is a number and a unit, like 10s".to_owned())? * unit;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("a time is longer than nothing, and shorter than the age of the world".into()),
+    }
+}
+
+fn rate(text: &str) -> std::result::Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "a rate is a number of requests per second".to_owned())?;
+    let is_possible = rate.is_finite() && (0.001..=100_000_000.0).contains(&rate);
+    is_possible.then_some(rate).ok_or_else(|| "a rate is from 0.001 to 100000000 requests per second".into())
+}
+
+fn field(text: &str) -> std::result::Result<String, String> {
+    let name = text.split_once(':').map(|(name, _)| name).unwrap_or_default();
+    let is_field = !name.trim().is_empty() && !text.contains(['\r', '\n', '\0']);
+    is_field.then(|| text.to_owned()).ok_or_else(|| "a field is `Name: value`, on one line".into())
+}
+
+/// Runs `tsubame-lab load`.
+pub(crate) fn run(options: &LoadOptions) -> Result<()> {
+    let descriptors = launch::raise_descriptor_limit()?;
+    let plan = options.plan(descriptors)?;
+    if let Some(time) = options.warm_up {
+        let warm = Plan { count: None, time: Some(time), samples: false, ..plan.clone() };
+        load::run(&warm, &Live::default(), |_| {})?;
+    }
+    let bar = options.bar();
+    let record = load::run(&plan, &Live::default(), |live| options.show(&bar, live))?;
+    bar.finish_and_clear();
+    if let Some(path) = &options.csv {
+        write_file(path, csv::written(&record)?)?;
+    }
+    match options.json {
+        true => println!("{}", json::written(&record)?),
+        false => print!("{}", text::written(&options.urls, &plan, &record)),
+    }
+    match record.answers {
+        0 => Err(Error::new("not one request was answered")),
+        _ => Ok(()),
+    }
+}
+
+impl LoadOptions {
+    fn plan(&self, descriptors: u64) -> Result<Plan> {
+        let urls = self.urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
+        let [first, others @ ..] = &urls[..] else { return Err(Error::new("there is no URL")) };
+        if let Some(other) = others.iter().find(|url| (&url.host, url.port) != (&first.host, first.port)) {
+            return Err(Error::new(format!("{} and {} are two servers", first.authority(), other.authority()))
+                .advise("one `load` for each, at the same time"));
+        }
+        if self.connections as u64 + DESCRIPTORS_IN_RESERVE > descriptors {
+            let text = format!("{} connections need as many open files; {descriptors} are allowed", self.connections);
+            return Err(Error::new(text).advise("fewer connections, or a higher limit (ulimit -Hn)"));
+        }
+        let body = match &self.body_file {
+            Some(path) => std::fs::read(path).context(|| format!("read {}", path.display()))?,
+            None => self.body.clone().unwrap_or_default().into_bytes(),
+        };
+        let expected =
+            self.expect.as_ref().map(|path| std::fs::read(path).context(|| format!("read {}", path.display())));
+        let build = Build {
+            method: &self.method,
+            minor: 1,
+            fields: &self.headers,
+            body: &body,
+            content_type: &self.content_type,
+            agent: concat!("tsubame-lab/", env!("CARGO_PKG_VERSION")),
+            connection: self.close.then_some("close"),
+        };
+        let servers = if self.connect.is_empty() { first.resolve()? } else { self.connect.clone() };
+        target::check(&first.host, &servers, self.i_own_this_target.as_deref())?;
+        Ok(Plan {
+            servers,
+            sources: self.source.clone(),
+            requests: urls.iter().map(|url| build.of(url)).collect(),
+            arrival: self.rate.map_or(Arrival::Closed, |rate| Arrival::Requests(Pace::per_second(rate))),
+            clients: self.connections,
+            calls: if self.close { Some(1) } else { self.per_connection },
+            pipeline: self.pipeline,
+            threads: self.threads,
+            count: self.requests,
+            time: self.duration.or(self.requests.is_none().then_some(LENGTH)),
+            timeout: self.timeout,
+            body: expected.transpose()?.map(Into::into),
+            samples: self.csv.is_some(),
+            spin: self.spin,
+        })
+    }
+
+    fn bar(&self) -> ProgressBar {
+        if !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let (length, style) = match self.requests {
+            Some(count) => (count, "{bar:40} {pos}/{len} requests  {msg}"),
+            None => (self.duration.unwrap_or(LENGTH).as_millis() as u64, "{bar:40} {elapsed}  {msg}"),
+        };
+        // The template is a constant, and in order.
+        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        ProgressBar::new(length).with_style(style)
+    }
+
+    fn show(&self, bar: &ProgressBar, live: &Live) {
+        let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
+        let elapsed = bar.elapsed();
+        match self.requests {
+            Some(_) => bar.set_position(answers + failures),
+            None => bar.set_position(elapsed.as_millis() as u64),
+        }
+        let failed = if failures == 0 { String::new() } else { format!(", {failures} failed") };
+        bar.set_message(format!("{:.0} a second{failed}", answers as f64 / elapsed.as_secs_f64().max(0.001)));
+    }
+}
+
+/// How long it takes where nobody says.
+const LENGTH: Duration = Duration::from_secs(10);
+
+/// Descriptors that a process needs besides its connections.
+const DESCRIPTORS_IN_RESERVE: u64 = 64;
+
+/// Why the figures may not be those of the server.
+fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if record.busy > BUSY_MAX && !plan.spin {
+        let share = record.busy * 100.0;
+        doubts.push(format!(
+            "a thread of the generator was busy {share:.0} % of the time: the server may be faster than this (try more --threads)"
+        ));
+    }
+    let late = record.lag.milliseconds(0.99);
+    if late > LATE_MAX_MS {
+        doubts.push(format!("one of a hundred requests was sent {late:.1} ms too late, through the generator's fault"));
+    }
+    if record.failures.total() > 0 {
+        doubts.push(format!("{} requests failed", record.failures.total()));
+    }
+    if record.good < record.answers {
+        doubts.push(format!(
+            "{} answers are not what is wanted: their status or their body",
+            record.answers - record.good
+        ));
+    }
+    doubts
+}
+
+/// Above this share of its time a thread has nothing in reserve.
+const BUSY_MAX: f64 = 0.95;
+/// A generator that is late by more than this was kept from working.
+const LATE_MAX_MS: f64 = 0.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let milliseconds = |text| duration(text).map(|time| time.as_millis());
+        assert_eq!(milliseconds("10s"), Ok(10_000));
+        assert_eq!(milliseconds("1.5"), Ok(1_500));
+        assert_eq!(milliseconds("20ms"), Ok(20));
+        assert_eq!(milliseconds("2m"), Ok(120_000));
+        assert!(["", "s", "10x", "0", "-1s", "1e99h"].into_iter().all(|text| milliseconds(text).is_err()));
+    }
+
+    #[test]
+    fn rates_and_fields_are_checked() {
+        assert_eq!(rate("0.5"), Ok(0.5));
+        assert!(["0", "-1", "nan", "inf", "fast"].into_iter().all(|text| rate(text).is_err()));
+        assert!(field("X-A: b").is_ok());
+        assert!(["X-A", ": b", "X: a\r\nY: b"].into_iter().all(|text| field(text).is_err()));
+    }
+}

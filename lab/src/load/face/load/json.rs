@@ -1,0 +1,124 @@
+//! What came of a load, for other programs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context as _, Result};
+use crate::load::Record;
+use crate::load::record::Spread;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Results {
+    /// The time in which all this happened.
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) answers: u64,
+    pub(crate) good: u64,
+    pub(crate) per_second: f64,
+    /// Answers by the first digit of their status.
+    pub(crate) status: BTreeMap<String, u64>,
+    pub(crate) failures: BTreeMap<String, u64>,
+    pub(crate) bytes: Bytes,
+    pub(crate) connections: u64,
+    pub(crate) reopened: u64,
+    pub(crate) latency: Times,
+    pub(crate) connect: Times,
+    pub(crate) first_byte: Times,
+    /// How late requests were sent.
+    pub(crate) lag: Times,
+    /// The share of its time in which the busiest thread worked.
+    pub(crate) busy: f64,
+    /// The length of an interval, in seconds, and what happened in each.
+    pub(crate) interval: f64,
+    pub(crate) timeline: Vec<Moment>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Bytes {
+    pub(crate) head: u64,
+    pub(crate) body: u64,
+    pub(crate) framing: u64,
+    pub(crate) sent: u64,
+}
+
+/// Microseconds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Times {
+    pub(crate) min_us: u64,
+    pub(crate) mean_us: f64,
+    pub(crate) deviation_us: f64,
+    pub(crate) max_us: u64,
+    pub(crate) percentiles_us: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Moment {
+    answers: u64,
+    failures: u64,
+    bytes: u64,
+    p50_us: u64,
+    p99_us: u64,
+    max_us: u64,
+}
+
+/// The percentiles that are told.
+pub(super) const SHARES: [(&str, f64); 9] = [
+    ("50", 0.5),
+    ("66", 0.66),
+    ("75", 0.75),
+    ("90", 0.9),
+    ("95", 0.95),
+    ("99", 0.99),
+    ("99.9", 0.999),
+    ("99.99", 0.9999),
+    ("100", 1.0),
+];
+
+fn times(spread: &Spread) -> Times {
+    let all = &spread.0;
+    Times {
+        min_us: if all.is_empty() { 0 } else { all.min() },
+        mean_us: all.mean(),
+        deviation_us: all.stdev(),
+        max_us: all.max(),
+        percentiles_us: SHARES
+            .iter()
+            .map(|(name, share)| ((*name).to_owned(), all.value_at_quantile(*share)))
+            .collect(),
+    }
+}
+
+/// One line of JSON.
+pub(super) fn written(record: &Record) -> Result<String> {
+    let classes = record.classes.iter().enumerate().filter(|(_, count)| **count > 0);
+    let moments = record.timeline.intervals.iter().map(|one| Moment {
+        answers: one.answers,
+        failures: one.failures,
+        bytes: one.bytes,
+        p50_us: one.total.value_at_quantile(0.5),
+        p99_us: one.total.value_at_quantile(0.99),
+        max_us: one.total.max(),
+    });
+    let failures = record.failures.kinds().into_iter();
+    let results = Results {
+        seconds: record.elapsed.as_secs_f64(),
+        requests: record.asked(),
+        answers: record.answers,
+        good: record.good,
+        per_second: record.rate(),
+        status: classes.map(|(class, count)| (format!("{class}xx"), *count)).collect(),
+        failures: failures.filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.to_owned(), count)).collect(),
+        bytes: Bytes { head: record.head, body: record.body, framing: record.framing, sent: record.sent_bytes },
+        connections: record.connections,
+        reopened: record.reopened,
+        latency: times(&record.total),
+        connect: times(&record.connect),
+        first_byte: times(&record.wait),
+        lag: times(&record.lag),
+        busy: record.busy,
+        interval: record.timeline.length.as_secs_f64(),
+        timeline: moments.collect(),
+    };
+    serde_json::to_string(&results).context(|| "write the results as JSON".to_owned())
+}

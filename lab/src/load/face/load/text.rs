@@ -1,0 +1,104 @@
+//! What came of a load, for people.
+
+use std::fmt::Write as _;
+
+use super::doubts;
+use super::json::SHARES;
+use crate::load::{Arrival, Plan, Record};
+use crate::style;
+use crate::table::Table;
+
+/// How wide a bar may be, in characters.
+const WIDTH: usize = 40;
+/// The heights of a line over time.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub(super) fn written(urls: &[String], plan: &Plan, record: &Record) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut out, urls, plan, record);
+    out
+}
+
+fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record) -> std::fmt::Result {
+    let manner = match plan.arrival {
+        Arrival::Closed => format!("{} connections", plan.clients),
+        _ => format!("at a fixed rate, over {} connections at most", plan.clients),
+    };
+    writeln!(out, "{}  {manner}, {:.1} s", style::heading(&urls.join(" ")), record.elapsed.as_secs_f64())?;
+    for doubt in doubts(plan, record) {
+        writeln!(out, "  {} {doubt}", style::doubtful("!"))?;
+    }
+    writeln!(out)?;
+    let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    writeln!(out, "  {:>12.1}  answers per second", record.rate())?;
+    writeln!(out, "  {:>12.2}  MB received per second", record.received() as f64 / seconds / 1e6)?;
+    writeln!(out, "  {:>12}  requests, {} answered, {} good", record.asked(), record.answers, record.good)?;
+    writeln!(out, "  {:>12}  connections", record.connections)?;
+    let classes = record.classes.iter().enumerate().filter(|(_, count)| **count > 0);
+    let statuses: Vec<String> = classes.map(|(class, count)| format!("{class}xx: {count}")).collect();
+    writeln!(out, "\nStatus  {}", statuses.join(", "))?;
+    let kinds = record.failures.kinds();
+    let kinds: Vec<String> =
+        kinds.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{kind}: {count}")).collect();
+    if !kinds.is_empty() {
+        writeln!(out, "Failed  {}", style::bad(&kinds.join(", ")))?;
+    }
+    if record.answers == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\nLatency in milliseconds")?;
+    let mut table = Table::new(1, &["%", "total", "connect", "first byte"]);
+    for (name, share) in SHARES {
+        let cell = |spread: &crate::load::record::Spread| format!("{:.3}", spread.milliseconds(share));
+        table.push(vec![name.to_owned(), cell(&record.total), cell(&record.connect), cell(&record.wait)]);
+    }
+    table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out)?;
+    distribution(out, record)?;
+    over_time(out, record)
+}
+
+/// How often each latency occurred: a bar for each of ten steps, the last of which has all that is longer.
+fn distribution(out: &mut String, record: &Record) -> std::fmt::Result {
+    let all = &record.total.0;
+    let (least, most) = (all.min(), all.value_at_quantile(0.99).max(all.min() + 10));
+    let step = (most - least).div_ceil(10).max(1);
+    let count = |at: u64| match at {
+        9 => all.count_between(least + 9 * step, all.max().max(least + 9 * step)),
+        _ => all.count_between(least + at * step, least + (at + 1) * step - 1),
+    };
+    let counts: Vec<u64> = (0..10).map(count).collect();
+    let highest = counts.iter().copied().max().unwrap_or(1).max(1);
+    for (at, count) in counts.iter().enumerate() {
+        let width = (*count as f64 / highest as f64 * WIDTH as f64).ceil() as usize;
+        let from = (least + at as u64 * step) as f64 / 1000.0;
+        writeln!(out, "  {from:>10.3} ms  {:<WIDTH$}  {count}", "█".repeat(width))?;
+    }
+    Ok(())
+}
+
+/// Answers and latency in each interval.
+fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
+    let intervals = &record.timeline.intervals;
+    if intervals.len() < 3 {
+        return Ok(());
+    }
+    // The last interval is not whole.
+    let whole = &intervals[..intervals.len() - 1];
+    let lines: [(&str, Vec<u64>); 2] = [
+        ("answers", whole.iter().map(|one| one.answers).collect()),
+        ("p99", whole.iter().map(|one| one.total.value_at_quantile(0.99)).collect()),
+    ];
+    writeln!(out, "\nOver time, {:.0} s each", record.timeline.length.as_secs_f64())?;
+    for (name, values) in lines {
+        let highest = values.iter().copied().max().unwrap_or(0).max(1);
+        let line: String = values.iter().map(|value| HEIGHTS[(value * 7 / highest) as usize]).collect();
+        let most = match name {
+            "p99" => format!("{:.3} ms", highest as f64 / 1000.0),
+            _ => format!("{highest}"),
+        };
+        writeln!(out, "  {name:<8} {line}  at most {most}")?;
+    }
+    Ok(())
+}

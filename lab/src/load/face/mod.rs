@@ -1,0 +1,3 @@
+//! How the generator is asked, and what it tells: its own way, and that of the tools whose place it takes.
+
+pub(crate) mod load;

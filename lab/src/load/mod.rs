@@ -1,0 +1,55 @@
+//! The generator: requests over HTTP/1.1, as many as a server answers or as many as were asked for.
+//!
+//! Threads share the work of a [`Plan`] and nothing else. Each has a loop over the events of its connections: a request costs
+//! it one call that sends, one that receives, and a part of one that waits for many. What came of it is a [`Record`].
+
+mod build;
+mod connection;
+pub(crate) mod face;
+mod plan;
+mod record;
+mod response;
+mod schedule;
+mod target;
+mod url;
+mod worker;
+
+use std::time::Instant;
+
+pub(crate) use plan::{Arrival, Pace, Plan};
+pub(crate) use record::Record;
+pub(crate) use worker::Live;
+
+use crate::error::{Context as _, Error, Result};
+
+/// Carries out a plan, and calls `watch` about ten times a second meanwhile.
+///
+/// # Errors
+/// A thread cannot be started, or the kernel has no events for it.
+pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
+    let shares = plan.shares();
+    let start = Instant::now();
+    let records = std::thread::scope(|scope| {
+        let started = shares.iter().map(|share| {
+            let work = move || worker::run(share, live, start);
+            std::thread::Builder::new().spawn_scoped(scope, work).context(|| "start a thread".to_owned())
+        });
+        let threads: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| live.stop())?;
+        while !threads.iter().all(|thread| thread.is_finished()) {
+            watch(live);
+            std::thread::park_timeout(WATCH);
+        }
+        let joined = threads.into_iter().map(|thread| {
+            let ended = thread.join().map_err(|_| Error::new("a thread of the generator has panicked"))?;
+            ended.context(|| "wait for events".to_owned())
+        });
+        joined.collect::<Result<Vec<Record>>>()
+    })?;
+    let mut records = records.into_iter();
+    let mut whole = records.next().ok_or_else(|| Error::new("the plan has nothing to do"))?;
+    records.for_each(|record| whole.add(record));
+    Ok(whole)
+}
+
+/// How often the watcher looks.
+const WATCH: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,0 +1,162 @@
+//! What is asked for, of whom, how often and for how long.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A load, as it is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The server, or its addresses, which connections take in turn.
+    pub(crate) servers: Vec<SocketAddr>,
+    /// The addresses to come from, in turn; none leaves it to the kernel. One address has some 28 000 ports.
+    pub(crate) sources: Vec<IpAddr>,
+    /// What is sent, in turn; at least one.
+    pub(crate) requests: Vec<Request>,
+    /// When.
+    pub(crate) arrival: Arrival,
+    /// The most connections at a time.
+    pub(crate) clients: usize,
+    /// After so many requests a connection is closed; none keeps it.
+    pub(crate) calls: Option<u64>,
+    /// So many requests of a connection are under way at a time.
+    pub(crate) pipeline: usize,
+    /// How many threads share all this.
+    pub(crate) threads: usize,
+    /// When it is over: after so many requests, or connections where these are due.
+    pub(crate) count: Option<u64>,
+    /// When it is over at the latest.
+    pub(crate) time: Option<Duration>,
+    /// A request without an answer after this has failed.
+    pub(crate) timeout: Duration,
+    /// The body of a good answer, where it matters.
+    pub(crate) body: Option<Arc<[u8]>>,
+    /// Keep the times of each request, not only how they are distributed.
+    pub(crate) samples: bool,
+    /// Look for events without sleeping: for a thread that has a core to itself, since being woken costs as much as the answers
+    /// that it times.
+    pub(crate) spin: bool,
+}
+
+/// The bytes of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) bytes: Arc<[u8]>,
+    /// Its answer has no body, whatever the head says (`HEAD`).
+    pub(crate) bodiless: bool,
+}
+
+/// When there is something to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Arrival {
+    /// A client asks again as soon as it has its answer: a closed loop.
+    Closed,
+    /// Requests become due, whatever became of those before: an open loop. Latencies count from when they were due.
+    Requests(Pace),
+    #[cfg_attr(not(test), expect(dead_code, reason = "for httperf's command line"))]
+    /// Connections become due, each of which makes its requests one after the other.
+    Connections(Pace),
+}
+
+/// The times between two of what becomes due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// Always the same.
+    Constant(Duration),
+    #[cfg_attr(not(test), expect(dead_code, reason = "for httperf's command line"))]
+    /// Anything between these two.
+    Uniform(Duration, Duration),
+    #[cfg_attr(not(test), expect(dead_code, reason = "for httperf's command line"))]
+    /// Exponentially distributed around this mean.
+    Exponential(Duration),
+}
+
+impl Pace {
+    /// So many a second.
+    pub(crate) fn per_second(rate: f64) -> Pace {
+        Pace::Constant(Duration::from_secs_f64(1.0 / rate))
+    }
+
+    /// That of one of so many threads.
+    fn of_one_in(self, threads: usize) -> Pace {
+        let times = |time: Duration| time.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX));
+        match self {
+            Pace::Constant(time) => Pace::Constant(times(time)),
+            Pace::Uniform(least, most) => Pace::Uniform(times(least), times(most)),
+            Pace::Exponential(mean) => Pace::Exponential(times(mean)),
+        }
+    }
+}
+
+/// What one thread does of a plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share<'p> {
+    pub(crate) plan: &'p Plan,
+    /// Its number, from 0.
+    pub(crate) thread: usize,
+    pub(crate) clients: usize,
+    pub(crate) count: Option<u64>,
+    pub(crate) arrival: Arrival,
+}
+
+impl Plan {
+    /// One share for each thread that has something to do: as even as may be, the first ones a little larger.
+    pub(crate) fn shares(&self) -> Vec<Share<'_>> {
+        let threads = self.threads.clamp(1, self.clients.max(1));
+        let part = |all: u64, thread: usize| {
+            let threads = threads as u64;
+            all / threads + u64::from((thread as u64) < all % threads)
+        };
+        let arrival = match self.arrival {
+            Arrival::Closed => Arrival::Closed,
+            Arrival::Requests(pace) => Arrival::Requests(pace.of_one_in(threads)),
+            Arrival::Connections(pace) => Arrival::Connections(pace.of_one_in(threads)),
+        };
+        let share = |thread| Share {
+            plan: self,
+            thread,
+            clients: part(self.clients as u64, thread) as usize,
+            count: self.count.map(|count| part(count, thread)),
+            arrival,
+        };
+        (0..threads).map(share).collect()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// One client that asks for `/` once.
+    pub(in crate::load) fn plan(server: SocketAddr) -> Plan {
+        let bytes = format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n").into_bytes().into();
+        Plan {
+            servers: vec![server],
+            sources: Vec::new(),
+            requests: vec![Request { bytes, bodiless: false }],
+            arrival: Arrival::Closed,
+            clients: 1,
+            calls: None,
+            pipeline: 1,
+            threads: 1,
+            count: Some(1),
+            time: None,
+            timeout: Duration::from_secs(10),
+            body: None,
+            samples: false,
+            spin: false,
+        }
+    }
+
+    #[test]
+    fn threads_share_clients_requests_and_the_rate() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let pace = Pace::per_second(100.0);
+        let plan = Plan { clients: 5, threads: 3, count: Some(10), arrival: Arrival::Requests(pace), ..plan(address) };
+        let shares = plan.shares();
+        let parts: Vec<_> = shares.iter().map(|share| (share.clients, share.count)).collect();
+        assert_eq!(parts, [(2, Some(4)), (2, Some(3)), (1, Some(3))]);
+        assert_eq!(shares[0].arrival, Arrival::Requests(Pace::Constant(Duration::from_millis(30))));
+        assert_eq!(Plan { clients: 2, ..plan.clone() }.shares().len(), 2, "a thread without clients has nothing to do");
+    }
+}

@@ -1,0 +1,347 @@
+//! What came of a load: counts, distributions, and both over time.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::response::Answer;
+
+/// The longest time that is told from longer ones, in microseconds: more than any time limit.
+const LONGEST: u64 = 3_600_000_000;
+
+/// How many intervals of time are told apart; beyond that they become longer.
+const INTERVALS: usize = 600;
+
+/// What failed, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Failures {
+    /// The server refused a connection.
+    pub(crate) refused: u64,
+    /// A connection was not established for another reason.
+    pub(crate) connect: u64,
+    /// There was no descriptor for a connection.
+    pub(crate) no_descriptor: u64,
+    /// There was no local port for a connection.
+    pub(crate) no_port: u64,
+    /// The request could not be sent.
+    pub(crate) write: u64,
+    /// The connection broke before the answer was complete.
+    pub(crate) read: u64,
+    /// The server reset the connection.
+    pub(crate) reset: u64,
+    /// What came is no answer.
+    pub(crate) malformed: u64,
+    /// The answer took too long.
+    pub(crate) timeout: u64,
+}
+
+impl Failures {
+    /// The kinds with their counts: their names stand in results.
+    pub(crate) fn kinds(&self) -> [(&'static str, u64); 9] {
+        [
+            ("refused", self.refused),
+            ("connect", self.connect),
+            ("no_descriptor", self.no_descriptor),
+            ("no_port", self.no_port),
+            ("write", self.write),
+            ("read", self.read),
+            ("reset", self.reset),
+            ("malformed", self.malformed),
+            ("timeout", self.timeout),
+        ]
+    }
+
+    /// All of them.
+    pub(crate) fn total(&self) -> u64 {
+        self.kinds().iter().map(|(_, count)| count).sum()
+    }
+
+    fn add(&mut self, other: &Failures) {
+        self.refused += other.refused;
+        self.connect += other.connect;
+        self.no_descriptor += other.no_descriptor;
+        self.no_port += other.no_port;
+        self.write += other.write;
+        self.read += other.read;
+        self.reset += other.reset;
+        self.malformed += other.malformed;
+        self.timeout += other.timeout;
+    }
+}
+
+/// When things happened to a request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// It was due, or its connection was begun, or the answer before it had come.
+    pub(crate) began: Instant,
+    /// Its connection was there; the same as `began` where it was there already.
+    pub(crate) connected: Instant,
+    pub(crate) sent: Instant,
+    /// The first byte of the answer had come.
+    pub(crate) first: Instant,
+    pub(crate) done: Instant,
+}
+
+/// Durations in microseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread(pub(crate) Histogram<u64>);
+
+impl Spread {
+    fn new() -> Self {
+        // Three digits; both bounds are in order.
+        Self(Histogram::new_with_max(LONGEST, 3).expect("bounds of a histogram"))
+    }
+
+    pub(crate) fn record(&mut self, duration: Duration) {
+        self.0.saturating_record(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Both have the same bounds.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// The value in milliseconds that `share` (0 to 1) do not exceed.
+    pub(crate) fn milliseconds(&self, share: f64) -> f64 {
+        self.0.value_at_quantile(share) as f64 / 1000.0
+    }
+}
+
+/// What happened in an interval.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    pub(crate) answers: u64,
+    pub(crate) failures: u64,
+    pub(crate) bytes: u64,
+    /// From beginning to end, in microseconds, with two digits.
+    pub(crate) total: Histogram<u32>,
+}
+
+impl Interval {
+    fn new() -> Self {
+        // Two digits are in order; it grows with what it holds.
+        let total = Histogram::new(2).expect("digits of a histogram");
+        Self { answers: 0, failures: 0, bytes: 0, total }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.answers += other.answers;
+        self.failures += other.failures;
+        self.bytes += other.bytes;
+        // It grows as it has to.
+        let _ = self.total.add(&other.total);
+    }
+}
+
+/// A load over time, in at most [`INTERVALS`] intervals of the same length.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub(crate) length: Duration,
+    pub(crate) intervals: Vec<Interval>,
+}
+
+impl Timeline {
+    fn new() -> Self {
+        Self { length: Duration::from_secs(1), intervals: Vec::new() }
+    }
+
+    fn at(&mut self, since: Duration) -> &mut Interval {
+        while since.as_nanos() >= self.length.as_nanos() * INTERVALS as u128 {
+            self.halve();
+        }
+        let index = (since.as_nanos() / self.length.as_nanos()) as usize;
+        if self.intervals.len() <= index {
+            self.intervals.resize_with(index + 1, Interval::new);
+        }
+        &mut self.intervals[index]
+    }
+
+    /// Makes one interval of two.
+    fn halve(&mut self) {
+        let halved = self.intervals.chunks(2).map(|pair| {
+            let mut one = pair[0].clone();
+            pair[1..].iter().for_each(|other| one.add(other));
+            one
+        });
+        self.intervals = halved.collect();
+        self.length *= 2;
+    }
+
+    fn add(&mut self, mut other: Self) {
+        while self.length < other.length {
+            self.halve();
+        }
+        while other.length < self.length {
+            other.halve();
+        }
+        for (index, interval) in other.intervals.iter().enumerate() {
+            self.at(self.length * index as u32).add(interval);
+        }
+    }
+}
+
+/// What came of a load, or of one thread's share of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    start: Instant,
+    pub(crate) answers: u64,
+    /// Answers by the first digit of their status.
+    pub(crate) classes: [u64; 6],
+    /// Answers with a status below 400 and the body that is wanted.
+    pub(crate) good: u64,
+    /// Answers whose body is not as long as the first one.
+    pub(crate) other_length: u64,
+    pub(crate) failures: Failures,
+    /// Bytes of heads, bodies and framing.
+    pub(crate) head: u64,
+    pub(crate) body: u64,
+    pub(crate) framing: u64,
+    pub(crate) sent_bytes: u64,
+    /// Connections that were established.
+    pub(crate) connections: u64,
+    /// Requests that went over a connection that was there already.
+    pub(crate) kept: u64,
+    /// Connections that the server closed while they were idle: what was sent over them at that moment was sent again.
+    pub(crate) reopened: u64,
+    /// The first good answer: what its `Server` says, and the length of its body.
+    pub(crate) first: Option<(Option<String>, u64)>,
+    pub(crate) connect: Spread,
+    /// From the request to the first byte of its answer.
+    pub(crate) wait: Spread,
+    /// From connection or request to the end of the answer.
+    pub(crate) processing: Spread,
+    /// From the beginning to the end.
+    pub(crate) total: Spread,
+    /// How late requests were sent, through the generator's fault.
+    pub(crate) lag: Spread,
+    /// How long connections lasted that made all their requests.
+    pub(crate) lives: Spread,
+    pub(crate) timeline: Timeline,
+    pub(crate) samples: Vec<Times>,
+    /// The processor time that the threads had, of the time there was.
+    pub(crate) busy: f64,
+    pub(crate) elapsed: Duration,
+}
+
+impl Record {
+    pub(super) fn new(start: Instant) -> Self {
+        Self {
+            start,
+            answers: 0,
+            classes: [0; 6],
+            good: 0,
+            other_length: 0,
+            failures: Failures::default(),
+            head: 0,
+            body: 0,
+            framing: 0,
+            sent_bytes: 0,
+            connections: 0,
+            kept: 0,
+            reopened: 0,
+            first: None,
+            connect: Spread::new(),
+            wait: Spread::new(),
+            processing: Spread::new(),
+            total: Spread::new(),
+            lag: Spread::new(),
+            lives: Spread::new(),
+            timeline: Timeline::new(),
+            samples: Vec::new(),
+            busy: 0.0,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Takes an answer.
+    pub(super) fn answer(&mut self, answer: &Answer, times: &Times) {
+        self.answers += 1;
+        self.classes[usize::from(answer.status / 100).min(5)] += 1;
+        self.head += answer.head;
+        self.body += answer.body;
+        self.framing += answer.framing;
+        let length = self.first.as_ref().map_or(answer.body, |(_, length)| *length);
+        self.good += u64::from(answer.status < 400 && answer.is_expected);
+        self.other_length += u64::from(answer.body != length);
+        let total = times.done - times.began;
+        self.wait.record(times.first - times.sent);
+        self.processing.record(times.done - times.connected);
+        self.total.record(total);
+        let interval = self.timeline.at(times.done - self.start);
+        interval.answers += 1;
+        interval.bytes += answer.head + answer.body + answer.framing;
+        // It grows as it has to.
+        let _ = interval.total.record(u64::try_from(total.as_micros()).unwrap_or(u64::MAX).min(LONGEST));
+    }
+
+    /// Counts a failure.
+    pub(super) fn fail(&mut self, now: Instant, count: fn(&mut Failures) -> &mut u64) {
+        *count(&mut self.failures) += 1;
+        self.timeline.at(now - self.start).failures += 1;
+    }
+
+    /// Adds what another thread has met.
+    pub(super) fn add(&mut self, other: Self) {
+        self.answers += other.answers;
+        self.classes.iter_mut().zip(other.classes).for_each(|(class, more)| *class += more);
+        self.good += other.good;
+        self.other_length += other.other_length;
+        self.failures.add(&other.failures);
+        self.head += other.head;
+        self.body += other.body;
+        self.framing += other.framing;
+        self.sent_bytes += other.sent_bytes;
+        self.connections += other.connections;
+        self.kept += other.kept;
+        self.reopened += other.reopened;
+        self.first = self.first.take().or(other.first);
+        for (spread, more) in [
+            (&mut self.connect, &other.connect),
+            (&mut self.wait, &other.wait),
+            (&mut self.processing, &other.processing),
+            (&mut self.total, &other.total),
+            (&mut self.lag, &other.lag),
+            (&mut self.lives, &other.lives),
+        ] {
+            spread.add(more);
+        }
+        self.timeline.add(other.timeline);
+        self.samples.extend(other.samples);
+        self.busy = self.busy.max(other.busy);
+        self.elapsed = self.elapsed.max(other.elapsed);
+    }
+
+    /// Requests that came to an end. Those that are under way when the time is up do not count.
+    pub(crate) fn asked(&self) -> u64 {
+        self.answers + self.failures.total()
+    }
+
+    /// All bytes that were received.
+    pub(crate) fn received(&self) -> u64 {
+        self.head + self.body + self.framing
+    }
+
+    /// Answers per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.answers as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_told_in_intervals_that_grow() {
+        let mut timeline = Timeline::new();
+        for second in 0..1500 {
+            timeline.at(Duration::from_secs(second)).answers += 1;
+        }
+        assert_eq!((timeline.length, timeline.intervals.len()), (Duration::from_secs(4), 375));
+        assert!(timeline.intervals.iter().all(|one| one.answers == 4));
+        let mut other = Timeline::new();
+        other.at(Duration::from_secs(9)).answers += 5;
+        timeline.add(other);
+        assert_eq!(timeline.intervals[2].answers, 9);
+    }
+}

@@ -1,0 +1,386 @@
+//! Answers of HTTP/1.1 as they arrive, piece by piece (RFC 9112). Pure.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// More head than any server sends, in bytes.
+const HEAD_MAX: usize = 64 * 1024;
+/// More fields than any server sends.
+const FIELDS_MAX: usize = 128;
+/// A line of chunked framing, in bytes: a size and its extensions.
+const CHUNK_LINE_MAX: usize = 4 * 1024;
+
+/// An answer that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// The bytes of status line and fields, with those of interim answers.
+    pub(super) head: u64,
+    /// The bytes of the body, without framing.
+    pub(super) body: u64,
+    /// The bytes of framing: chunk sizes, trailers.
+    pub(super) framing: u64,
+    /// Whether the connection can carry another request.
+    pub(super) keeps: bool,
+    /// Whether the body is the one that was expected, where one was.
+    pub(super) is_expected: bool,
+}
+
+/// What came is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed(pub(super) &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// How far the answer has come that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    state: State,
+    /// What has come of a head or a line that is not whole yet.
+    begun: Vec<u8>,
+    answer: Option<Answer>,
+    interim: u64,
+    expected: Option<Arc<[u8]>>,
+    /// What an answer says of its server, where that is wanted.
+    server: Option<Option<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Head,
+    /// So many bytes of the body are to come.
+    Body(u64),
+    UntilClose,
+    ChunkSize,
+    Chunk(u64),
+    ChunkEnd,
+    Trailers,
+}
+
+/// What the head of an answer says.
+struct Head<'a> {
+    length: usize,
+    status: u16,
+    keeps: bool,
+    framing: Framing,
+    server: Option<&'a [u8]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    Close,
+}
+
+impl Reader {
+    /// Compares bodies with this one.
+    pub(super) fn expect(&mut self, body: Arc<[u8]>) {
+        self.expected = Some(body);
+    }
+
+    /// What an answer says of its server is wanted.
+    pub(super) fn note_server(&mut self) {
+        self.server = Some(None);
+    }
+
+    /// What an answer has said of its server.
+    pub(super) fn server(&mut self) -> Option<String> {
+        self.server.take()?
+    }
+
+    /// Whether nothing of an answer has come.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state == State::Head && self.begun.is_empty() && self.interim == 0
+    }
+
+    /// How many bytes of the body are to come that nobody looks at.
+    pub(super) fn unread(&self) -> usize {
+        match self.state {
+            State::Body(left) if self.expected.is_none() => usize::try_from(left).unwrap_or(usize::MAX),
+            _ => 0,
+        }
+    }
+
+    /// So many of them have come. Returns the answer where that was all.
+    pub(super) fn skip(&mut self, length: usize) -> Option<Answer> {
+        let State::Body(left) = self.state else { return None };
+        if let Some(answer) = &mut self.answer {
+            answer.body += length as u64;
+        }
+        self.state = State::Body(left.saturating_sub(length as u64));
+        if self.state == State::Body(0) { self.finish() } else { None }
+    }
+
+    /// Reads on. Returns how many of the bytes belong to the answer, and the answer where it is complete. `bodiless`: the request
+    /// was HEAD.
+    pub(super) fn read(&mut self, bytes: &[u8], bodiless: bool) -> Result<(usize, Option<Answer>), Malformed> {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            let taken = match self.state {
+                State::Head => self.head(rest, bodiless)?,
+                State::Body(left) => {
+                    let length = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    self.content(&rest[..length]);
+                    self.state = State::Body(left - length as u64);
+                    length
+                }
+                State::UntilClose => {
+                    self.content(rest);
+                    rest.len()
+                }
+                State::Chunk(left) => {
+                    let length = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    self.content(&rest[..length]);
+                    self.state =
+                        if left == length as u64 { State::ChunkEnd } else { State::Chunk(left - length as u64) };
+                    length
+                }
+                State::ChunkSize | State::ChunkEnd | State::Trailers => self.line(rest)?,
+            };
+            at += taken;
+            if self.state == State::Body(0) {
+                return Ok((at, self.finish()));
+            }
+            if at == bytes.len() {
+                return Ok((at, None));
+            }
+        }
+    }
+
+    /// The server has closed the connection. `Ok(None)`: nothing of an answer had come.
+    pub(super) fn close(&mut self) -> Result<Option<Answer>, Malformed> {
+        match self.state {
+            State::UntilClose => Ok(self.finish()),
+            State::Head if self.is_idle() => Ok(None),
+            _ => Err(Malformed("the connection was closed in the middle of an answer")),
+        }
+    }
+
+    fn finish(&mut self) -> Option<Answer> {
+        self.state = State::Head;
+        let mut answer = self.answer.take()?;
+        answer.head += std::mem::take(&mut self.interim);
+        answer.is_expected &= self.expected.as_ref().is_none_or(|expected| expected.len() as u64 == answer.body);
+        Some(answer)
+    }
+
+    fn content(&mut self, bytes: &[u8]) {
+        let Some(answer) = &mut self.answer else { return };
+        if let Some(expected) = &self.expected {
+            let from = usize::try_from(answer.body).unwrap_or(usize::MAX);
+            answer.is_expected &= expected.get(from..from.saturating_add(bytes.len())) == Some(bytes);
+        }
+        answer.body += bytes.len() as u64;
+    }
+
+    /// Reads a head, or what is there of it.
+    fn head(&mut self, bytes: &[u8], bodiless: bool) -> Result<usize, Malformed> {
+        if self.begun.is_empty() {
+            if let Some(head) = parse(bytes)? {
+                return Ok(self.enter(&head, bodiless));
+            }
+            self.begun.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        }
+        let before = self.begun.len();
+        self.begun.extend_from_slice(bytes);
+        let begun = std::mem::take(&mut self.begun);
+        let Some(head) = parse(&begun)? else {
+            self.begun = begun;
+            return if self.begun.len() > HEAD_MAX { Err(Malformed("its head does not end")) } else { Ok(bytes.len()) };
+        };
+        Ok(self.enter(&head, bodiless) - before)
+    }
+
+    /// Goes on behind a head. Returns its length.
+    fn enter(&mut self, head: &Head<'_>, bodiless: bool) -> usize {
+        if (100..200).contains(&head.status) && head.status != 101 {
+            self.interim += head.length as u64;
+            return head.length;
+        }
+        let without = bodiless || matches!(head.status, 101 | 204 | 304);
+        self.state = match head.framing {
+            _ if without => State::Body(0),
+            Framing::Length(length) => State::Body(length),
+            Framing::Chunked => State::ChunkSize,
+            Framing::Close => State::UntilClose,
+        };
+        if let (Some(noted), Some(name)) = (&mut self.server, head.server) {
+            *noted = Some(String::from_utf8_lossy(name).into_owned());
+        }
+        let keeps = head.keeps && (without || head.framing != Framing::Close) && head.status != 101;
+        let (length, status) = (head.length as u64, head.status);
+        self.answer = Some(Answer { status, head: length, body: 0, framing: 0, keeps, is_expected: true });
+        head.length
+    }
+
+    /// Reads a line of chunked framing, or what is there of it.
+    fn line(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
+        let end = memchr::memchr(b'\n', bytes);
+        let taken = end.map_or(bytes.len(), |at| at + 1);
+        self.begun.extend_from_slice(&bytes[..taken]);
+        if self.begun.len() > CHUNK_LINE_MAX {
+            return Err(Malformed("a line of its chunked framing is too long"));
+        }
+        if end.is_none() {
+            return Ok(taken);
+        }
+        if let Some(answer) = &mut self.answer {
+            answer.framing += self.begun.len() as u64;
+        }
+        let line = self.begun.trim_ascii();
+        self.state = match self.state {
+            State::ChunkSize => match chunk_size(line)? {
+                0 => State::Trailers,
+                size => State::Chunk(size),
+            },
+            State::Trailers if !line.is_empty() => State::Trailers,
+            State::Trailers => State::Body(0),
+            _ if line.is_empty() => State::ChunkSize,
+            _ => return Err(Malformed("a chunk is longer than it says")),
+        };
+        self.begun.clear();
+        Ok(taken)
+    }
+}
+
+fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
+    text.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or(Malformed("the size of a chunk is none"))
+}
+
+/// `None`: it is not whole yet.
+fn parse(bytes: &[u8]) -> Result<Option<Head<'_>>, Malformed> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut parsed = httparse::Response::new(&mut fields);
+    let length = match parsed.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("it has too many fields")),
+        Err(_) => return Err(Malformed("it is no answer of HTTP/1.1")),
+    };
+    let status = parsed.code.ok_or(Malformed("it has no status"))?;
+    let (mut lengths, mut chunked, mut server) = (None, false, None);
+    let mut keeps = parsed.version == Some(1);
+    for field in &*parsed.headers {
+        match field.name {
+            name if name.eq_ignore_ascii_case("content-length") => {
+                let text = std::str::from_utf8(field.value).ok();
+                let length = text.and_then(|text| text.trim().parse().ok());
+                lengths = Some(length.ok_or(Malformed("its Content-Length is no number"))?);
+            }
+            name if name.eq_ignore_ascii_case("transfer-encoding") => chunked = has(field.value, b"chunked"),
+            name if name.eq_ignore_ascii_case("connection") => {
+                keeps = (keeps || has(field.value, b"keep-alive")) && !has(field.value, b"close");
+            }
+            name if name.eq_ignore_ascii_case("server") => server = Some(field.value),
+            _ => {}
+        }
+    }
+    let framing = match lengths {
+        _ if chunked => Framing::Chunked,
+        Some(length) => Framing::Length(length),
+        None => Framing::Close,
+    };
+    Ok(Some(Head { length, status, keeps, framing, server }))
+}
+
+/// Whether a list has this member.
+fn has(list: &[u8], member: &[u8]) -> bool {
+    list.split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(member))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answers in the bytes, given whole and byte by byte, which comes to the same.
+    fn answers(bytes: &[u8], bodiless: bool) -> Vec<Answer> {
+        let in_pieces = |size: usize| {
+            let (mut reader, mut answers) = (Reader::default(), Vec::new());
+            for mut piece in bytes.chunks(size) {
+                while !piece.is_empty() {
+                    let (taken, answer) = reader.read(piece, bodiless).unwrap();
+                    answers.extend(answer);
+                    piece = &piece[taken..];
+                }
+            }
+            answers.extend(reader.close().unwrap());
+            answers
+        };
+        let whole = in_pieces(bytes.len());
+        assert_eq!(in_pieces(1), whole);
+        assert_eq!(in_pieces(7), whole);
+        whole
+    }
+
+    fn one(text: &str, bodiless: bool) -> (u16, u64, u64, bool) {
+        let answers = answers(text.as_bytes(), bodiless);
+        let [answer] = answers[..] else { panic!("{answers:?}") };
+        assert_eq!(answer.head + answer.body + answer.framing, text.len() as u64, "{text}");
+        (answer.status, answer.body, answer.framing, answer.keeps)
+    }
+
+    #[test]
+    fn bodies_end_where_their_framing_says() {
+        assert_eq!(one("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc", false), (200, 3, 0, true));
+        assert_eq!(one("HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n", false), (200, 0, 0, false));
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n";
+        assert_eq!(one(chunked, false), (200, 19, 7 + 2 + 4 + 2 + 3 + 6 + 2, true));
+        assert_eq!(one("HTTP/1.1 200 OK\r\n\r\nuntil the end", false), (200, 13, 0, false));
+        assert_eq!(one("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", false), (200, 1, 0, false));
+        let kept = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx";
+        assert_eq!(one(kept, false), (200, 1, 0, true));
+    }
+
+    #[test]
+    fn some_answers_have_no_body() {
+        assert_eq!(one("HTTP/1.1 200 OK\r\nContent-Length: 31\r\n\r\n", true), (200, 0, 0, true));
+        assert_eq!(one("HTTP/1.1 304 Not Modified\r\nContent-Length: 31\r\n\r\n", false), (304, 0, 0, true));
+        assert_eq!(one("HTTP/1.1 204 No Content\r\n\r\n", false), (204, 0, 0, true));
+    }
+
+    #[test]
+    fn answers_follow_each_other_and_interim_ones_are_part_of_the_next() {
+        let text = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx\
+                    HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nxy";
+        let found = answers(text.as_bytes(), false);
+        assert_eq!(found.iter().map(|one| (one.status, one.body)).collect::<Vec<_>>(), [(200, 1), (404, 2)]);
+        assert_eq!(found.iter().map(|one| one.head + one.body).sum::<u64>(), text.len() as u64);
+    }
+
+    #[test]
+    fn bodies_are_compared() {
+        let is_expected = |body: &str| {
+            let mut reader = Reader::default();
+            reader.expect(b"abc".as_slice().into());
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            reader.read(text.as_bytes(), false).unwrap().1.unwrap().is_expected
+        };
+        assert_eq!(["abc", "abd", "ab", "abcd", ""].map(is_expected), [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        for text in [
+            "SSH-2.0-x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+3\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n",
+        ] {
+            assert!(Reader::default().read(text.as_bytes(), false).is_err(), "{text}");
+        }
+        let mut reader = Reader::default();
+        reader.read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na", false).unwrap();
+        assert!(reader.close().is_err());
+        assert_eq!(Reader::default().close(), Ok(None));
+    }
+}

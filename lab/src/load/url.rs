@@ -1,0 +1,118 @@
+//! Where requests go: `[http://]host[:port][/path]`, as people type it.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use crate::error::{Context as _, Error, Result};
+
+/// A URL of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    /// A name or an address, without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// With the query; at least `/`.
+    pub(crate) path: String,
+    /// `user:password`, where the URL has that.
+    pub(crate) user: Option<String>,
+}
+
+impl Url {
+    /// Reads a URL. The scheme may be missing, and so may the path.
+    ///
+    /// # Errors
+    /// It is none, or not one of HTTP.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::new(format!("{text:?} is no URL: {why}")).advise("a URL like http://localhost:8080/index.html")
+        };
+        let rest = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+                return Err(Error::new(format!("{text}: TLS is not there yet")).advise("the same server over http://"));
+            }
+            Some((scheme, _)) => return Err(wrong(&format!("{scheme} is not a protocol that is spoken here"))),
+            None => text,
+        };
+        if text.chars().any(|char| char.is_ascii_control() || char == ' ') {
+            return Err(wrong("it has a blank in it; write %20"));
+        }
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let path = path.split('#').next().unwrap_or_default();
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let (user, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(user.to_owned()), authority),
+            None => (None, authority),
+        };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, rest) = rest.split_once(']').ok_or_else(|| wrong("its address has no closing bracket"))?;
+                (host, rest.strip_prefix(':').or((!rest.is_empty()).then_some(rest)))
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        if host.is_empty() {
+            return Err(wrong("it has no host"));
+        }
+        let port = match port {
+            None | Some("") => 80,
+            Some(port) => port.parse().map_err(|_| wrong("its port is not a number from 1 to 65535"))?,
+        };
+        Ok(Self { host: host.to_owned(), port, path, user })
+    }
+
+    /// As it stands in `Host`.
+    pub(crate) fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The addresses of the host; those of one family where both are there, IPv4 first.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(crate) fn resolve(&self) -> Result<Vec<SocketAddr>> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let mut all: Vec<SocketAddr> = found.context(|| format!("find the address of {}", self.host))?.collect();
+        all.sort_by_key(SocketAddr::is_ipv6);
+        all.dedup();
+        all.first().copied().map(|first| vec![first]).ok_or_else(|| Error::new(format!("{} has no address", self.host)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_as_people_type_them() {
+        let read = |text: &str| {
+            let url = Url::parse(text).unwrap();
+            format!("{} {} {} {}", url.authority(), url.port, url.path, url.user.unwrap_or_default())
+        };
+        assert_eq!(read("http://localhost/"), "localhost 80 / ");
+        assert_eq!(read("HTTP://localhost:8080"), "localhost:8080 8080 / ");
+        assert_eq!(read("host/hello.cgi?a=b#c"), "host 80 /hello.cgi?a=b ");
+        assert_eq!(read("host?a=b"), "host 80 /?a=b ");
+        assert_eq!(read("http://me:secret@[::1]:81/x@y"), "[::1]:81 81 /x@y me:secret");
+        assert_eq!(read("[::1]"), "[::1] 80 / ");
+    }
+
+    #[test]
+    fn what_is_no_url_is_told() {
+        for (text, why) in [
+            ("https://localhost/", "TLS is not there yet"),
+            ("ftp://localhost/", "ftp is not a protocol"),
+            ("http://", "no host"),
+            ("http://a:b/", "port"),
+            ("http://[::1/", "closing bracket"),
+            ("http://a/b c", "blank"),
+        ] {
+            let error = Url::parse(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

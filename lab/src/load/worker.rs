@@ -1,0 +1,381 @@
+//! One thread of the generator: a loop over the events of its connections.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::connection::{Broken, Buffer, Came, Connection};
+use super::plan::{Arrival, Share};
+use super::record::Record;
+use super::schedule::Schedule;
+
+/// How often to look for requests that take too long.
+const INSPECTION: Duration = Duration::from_millis(100);
+
+/// Connections that fail to be established wait so long for the next attempt, so that a server that is gone is not asked a
+/// million times a second.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What threads tell while they work, and what they are told.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// Answers so far.
+    pub(crate) answers: AtomicU64,
+    /// Failures so far.
+    pub(crate) failures: AtomicU64,
+    /// It is enough.
+    stop: AtomicBool,
+}
+
+impl Live {
+    /// Says that it is enough.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+}
+
+/// A connection, or the room for one.
+#[derive(Debug, Default)]
+struct Slot {
+    connection: Option<Connection>,
+    /// Requests that the connection has still to make; none is without limit.
+    left: Option<u64>,
+}
+
+struct Worker<'s> {
+    share: &'s Share<'s>,
+    live: &'s Live,
+    epoll: OwnedFd,
+    slots: Vec<Slot>,
+    /// Slots that have nothing to do, those first that have had nothing for longest.
+    free: VecDeque<usize>,
+    /// Slots that may try again to connect, and when.
+    paused: VecDeque<(Instant, usize)>,
+    /// What a closed loop may still begin; none is without limit.
+    left: Option<u64>,
+    schedule: Option<Schedule>,
+    /// What is due, and has no connection yet.
+    waiting: VecDeque<Instant>,
+    /// Which of the plan's requests is next, and which of its addresses.
+    number: usize,
+    dialled: usize,
+    /// Requests under way.
+    pending: u64,
+    ends: Option<Instant>,
+    is_over: bool,
+    buffer: Buffer,
+    came: Came,
+    record: Record,
+}
+
+/// Does its share; returns when all of it is done.
+pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> rustix::io::Result<Record> {
+    let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(share.thread as u64 + 1);
+    let (schedule, left) = match share.arrival {
+        Arrival::Closed => (None, share.count),
+        Arrival::Requests(pace) | Arrival::Connections(pace) => {
+            (Some(Schedule::new(pace, start, share.count, seed)), None)
+        }
+    };
+    let worker = Worker {
+        share,
+        live,
+        epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        slots: Vec::new(),
+        free: VecDeque::new(),
+        paused: VecDeque::new(),
+        left,
+        schedule,
+        waiting: VecDeque::new(),
+        number: share.thread,
+        dialled: share.thread,
+        pending: 0,
+        ends: share.plan.time.map(|time| start + time),
+        is_over: false,
+        buffer: Buffer::new(),
+        came: Came::default(),
+        record: Record::new(start),
+    };
+    worker.work(start)
+}
+
+impl Worker<'_> {
+    fn work(mut self, start: Instant) -> rustix::io::Result<Record> {
+        let mut events: Vec<Event> = Vec::with_capacity(1024);
+        let mut inspection = start + INSPECTION;
+        if self.schedule.is_none() {
+            while self.slots.len() < self.share.clients && self.left != Some(0) {
+                let slot = self.another();
+                self.go_on(slot, Instant::now());
+            }
+        }
+        loop {
+            let now = Instant::now();
+            if self.ends.is_some_and(|ends| now >= ends) || self.live.stop.load(Relaxed) {
+                self.is_over = true;
+            }
+            self.distribute(now);
+            if self.is_done() {
+                break;
+            }
+            if now >= inspection {
+                self.expire(now);
+                inspection = now + INSPECTION;
+            }
+            let wait = self.wait(now, inspection);
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+            for event in events.drain(..) {
+                self.advance(event.data.u64() as usize);
+            }
+        }
+        let elapsed = start.elapsed();
+        for slot in std::mem::take(&mut self.slots) {
+            slot.connection.iter().for_each(|connection| self.note(connection));
+        }
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        let used = Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec as u32);
+        self.record.busy = used.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+        self.record.elapsed = elapsed;
+        Ok(self.record)
+    }
+
+    /// Whether nothing is to be done any more. What is under way when its time is up is not waited for in a closed loop: it
+    /// would be counted over a time in which nobody asks any more.
+    fn is_done(&self) -> bool {
+        let is_idle = self.pending == 0 && self.paused.is_empty() && self.waiting.is_empty();
+        match &self.schedule {
+            None => self.is_over || (is_idle && self.left == Some(0)),
+            Some(schedule) => is_idle && (self.is_over || schedule.next().is_none()),
+        }
+    }
+
+    /// How long nothing can happen but events.
+    fn wait(&self, now: Instant, inspection: Instant) -> Timespec {
+        let due = self.schedule.as_ref().and_then(Schedule::next).filter(|_| !self.is_over);
+        let next = [due, self.paused.front().map(|(at, _)| *at), self.ends.filter(|_| !self.is_over)];
+        let until = next.into_iter().flatten().fold(inspection, Instant::min);
+        let wait = if self.share.plan.spin { Duration::ZERO } else { until.saturating_duration_since(now) };
+        Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() }
+    }
+
+    /// A slot that was not there before.
+    fn another(&mut self) -> usize {
+        self.slots.push(Slot::default());
+        self.slots.len() - 1
+    }
+
+    /// Gives what is due to slots that have nothing to do, and lets those go on that have paused.
+    fn distribute(&mut self, now: Instant) {
+        while self.paused.front().is_some_and(|(at, _)| *at <= now || self.is_over)
+            && let Some((_, slot)) = self.paused.pop_front()
+        {
+            self.go_on(slot, now);
+        }
+        if !self.is_over
+            && let Some(schedule) = &mut self.schedule
+        {
+            while let Some(due) = schedule.take(now) {
+                self.record.lag.record(now - due);
+                self.waiting.push_back(due);
+            }
+        }
+        while !self.waiting.is_empty() {
+            let slot = match self.free.pop_front() {
+                Some(slot) => slot,
+                None if self.slots.len() < self.share.clients => self.another(),
+                None => break,
+            };
+            let Some(due) = self.waiting.pop_front() else { break };
+            let room = match self.share.arrival {
+                Arrival::Connections(_) => self.share.plan.pipeline as u64,
+                _ => 1,
+            };
+            let count = self.room(slot, room);
+            self.ask(slot, due, count);
+        }
+    }
+
+    /// How many of `most` requests the connection of a slot may still carry, or the next one where there is none.
+    fn room(&mut self, slot: usize, most: u64) -> u64 {
+        let slot = &mut self.slots[slot];
+        if slot.connection.is_none() {
+            slot.left = self.share.plan.calls;
+        }
+        slot.left.map_or(most, |left| left.min(most))
+    }
+
+    /// Asks as much over the connection of a slot, or over its next one, as there is to ask.
+    fn go_on(&mut self, slot: usize, now: Instant) {
+        let connection = self.slots[slot].connection.as_ref();
+        let under_way = connection.map_or(0, |connection| connection.asked.len());
+        let free = self.share.plan.pipeline.saturating_sub(under_way) as u64;
+        let is_due = connection.is_some() || self.schedule.is_none();
+        if self.is_over || !is_due || matches!(self.share.arrival, Arrival::Requests(_)) {
+            return;
+        }
+        let room = self.room(slot, free);
+        let count = self.left.map_or(room, |left| left.min(room));
+        if count > 0 {
+            self.left = self.left.map(|left| left - count);
+            self.ask(slot, now, count);
+        }
+    }
+
+    /// Sends so many requests over the connection of a slot, which is made where there is none.
+    fn ask(&mut self, slot: usize, began: Instant, count: u64) {
+        let (plan, now) = (self.share.plan, Instant::now());
+        self.pending += count;
+        let is_kept = self.slots[slot].connection.is_some();
+        if !is_kept && let Err(broken) = self.open(slot, now) {
+            return self.fail(slot, broken, count);
+        }
+        let Slot { connection: Some(connection), left } = &mut self.slots[slot] else { return };
+        *left = left.map(|left| left.saturating_sub(count));
+        match connection.ask(&self.epoll, &plan.requests, &mut self.number, count, began, now) {
+            Ok(bytes) => {
+                self.record.sent_bytes += bytes;
+                self.record.kept += count - u64::from(!is_kept);
+            }
+            Err(broken) => self.fail(slot, broken, 0),
+        }
+    }
+
+    fn open(&mut self, slot: usize, now: Instant) -> Result<(), Broken> {
+        let plan = self.share.plan;
+        let pick = self.dialled;
+        self.dialled += 1;
+        let server = plan.servers[pick % plan.servers.len()];
+        let source = plan.sources.get(pick % plan.sources.len().max(1)).copied();
+        let mut connection = Connection::open(server, source, slot as u64, plan.body.as_ref(), now)?;
+        if self.record.first.is_none() {
+            connection.note_server();
+        }
+        self.slots[slot].connection = Some(connection);
+        Ok(())
+    }
+
+    /// Goes on with a connection as far as it goes.
+    fn advance(&mut self, slot: usize) {
+        let Some(connection) = &mut self.slots[slot].connection else { return };
+        self.came.answers.clear();
+        self.came.is_over = false;
+        let read = connection.flush(&self.epoll);
+        let read = read.and_then(|()| connection.read(&mut self.buffer, &self.share.plan.requests, &mut self.came));
+        if self.record.first.is_none()
+            && let Some((answer, _)) = self.came.answers.first()
+        {
+            self.record.first = Some((connection.server(), answer.body));
+        }
+        for (answer, times) in &self.came.answers {
+            self.record.answer(answer, times);
+            if self.share.plan.samples {
+                self.record.samples.push(*times);
+            }
+        }
+        let answers = self.came.answers.len() as u64;
+        self.pending -= answers;
+        self.live.answers.fetch_add(answers, Relaxed);
+        match read {
+            Err(broken) => self.fail(slot, broken, 0),
+            Ok(()) if answers > 0 || self.came.is_over => self.settle(slot),
+            Ok(()) => {}
+        }
+    }
+
+    /// Answers have come over the connection of a slot, or it has ended as it should.
+    fn settle(&mut self, slot: usize) {
+        let now = Instant::now();
+        let Slot { connection: Some(connection), left } = &self.slots[slot] else { return };
+        let under_way = connection.asked.len();
+        let is_complete = *left == Some(0) && under_way == 0;
+        if self.came.is_over || is_complete {
+            if is_complete {
+                self.record.lives.record(now - connection.began);
+            }
+            self.give_up(slot, None, now);
+        }
+        if self.schedule.is_some() && self.slots[slot].connection.as_ref().is_none_or(|one| one.asked.is_empty()) {
+            let is_asking = matches!(self.share.arrival, Arrival::Connections(_));
+            if !is_asking || self.slots[slot].connection.is_none() {
+                self.free.push_back(slot);
+                return;
+            }
+        }
+        self.go_on(slot, now);
+    }
+
+    /// A connection is broken, or could not be made for `count` requests.
+    fn fail(&mut self, slot: usize, broken: Broken, count: u64) {
+        let now = Instant::now();
+        let was_there = self.slots[slot].connection.as_ref().is_some_and(|one| one.connected().is_some());
+        for _ in 0..count {
+            self.record.fail(now, broken.count);
+        }
+        self.pending -= count;
+        self.live.failures.fetch_add(count, Relaxed);
+        self.give_up(slot, Some(broken).filter(|broken| !broken.was_idle), now);
+        match self.schedule {
+            Some(_) => self.free.push_back(slot),
+            None => self.paused.push_back((if was_there { now } else { now + PAUSE }, slot)),
+        }
+    }
+
+    /// Ends the connection of a slot. What is under way has failed, or is asked again where nothing has gone wrong.
+    fn give_up(&mut self, slot: usize, broken: Option<Broken>, now: Instant) {
+        let Some(connection) = self.slots[slot].connection.take() else { return };
+        self.note(&connection);
+        let under_way = connection.asked.len() as u64;
+        self.pending -= under_way;
+        match broken {
+            Some(broken) => {
+                (0..under_way).for_each(|_| self.record.fail(now, broken.count));
+                self.live.failures.fetch_add(under_way, Relaxed);
+            }
+            None if under_way > 0 => {
+                self.record.reopened += 1;
+                self.left = self.left.map(|left| left + under_way);
+                if self.schedule.is_some() {
+                    connection.asked.iter().rev().for_each(|asked| self.waiting.push_front(asked.began));
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Counts a connection that is over.
+    fn note(&mut self, connection: &Connection) {
+        if let Some(connected) = connection.connected() {
+            self.record.connections += 1;
+            self.record.connect.record(connected - connection.began);
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let timeout = self.share.plan.timeout;
+        let broken = Broken { count: |failures| &mut failures.timeout, was_idle: false };
+        for slot in 0..self.slots.len() {
+            let oldest = self.slots[slot].connection.as_ref().and_then(|one| one.asked.front());
+            if oldest.is_some_and(|asked| now - asked.began > timeout) {
+                self.fail(slot, broken, 0);
+            }
+        }
+        while self.waiting.front().is_some_and(|due| now - *due > timeout) {
+            self.waiting.pop_front();
+            self.record.fail(now, broken.count);
+            self.live.failures.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! The loop against servers that do as they are told.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+
+use super::super::plan::tests::plan;
+use super::super::plan::{Pace, Plan};
+use super::super::record::Failures;
+use super::*;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Answers with `answer`, so many times on each connection, each in a thread of its own; then closes it, or resets it with the next
+/// request.
+#[derive(Clone, Copy)]
+struct Script {
+    answer: &'static [u8],
+    times: usize,
+    resets: bool,
+}
+
+const SERVED: Script = Script { answer: ANSWER, times: usize::MAX, resets: false };
+
+fn serve(script: Script) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut request = [0; 1024];
+                for _ in 0..script.times {
+                    match stream.read(&mut request) {
+                        Ok(1..) if stream.write_all(script.answer).is_ok() => {}
+                        _ => return,
+                    }
+                }
+                if script.resets {
+                    // What is closed with something unread resets its connection.
+                    let _ = stream.peek(&mut request);
+                }
+            });
+        }
+    });
+    address
+}
+
+fn load(plan: &Plan) -> Record {
+    let shares = plan.shares();
+    let mut records = shares.iter().map(|share| run(share, &Live::default(), Instant::now()).unwrap());
+    let mut whole = records.next().unwrap();
+    records.for_each(|record| whole.add(record));
+    whole
+}
+
+fn failed(count: fn(&mut Failures) -> &mut u64, times: u64) -> Failures {
+    let mut failures = Failures::default();
+    *count(&mut failures) = times;
+    failures
+}
+
+#[test]
+fn a_closed_loop_asks_as_often_as_it_should() {
+    for (clients, threads, pipeline) in [(1, 1, 1), (7, 2, 1), (3, 1, 4)] {
+        let plan = Plan { clients, threads, pipeline, count: Some(100), ..plan(pipelined()) };
+        let record = load(&plan);
+        assert_eq!((record.answers, record.good, record.failures), (100, 100, Failures::default()));
+        assert_eq!(record.connections, clients as u64);
+        assert_eq!((record.body, record.head), (200, 100 * 38));
+        assert_eq!((record.total.0.len(), record.kept), (100, 100 - clients as u64));
+    }
+}
+
+/// Answers each request, however they arrive.
+fn pipelined() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            std::thread::spawn(move || {
+                use std::io::BufRead as _;
+                let mut writer = stream.try_clone().unwrap();
+                for line in std::io::BufReader::new(stream).lines().map_while(Result::ok) {
+                    if line.is_empty() && writer.write_all(ANSWER).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_schedule_is_kept_whatever_becomes_of_requests() {
+    let arrival = Arrival::Requests(Pace::per_second(100.0));
+    let plan = Plan { arrival, clients: 4, count: Some(50), ..plan(serve(SERVED)) };
+    let record = load(&plan);
+    assert_eq!((record.answers, record.failures), (50, Failures::default()));
+    assert!(record.elapsed >= Duration::from_millis(490), "{:?}", record.elapsed);
+}
+
+#[test]
+fn connections_become_due_and_make_their_requests() {
+    let arrival = Arrival::Connections(Pace::per_second(200.0));
+    let plan = Plan { arrival, clients: 10, calls: Some(5), count: Some(20), ..plan(serve(SERVED)) };
+    let record = load(&plan);
+    assert_eq!((record.connections, record.answers, record.failures), (20, 100, Failures::default()));
+    assert_eq!(record.lives.0.len(), 20);
+}
+
+#[test]
+fn connections_end_after_their_requests_and_where_a_server_ends_them() {
+    let own = Plan { calls: Some(5), count: Some(50), ..plan(serve(SERVED)) };
+    let record = load(&own);
+    assert_eq!(
+        (record.connections, record.answers, record.failures, record.reopened),
+        (10, 50, Failures::default(), 0)
+    );
+    // A server that closes an idle connection has done nothing wrong.
+    let theirs = Plan { count: Some(50), ..plan(serve(Script { times: 10, ..SERVED })) };
+    let record = load(&theirs);
+    assert_eq!((record.answers, record.failures), (50, Failures::default()));
+    assert_eq!(record.connections, 5 + u64::from(record.connections > 5), "{record:?}");
+    let said = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let told = Plan { count: Some(50), ..plan(serve(Script { answer: said, times: 1, resets: false })) };
+    let record = load(&told);
+    assert_eq!(
+        (record.connections, record.answers, record.failures, record.reopened),
+        (50, 50, Failures::default(), 0)
+    );
+}
+
+#[test]
+fn what_is_wrong_is_counted_as_what_it_is() {
+    let unavailable = Script { answer: b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", ..SERVED };
+    let record = load(&Plan { count: Some(20), ..plan(serve(unavailable)) });
+    assert_eq!((record.answers, record.good, record.classes[5], record.failures), (20, 0, 20, Failures::default()));
+
+    let once = |answer| Script { answer, times: 1, resets: false };
+    let broken = once(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+    let record = load(&Plan { count: Some(20), ..plan(serve(broken)) });
+    assert_eq!((record.answers, record.failures), (0, failed(|all| &mut all.read, 20)));
+
+    let nonsense = once(b"SSH-2.0-x\r\n\r\n");
+    let record = load(&Plan { count: Some(20), ..plan(serve(nonsense)) });
+    assert_eq!((record.answers, record.failures), (0, failed(|all| &mut all.malformed, 20)));
+
+    let unasked = once(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nand more");
+    let record = load(&Plan { count: Some(1), ..plan(serve(unasked)) });
+    assert_eq!(record.answers, 1, "what comes after the answer is not part of it");
+
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+    let record = load(&Plan { count: Some(20), clients: 4, ..plan(nobody) });
+    assert_eq!((record.answers, record.failures), (0, failed(|all| &mut all.refused, 20)));
+}
+
+#[test]
+fn silence_is_a_timeout() {
+    let silent = Script { answer: b"", ..SERVED };
+    let timeout = Duration::from_millis(50);
+    let record = load(&Plan { count: Some(3), timeout, ..plan(serve(silent)) });
+    assert_eq!((record.answers, record.failures), (0, failed(|all| &mut all.timeout, 3)));
+}
+
+#[test]
+fn resets_are_told_from_ends() {
+    let resets = Script { times: 0, resets: true, ..SERVED };
+    let record = load(&Plan { count: Some(20), ..plan(serve(resets)) });
+    assert_eq!((record.answers, record.failures), (0, failed(|all| &mut all.reset, 20)));
+}
+
+#[test]
+fn bodies_that_differ_are_not_good() {
+    let record = load(&Plan { count: Some(5), body: Some(b"no".as_slice().into()), ..plan(serve(SERVED)) });
+    assert_eq!((record.answers, record.good), (5, 0));
+}
+
+#[test]
+fn time_ends_it() {
+    let time = Some(Duration::from_millis(200));
+    let record = load(&Plan { count: None, time, clients: 3, ..plan(serve(SERVED)) });
+    assert!((Duration::from_millis(200)..Duration::from_secs(5)).contains(&record.elapsed), "{:?}", record.elapsed);
+    assert!(record.answers > 0 && record.failures == Failures::default(), "{record:?}");
+}
