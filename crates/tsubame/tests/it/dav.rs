@@ -228,6 +228,14 @@ const REQUESTS: &[(&str, u16)] = &[
     ("DELETE /dav/d|If: <http://localhost/dav/d/g> (<TOKEN>)", 204),
     ("PROPFIND /outside|Depth: 0", 405),
     ("VERSION-CONTROL /dav/new", 405),
+    ("SEARCH /dav/new", 405),
+    ("BIND /outside", 405),
+    ("ACL /dav/new", 501),
+    ("REPORT /dav/new", 400),
+    ("REPORT /dav/new||<a", 400),
+    ("REPORT /dav/new||<a/>", 501),
+    ("REPORT /dav/none||<a/>", 404),
+    ("POST /dav/new||x", 200),
     ("DELETE /dav/none", 404),
 ];
 
@@ -446,6 +454,22 @@ fn who_may_is_asked_at_both_ends() {
         let listing = ask(&site, "PROPFIND /dav/", &["Depth: 1"], "").text();
         assert!(listing.contains("/dav/read/") && !listing.contains("closed"), "{listing}");
     }
+}
+
+#[test]
+fn a_form_below_reaches_its_script() {
+    let site = place();
+    let script = "#!/bin/sh\necho Content-Type: text/plain\necho\necho \"$REQUEST_METHOD\"\n";
+    let script = site.page("dav/form.cgi", script);
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    let text = format!("{CONFIGURATION}AddHandler cgi-script .cgi\n<Location /dav>\nOptions +ExecCGI\n</Location>\n");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    for method in ["GET", "POST"] {
+        let response = ask(&site, &format!("{method} /dav/form.cgi"), &[], "");
+        assert_eq!((response.status, response.text().as_str()), (200, format!("{method}\n").as_str()));
+    }
+    assert_eq!(ask(&site, "PATCH /dav/form.cgi", &[], "").status, 405);
+    server.allow("");
 }
 
 /// Apache holds the collection and the destination against it, too.

@@ -16,7 +16,7 @@ use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, on_or_off, settings};
 use seam::{Load, offload};
 use server::PhaseHook::Now;
-use server::core::CoreDir;
+use server::core::{CoreDir, Methods};
 use server::{Answer, Body, Flow, Handler, Hook, Module, Order, Request};
 
 use super::claim::{Ask, Claim, Deed, Target};
@@ -71,6 +71,7 @@ fn set_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     if let Some(name) = provider.filter(|name| *name != mod_dav_fs::PROVIDER || !is_there) {
         return Err(format!("Unknown DAV provider: {name}"));
     }
+    KNOWN.iter().for_each(|method| Methods::add(cmd, method));
     cmd.set(|d: &mut DavDir| &mut d.enabled, provider.is_some())
 }
 
@@ -82,13 +83,15 @@ fn set_min_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 /// The name of the handler.
 const HANDLER: &str = "dav-handler";
 /// The methods that are answered here; the others are the default handler's.
-const METHODS: [&str; 10] =
-    ["OPTIONS", "PUT", "DELETE", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"];
+const METHODS: [&str; 11] =
+    ["OPTIONS", "PUT", "DELETE", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT"];
+/// Methods that are known where there is WebDAV (RFC 5842, RFC 5323). Files have neither.
+const KNOWN: [&str; 2] = ["BIND", "SEARCH"];
 
-/// Takes every request but one for the content of a file.
+/// Takes every request but those that the content of a file is the answer to, or a script.
 fn take(request: &mut Request) -> Flow {
-    let reads = matches!(&*request.asked.method, "GET" | "HEAD");
-    if !reads && request.asked.uri != "*" && request.dir::<DavDir>().enabled() {
+    let is_for_content = matches!(&*request.asked.method, "GET" | "HEAD" | "POST");
+    if !is_for_content && request.asked.uri != "*" && request.dir::<DavDir>().enabled() {
         request.mapped.handler = Some(Cow::Borrowed(HANDLER));
     }
     Flow::Declined
@@ -114,6 +117,7 @@ async fn answer(request: &mut Request) -> Answer {
         "COPY" | "MOVE" => copy_move::copy_or_move(request).await,
         "LOCK" => lock::lock(request).await,
         "UNLOCK" => lock::unlock(request).await,
+        "REPORT" => report(request).await,
         _ => Err(Failure::status(405)),
     };
     match done {
@@ -340,6 +344,15 @@ async fn delete(request: &mut Request) -> Result<Answer, Failure> {
     })
     .await?;
     Ok(nothing(request))
+}
+
+/// Files have no reports (RFC 3253, section 3.6).
+async fn report(request: &mut Request) -> Result<Answer, Failure> {
+    if document(request).await?.is_none() {
+        return Err(Failure::message(400, "AH00614: The request body must specify a report."));
+    }
+    existing(request)?;
+    Err(Failure::status(501))
 }
 
 /// What is gone has no locks.
