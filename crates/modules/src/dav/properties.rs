@@ -14,10 +14,13 @@ use super::xml::Name;
 
 /// The directory; Apache's own name.
 pub(super) const DIRECTORY: &str = ".DAV";
-/// The name of the file of a collection, in front of the suffix; Apache's own name.
-const OF_COLLECTION: &str = ".state_for_dir";
+/// The name of the file of a collection, in front of the suffix: no file is called so.
+const OF_COLLECTION: &str = "";
 /// What the names of our files end with.
 const SUFFIX: &str = ".props";
+
+/// How much all properties of a resource may be, in bytes.
+pub(super) const SIZE_MAX: usize = 4 << 20;
 
 /// A property that a client has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +30,18 @@ pub(super) struct Property {
     pub(super) xml: String,
 }
 
+impl Property {
+    /// How much it is, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.name.space.len() + self.name.local.len() + self.xml.len()
+    }
+}
+
 /// The properties of a resource.
 pub(super) fn read(path: &str, is_dir: bool) -> io::Result<Vec<Property>> {
     let property = |row: store::Row| {
         let [space, local, xml] = <[String; 3]>::try_from(row).ok()?;
-        Some(Property { name: Name { space, local }, xml })
+        Some(Property { name: Name { space: space.into(), local }, xml })
     };
     let rows = match store::read(&file(path, is_dir)) {
         // A name to which nothing can be added has no properties.
@@ -48,21 +58,20 @@ pub(super) fn write(path: &str, is_dir: bool, all: &[Property]) -> io::Result<()
         return remove(path, is_dir);
     }
     make_directory(path, is_dir)?;
-    let row = |one: &Property| vec![one.name.space.clone(), one.name.local.clone(), one.xml.clone()];
+    let row = |one: &Property| vec![one.name.space.to_string(), one.name.local.clone(), one.xml.clone()];
     let rows: Vec<store::Row> = all.iter().map(row).collect();
     store::write(&file(path, is_dir), &rows)
 }
 
-/// Changes the properties of a resource; nobody else changes any of that directory meanwhile. What `change` refuses stays as it
-/// is.
-pub(super) fn change<E: From<io::Error>>(
+/// Changes the properties of a resource. What `change` refuses stays as it is.
+pub(super) fn change(
     path: &str,
     is_dir: bool,
-    change: impl FnOnce(&mut Vec<Property>) -> Result<(), E>,
-) -> Result<(), E> {
-    make_directory(path, is_dir)?;
-    let held = fs::File::open(directory(path, is_dir))?;
-    sys::file::lock(&held, true)?;
+    change: impl FnOnce(&mut Vec<Property>) -> io::Result<()>,
+) -> io::Result<()> {
+    let _held = hold(collection(path, is_dir))?;
+    // It may have got another name before that.
+    fs::metadata(os_path(path))?;
     let mut all = read(path, is_dir)?;
     let before = all.clone();
     change(&mut all)?;
@@ -86,6 +95,43 @@ pub(super) fn remove(path: &str, is_dir: bool) -> io::Result<()> {
     }
 }
 
+/// While it is there, nobody else gives a file of this collection a name, or properties.
+pub(super) struct Held(#[allow(dead_code, reason = "its descriptor is the lock")] Option<fs::File>);
+
+/// Waits until nobody else is in the way.
+pub(super) fn hold(collection: &str) -> io::Result<Held> {
+    match open(collection)? {
+        Some(file) => sys::file::lock(&file, true).map(|()| Held(Some(file))),
+        None => Ok(Held(None)),
+    }
+}
+
+/// The same for two collections, which may be one by two names. Whoever holds several takes them in the same order.
+pub(super) fn hold_both(one: &str, other: &str) -> io::Result<[Held; 2]> {
+    use std::os::unix::fs::MetadataExt;
+    let mut files = Vec::new();
+    for file in [open(one)?, open(other)?].into_iter().flatten() {
+        let meta = file.metadata()?;
+        files.push(((meta.dev(), meta.ino()), file));
+    }
+    files.sort_by_key(|(identity, _)| *identity);
+    files.dedup_by_key(|(identity, _)| *identity);
+    let mut held = [Held(None), Held(None)];
+    for (place, (_, file)) in held.iter_mut().zip(files) {
+        sys::file::lock(&file, true)?;
+        place.0 = Some(file);
+    }
+    Ok(held)
+}
+
+/// `None`: the server may put files into this directory without seeing them; nobody holds it.
+fn open(collection: &str) -> io::Result<Option<fs::File>> {
+    match fs::File::open(os_path(collection)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        file => file.map(Some),
+    }
+}
+
 fn make_directory(path: &str, is_dir: bool) -> io::Result<()> {
     match fs::create_dir(directory(path, is_dir)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -93,8 +139,13 @@ fn make_directory(path: &str, is_dir: bool) -> io::Result<()> {
     }
 }
 
+/// The collection in which the properties of a resource lie.
+fn collection(path: &str, is_dir: bool) -> &str {
+    if is_dir { path } else { dir_name(path) }
+}
+
 fn directory(path: &str, is_dir: bool) -> PathBuf {
-    os_path(&join(if is_dir { path } else { dir_name(path) }, DIRECTORY))
+    os_path(&join(collection(path, is_dir), DIRECTORY))
 }
 
 fn file(path: &str, is_dir: bool) -> PathBuf {

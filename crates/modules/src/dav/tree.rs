@@ -1,8 +1,11 @@
 //! Files and directories: what is there, and how it is copied, moved and removed. Everything here may block.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use conf::paths::join;
 use server::paths::{c_path, dir_name, os_path};
@@ -37,14 +40,17 @@ pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
     for entry in fs::read_dir(os_path(path))? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        let name = entry.file_name();
-        let name = http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str())).into_owned();
+        let name = text_of(&entry.file_name());
         if (kind.is_file() || kind.is_dir()) && !is_hidden(&name) {
             names.push(name);
         }
     }
     names.sort_unstable();
     Ok(names)
+}
+
+pub(super) fn text_of(name: &OsStr) -> String {
+    http1::text::from_bytes(name.as_bytes()).into_owned()
 }
 
 /// What could not be done, with the URL path it is about.
@@ -75,25 +81,18 @@ fn remove_at(target: &Target, depth: usize, failures: &mut Failures) {
         return;
     }
     let before = failures.len();
-    match fs::read_dir(&os) {
+    // Nothing is open while the next level is looked at: a tree may be deeper than a process may have open files.
+    let names: io::Result<Vec<String>> =
+        fs::read_dir(&os).and_then(|entries| entries.map(|entry| Ok(text_of(&entry?.file_name()))).collect());
+    let names = match names {
+        Ok(names) => names,
         Err(error) => return failed(failures, &error),
-        Ok(entries) => {
-            for entry in entries {
-                let name = match entry {
-                    Ok(entry) => entry.file_name(),
-                    Err(error) => return failed(failures, &error),
-                };
-                let name =
-                    http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str())).into_owned();
-                if name == DIRECTORY {
-                    continue;
-                }
-                if depth >= DEPTH_MAX {
-                    return failures.push((target.uri.clone(), 403, String::new()));
-                }
-                remove_at(&target.child(&name), depth + 1, failures);
-            }
+    };
+    for name in names.iter().filter(|name| *name != DIRECTORY) {
+        if depth >= DEPTH_MAX {
+            return failures.push((target.uri.clone(), 403, String::new()));
         }
+        remove_at(&target.child(name), depth + 1, failures);
     }
     if failures.len() > before {
         return;
@@ -113,8 +112,7 @@ fn remove_at(target: &Target, depth: usize, failures: &mut Failures) {
 pub(super) fn copy(from: &Target, to: &Target, deep: bool, failures: &mut Failures) -> io::Result<()> {
     let meta = fs::metadata(os_path(&from.path))?;
     if !meta.is_dir() {
-        copy_file(from, to, &meta)?;
-        return properties::copy(&from.path, &to.path, false);
+        return copy_file(from, to, &meta);
     }
     fs::create_dir(os_path(&to.path))?;
     properties::copy(&from.path, &to.path, true)?;
@@ -141,7 +139,7 @@ fn copy_below(from: &Target, to: &Target, depth: usize, failures: &mut Failures)
     }
 }
 
-/// A file under a new name, which it has only when it is whole.
+/// A file with its properties under a new name, which it has only when it is whole.
 fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> {
     if !meta.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -150,7 +148,8 @@ fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> 
     let (mut file, name) = store::temporary(&os_path(dir_name(&to.path)))?;
     let copied = io::copy(&mut source, &mut file)
         .and_then(|_| file.set_permissions(fs::Permissions::from_mode(meta.permissions().mode() & 0o777)))
-        .and_then(|()| fs::rename(&name, os_path(&to.path)));
+        .and_then(|()| properties::hold(dir_name(&to.path)))
+        .and_then(|_held| name_file(&name, from, to));
     if copied.is_err() {
         let _ = fs::remove_file(&name);
     }
@@ -159,26 +158,40 @@ fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> 
 
 /// Gives a file or a directory another name, on another disk too. The new name is as for [`copy`].
 pub(super) fn rename(from: &Target, to: &Target, failures: &mut Failures) -> io::Result<()> {
-    let meta = fs::symlink_metadata(os_path(&from.path))?;
-    if meta.is_file() {
-        // First a copy: whichever name the file has when this process is killed, its properties are there.
-        properties::copy(&from.path, &to.path, false)?;
-    }
-    match fs::rename(os_path(&from.path), os_path(&to.path)) {
+    let os = os_path(&from.path);
+    let renamed = match fs::symlink_metadata(&os)?.is_file() {
+        true => rename_file(&os, from, to),
+        false => fs::rename(&os, os_path(&to.path)),
+    };
+    match renamed {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             copy(from, to, true, failures)?;
             if failures.is_empty() {
                 remove(from, failures);
             }
-            return Ok(());
+            Ok(())
         }
-        result => result?,
+        result => result,
     }
-    if meta.is_file() {
-        // They belong to nothing any more.
-        let _ = properties::remove(&from.path, false);
-    }
+}
+
+fn rename_file(os: &Path, from: &Target, to: &Target) -> io::Result<()> {
+    let _held = properties::hold_both(dir_name(&from.path), dir_name(&to.path))?;
+    name_file(os, from, to)?;
+    // They belong to nothing any more.
+    let _ = properties::remove(&from.path, false);
     Ok(())
+}
+
+/// Gives a file its new name, and that the properties of another one. First the properties: whichever name the file has when
+/// this process is killed, they are there.
+fn name_file(file: &Path, from: &Target, to: &Target) -> io::Result<()> {
+    let before = properties::read(&to.path, false)?;
+    properties::copy(&from.path, &to.path, false)?;
+    fs::rename(file, os_path(&to.path)).inspect_err(|_| {
+        // The error that counts is the first.
+        let _ = properties::write(&to.path, false, &before);
+    })
 }
 
 /// The status for what the system refuses.

@@ -2,6 +2,9 @@
 //!
 //! A document type is refused, so there are no entities but the five that XML itself has.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use encoding_rs::{UTF_16BE, UTF_16LE};
 use quick_xml::NsReader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -13,18 +16,23 @@ pub(super) const DAV: &str = "DAV:";
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 /// How deep elements may nest. Each level is a call where they are written.
 const DEPTH_MAX: usize = 128;
+/// How many attributes an element may have, and how many namespaces may be declared at one place. Each is compared with the
+/// others.
+const ATTRIBUTES_MAX: usize = 1024;
+/// How long the name of a namespace may be, in bytes.
+const SPACE_MAX: usize = 1024;
 
-/// A name with its namespace, which is empty where it has none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A name with its namespace, which is empty where it has none. All names of a document share their namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name {
-    pub(super) space: String,
+    pub(super) space: Arc<str>,
     pub(super) local: String,
 }
 
 impl Name {
     /// Whether it is this one of RFC 4918.
     pub(super) fn is_dav(&self, local: &str) -> bool {
-        self.space == DAV && self.local == local
+        &*self.space == DAV && self.local == local
     }
 }
 
@@ -44,7 +52,7 @@ enum Node {
 
 impl Element {
     /// The elements in it.
-    pub(super) fn children(&self) -> impl Iterator<Item = &Element> {
+    pub(super) fn children(&self) -> impl Iterator<Item = &Element> + Clone {
         self.nodes.iter().filter_map(|node| match node {
             Node::Element(element) => Some(element),
             Node::Text(_) => None,
@@ -67,7 +75,7 @@ impl Element {
 
     /// Its language, if it says one itself.
     pub(super) fn language(&self) -> Option<&str> {
-        let is_language = |name: &Name| name.space == XML && name.local == "lang";
+        let is_language = |name: &Name| &*name.space == XML && name.local == "lang";
         self.attributes.iter().find(|(name, _)| is_language(name)).map(|(_, value)| value.as_str())
     }
 
@@ -81,32 +89,26 @@ impl Element {
 
     /// Writes it so that it can stand anywhere: it declares all its namespaces itself.
     pub(super) fn write(&self) -> String {
-        let mut spaces = Vec::new();
-        self.gather(&mut spaces);
+        let mut prefixes = Prefixes::default();
+        self.gather(&mut prefixes);
         let mut out = String::new();
-        self.write_into(&mut out, &spaces, true);
+        self.write_into(&mut out, &prefixes, &prefixes.declarations());
         out
     }
 
-    fn gather<'a>(&'a self, spaces: &mut Vec<&'a str>) {
-        let names = std::iter::once(&self.name).chain(self.attributes.iter().map(|(name, _)| name));
-        for space in names.map(|name| name.space.as_str()) {
-            if !space.is_empty() && space != XML && !spaces.contains(&space) {
-                spaces.push(space);
-            }
-        }
-        self.children().for_each(|child| child.gather(spaces));
+    fn gather(&self, prefixes: &mut Prefixes) {
+        prefixes.add(&self.name);
+        self.attributes.iter().for_each(|(name, _)| prefixes.add(name));
+        self.children().for_each(|child| child.gather(prefixes));
     }
 
-    fn write_into(&self, out: &mut String, spaces: &[&str], is_root: bool) {
-        let name = prefixed(&self.name, spaces);
+    fn write_into(&self, out: &mut String, prefixes: &Prefixes, declarations: &str) {
+        let name = prefixes.prefixed(&self.name);
         out.push('<');
         out.push_str(&name);
-        for (at, space) in spaces.iter().enumerate().filter(|_| is_root) {
-            out.push_str(&format!(" xmlns:ns{at}=\"{}\"", escape(space)));
-        }
+        out.push_str(declarations);
         for (name, value) in &self.attributes {
-            out.push_str(&format!(" {}=\"{}\"", prefixed(name, spaces), escape(value)));
+            out.push_str(&format!(" {}=\"{}\"", prefixes.prefixed(name), escape(value)));
         }
         if self.nodes.is_empty() {
             out.push_str("/>");
@@ -116,24 +118,50 @@ impl Element {
         for node in &self.nodes {
             match node {
                 Node::Text(text) => out.push_str(&escape(text)),
-                Node::Element(child) => child.write_into(out, spaces, false),
+                Node::Element(child) => child.write_into(out, prefixes, ""),
             }
         }
         out.push_str(&format!("</{name}>"));
     }
 }
 
-fn prefixed(name: &Name, spaces: &[&str]) -> String {
-    match spaces.iter().position(|space| *space == name.space) {
-        Some(at) => format!("ns{at}:{}", name.local),
-        None if name.space == XML => format!("xml:{}", name.local),
-        None => name.local.clone(),
-    }
-}
+/// The prefixes of namespaces, which are declared once for many names.
+#[derive(Default)]
+pub(super) struct Prefixes(HashMap<Arc<str>, usize>);
 
-/// A name alone, as an empty element.
-pub(super) fn empty_element(name: &Name) -> String {
-    Element { name: name.clone(), attributes: Vec::new(), nodes: Vec::new() }.write()
+impl Prefixes {
+    /// For these names.
+    pub(super) fn of<'a>(names: impl IntoIterator<Item = &'a Name>) -> Prefixes {
+        let mut prefixes = Prefixes::default();
+        names.into_iter().for_each(|name| prefixes.add(name));
+        prefixes
+    }
+
+    fn add(&mut self, name: &Name) {
+        if !name.space.is_empty() && &*name.space != XML && !self.0.contains_key(&name.space) {
+            self.0.insert(name.space.clone(), self.0.len());
+        }
+    }
+
+    /// The attributes that declare them, each with a space in front of it.
+    pub(super) fn declarations(&self) -> String {
+        let mut all: Vec<(&usize, &Arc<str>)> = self.0.iter().map(|(space, number)| (number, space)).collect();
+        all.sort_unstable();
+        all.iter().map(|(number, space)| format!(" xmlns:ns{number}=\"{}\"", escape(space))).collect()
+    }
+
+    /// A name alone, as an empty element inside the one with the declarations.
+    pub(super) fn empty_element(&self, name: &Name) -> String {
+        format!("<{}/>", self.prefixed(name))
+    }
+
+    fn prefixed(&self, name: &Name) -> String {
+        match self.0.get(&name.space) {
+            Some(number) => format!("ns{number}:{}", name.local),
+            None if &*name.space == XML => format!("xml:{}", name.local),
+            None => name.local.clone(),
+        }
+    }
 }
 
 /// Escapes what XML has another meaning for, in texts and in attributes.
@@ -160,7 +188,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
     }
     let mut reader = NsReader::from_str(&text);
     reader.config_mut().expand_empty_elements = true;
-    let mut open: Vec<Element> = Vec::new();
+    // Elements that have not ended, each with the number of namespaces that are declared where it is.
+    let mut open: Vec<(Element, usize)> = Vec::new();
+    let mut spaces = HashMap::new();
     let mut root = None;
     loop {
         let event = reader.read_event().map_err(|error| error.to_string())?;
@@ -169,12 +199,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
                 if root.is_some() || open.len() >= DEPTH_MAX {
                     return Err("a second root element, or elements that nest too deep".into());
                 }
-                open.push(element(&reader, &start)?);
+                let outside = open.last().map_or(0, |(_, declared)| *declared);
+                let (element, declared) = element(&reader, &start, &mut spaces)?;
+                if outside + declared > ATTRIBUTES_MAX {
+                    return Err("too many namespaces".into());
+                }
+                open.push((element, outside + declared));
             }
             Event::End(_) => {
-                let done = open.pop().ok_or("an end without a beginning")?;
+                let (done, _) = open.pop().ok_or("an end without a beginning")?;
                 match open.last_mut() {
-                    Some(parent) => parent.nodes.push(Node::Element(done)),
+                    Some((parent, _)) => parent.nodes.push(Node::Element(done)),
                     None => root = Some(done),
                 }
             }
@@ -193,11 +228,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, String> {
 }
 
 /// A text inside the innermost open element; outside the root there may only be space.
-fn add(open: &mut [Element], text: &str) -> Result<(), String> {
+fn add(open: &mut [(Element, usize)], text: &str) -> Result<(), String> {
     match open.last_mut() {
         None if text.trim_ascii().is_empty() => {}
         None => return Err("text outside the root element".into()),
-        Some(element) => match element.nodes.last_mut() {
+        Some((element, _)) => match element.nodes.last_mut() {
             Some(Node::Text(before)) => before.push_str(text),
             _ => element.nodes.push(Node::Text(text.to_string())),
         },
@@ -205,13 +240,23 @@ fn add(open: &mut [Element], text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<Element, String> {
+/// The namespaces of a document, by what stands for them in it.
+type Spaces = HashMap<Vec<u8>, Arc<str>>;
+
+/// An element without what is in it, and how many namespaces it declares.
+fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>, spaces: &mut Spaces) -> Result<(Element, usize), String> {
     let (space, local) = reader.resolve_element(start.name());
-    let name = name(space, local.as_ref())?;
-    let mut attributes = Vec::new();
-    for attribute in start.attributes() {
+    let name = name(space, local.as_ref(), spaces)?;
+    let (mut attributes, mut declared) = (Vec::new(), 0);
+    for (at, attribute) in start.attributes().enumerate() {
+        if at == ATTRIBUTES_MAX {
+            return Err("too many attributes".into());
+        }
         let attribute = attribute.map_err(|error| error.to_string())?;
         let value = attribute.unescape_value().map_err(|error| error.to_string())?;
+        if !value.chars().all(is_xml_char) {
+            return Err("a reference to no character of XML".into());
+        }
         if attribute.value.contains(&b'<') {
             return Err("a \"<\" in an attribute".into());
         }
@@ -220,32 +265,57 @@ fn element(reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<Element, 
             if value.is_empty() && matches!(binding, quick_xml::name::PrefixDeclaration::Named(_)) {
                 return Err("a namespace prefix was defined with an empty URI".into());
             }
+            declared += 1;
             continue;
         }
         let (space, local) = reader.resolve_attribute(attribute.key);
-        attributes.push((self::name(space, local.as_ref())?, value.into_owned()));
+        let name = self::name(space, local.as_ref(), spaces)?;
+        // By two prefixes of the same namespace; the reader knows the others.
+        if attributes.iter().any(|(other, _)| *other == name) {
+            return Err("an attribute that is there twice".into());
+        }
+        attributes.push((name, value.into_owned()));
     }
-    Ok(Element { name, attributes, nodes: Vec::new() })
+    Ok((Element { name, attributes, nodes: Vec::new() }, declared))
 }
 
-fn name(space: ResolveResult<'_>, local: &[u8]) -> Result<Name, String> {
+fn name(space: ResolveResult<'_>, local: &[u8], spaces: &mut Spaces) -> Result<Name, String> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string());
-    let space = match space {
-        ResolveResult::Bound(space) => {
-            let space = text(space.into_inner())?;
-            quick_xml::escape::unescape(&space).map_err(|error| error.to_string())?.into_owned()
-        }
-        ResolveResult::Unbound => String::new(),
+    let raw = match space {
+        ResolveResult::Bound(space) => space.into_inner(),
+        ResolveResult::Unbound => b"",
         ResolveResult::Unknown(_) => return Err("an undefined namespace prefix was used".into()),
     };
+    if raw.len() > SPACE_MAX {
+        return Err("a namespace with a very long name".into());
+    }
+    let space = match spaces.get(raw) {
+        Some(space) => space.clone(),
+        None => {
+            let space = text(raw)?;
+            let space: Arc<str> = quick_xml::escape::unescape(&space).map_err(|error| error.to_string())?.into();
+            spaces.insert(raw.to_vec(), space.clone());
+            space
+        }
+    };
     let local = text(local)?;
-    let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
-    let is_name =
-        local.starts_with(is_first) && local.chars().all(|c| is_first(c) || c.is_ascii_digit() || "-.".contains(c));
-    if !is_name {
+    if !local.starts_with(begins_name) || !local.chars().all(continues_name) {
         return Err(format!("{local:?} is no name"));
     }
     Ok(Name { space, local })
+}
+
+/// XML 1.0, production 4, without the colon.
+fn begins_name(c: char) -> bool {
+    matches!(c, 'A'..='Z' | '_' | 'a'..='z' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
+        | '\u{370}'..='\u{37d}' | '\u{37f}'..='\u{1fff}' | '\u{200c}' | '\u{200d}' | '\u{2070}'..='\u{218f}'
+        | '\u{2c00}'..='\u{2fef}' | '\u{3001}'..='\u{d7ff}' | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}'
+        | '\u{10000}'..='\u{effff}')
+}
+
+/// XML 1.0, production 4a, without the colon.
+fn continues_name(c: char) -> bool {
+    begins_name(c) || matches!(c, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}')
 }
 
 /// What a reference stands for: a number, or one of the five that need no declaration.
@@ -327,6 +397,8 @@ mod tests {
     #[test]
     fn what_is_no_document_is_refused() {
         let deep = format!("{}{}", "<a>".repeat(200), "</a>".repeat(200));
+        let many =
+            |name: &str, count: usize| -> String { (0..count).map(|number| format!(" {name}{number}='u:'")).collect() };
         let rows = [
             "",
             "a",
@@ -344,6 +416,12 @@ mod tests {
             "<1/>",
             "<a b='1' b='2'/>",
             "<a>&#0;</a>",
+            "<a b='&#1;'/>",
+            "<a xmlns:x='u:' xmlns:y='u:' x:b='1' y:b='2'/>",
+            "<\u{d7}/>",
+            &format!("<a xmlns='{}'/>", "u".repeat(SPACE_MAX + 1)),
+            &format!("<a{}/>", many("b", ATTRIBUTES_MAX + 1)),
+            &format!("<a{0}><b{0}/></a>", many("xmlns:b", ATTRIBUTES_MAX / 2 + 1)),
             "<a b='<'/>",
             "<?xml version='1.0' encoding='utf-7'?><a/>",
             "<a>\u{1}</a>",

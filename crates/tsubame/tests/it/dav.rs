@@ -397,7 +397,8 @@ fn nothing_is_torn_whenever_processes_are_killed() {
         };
         assert!(whole(&server.get("/dav/f").text()), "a torn file");
         let found = ask(&site, "PROPFIND /dav/f", &["Depth: 0"], find).text();
-        let value = found.split_once("\"u:\">").and_then(|(_, rest)| rest.split_once('<')).expect("a property").0;
+        let value =
+            found.split_once(":x xmlns:ns0=\"u:\">").and_then(|(_, rest)| rest.split_once('<')).expect("a property").0;
         assert!(whole(value), "a torn property");
         assert_eq!(ask(&site, "PROPPATCH /dav/f", &[], &property(&text('z'))).status, 207, "it can be changed again");
     }
@@ -431,12 +432,13 @@ fn who_may_is_asked_at_both_ends() {
     let configuration = "DavLockDB run/locks\nDirectorySlash Off\n<Location /dav>\nDav On\n</Location>\n\
         <Location /dav/closed>\nRequire all denied\n</Location>\n\
         <Location /dav/read>\n<LimitExcept GET HEAD OPTIONS PROPFIND>\nRequire all denied\n</LimitExcept>\n</Location>\n\
-        <Location /dav/off>\nDav Off\n</Location>\n";
+        <Location /dav/off>\nDav Off\n</Location>\n<Directory htdocs/dav/broken>\nAllowOverride All\n</Directory>\n";
     for mpm in Mpm::ALL {
         let site = place();
         site.page("dav/closed/secret", "x");
         site.page("dav/read/f", "x");
         site.page("dav/off/f", "x");
+        site.page("dav/broken/.htaccess", "Nonsense\n");
         let server = Server::start(mpm, &site, configuration);
         server.allow("");
         assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
@@ -453,6 +455,7 @@ fn who_may_is_asked_at_both_ends() {
         assert_eq!(ask(&site, "DELETE /dav/off/f", &[], "").status, 405);
         let listing = ask(&site, "PROPFIND /dav/", &["Depth: 1"], "").text();
         assert!(listing.contains("/dav/read/") && !listing.contains("closed"), "{listing}");
+        assert!(!listing.contains("broken"), "who may see it cannot be known: {listing}");
     }
 }
 
@@ -515,6 +518,107 @@ fn bodies_are_bounded() {
     assert_eq!(ask(&site, "PROPFIND /dav/", &["Depth: 0"], &"x".repeat(101)).status, 413);
     let bomb = "<!DOCTYPE a [<!ENTITY b \"bbbbbbbb\"><!ENTITY c \"&b;&b;\">]><a>&c;</a>";
     assert_eq!(ask(&site, "PROPFIND /dav/", &["Depth: 0"], bomb).status, 400);
+}
+
+#[test]
+fn a_small_document_makes_no_large_one() {
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let many: String = (0..20_000).map(|number| format!("<b{number}/><b{number}/>")).collect();
+    let space = "u".repeat(1000);
+    let prop = format!("<D:prop xmlns=\"{space}\">{many}</D:prop>");
+
+    let found =
+        ask(&site, "PROPFIND /dav/", &["Depth: 0"], &format!("<D:propfind xmlns:D=\"DAV:\">{prop}</D:propfind>"));
+    let text = found.text();
+    assert_eq!((found.status, text.matches(&space).count(), text.matches(":b77/>").count()), (207, 1, 1));
+
+    assert_eq!(ask(&site, "PUT /dav/f", &[], "x").status, 201);
+    let update = |verb: &str, prop: &str| {
+        let text = format!("<D:propertyupdate xmlns:D=\"DAV:\"><D:{verb}>{prop}</D:{verb}></D:propertyupdate>");
+        ask(&site, "PROPPATCH /dav/f", &[], &text)
+    };
+    let removed = update("remove", &prop);
+    assert_eq!((removed.status, removed.text().matches(&space).count()), (207, 1));
+    server.announce("Could not open the property database for /dav/f.");
+    assert_eq!(update("set", &prop).status, 507, "each of them would carry its namespace");
+    assert_eq!(update("set", "<D:prop><kept/></D:prop>").status, 207);
+    let names = "<D:propfind xmlns:D=\"DAV:\"><D:propname/></D:propfind>";
+    let names = ask(&site, "PROPFIND /dav/f", &["Depth: 0"], names).text();
+    assert!(names.contains("<kept/>") && !names.contains("b77"), "{names}");
+    server.announce("AH00541: XML Parser Error: a namespace with a very long name");
+    let long = format!("<propfind xmlns=\"DAV:\"><prop xmlns=\"{space}{space}\">{many}</prop></propfind>");
+    assert_eq!(ask(&site, "PROPFIND /dav/", &["Depth: 0"], &long).status, 400);
+}
+
+#[test]
+fn one_of_those_that_make_the_same_file_is_the_first() {
+    for mpm in Mpm::ALL {
+        let site = place();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        for round in 0..10 {
+            let line = format!("PUT /dav/{round}");
+            let put = || ask(&site, &line, &["If-None-Match: *"], "x").status;
+            let mut answers = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..8).map(|_| scope.spawn(put)).collect();
+                all.into_iter().map(|one| one.join().expect("an answer")).collect::<Vec<u16>>()
+            });
+            answers.sort_unstable();
+            assert_eq!(answers, [201, 412, 412, 412, 412, 412, 412, 412], "{mpm}");
+        }
+        server.allow("");
+    }
+}
+
+/// What the server has said yes to is there, whichever name the file had then.
+#[test]
+fn properties_go_with_a_file_that_moves() {
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    server.allow("");
+    assert_eq!(ask(&site, "PUT /dav/a", &[], "x").status, 201);
+    let set: Vec<String> = std::thread::scope(|scope| {
+        let mover = scope.spawn(|| {
+            for _ in 0..100 {
+                for (from, to) in [("a", "b"), ("b", "a")] {
+                    let destination = format!("Destination: http://localhost/dav/{to}");
+                    assert_eq!(ask(&site, &format!("MOVE /dav/{from}"), &[&destination], "").status, 201);
+                }
+            }
+        });
+        let mut set = Vec::new();
+        for number in 0.. {
+            let text = format!("<propertyupdate xmlns=\"DAV:\"><set><prop><p{number}/></prop></set></propertyupdate>");
+            for name in ["a", "b"] {
+                if ask(&site, &format!("PROPPATCH /dav/{name}"), &[], &text).status == 207 {
+                    set.push(format!(":p{number}/>"));
+                }
+            }
+            if mover.is_finished() {
+                break;
+            }
+        }
+        set
+    });
+    let all = "<propfind xmlns=\"DAV:\"><propname/></propfind>";
+    let found = ask(&site, "PROPFIND /dav/a", &["Depth: 0"], all).text();
+    let lost: Vec<&String> = set.iter().filter(|name| !found.contains(*name)).collect();
+    assert!(set.len() > 10 && lost.is_empty(), "{} set, lost: {lost:?}", set.len());
+}
+
+#[test]
+fn no_file_has_the_properties_of_a_collection() {
+    let site = place();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    for name in [".state_for_dir", ".state_for_dir.props", ".props"] {
+        assert_eq!(ask(&site, &format!("PUT /dav/{name}"), &[], "x").status, 201);
+        let text = "<propertyupdate xmlns=\"DAV:\"><set><prop><own/></prop></set></propertyupdate>";
+        assert_eq!(ask(&site, &format!("PROPPATCH /dav/{name}"), &[], text).status, 207);
+    }
+    let all = "<propfind xmlns=\"DAV:\"><propname/></propfind>";
+    let found = ask(&site, "PROPFIND /dav/", &["Depth: 0"], all).text();
+    assert!(!found.contains("own"), "{found}");
+    assert_eq!(server.get("/dav/.props").text(), "x");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn in_place(
         fs::rename(&aside, &path)?;
         return Err(error);
     }
-    let name = http1::text::from_bytes(std::os::unix::ffi::OsStrExt::as_bytes(aside.as_os_str())).into_owned();
+    let name = tree::text_of(aside.as_os_str());
     tree::remove(&Target { uri: to.uri.clone(), path: bare(&name).to_string() }, failures);
     Ok(true)
 }

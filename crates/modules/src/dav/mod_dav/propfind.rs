@@ -1,6 +1,8 @@
 //! `PROPFIND`: what resources are, and what properties clients have given them.
 
-use std::io;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::{io, vec};
 
 use conf::Level;
 use seam::{Load, offload};
@@ -12,7 +14,7 @@ use crate::dav::locks::{self, Lock};
 use crate::dav::multistatus::{self, href};
 use crate::dav::properties::{self, Property};
 use crate::dav::tree;
-use crate::dav::xml::{self, DAV, Name, escape};
+use crate::dav::xml::{DAV, Name, Prefixes, escape};
 
 /// The namespace of the properties that Apache has added.
 pub(super) const APACHE: &str = "http://apache.org/dav/props/";
@@ -20,6 +22,8 @@ pub(super) const APACHE: &str = "http://apache.org/dav/props/";
 pub(super) const EXECUTABLE: &str = "executable";
 /// How many members of a collection are looked at in one go.
 const MEMBERS: usize = 64;
+/// About how many bytes of their properties and locks.
+const MEMBERS_SIZE: usize = 1 << 20;
 /// The media type of a collection, as Apache has it.
 const COLLECTION: &str = "httpd/unix-directory";
 
@@ -41,7 +45,21 @@ pub(super) const LIVE: [(&str, &str); 10] = [
 enum Wanted {
     All,
     Names,
-    These(Vec<Name>),
+    /// Each once, with what stands for it where it is not there, and the declarations for all of that.
+    These {
+        names: Vec<(Name, String)>,
+        declarations: String,
+    },
+}
+
+impl Wanted {
+    fn these<'a>(names: impl Iterator<Item = &'a Name> + Clone) -> Wanted {
+        let mut seen = HashSet::new();
+        let prefixes = Prefixes::of(names.clone());
+        let names = names.filter(|name| seen.insert(*name));
+        let names = names.map(|name| (name.clone(), prefixes.empty_element(name))).collect();
+        Wanted::These { names, declarations: prefixes.declarations() }
+    }
 }
 
 pub(super) async fn propfind(request: &mut Request) -> Result<Answer, Failure> {
@@ -68,7 +86,7 @@ pub(super) async fn propfind(request: &mut Request) -> Result<Answer, Failure> {
         Some(root) if root.child("allprop").is_some() => Wanted::All,
         Some(root) if root.child("propname").is_some() => Wanted::Names,
         Some(root) => match root.child("prop") {
-            Some(prop) => Wanted::These(prop.children().map(|child| child.name.clone()).collect()),
+            Some(prop) => Wanted::these(prop.children().map(|child| &child.name)),
             None => {
                 let text = "AH00586: The \"propfind\" element does not contain one of the required child elements (the \
                             specific command).";
@@ -100,6 +118,12 @@ impl Facts {
         let properties = properties.map_err(|error| sys::describe(&error).to_string());
         let locks = locks::of(locks, &target.path, meta.is_some()).into_iter().cloned().collect();
         Ok(Facts { target, meta, etag, properties, locks })
+    }
+
+    /// About how much room it takes, in bytes.
+    fn size(&self) -> usize {
+        let properties = self.properties.iter().flatten().map(Property::size);
+        properties.chain(self.locks.iter().map(|lock| lock.owner.len())).sum()
     }
 
     fn is_collection(&self) -> bool {
@@ -138,11 +162,11 @@ impl Walk {
         }
         out.write(self.describe(&facts, &kind).as_bytes()).await;
         while let Some(collection) = collections.pop() {
-            let mut members = self.members(&collection).await;
-            while !members.is_empty() {
-                let rest = members.split_off(members.len().min(MEMBERS));
-                let some = std::mem::replace(&mut members, rest);
-                for facts in self.facts(some).await {
+            let mut members = self.members(&collection).await.into_iter();
+            while members.len() > 0 {
+                let found;
+                (found, members) = self.facts(members).await;
+                for facts in found {
                     let Some(kind) = self.kind(&facts).await else { continue };
                     if facts.is_collection() && depth == Depth::Infinity {
                         collections.push(facts.target.clone());
@@ -176,25 +200,33 @@ impl Walk {
         })
     }
 
-    async fn facts(&self, members: Vec<Target>) -> Vec<Facts> {
+    /// What is known of the next members, and the rest of them.
+    async fn facts(&self, mut members: vec::IntoIter<Target>) -> (Vec<Facts>, vec::IntoIter<Target>) {
         let claim = self.claim.clone();
         offload(Load::Wait, move || {
             let locks = claim.read_locks().unwrap_or_default();
-            let facts = members.into_iter().filter_map(|member| Facts::of(&claim, member, &locks).ok());
-            // What has gone since the directory was read is left out.
-            facts.filter(|facts| facts.meta.is_some() || !facts.locks.is_empty()).collect()
+            let (mut found, mut size) = (Vec::new(), 0);
+            for facts in members.by_ref().take(MEMBERS).filter_map(|member| Facts::of(&claim, member, &locks).ok()) {
+                // What has gone since the directory was read is left out.
+                if facts.meta.is_some() || !facts.locks.is_empty() {
+                    size += facts.size();
+                    found.push(facts);
+                }
+                if size > MEMBERS_SIZE {
+                    break;
+                }
+            }
+            (found, members)
         })
         .await
     }
 
-    /// What the configuration says of a member; `None`: the client may not see it.
+    /// What the configuration says of a member; `None`: the client may not see it, or that cannot be known.
     async fn kind(&self, facts: &Facts) -> Option<Kind> {
         let slash = if facts.is_collection() { "/" } else { "" };
         let found = self.request.lookup_alike(&format!("{}{slash}", http1::uri::escape_path(&facts.target.uri))).await;
-        if matches!(found.answer.status(), 401 | 403) {
-            return None;
-        }
-        Some(Kind::of(&found))
+        // A name that is only locked is not there.
+        matches!(found.answer.status(), ..400 | 404).then(|| Kind::of(&found))
     }
 
     /// The element `response` of a resource.
@@ -205,7 +237,7 @@ impl Walk {
             self.request.log("dav", Level::Error, text);
             &none
         });
-        let (mut found, mut missing) = (String::new(), String::new());
+        let (mut found, mut missing, mut declarations) = (String::new(), String::new(), Cow::Borrowed(""));
         match &self.wanted {
             Wanted::All => {
                 own.iter().for_each(|property| push_line(&mut found, &property.xml));
@@ -213,28 +245,32 @@ impl Walk {
                 live.for_each(|text| found.push_str(&text));
             }
             Wanted::Names => {
-                own.iter().for_each(|property| push_line(&mut found, &xml::empty_element(&property.name)));
+                let prefixes = Prefixes::of(own.iter().map(|property| &property.name));
+                declarations = prefixes.declarations().into();
+                own.iter().for_each(|property| push_line(&mut found, &prefixes.empty_element(&property.name)));
                 let is_there = |(space, local): &&(&str, &str)| self.live(space, local, facts, kind).is_some();
                 LIVE.iter().filter(is_there).for_each(|(space, local)| {
                     push_line(&mut found, &format!("<{}:{local}/>", prefix(space)));
                 });
             }
-            Wanted::These(names) => {
-                for name in names {
-                    let property = own.iter().find(|property| property.name == *name);
+            Wanted::These { names, declarations: all } => {
+                declarations = all.into();
+                let own: HashMap<&Name, &Property> = own.iter().map(|property| (&property.name, property)).collect();
+                for (name, empty) in names {
                     if let Some(text) = self.live(&name.space, &name.local, facts, kind) {
                         found.push_str(&text);
-                    } else if let Some(property) = property {
+                    } else if let Some(property) = own.get(name) {
                         push_line(&mut found, &property.xml);
                     } else {
-                        push_line(&mut missing, &xml::empty_element(name));
+                        push_line(&mut missing, empty);
                     }
                 }
             }
         }
         let slash = if facts.is_collection() && !facts.target.uri.ends_with('/') { "/" } else { "" };
         let href = href(&format!("{}{slash}", facts.target.uri));
-        let mut out = format!("<D:response xmlns:lp1=\"{DAV}\" xmlns:lp2=\"{APACHE}\">\n<D:href>{href}</D:href>\n");
+        let mut out =
+            format!("<D:response xmlns:lp1=\"{DAV}\" xmlns:lp2=\"{APACHE}\"{declarations}>\n<D:href>{href}</D:href>\n");
         if !found.is_empty() || missing.is_empty() {
             push_properties(&mut out, &found, "200 OK");
         }

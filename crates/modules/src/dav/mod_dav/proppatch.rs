@@ -1,5 +1,6 @@
 //! `PROPPATCH`: clients give a resource properties and take them away, all of what one request says or nothing.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,7 @@ use super::{Ask, Claim, Deed, Failure, Target, document, document_answer, escape
 use crate::dav::multistatus::{self, href};
 use crate::dav::properties::{self, Property};
 use crate::dav::tree;
-use crate::dav::xml::{self, Element, Name};
+use crate::dav::xml::{self, Element, Name, Prefixes};
 
 /// What is to become of a property.
 enum Change {
@@ -31,7 +32,7 @@ impl Change {
     /// Why the server does not do this; `None`: it does. `is_file`: the resource has an executable bit of its own.
     fn refusal(&self, is_file: bool) -> Option<&'static str> {
         let name = self.name();
-        if !LIVE.contains(&(&name.space, &name.local)) {
+        if !LIVE.contains(&(&*name.space, &*name.local)) {
             return None;
         }
         if !is_executable(name) || !is_file {
@@ -55,7 +56,7 @@ impl Change {
 }
 
 fn is_executable(name: &Name) -> bool {
-    name.space == APACHE && name.local == EXECUTABLE
+    &*name.space == APACHE && name.local == EXECUTABLE
 }
 
 pub(super) async fn proppatch(request: &mut Request) -> Result<Answer, Failure> {
@@ -83,8 +84,10 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<Answer, Failure> 
         request.log("dav", conf::Level::Error, format!("{text}  [409, #{number}]"));
     }
     let mut out = multistatus::begin();
-    out.push_str(&format!("<D:response>\n<D:href>{}</D:href>\n", href(&resource.target.uri)));
-    push_outcomes(&mut out, &names, &refusals, is_refused);
+    let prefixes = Prefixes::of(names.iter().map(|(name, _)| name));
+    let (declarations, href) = (prefixes.declarations(), href(&resource.target.uri));
+    out.push_str(&format!("<D:response{declarations}>\n<D:href>{href}</D:href>\n"));
+    push_outcomes(&mut out, &prefixes, &names, &refusals, is_refused);
     out.push_str("</D:response>\n");
     out.push_str(multistatus::END);
     Ok(document_answer(request, 207, Body::text(out)))
@@ -138,14 +141,25 @@ fn apply(target: &Target, is_collection: bool, changes: Vec<Change>) -> Result<(
     if own.is_empty() {
         return Ok(());
     }
+    // What a request says last of a property holds.
+    let mut named = HashSet::new();
+    own.reverse();
+    own.retain(|change| named.insert(change.name().clone()));
+    own.reverse();
     let done = properties::change(&target.path, is_collection, |all| {
+        all.retain(|property| !named.contains(&property.name));
+        let mut size: usize = all.iter().map(Property::size).sum();
         for change in own {
-            all.retain(|property| property.name != *change.name());
             if let Change::Set(element) = change {
-                all.push(Property { xml: element.write(), name: element.name });
+                let property = Property { xml: element.write(), name: element.name };
+                size += property.size();
+                if size > properties::SIZE_MAX {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                all.push(property);
             }
         }
-        io::Result::Ok(())
+        Ok(())
     });
     if done.is_err() {
         // All or nothing.
@@ -163,9 +177,15 @@ fn make_executable(target: &Target, executable: bool) -> io::Result<fs::Permissi
     Ok(before)
 }
 
-fn push_outcomes(out: &mut String, names: &[(Name, bool)], refusals: &[Option<&str>], is_refused: bool) {
+fn push_outcomes(
+    out: &mut String,
+    prefixes: &Prefixes,
+    names: &[(Name, bool)],
+    refusals: &[Option<&str>],
+    is_refused: bool,
+) {
     if !is_refused {
-        let all: String = names.iter().map(|(name, _)| xml::empty_element(name) + "\n").collect();
+        let all: String = names.iter().map(|(name, _)| prefixes.empty_element(name) + "\n").collect();
         let text = "<D:status>HTTP/1.1 200 OK</D:status>";
         out.push_str(&format!("<D:propstat>\n<D:prop>\n{all}</D:prop>\n{text}\n</D:propstat>\n"));
         return;
@@ -176,7 +196,7 @@ fn push_outcomes(out: &mut String, names: &[(Name, bool)], refusals: &[Option<&s
             Some(text) => (409, (*text).to_string()),
             None => (424, format!("Attempted DAV:{verb} operation could not be completed due to other errors.")),
         };
-        let name = xml::empty_element(name);
+        let name = prefixes.empty_element(name);
         out.push_str(&format!(
             "<D:propstat>\n<D:prop>{name}\n</D:prop>\n<D:status>HTTP/1.1 {status} (status)</D:status>\n\
              <D:responsedescription>\n{}</D:responsedescription>\n</D:propstat>\n",

@@ -67,8 +67,10 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
     let mut upload = Upload { file: Some(file), name };
     let Some(start) = start else { return Ok(upload) };
     let filled = upload.file.as_mut().map_or(Ok(()), |file| {
-        match File::open(os_path(&target.path)) {
-            Ok(mut before) => io::copy(&mut before, file).map(drop)?,
+        let path = os_path(&target.path);
+        match fs::metadata(&path) {
+            Ok(meta) if !meta.is_file() => return Err(io::ErrorKind::InvalidInput.into()),
+            Ok(_) => io::copy(&mut File::open(path)?, file).map(drop)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -116,16 +118,18 @@ async fn receive(request: &Request, mut upload: Upload, target: &Target) -> Resu
 impl Upload {
     /// Gives the file its name, if that is still allowed. Says whether there was one before.
     fn finish(mut self, claim: &Claim, target: &Target) -> Result<bool, Failure> {
+        let unable = |error: io::Error| {
+            Failure::os(500, error, "There was a problem writing the file atomically after writes.")
+                .within(format!("Unable to PUT new contents for {}.", escaped(target)))
+        };
         let _held = claim.hold_locks()?;
+        // Of two that write with the same condition one is the first, and it does not hold for the other.
+        let _held = properties::hold(dir_name(&target.path)).map_err(unable)?;
         claim.check_to_write(target)?;
         let before = fs::metadata(os_path(&target.path)).ok();
         if before.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(Failure::page(409, "Cannot PUT to a collection."));
         }
-        let unable = |error: io::Error| {
-            Failure::os(500, error, "There was a problem writing the file atomically after writes.")
-                .within(format!("Unable to PUT new contents for {}.", escaped(target)))
-        };
         match (&before, &self.file) {
             (Some(before), Some(file)) => {
                 let mode = before.permissions().mode() & 0o777;
