@@ -351,24 +351,29 @@ pub fn nearest_name(names: impl Iterator<Item = &'static str>, name: &str) -> Op
         .map(|(_, name)| name)
 }
 
-/// Levenshtein's edit distance, in bytes; `None` if it is beyond `far`. It stops as soon as that is known: a long word of
-/// nonsense is held beside each of 700 names, once for each line that has it.
+/// The edit distance, in bytes: letters that are wrong, missing or too many, and neighbours that changed places. `None` if it is
+/// beyond `far`. It stops as soon as that is known: a long word of nonsense is compared with each of 700 names, once for each
+/// line that has it.
 fn distance(a: &str, b: &str, far: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > far {
         return None;
     }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut before_last = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut steps = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                steps = steps.min(before_last[j - 1] + 1);
+            }
+            row.push(steps);
         }
         if row.iter().all(|steps| *steps > far) {
             return None;
         }
+        before_last = std::mem::replace(&mut last, row);
     }
-    Some(row[b.len()]).filter(|steps| *steps <= far)
+    Some(last[b.len()]).filter(|steps| *steps <= far)
 }

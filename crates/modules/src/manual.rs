@@ -5,6 +5,32 @@ use std::sync::LazyLock;
 
 use conf::ModuleInfo;
 
+/// What you lose with a directive or module that you leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing that a visitor would notice.
+    Nothing,
+    /// The same answers come, but later.
+    Speed,
+    /// What it does.
+    Feature,
+    /// A limit on who may do what: without it, more is allowed.
+    Protection,
+}
+
+impl Loss {
+    /// The word of the tables.
+    fn of(cell: &str) -> Option<Loss> {
+        match cell {
+            "no" => Some(Loss::Nothing),
+            "speed" => Some(Loss::Speed),
+            "feature" => Some(Loss::Feature),
+            "protection" => Some(Loss::Protection),
+            _ => None,
+        }
+    }
+}
+
 /// A directive of Apache's, as a page of its manual describes it.
 #[derive(Debug)]
 pub struct Fact {
@@ -24,6 +50,8 @@ pub struct Fact {
     pub syntax: &'static str,
     /// What it does, where no table of ours says so.
     pub purpose: &'static str,
+    /// What is lost without it, where that is not what is lost without its module.
+    loss: Option<Loss>,
 }
 
 /// A page of the manual about a module.
@@ -39,6 +67,10 @@ pub struct Page {
     pub since: &'static str,
     /// What it does, where we do not have it.
     pub purpose: &'static str,
+    /// What is lost without it, where we do not have it.
+    pub loss: Option<Loss>,
+    /// What to do without it; empty where all there is to do is to remove its lines.
+    pub instead: &'static str,
 }
 
 /// A module that is not Apache's own.
@@ -54,6 +86,8 @@ pub struct Other {
     pub purpose: &'static str,
     /// What to do without it.
     pub instead: &'static str,
+    /// What is lost without it.
+    pub loss: Option<Loss>,
 }
 
 /// A directive that Apache 2.4 does not have any more.
@@ -67,12 +101,14 @@ pub struct Removed {
     pub purpose: &'static str,
     /// What to write instead.
     pub instead: &'static str,
+    /// What is lost if the line is only removed.
+    pub loss: Option<Loss>,
 }
 
 /// Every directive, sorted by name. A name that two modules have stands twice.
 pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
     rows(include_str!("../data/apache-directives.tsv"))
-        .map(|[name, module, status, context, class, since, _default, syntax, purpose]| Fact {
+        .map(|[name, module, status, context, class, since, _default, syntax, purpose, loss]| Fact {
             name,
             module,
             undocumented: status == "undocumented",
@@ -81,6 +117,7 @@ pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
             since,
             syntax,
             purpose,
+            loss: Loss::of(loss),
         })
         .collect()
 });
@@ -88,21 +125,36 @@ pub static DIRECTIVES: LazyLock<Vec<Fact>> = LazyLock::new(|| {
 /// Every page about a module, sorted by name.
 pub static MODULES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     rows(include_str!("../data/apache-modules.tsv"))
-        .map(|[name, identifier, status, since, purpose]| Page { name, identifier, status, since, purpose })
+        .map(|[name, identifier, status, since, purpose, loss, instead]| Page {
+            name,
+            identifier,
+            status,
+            since,
+            purpose,
+            loss: Loss::of(loss),
+            instead,
+        })
         .collect()
 });
 
 /// Modules that are not Apache's own.
 pub static OTHERS: LazyLock<Vec<Other>> = LazyLock::new(|| {
     rows(include_str!("../data/other-modules.tsv"))
-        .map(|[name, identifiers, prefixes, purpose, instead]| Other { name, identifiers, prefixes, purpose, instead })
+        .map(|[name, identifiers, prefixes, purpose, instead, loss]| Other {
+            name,
+            identifiers,
+            prefixes,
+            purpose,
+            instead,
+            loss: Loss::of(loss),
+        })
         .collect()
 });
 
 /// Directives that Apache 2.4 does not have any more.
 pub static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
     rows(include_str!("../data/removed-directives.tsv"))
-        .map(|[name, last, purpose, instead]| Removed { name, last, purpose, instead })
+        .map(|[name, last, purpose, instead, loss]| Removed { name, last, purpose, instead, loss: Loss::of(loss) })
         .collect()
 });
 
@@ -127,6 +179,18 @@ impl Other {
     }
 }
 
+impl Fact {
+    /// The page of its module.
+    pub fn page(&self) -> Option<&'static Page> {
+        MODULES.iter().find(|page| page.name == self.module)
+    }
+
+    /// What is lost without it, where we do not have it.
+    pub fn loss(&self) -> Option<Loss> {
+        self.loss.or_else(|| self.page()?.loss)
+    }
+}
+
 /// Apache's description of a directive, named as in a configuration: of a section without its last bracket.
 pub fn directive(name: &str) -> Option<&'static Fact> {
     let bare = |name: &str| name.trim_end_matches('>').to_ascii_lowercase();
@@ -137,7 +201,7 @@ pub fn directive(name: &str) -> Option<&'static Fact> {
 /// Why a directive is refused: because of its own, or of its module.
 pub fn refusal(fact: &Fact, infos: &[&'static ModuleInfo]) -> &'static str {
     let single = REFUSED.iter().find(|(names, _)| names.contains(&fact.name));
-    let there = MODULES.iter().find(|page| page.name == fact.module).is_some_and(|page| page.info(infos).is_some());
+    let there = fact.page().is_some_and(|page| page.info(infos).is_some());
     match single {
         Some((_, why)) => why,
         None if there => "the module is there without it",
@@ -173,7 +237,7 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
     (&["mod_http2", "mod_proxy_http2"], "HTTP/2 is not served yet"),
     (&["mod_md", "mod_ssl"], "TLS is not served yet"),
-    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "nothing is proxied yet"),
+    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_cache"], "answers are not cached yet"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the program speaks with systemd by itself"),

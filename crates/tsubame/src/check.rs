@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
+use modules::metadata::mod_mime;
 use server::{Loaded, Server};
 
 use self::report::{Read, Report, Verdict};
@@ -96,7 +97,7 @@ fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Quer
 fn report(options: &Options, query: &Query) -> Report {
     let mut report = Report::new(boot::config_file(options));
     match boot::read_everything(options) {
-        Ok(loaded) => examine(&mut report, options, query, loaded),
+        Ok(loaded) => examine(&mut report, query, loaded),
         Err(failed) => {
             errors::notices(&mut report, &failed.notices, &failed.tree);
             let infos = failed.language.loaded();
@@ -104,17 +105,17 @@ fn report(options: &Options, query: &Query) -> Report {
             report.read.files = failed.included.len();
         }
     }
-    report.finish();
+    report.finish(&options.program);
     report
 }
 
-fn examine(report: &mut Report, options: &Options, query: &Query, loaded: Loaded) {
+fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     let Loaded { server, included, notices, errors: wrong } = loaded;
     report.read = Read { files: included.len(), hosts: server.hosts.len() - 1, ..Read::default() };
     errors::all(report, wrong.iter(), &server.tree, &server.ran, &server.infos());
     errors::notices(report, &notices, &server.tree);
-    obstacles(report, options, &server);
-    lines::all(report, &server);
+    obstacles(report, &server);
+    lines::all(report, &server, &wrong);
     hosts::all(report, &server);
     certificates::all(report, &server);
     if !query.no_files {
@@ -123,11 +124,14 @@ fn examine(report: &mut Report, options: &Options, query: &Query, loaded: Loaded
 }
 
 /// What keeps a correct configuration from being served.
-fn obstacles(report: &mut Report, options: &Options, server: &Server) {
+fn obstacles(report: &mut Report, server: &Server) {
     for text in server.obstacles() {
         report.stops(report::Topic::Start, "start", &text);
     }
+    if let Err(text) = mod_mime::types_are_there(server) {
+        report.stops(report::Topic::Start, "TypesConfig", &text);
+    }
     if let Err(text) = boot::identity(&server.main().settings) {
-        report.stops(report::Topic::Start, "User", &text.replace("{program}", &options.program));
+        report.stops(report::Topic::Start, "User", &text);
     }
 }

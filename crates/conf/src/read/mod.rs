@@ -208,7 +208,7 @@ impl Reader {
         top: &mut Vec<Node>,
     ) -> Result<(), Error> {
         let fail = |message: String| Error::at(Phase::Read, origin, message);
-        let line = self.expand(line);
+        let line = self.expand(line, origin);
         let mut args = line.as_str();
         let mut name = next_word(&mut args);
         if !name.starts_with("</") {
@@ -252,7 +252,7 @@ impl Reader {
     }
 
     /// Replaces each `${NAME}`: once, in the whole line. Unknown ones stay and are warned of, those with `:` silently.
-    fn expand(&mut self, line: &str) -> String {
+    fn expand(&mut self, line: &str, origin: &Origin) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
         while let Some(start) = rest.find("${") {
@@ -263,7 +263,7 @@ impl Reader {
                 Some(value) => out.push_str(&value),
                 None => {
                     if !name.contains(':') {
-                        self.warn("core", format!("AH00111: Config variable ${{{name}}} is not defined"));
+                        self.warn(origin, "core", format!("AH00111: Config variable ${{{name}}} is not defined"));
                     }
                     out.push_str(&rest[start..=end]);
                 }
@@ -274,8 +274,8 @@ impl Reader {
         out
     }
 
-    fn warn(&mut self, module: &'static str, text: String) {
-        self.notices.push(Notice { module, level: Level::Warn, text, bare: false, origin: None });
+    fn warn(&mut self, origin: &Origin, module: &'static str, text: String) {
+        self.notices.push(Notice { module, level: Level::Warn, text, bare: false, origin: Some(origin.clone()) });
     }
 
     /// Runs a directive of the language; what it yields takes its place in the tree.
@@ -302,7 +302,7 @@ impl Reader {
                     ..Error::at(Phase::Read, origin, message)
                 });
                 if let Some(warning) = loaded? {
-                    self.warn("so", warning);
+                    self.warn(origin, "so", warning);
                 }
             }
             OnRead::LoadFile => {
@@ -339,8 +339,10 @@ impl Reader {
             OnRead::Include => return self.include(&take(row, args, &[1])?[0], false, origin),
             OnRead::IncludeOptional => return self.include(&take(row, args, &[1])?[0], true, origin),
             OnRead::Macro => {
-                let (defined, warnings) = macros::define(section_argument(row.name, args)?, origin, input)?;
-                warnings.into_iter().for_each(|warning| self.warn("macro", warning));
+                let argument = section_argument(row.name, args).map_err(Stop::from);
+                let defined = argument.and_then(|argument| macros::define(argument, origin, input));
+                let (defined, warnings) = defined.inspect_err(|_| pass_over(input, row))?;
+                warnings.into_iter().for_each(|warning| self.warn(origin, "macro", warning));
                 self.language.macros.insert(defined.name.clone(), Arc::new(defined));
             }
             OnRead::Use => return self.use_macro(args, origin),
@@ -351,8 +353,9 @@ impl Reader {
                 }
             }
             _ => {
-                let holds =
-                    condition::holds(action, row, section_argument(row.name, args)?, &self.language, &*self.system)?;
+                let holds = section_argument(row.name, args)
+                    .and_then(|argument| condition::holds(action, row, argument, &self.language, &*self.system));
+                let holds = holds.inspect_err(|_| pass_over(input, row))?;
                 let close = format!("{}>", &row.name[1..]);
                 self.ran.iter_mut().next_back().into_iter().for_each(|ran| ran.holds = Some(holds));
                 if holds {
@@ -387,7 +390,7 @@ impl Reader {
         }
         let (text, warnings) = definition.expand(&values)?;
         for warning in warnings {
-            self.warn("macro", warning);
+            self.warn(origin, "macro", warning);
         }
         let title = definition.title(origin);
         let mut input =
@@ -434,6 +437,12 @@ impl Reader {
         self.files.insert(file.to_string(), bytes.clone());
         Ok(bytes)
     }
+}
+
+/// Passes over a section whose first line is wrong, for the sake of the errors behind it.
+fn pass_over(input: &mut Input, row: &Directive) {
+    // One error is enough for one section.
+    let _ = skip(input, &row.name[1..]);
 }
 
 fn too_deep() -> Stop {

@@ -179,7 +179,8 @@ fn read_types(draft: &mut Draft, context: &Context) {
     draft.main.edit::<MimeServer>().types = Known(types);
 }
 
-fn types_are_there(server: &Server) -> Result<(), String> {
+/// Whether the media types could be read. `Err`: why not, which ends the start.
+pub fn types_are_there(server: &Server) -> Result<(), String> {
     server.main().settings.get::<MimeServer>().types.0.as_ref().map(|_| ()).map_err(String::clone)
 }
 

@@ -19,8 +19,11 @@ pub(super) fn listen(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
         Some(host) => resolve(cmd, host, port)?,
     };
     let known = cmd.server.get::<MpmSettings>();
-    if known.listen.iter().any(|other| other.port == port && other.addresses == addresses) {
-        return Err("Cannot define multiple Listeners on the same IP:port".to_string());
+    let is_same = |other: &Listen| other.port == port && other.addresses == addresses;
+    if let Some((_, origin)) = known.listen.entries().iter().find(|(other, _)| is_same(other)) {
+        // Every multi-processing module has this directive, and more than one may be loaded: that is another error.
+        let is_this_line = *origin == cmd.node.origin;
+        return if is_this_line { Ok(()) } else { Err("Cannot define multiple Listeners on the same IP:port".into()) };
     }
     cmd.server_push(|s: &mut MpmSettings| &mut s.listen, Listen { addresses, port, protocol })
 }

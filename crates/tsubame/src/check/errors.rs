@@ -1,9 +1,10 @@
 //! What the reader has to say: errors, with what is known of the names that it does not know, and warnings.
 
+use conf::directive::nearest_name;
 use conf::read::Ran;
 use conf::words::next_word;
 use conf::{Error, Level, ModuleInfo, Node, Notice, Origin, Unknown};
-use modules::manual::{self, MODULES, Other, Page, REMOVED};
+use modules::manual::{self, Fact, MODULES, Other, Page, REMOVED};
 
 use super::report::{Finding, Report, Topic, Weight};
 use crate::boot;
@@ -36,29 +37,58 @@ pub(super) fn finding(
 ) -> Finding {
     let mut found = match &error.unknown {
         Some(Unknown::Module(id)) => module(weight, id),
-        Some(Unknown::Directive(name, near)) => directive(weight, topic, name, *near, loaded),
+        Some(Unknown::Directive(name, _)) => directive(weight, topic, name, loaded),
         None => {
             let topic = if topic == Topic::Directive { Topic::Syntax } else { topic };
             let name = error.origin.as_ref().and_then(|origin| name_at(tree, origin));
-            let subject = name.unwrap_or_else(|| "configuration".into());
+            let subject = name.or_else(|| end(&error.message)).unwrap_or_else(|| "configuration".into());
             missing_log(&error.message)
+                .or_else(|| circle(error))
                 .unwrap_or_else(|| Finding::new(weight, topic, &subject, error.message.trim_end()))
         }
     };
-    found.places.extend(error.origin.clone());
+    if found.places.is_empty() {
+        found.places.extend(error.origin.clone());
+    }
     found
 }
+
+/// Files that include each other, with the lines that do so; their own place is the first of these.
+fn circle(error: &Error) -> Option<Finding> {
+    let last = error.origin.as_ref().filter(|_| error.message.starts_with("Exceeded maximum include depth"))?;
+    let is_same = |at: &&Origin| at.line == last.line && at.file() == last.file();
+    let around: Vec<&Origin> = last.chain().take_while(|at| !is_same(at)).collect();
+    let mut lines: Vec<&Origin> = std::iter::once(last).chain(around).collect();
+    lines.reverse();
+    let first = last.chain().filter(is_same).last()?;
+    let lines: Vec<String> = lines.iter().map(|at| at.to_string()).collect();
+    let message = match &lines[..] {
+        [_] => "This file includes itself, without end.".to_string(),
+        _ => format!("These lines include each other, without end: {}.", lines.join(", ")),
+    };
+    let mut found = Finding::new(Weight::Stops, Topic::Circle, "Include", message).instead(if lines.len() == 1 {
+        "Remove the line"
+    } else {
+        "Remove one of them"
+    });
+    found.places.push(first.clone());
+    Some(found)
+}
+
+/// What to do where a variable is not defined.
+const UNDEFINED: &str = ". /etc/apache2/envvars (Debian), or Define it";
 
 /// Whether a message is about a log whose directory is not there.
 fn missing_log(message: &str) -> Option<Finding> {
     let (_, rest) = message.split_once("AH02291: ").or_else(|| message.split_once("AH02297: "))?;
     let dir = rest.split('\'').nth(1)?;
     let found = Finding::new(Weight::Stops, Topic::Log, dir, message.trim_end());
-    Some(found.instead(format!("mkdir -p {dir}")))
+    let is_path = !dir.contains("${");
+    Some(if is_path { found.instead(format!("mkdir -p {dir}")) } else { found.instead(UNDEFINED) })
 }
 
 /// The directive that stands at a line.
-fn name_at(nodes: &[Node], origin: &Origin) -> Option<String> {
+pub(super) fn name_at(nodes: &[Node], origin: &Origin) -> Option<String> {
     nodes.iter().find_map(|node| {
         if node.origin == *origin {
             return Some(named(&node.name));
@@ -67,31 +97,52 @@ fn name_at(nodes: &[Node], origin: &Origin) -> Option<String> {
     })
 }
 
-/// A name as people write it: a section with both brackets.
+/// The end of a section that a message is about.
+fn end(message: &str) -> Option<String> {
+    message.split_whitespace().rfind(|word| word.starts_with("</")).map(named)
+}
+
+/// A name as people write it: a section with both brackets. Nonsense is cut off.
 pub(super) fn named(name: &str) -> String {
-    if name.starts_with('<') { format!("{name}>") } else { name.to_string() }
+    const MAX: usize = 60;
+    let end = name.char_indices().nth(MAX).map_or(name.len(), |(end, _)| end);
+    let more = if end < name.len() { "…" } else { "" };
+    let close = if name.starts_with('<') && !name.ends_with('>') { ">" } else { "" };
+    format!("{}{more}{close}", &name[..end])
 }
 
 fn module(weight: Weight, id: &str) -> Finding {
-    let page = MODULES.iter().find(|page| page.identifier == id);
     let found = |message: String| Finding::new(weight, Topic::Module, id, message);
-    let guard = format!("Remove the line, and put what needs it inside <IfModule {id}>");
-    match (page, Other::with_identifier(id)) {
-        (Some(page), _) => found(format!("{} is not here: {}.", page.name, manual::missing(page.name)))
+    if let Some(page) = MODULES.iter().find(|page| page.identifier == id) {
+        return found(format!("{} is not here: {}.", page.name, manual::missing(page.name)))
             .does(page.purpose)
-            .instead(guard),
-        (None, Some(other)) => found(format!("{} is not here.", other.name)).does(other.purpose).instead(other.instead),
-        (None, None) => found("No module of this name is known.".into()).instead(guard),
+            .loss(page.loss)
+            .instead(without(page));
     }
+    if let Some(other) = Other::with_identifier(id) {
+        return found(format!("{} is not here.", other.name))
+            .does(other.purpose)
+            .loss(other.loss)
+            .instead(other.instead);
+    }
+    let ids = boot::known().iter().map(|info| info.id).chain(MODULES.iter().map(|page| page.identifier));
+    let instead = match nearest_name(ids, id) {
+        Some(near) => format!("Did you mean {near}?"),
+        None => guard(id),
+    };
+    found("No module of this name is known.".into()).instead(instead)
 }
 
-fn directive(
-    weight: Weight,
-    topic: Topic,
-    name: &str,
-    near: Option<&'static str>,
-    loaded: &[&'static ModuleInfo],
-) -> Finding {
+/// What to do without a module of Apache's.
+fn without(page: &Page) -> String {
+    if page.instead.is_empty() { guard(page.identifier) } else { page.instead.into() }
+}
+
+fn guard(id: &str) -> String {
+    format!("Remove the line, and put what needs it inside <IfModule {id}>")
+}
+
+fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static ModuleInfo]) -> Finding {
     let subject = named(name);
     let found = |message: String| Finding::new(weight, topic, &subject, message);
     let is_loaded = |info: &ModuleInfo| loaded.iter().any(|have| have.id == info.id);
@@ -102,31 +153,49 @@ fn directive(
             .does(row.help)
             .instead(format!("LoadModule {} modules/{file}.so", info.id));
     }
-    if let Some(fact) = manual::directive(name) {
+    if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
-        let instead = MODULES
-            .iter()
-            .find(|page: &&Page| page.name == fact.module)
-            .map_or_else(String::new, |page| format!("Remove it, or put it inside <IfModule {}>", page.identifier));
+        let page = fact.page().filter(|page| page.info(boot::known()).is_none() && !page.identifier.is_empty());
         return found(format!("It is a directive of {}, which is not here: {why}.", fact.module))
             .does(fact.purpose)
-            .instead(instead);
+            .loss(fact.loss())
+            .instead(page.map_or_else(|| "Remove it".into(), without));
     }
     if let Some(removed) = REMOVED.iter().find(|removed| removed.name.eq_ignore_ascii_case(name)) {
         return found(format!("Apache {} was the last version that had it.", removed.last))
             .does(removed.purpose)
+            .loss(removed.loss)
             .instead(removed.instead);
     }
     if let Some(other) = Other::with_directive(name) {
         return found(format!("It is a directive of {}, which is not here.", other.name))
             .does(other.purpose)
+            .loss(other.loss)
             .instead(other.instead);
     }
     let found = found("No module has a directive of this name.".into());
-    match near {
-        Some(near) => found.instead(format!("Did you mean {}?", named(near))),
+    match meant(name) {
+        Some(near) => {
+            let is_here = conf::directive::find(loaded, near).is_some();
+            let but = if is_here { String::new() } else { directive(weight, topic, near, loaded).message };
+            found.instead(format!("Did you mean {}? {but}", named(near)).trim_end())
+        }
         None => found,
     }
+}
+
+/// Apache's directive of a name that we do not have. mod_lua has its directives as sections too, of which the manual does not
+/// speak.
+fn refused(name: &str) -> Option<&'static Fact> {
+    let line = || manual::directive(name.strip_prefix('<')?).filter(|fact| fact.module == "mod_lua");
+    manual::directive(name).or_else(line)
+}
+
+/// The directive that a misspelt name stands for.
+fn meant(name: &str) -> Option<&'static str> {
+    let ours = boot::known().iter().flat_map(|info| info.directives).map(|row| row.name);
+    let theirs = manual::DIRECTIVES.iter().map(|fact| fact.name.trim_end_matches('>'));
+    nearest_name(ours.chain(theirs).chain(REMOVED.iter().map(|removed| removed.name)), name)
 }
 
 /// What was worth saying while the configuration was read, as `-t` says it.
@@ -151,7 +220,56 @@ fn warning(notice: &Notice, tree: &[Node]) -> Finding {
     let mut found = Finding::new(weight, topic, subject, text);
     found.places.extend(notice.origin.clone());
     if is("AH00111") {
-        found = found.instead("Define it, or set it in the environment first (Debian: . /etc/apache2/envvars)");
+        found = found.instead(UNDEFINED);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use modules::manual::{DIRECTIVES, OTHERS};
+
+    use super::*;
+
+    /// Nothing that is refused is refused without a word about it.
+    #[test]
+    fn whatever_is_not_here_is_described() {
+        server::module::set_known(modules::MODULES);
+        for fact in DIRECTIVES.iter() {
+            let name = fact.name.trim_end_matches('>');
+            if conf::directive::find(boot::known(), name).is_none() {
+                assert!(!fact.purpose.is_empty() && fact.loss().is_some(), "{fact:?}");
+            }
+        }
+        for page in MODULES.iter().filter(|page| !page.identifier.is_empty() && page.info(boot::known()).is_none()) {
+            assert!(!page.purpose.is_empty() && page.loss.is_some(), "{page:?}");
+        }
+        for other in OTHERS.iter() {
+            assert!(!other.purpose.is_empty() && !other.instead.is_empty() && other.loss.is_some(), "{other:?}");
+        }
+        for removed in REMOVED.iter() {
+            assert!(
+                !removed.purpose.is_empty() && !removed.instead.is_empty() && removed.loss.is_some(),
+                "{removed:?}"
+            );
+            assert!(manual::directive(removed.name).is_none(), "Apache 2.4 has {}", removed.name);
+        }
+    }
+
+    #[test]
+    fn misspelt_names_have_a_neighbour() {
+        server::module::set_known(modules::MODULES);
+        for (name, near) in [
+            ("Hader", "Header"),
+            ("RewriteRul", "RewriteRule"),
+            ("Lsiten", "Listen"),
+            ("Odrer", "Order"),
+            ("MDomian", "MDomain"),
+            ("LockFiel", "LockFile"),
+            ("<Directry", "<Directory"),
+        ] {
+            assert_eq!(meant(name), Some(near), "{name}");
+        }
+        assert_eq!(meant("Entirely"), None);
+    }
 }

@@ -7,6 +7,7 @@ use mpm::settings::MpmSettings;
 use server::core::HostAddress;
 use server::{Server, VirtualHost, survey};
 
+use super::errors::name_at;
 use super::report::{Finding, Report, Topic, Weight};
 
 /// Everything about addresses and names.
@@ -16,7 +17,8 @@ pub(super) fn all(report: &mut Report, server: &Server) {
     unheard(report, server);
     for (lost, winner) in survey::replaced_sections(server) {
         let message = format!("All of its lines are replaced by the section at {winner}.");
-        report.add(Finding::new(Weight::Harmless, Topic::NeverMatches, "section", message).at(&lost));
+        let name = name_at(&server.tree, &lost).unwrap_or_else(|| "section".into());
+        report.add(Finding::new(Weight::Harmless, Topic::NeverMatches, &name, message).at(&lost));
     }
 }
 
@@ -37,7 +39,7 @@ fn listens(report: &mut Report, server: &Server) {
 /// Names that belong to an earlier host of the same address, and hosts that have no other.
 fn names(report: &mut Report, server: &Server) {
     let mut owners: HashMap<(Option<IpAddr>, Option<u16>), HashMap<String, usize>> = HashMap::new();
-    for host in &server.hosts[1..] {
+    for host in server.hosts[1..].iter().filter(|host| !host.addresses.is_empty()) {
         let Some(origin) = &host.origin else { continue };
         let mut reached = false;
         for HostAddress { ip, port } in &host.addresses {
@@ -77,7 +79,10 @@ fn unheard(report: &mut Report, server: &Server) {
     for host in server.hosts[1..].iter().filter(is_unheard) {
         let Some(origin) = &host.origin else { continue };
         let ports: Vec<String> = host.addresses.iter().filter_map(|at| Some(at.port?.to_string())).collect();
-        let message = format!("Nothing listens on its address ({}).", host.name);
+        let message = match host.addresses.is_empty() {
+            true => format!("It has no address: its name could not be resolved ({}).", host.name),
+            false => format!("Nothing listens on its address ({}).", host.name),
+        };
         let found = Finding::new(Weight::Loses, Topic::Host, "<VirtualHost>", message).at(origin);
         report.add(found.instead(ports.first().map_or_else(String::new, |port| format!("Listen {port}"))));
     }

@@ -1,5 +1,6 @@
 //! The report for programs. Its keys stay as they are; others may come.
 
+use modules::manual::Loss;
 use serde_json::{Value, json};
 
 use super::report::{Finding, Report, Weight};
@@ -35,8 +36,18 @@ fn finding(finding: &Finding) -> Value {
         "places": finding.places.iter().map(origin).collect::<Vec<_>>(),
         "message": finding.message,
         "does": finding.does,
+        "loss": finding.loss.map(loss),
         "instead": finding.instead,
     })
+}
+
+fn loss(loss: Loss) -> &'static str {
+    match loss {
+        Loss::Nothing => "nothing",
+        Loss::Speed => "speed",
+        Loss::Feature => "feature",
+        Loss::Protection => "protection",
+    }
 }
 
 fn weight(weight: Weight) -> &'static str {

@@ -5,7 +5,7 @@ use std::path::Path;
 use conf::directive::{find, nearest_name};
 use conf::fnmatch::is_pattern;
 use conf::words::next_word;
-use conf::{Node, Remark};
+use conf::{Error, Node, Origin, Remark};
 use modules::manual::{MODULES, Other};
 use server::Server;
 use server::explain::{Fate, Layer, levels};
@@ -15,11 +15,11 @@ use super::report::{Finding, Report, Topic, Weight};
 use crate::boot;
 
 /// Everything that lines alone show.
-pub(super) fn all(report: &mut Report, server: &Server) {
+pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
     remarks(report, server, &server.tree);
     directories(report, &server.tree);
     conditions(report, server);
-    levels(server).iter().for_each(|level| overwritten(report, level));
+    levels(server).iter().for_each(|level| overwritten(report, level, wrong));
     repeated(report, &server.tree);
 }
 
@@ -86,9 +86,13 @@ fn conditions(report: &mut Report, server: &Server) {
     }
 }
 
-/// Lines of a section that another line of the same section replaces.
-fn overwritten(report: &mut Report, level: &Layer) {
+/// Lines of a section that another line of the same section replaces. Those with an error have none to replace.
+fn overwritten(report: &mut Report, level: &Layer, wrong: &[Error]) {
+    let is_wrong = |origin: &Origin| wrong.iter().any(|error| error.origin.as_ref() == Some(origin));
     for (i, line) in level.lines.iter().enumerate().filter(|(_, line)| line.fate == Fate::Lost) {
+        if is_wrong(&line.origin) {
+            continue;
+        }
         let mut later = level.lines[i + 1..].iter().filter(|later| std::ptr::eq(later.row, line.row));
         let Some(winner) = later.rfind(|later| later.fate == Fate::Holds) else { continue };
         let message = match winner.args == line.args {

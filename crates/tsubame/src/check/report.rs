@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use conf::Origin;
+use modules::manual::Loss;
 
 /// How much something matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +20,8 @@ pub(super) enum Weight {
 /// What something is about; the order is that of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
+    /// Files that include each other.
+    Circle,
     Syntax,
     Module,
     Directive,
@@ -40,6 +43,7 @@ impl Topic {
     /// The heading.
     pub(super) fn title(self) -> &'static str {
         match self {
+            Topic::Circle => "Files that include each other",
             Topic::Syntax => "Errors",
             Topic::Module => "Modules that are not here",
             Topic::Directive => "Unknown directives",
@@ -61,6 +65,7 @@ impl Topic {
     /// The name for programs.
     pub(super) fn key(self) -> &'static str {
         match self {
+            Topic::Circle => "circular_include",
             Topic::Syntax => "syntax",
             Topic::Module => "module",
             Topic::Directive => "directive",
@@ -98,6 +103,8 @@ pub(super) struct Finding {
     pub(super) message: String,
     /// What the directive or module does.
     pub(super) does: Option<String>,
+    /// What is lost if the line is only removed.
+    pub(super) loss: Option<Loss>,
     /// What to write or to do instead.
     pub(super) instead: Option<String>,
 }
@@ -111,6 +118,7 @@ impl Finding {
             places: Vec::new(),
             message: message.into(),
             does: None,
+            loss: None,
             instead: None,
         }
     }
@@ -122,6 +130,11 @@ impl Finding {
 
     pub(super) fn does(mut self, text: &str) -> Finding {
         self.does = Some(text.to_string()).filter(|text| !text.is_empty());
+        self
+    }
+
+    pub(super) fn loss(mut self, loss: Option<Loss>) -> Finding {
+        self.loss = loss;
         self
     }
 
@@ -187,13 +200,33 @@ impl Report {
         self.findings.push(finding);
     }
 
-    /// Something without a place that keeps the server from starting.
+    /// Something without a place that keeps the server from starting, unless it was said already.
     pub(super) fn stops(&mut self, topic: Topic, subject: &str, message: &str) {
-        self.add(Finding::new(Weight::Stops, topic, subject, message));
+        if !self.findings.iter().any(|finding| finding.message == message) {
+            self.add(Finding::new(Weight::Stops, topic, subject, message));
+        }
+    }
+
+    /// Files that include themselves were read over and over: what was found in them is told once.
+    fn forget_repetitions(&mut self) {
+        let repeats = |place: &Origin| place.chain().any(|at| at.file() == place.file());
+        self.findings.retain(|finding| finding.topic != Topic::Twice);
+        self.findings.retain_mut(|finding| {
+            let had_places = !finding.places.is_empty();
+            finding.places.retain(|place| !repeats(place));
+            !had_places || !finding.places.is_empty()
+        });
     }
 
     /// Sorts the findings, and makes one of those that differ only in their places.
-    pub(super) fn finish(&mut self) {
+    /// `program` is the name the server was called by, which messages of Apache's have.
+    pub(super) fn finish(&mut self, program: &str) {
+        for finding in &mut self.findings {
+            finding.message = finding.message.replace("{program}", program);
+        }
+        if self.findings.iter().any(|finding| finding.topic == Topic::Circle) {
+            self.forget_repetitions();
+        }
         let mut merged: Vec<Finding> = Vec::new();
         for finding in self.findings.drain(..) {
             let same = |other: &&mut Finding| {

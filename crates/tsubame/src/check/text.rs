@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use conf::Origin;
+use modules::manual::Loss;
 
 use super::report::{Finding, Report, Topic, Verdict, Weight};
 use crate::style::{Page, Style};
@@ -91,17 +92,29 @@ fn item(out: &mut Page, finding: &Finding, base: &str, style: Style) {
     };
     let places = places.join(", ");
     if finding.subject.len() + places.len() + 4 <= WIDTH || places.is_empty() {
-        writeln!(out, "  {subject}  {}", style.dim(&places));
+        let gap = if places.is_empty() { "" } else { "  " };
+        writeln!(out, "  {subject}{gap}{}", style.dim(&places));
     } else {
         writeln!(out, "  {subject}");
         wrapped(out, "      ", &places);
     }
     let does = finding.does.as_deref().map_or_else(String::new, sentence);
-    for line in format!("{does}{}", finding.message).lines() {
+    let loss = finding.loss.map_or("", warning);
+    for line in format!("{does}{}{loss}", finding.message).lines() {
         wrapped(out, "      ", line);
     }
     if let Some(instead) = &finding.instead {
         wrapped(out, "    → ", instead);
+    }
+}
+
+/// Whether it matters, as a sentence with a blank in front.
+fn warning(loss: Loss) -> &'static str {
+    match loss {
+        Loss::Nothing => " You lose nothing without it.",
+        Loss::Speed => " Without it the same answers come, only later.",
+        Loss::Feature => " Without it you lose what it does.",
+        Loss::Protection => " Do not just remove it: it keeps something closed that would be open then.",
     }
 }
 
