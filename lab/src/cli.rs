@@ -1,11 +1,15 @@
 //! The command line: what a person can ask for, and the help that teaches it.
 
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::load::face::ab::AbOptions;
+use crate::load::face::httperf::HttperfOptions;
 use crate::load::face::load::LoadOptions;
+use crate::load::face::weighttp::WeighttpOptions;
 
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
@@ -17,6 +21,19 @@ use crate::load::face::load::LoadOptions;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The tools whose command line is spoken here, also under their own names.
+const FACES: [&str; 3] = ["ab", "weighttp", "httperf"];
+
+/// The arguments of a program that may have been called by the name of such a tool: `ab -n 10 URL` is `tsubame-lab ab -n 10 URL`.
+pub(crate) fn called_as(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.collect();
+    let name = all.first().and_then(|program| Path::new(program).file_name()).and_then(OsStr::to_str);
+    if let Some(face) = FACES.into_iter().find(|face| Some(*face) == name) {
+        all.insert(1, face.into());
+    }
+    all
 }
 
 const FIRST_STEPS: &str = "\
@@ -38,6 +55,12 @@ pub(crate) enum Command {
     Run(Choice),
     /// Send requests to a URL, and tell how it answers
     Load(Box<LoadOptions>),
+    /// The same with the options and the text of ApacheBench
+    Ab(Box<AbOptions>),
+    /// The same with the options and the text of weighttp 0.4
+    Weighttp(Box<WeighttpOptions>),
+    /// The same with the options and the text of httperf 0.9
+    Httperf(Box<HttperfOptions>),
     /// Write report.md again from the results.json of an earlier run
     Report(ReportOptions),
     /// Say which servers, tools and kernel controllers are here, and how to get those that are missing
@@ -222,7 +245,7 @@ pub(crate) struct LaunchOptions {
 
     /// Program and arguments
     #[arg(trailing_var_arg = true, required = true)]
-    pub(crate) command: Vec<std::ffi::OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 #[cfg(test)]
@@ -241,6 +264,16 @@ mod tests {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
             assert!(Cli::try_parse_from(asked).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn tools_are_known_by_their_names() {
+        let said = |line: &str| called_as(line.split(' ').map(OsString::from)).join(OsStr::new(" "));
+        assert_eq!(said("/usr/local/bin/ab -n1 x"), "/usr/local/bin/ab ab -n1 x");
+        assert_eq!(said("tsubame-lab ab -n1 x"), "tsubame-lab ab -n1 x");
+        let cli =
+            Cli::try_parse_from(called_as("ab -kn100 -c4 -H a:b -H c:d x".split(' ').map(OsString::from))).unwrap();
+        assert!(matches!(cli.command, Command::Ab(_)));
     }
 
     #[test]

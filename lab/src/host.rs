@@ -1,7 +1,5 @@
 //! The machine: recorded beside every result, because no figure means anything without it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde::{Deserialize, Serialize};
 
 use rustix::thread::sched_getaffinity;
@@ -102,48 +100,12 @@ fn value_of(text: &str, key: &str, separator: char) -> String {
 
 /// Now, for people: `2026-01-31 23:59 UTC`.
 pub(crate) fn now() -> String {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a date for people to read; the laboratory shares no code with the server"
-    )]
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    format_time(since_epoch.as_secs())
-}
-
-/// Days are turned into a date by counting years from 1 March, so that leap days come last.
-fn format_time(seconds: u64) -> String {
-    const DAYS_IN_400_YEARS: u64 = 146_097;
-    const DAYS_FROM_YEAR_0_TO_1970: u64 = 719_468;
-    let days = seconds / 86_400 + DAYS_FROM_YEAR_0_TO_1970;
-    let (era, day_of_era) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
-    let leap_corrected = day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / (DAYS_IN_400_YEARS - 1);
-    let year_of_era = leap_corrected / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (seconds / 3600 % 24, seconds / 60 % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_right_around_leap_days() {
-        let table = [
-            (0, "1970-01-01 00:00 UTC"),
-            (951_782_400, "2000-02-29 00:00 UTC"),
-            (1_709_251_140, "2024-02-29 23:59 UTC"),
-            (1_709_251_200, "2024-03-01 00:00 UTC"),
-            (1_798_761_599, "2026-12-31 23:59 UTC"),
-        ];
-        for (seconds, expected) in table {
-            assert_eq!(format_time(seconds), expected);
-        }
-    }
 
     #[test]
     fn values_are_found_by_key() {

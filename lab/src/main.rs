@@ -50,7 +50,7 @@ use cli::{Choice, Cli, Command};
 use experiment::{CGI, HTTP, MEMORY, MPM, PERL};
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match Cli::parse_from(cli::called_as(std::env::args_os())).command {
         Command::Run(Choice::Http(options)) => run::run(&HTTP, &options),
         Command::Run(Choice::Mpm(options)) => run::run(&MPM, &options),
         Command::Run(Choice::Cgi(options)) => run::run(&CGI, &options),
@@ -61,6 +61,9 @@ fn main() -> ExitCode {
         Command::List => list::print(),
         Command::Floor(options) => floor::serve(&options),
         Command::Load(options) => load::face::load::run(&options),
+        Command::Ab(options) => load::face::ab::run(&options),
+        Command::Weighttp(options) => load::face::weighttp::run(&options),
+        Command::Httperf(options) => load::face::httperf::run(&options),
         Command::Launch(options) => launch::exec(&options),
     };
     match outcome {

@@ -15,6 +15,8 @@ pub(crate) struct Stat {
     pub(crate) parent: u32,
     /// Own CPU time, user and system.
     pub(crate) own: Duration,
+    /// The part of it in programs' own instructions.
+    pub(crate) user: Duration,
     /// CPU time of children that have ended and were waited for.
     pub(crate) reaped: Duration,
 }
@@ -58,6 +60,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         parent: fields.get(1)?.parse().ok()?,
         own: from_ticks(ticks(11)? + ticks(12)?),
+        user: from_ticks(ticks(11)?),
         reaped: from_ticks(ticks(13)? + ticks(14)?),
     })
 }
@@ -192,7 +195,12 @@ mod tests {
     #[test]
     fn stat_survives_any_process_name() {
         let text = "7 (a) R b) S 3 7 7 0 -1 4194304 100 200 0 0 150 50 30 20 20 0 1 0 99 1 1";
-        let expected = Stat { parent: 3, own: Duration::from_secs(2), reaped: Duration::from_millis(500) };
+        let expected = Stat {
+            parent: 3,
+            own: Duration::from_secs(2),
+            user: Duration::from_millis(1500),
+            reaped: Duration::from_millis(500),
+        };
         assert_eq!(parse_stat(text), Some(expected));
         assert_eq!(parse_stat("7 (cut"), None);
     }

@@ -6,6 +6,11 @@ use base64::engine::general_purpose::STANDARD;
 use super::plan::Request;
 use super::url::Url;
 
+/// As `Authorization: Basic` has it.
+pub(crate) fn base64(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
 /// A request in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Build<'a> {
@@ -18,6 +23,8 @@ pub(crate) struct Build<'a> {
     pub(crate) content_type: &'a str,
     /// `User-Agent`
     pub(crate) agent: &'a str,
+    /// Say that any media type will do.
+    pub(crate) accepts_all: bool,
     /// What `Connection` says, if anything.
     pub(crate) connection: Option<&'a str>,
 }
@@ -40,9 +47,11 @@ impl Build<'_> {
         }
         add("Host", &url.authority());
         add("User-Agent", self.agent);
-        add("Accept", "*/*");
+        if self.accepts_all {
+            add("Accept", "*/*");
+        }
         if let Some(user) = &url.user {
-            add("Authorization", &format!("Basic {}", STANDARD.encode(user)));
+            add("Authorization", &format!("Basic {}", base64(user)));
         }
         if !self.body.is_empty() || matches!(self.method, "POST" | "PUT" | "PATCH") {
             add("Content-Type", self.content_type);
@@ -75,6 +84,7 @@ mod tests {
             body: b"abc",
             content_type: "text/plain",
             agent: "x",
+            accepts_all: true,
             connection: None,
         };
         assert_eq!(

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) calls: Option<u64>,
     /// So many requests of a connection are under way at a time.
     pub(crate) pipeline: usize,
+    /// A connection that has its answers rests for so long before it asks again.
+    pub(crate) think: Duration,
     /// How many threads share all this.
     pub(crate) threads: usize,
     /// When it is over: after so many requests, or connections where these are due.
@@ -53,20 +55,18 @@ pub(crate) enum Arrival {
     Closed,
     /// Requests become due, whatever became of those before: an open loop. Latencies count from when they were due.
     Requests(Pace),
-    #[cfg_attr(not(test), expect(dead_code, reason = "for httperf's command line"))]
-    /// Connections become due, each of which makes its requests one after the other.
+    /// Connections become due, each of which makes its requests one after the other. What fails then is a connection: it counts once,
+    /// whatever it was to carry.
     Connections(Pace),
 }
 
 /// The times between two of what becomes due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
-    /// Always the same.
+    /// Always the same. Without a distance, the next is due as soon as there is room for it.
     Constant(Duration),
-    #[cfg_attr(not(test), expect(dead_code, reason = "for httperf's command line"))]
     /// Anything between these two.
     Uniform(Duration, Duration),
-    #[cfg_attr(not(test), expect(dead_code, reason = "for httperf's command line"))]
     /// Exponentially distributed around this mean.
     Exponential(Duration),
 }
@@ -138,6 +138,7 @@ pub(super) mod tests {
             clients: 1,
             calls: None,
             pipeline: 1,
+            think: Duration::ZERO,
             threads: 1,
             count: Some(1),
             time: None,

@@ -101,6 +101,15 @@ impl Spread {
         let _ = self.0.add(&other.0);
     }
 
+    /// Microseconds: the least, the mean, the deviation from it, the median, the most; nothing where there are none.
+    pub(crate) fn figures(&self) -> [f64; 5] {
+        if self.0.is_empty() {
+            return [0.0; 5];
+        }
+        let all = &self.0;
+        [all.min() as f64, all.mean(), all.stdev(), all.value_at_quantile(0.5) as f64, all.max() as f64]
+    }
+
     /// The value in milliseconds that `share` (0 to 1) do not exceed.
     pub(crate) fn milliseconds(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1000.0
@@ -199,7 +208,10 @@ pub(crate) struct Record {
     pub(crate) sent_bytes: u64,
     /// Connections that were established.
     pub(crate) connections: u64,
-    /// Requests that went over a connection that was there already.
+    /// The most connections at a time, and the most that were begun at once.
+    pub(crate) concurrent: usize,
+    pub(crate) burst: u64,
+    /// Answers after which their connection could carry another request.
     pub(crate) kept: u64,
     /// Connections that the server closed while they were idle: what was sent over them at that moment was sent again.
     pub(crate) reopened: u64,
@@ -208,6 +220,8 @@ pub(crate) struct Record {
     pub(crate) connect: Spread,
     /// From the request to the first byte of its answer.
     pub(crate) wait: Spread,
+    /// From the first byte of answers to their last, in all.
+    pub(crate) transfer: Duration,
     /// From connection or request to the end of the answer.
     pub(crate) processing: Spread,
     /// From the beginning to the end.
@@ -237,11 +251,14 @@ impl Record {
             framing: 0,
             sent_bytes: 0,
             connections: 0,
+            concurrent: 0,
+            burst: 0,
             kept: 0,
             reopened: 0,
             first: None,
             connect: Spread::new(),
             wait: Spread::new(),
+            transfer: Duration::ZERO,
             processing: Spread::new(),
             total: Spread::new(),
             lag: Spread::new(),
@@ -257,6 +274,7 @@ impl Record {
     pub(super) fn answer(&mut self, answer: &Answer, times: &Times) {
         self.answers += 1;
         self.classes[usize::from(answer.status / 100).min(5)] += 1;
+        self.kept += u64::from(answer.keeps);
         self.head += answer.head;
         self.body += answer.body;
         self.framing += answer.framing;
@@ -265,6 +283,7 @@ impl Record {
         self.other_length += u64::from(answer.body != length);
         let total = times.done - times.began;
         self.wait.record(times.first - times.sent);
+        self.transfer += times.done - times.first;
         self.processing.record(times.done - times.connected);
         self.total.record(total);
         let interval = self.timeline.at(times.done - self.start);
@@ -292,7 +311,10 @@ impl Record {
         self.framing += other.framing;
         self.sent_bytes += other.sent_bytes;
         self.connections += other.connections;
+        self.concurrent += other.concurrent;
+        self.burst = self.burst.max(other.burst);
         self.kept += other.kept;
+        self.transfer += other.transfer;
         self.reopened += other.reopened;
         self.first = self.first.take().or(other.first);
         for (spread, more) in [

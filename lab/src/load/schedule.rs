@@ -22,6 +22,11 @@ impl Schedule {
         Self { pace, start, taken: 0, count, next: start, chance: seed }
     }
 
+    /// Whether moments come by themselves; otherwise whoever has room makes them.
+    pub(super) fn is_paced(&self) -> bool {
+        self.pace != Pace::Constant(Duration::ZERO)
+    }
+
     /// The next moment, if there is one.
     pub(super) fn next(&self) -> Option<Instant> {
         if self.count.is_some_and(|count| self.taken >= count) {

@@ -2,7 +2,17 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
+use super::url::Url;
 use crate::error::{Error, Result};
+
+/// The server of a URL, if it may be loaded; see [`check`].
+///
+/// # Errors
+/// The host has no address, or is neither here nor `owned`.
+pub(super) fn server(url: &Url, only_six: bool, owned: Option<&str>) -> Result<SocketAddr> {
+    let server = url.resolve(only_six)?;
+    check(&url.host, &[server], owned).map(|()| server)
+}
 
 /// Checks that all `servers` of `host` are addresses of this machine, unless `owned` is that host.
 ///

@@ -70,16 +70,15 @@ impl Url {
         if self.port == 80 { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// The addresses of the host; those of one family where both are there, IPv4 first.
+    /// An address of the host: its first one of IPv4, if it has any, or of IPv6.
     ///
     /// # Errors
     /// It has none.
-    pub(crate) fn resolve(&self) -> Result<Vec<SocketAddr>> {
+    pub(crate) fn resolve(&self, only_six: bool) -> Result<SocketAddr> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let mut all: Vec<SocketAddr> = found.context(|| format!("find the address of {}", self.host))?.collect();
-        all.sort_by_key(SocketAddr::is_ipv6);
-        all.dedup();
-        all.first().copied().map(|first| vec![first]).ok_or_else(|| Error::new(format!("{} has no address", self.host)))
+        let found = found.context(|| format!("find the address of {}", self.host))?;
+        let fitting = found.filter(|address| address.is_ipv6() || !only_six);
+        fitting.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| Error::new(format!("{} has no address", self.host)))
     }
 }
 

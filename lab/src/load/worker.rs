@@ -66,8 +66,9 @@ struct Worker<'s> {
     /// Which of the plan's requests is next, and which of its addresses.
     number: usize,
     dialled: usize,
-    /// Requests under way.
+    /// Requests under way, and connections that are there.
     pending: u64,
+    open: usize,
     ends: Option<Instant>,
     is_over: bool,
     buffer: Buffer,
@@ -97,6 +98,7 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> rustix::io:
         number: share.thread,
         dialled: share.thread,
         pending: 0,
+        open: 0,
         ends: share.plan.time.map(|time| start + time),
         is_over: false,
         buffer: Buffer::new(),
@@ -184,11 +186,15 @@ impl Worker<'_> {
         if !self.is_over
             && let Some(schedule) = &mut self.schedule
         {
-            while let Some(due) = schedule.take(now) {
+            let room = self.share.clients - self.slots.len() + self.free.len();
+            while (schedule.is_paced() || self.waiting.len() < room)
+                && let Some(due) = schedule.take(now)
+            {
                 self.record.lag.record(now - due);
-                self.waiting.push_back(due);
+                self.waiting.push_back(if schedule.is_paced() { due } else { now });
             }
         }
+        let opened = self.dialled;
         while !self.waiting.is_empty() {
             let slot = match self.free.pop_front() {
                 Some(slot) => slot,
@@ -203,6 +209,7 @@ impl Worker<'_> {
             let count = self.room(slot, room);
             self.ask(slot, due, count);
         }
+        self.record.burst = self.record.burst.max((self.dialled - opened) as u64);
     }
 
     /// How many of `most` requests the connection of a slot may still carry, or the next one where there is none.
@@ -235,8 +242,9 @@ impl Worker<'_> {
     fn ask(&mut self, slot: usize, began: Instant, count: u64) {
         let (plan, now) = (self.share.plan, Instant::now());
         self.pending += count;
-        let is_kept = self.slots[slot].connection.is_some();
-        if !is_kept && let Err(broken) = self.open(slot, now) {
+        if self.slots[slot].connection.is_none()
+            && let Err(broken) = self.open(slot, now)
+        {
             return self.fail(slot, broken, count);
         }
         let Slot { connection: Some(connection), left } = &mut self.slots[slot] else { return };
@@ -244,7 +252,6 @@ impl Worker<'_> {
         match connection.ask(&self.epoll, &plan.requests, &mut self.number, count, began, now) {
             Ok(bytes) => {
                 self.record.sent_bytes += bytes;
-                self.record.kept += count - u64::from(!is_kept);
             }
             Err(broken) => self.fail(slot, broken, 0),
         }
@@ -257,6 +264,8 @@ impl Worker<'_> {
         let server = plan.servers[pick % plan.servers.len()];
         let source = plan.sources.get(pick % plan.sources.len().max(1)).copied();
         let mut connection = Connection::open(server, source, slot as u64, plan.body.as_ref(), now)?;
+        self.open += 1;
+        self.record.concurrent = self.record.concurrent.max(self.open);
         if self.record.first.is_none() {
             connection.note_server();
         }
@@ -296,33 +305,33 @@ impl Worker<'_> {
     fn settle(&mut self, slot: usize) {
         let now = Instant::now();
         let Slot { connection: Some(connection), left } = &self.slots[slot] else { return };
-        let under_way = connection.asked.len();
-        let is_complete = *left == Some(0) && under_way == 0;
+        let is_idle = connection.asked.is_empty();
+        let is_complete = *left == Some(0) && is_idle;
         if self.came.is_over || is_complete {
             if is_complete {
                 self.record.lives.record(now - connection.began);
             }
             self.give_up(slot, None, now);
         }
-        if self.schedule.is_some() && self.slots[slot].connection.as_ref().is_none_or(|one| one.asked.is_empty()) {
-            let is_asking = matches!(self.share.arrival, Arrival::Connections(_));
-            if !is_asking || self.slots[slot].connection.is_none() {
-                self.free.push_back(slot);
-                return;
+        let (is_open, think) = (self.slots[slot].connection.is_some(), self.share.plan.think);
+        match self.share.arrival {
+            Arrival::Requests(_) if is_idle || !is_open => self.free.push_back(slot),
+            Arrival::Connections(_) if !is_open => self.free.push_back(slot),
+            _ if is_open && !think.is_zero() => {
+                if is_idle {
+                    self.paused.push_back((now + think, slot));
+                }
             }
+            _ => self.go_on(slot, now),
         }
-        self.go_on(slot, now);
     }
 
     /// A connection is broken, or could not be made for `count` requests.
     fn fail(&mut self, slot: usize, broken: Broken, count: u64) {
         let now = Instant::now();
         let was_there = self.slots[slot].connection.as_ref().is_some_and(|one| one.connected().is_some());
-        for _ in 0..count {
-            self.record.fail(now, broken.count);
-        }
         self.pending -= count;
-        self.live.failures.fetch_add(count, Relaxed);
+        self.count_failures(now, broken, count);
         self.give_up(slot, Some(broken).filter(|broken| !broken.was_idle), now);
         match self.schedule {
             Some(_) => self.free.push_back(slot),
@@ -334,12 +343,14 @@ impl Worker<'_> {
     fn give_up(&mut self, slot: usize, broken: Option<Broken>, now: Instant) {
         let Some(connection) = self.slots[slot].connection.take() else { return };
         self.note(&connection);
+        self.open -= 1;
         let under_way = connection.asked.len() as u64;
         self.pending -= under_way;
         match broken {
-            Some(broken) => {
-                (0..under_way).for_each(|_| self.record.fail(now, broken.count));
-                self.live.failures.fetch_add(under_way, Relaxed);
+            Some(broken) => self.count_failures(now, broken, under_way),
+            None if under_way > 0 && matches!(self.share.arrival, Arrival::Connections(_)) => {
+                let broken = Broken { count: |failures| &mut failures.read, was_idle: true };
+                self.count_failures(now, broken, under_way);
             }
             None if under_way > 0 => {
                 self.record.reopened += 1;
@@ -350,6 +361,16 @@ impl Worker<'_> {
             }
             None => {}
         }
+    }
+
+    /// Counts what has failed: so many requests, or their connection.
+    fn count_failures(&mut self, now: Instant, broken: Broken, requests: u64) {
+        let count = match self.share.arrival {
+            Arrival::Connections(_) => requests.min(1),
+            _ => requests,
+        };
+        (0..count).for_each(|_| self.record.fail(now, broken.count));
+        self.live.failures.fetch_add(count, Relaxed);
     }
 
     /// Counts a connection that is over.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::crowd::check_descriptors;
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::launch;
 use crate::load::build::Build;
@@ -182,10 +183,7 @@ impl LoadOptions {
             return Err(Error::new(format!("{} and {} are two servers", first.authority(), other.authority()))
                 .advise("one `load` for each, at the same time"));
         }
-        if self.connections as u64 + DESCRIPTORS_IN_RESERVE > descriptors {
-            let text = format!("{} connections need as many open files; {descriptors} are allowed", self.connections);
-            return Err(Error::new(text).advise("fewer connections, or a higher limit (ulimit -Hn)"));
-        }
+        check_descriptors(descriptors, u32::try_from(self.connections).unwrap_or(u32::MAX))?;
         let body = match &self.body_file {
             Some(path) => std::fs::read(path).context(|| format!("read {}", path.display()))?,
             None => self.body.clone().unwrap_or_default().into_bytes(),
@@ -199,10 +197,14 @@ impl LoadOptions {
             body: &body,
             content_type: &self.content_type,
             agent: concat!("tsubame-lab/", env!("CARGO_PKG_VERSION")),
+            accepts_all: true,
             connection: self.close.then_some("close"),
         };
-        let servers = if self.connect.is_empty() { first.resolve()? } else { self.connect.clone() };
-        target::check(&first.host, &servers, self.i_own_this_target.as_deref())?;
+        let owned = self.i_own_this_target.as_deref();
+        let servers = match &self.connect[..] {
+            [] => vec![target::server(first, false, owned)?],
+            servers => target::check(&first.host, servers, owned).map(|()| servers.to_vec())?,
+        };
         Ok(Plan {
             servers,
             sources: self.source.clone(),
@@ -211,6 +213,7 @@ impl LoadOptions {
             clients: self.connections,
             calls: if self.close { Some(1) } else { self.per_connection },
             pipeline: self.pipeline,
+            think: Duration::ZERO,
             threads: self.threads,
             count: self.requests,
             time: self.duration.or(self.requests.is_none().then_some(LENGTH)),
@@ -248,9 +251,6 @@ impl LoadOptions {
 
 /// How long it takes where nobody says.
 const LENGTH: Duration = Duration::from_secs(10);
-
-/// Descriptors that a process needs besides its connections.
-const DESCRIPTORS_IN_RESERVE: u64 = 64;
 
 /// Why the figures may not be those of the server.
 fn doubts(plan: &Plan, record: &Record) -> Vec<String> {

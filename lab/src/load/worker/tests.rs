@@ -67,7 +67,7 @@ fn a_closed_loop_asks_as_often_as_it_should() {
         assert_eq!((record.answers, record.good, record.failures), (100, 100, Failures::default()));
         assert_eq!(record.connections, clients as u64);
         assert_eq!((record.body, record.head), (200, 100 * 38));
-        assert_eq!((record.total.0.len(), record.kept), (100, 100 - clients as u64));
+        assert_eq!((record.total.0.len(), record.kept), (100, 100));
     }
 }
 
@@ -183,4 +183,29 @@ fn time_ends_it() {
     let record = load(&Plan { count: None, time, clients: 3, ..plan(serve(SERVED)) });
     assert!((Duration::from_millis(200)..Duration::from_secs(5)).contains(&record.elapsed), "{:?}", record.elapsed);
     assert!(record.answers > 0 && record.failures == Failures::default(), "{record:?}");
+}
+
+#[test]
+fn connections_without_a_pace_follow_each_other() {
+    let arrival = Arrival::Connections(Pace::Constant(Duration::ZERO));
+    let plan = Plan { arrival, calls: Some(2), count: Some(10), ..plan(serve(SERVED)) };
+    let record = load(&plan);
+    assert_eq!((record.connections, record.answers, record.concurrent, record.burst), (10, 20, 1, 1));
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+    let record = load(&Plan { servers: vec![nobody], ..plan });
+    assert_eq!(
+        record.failures,
+        failed(|all| &mut all.refused, 10),
+        "a connection fails once, whatever it was to carry"
+    );
+}
+
+#[test]
+fn connections_may_rest_between_bursts() {
+    let arrival = Arrival::Connections(Pace::Constant(Duration::ZERO));
+    let (clients, pipeline, think) = (3, 2, Duration::from_millis(20));
+    let plan = Plan { arrival, clients, pipeline, think, calls: Some(6), count: Some(3), ..plan(pipelined()) };
+    let record = load(&plan);
+    assert_eq!((record.connections, record.answers, record.concurrent), (3, 18, 3));
+    assert!(record.lives.0.min() >= 40_000, "two rests between three bursts");
 }

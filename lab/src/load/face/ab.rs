@@ -1,0 +1,305 @@
+//! `ab`: the command line and the text of ApacheBench 2.3 (Apache 2.4's `ab`, <https://httpd.apache.org/docs/2.4/programs/ab.html>).
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::crowd::check_descriptors;
+use crate::error::{Context as _, Error, Result, write_file};
+use crate::launch;
+use crate::load::build::Build;
+use crate::load::record::Failures;
+use crate::load::url::Url;
+use crate::load::{self, Arrival, Live, Plan, Record, target};
+
+mod files;
+mod text;
+
+/// ab's options.
+#[derive(Args, Clone, Debug)]
+#[command(version, disable_version_flag = true)]
+pub(crate) struct AbOptions {
+    /// What to ask for
+    url: String,
+
+    /// Number of requests [default: 1, or 50000 with -t]
+    #[arg(short = 'n', value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+
+    /// Requests at a time
+    #[arg(short = 'c', value_name = "CONCURRENCY", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: u32,
+
+    /// Seconds after which it ends at the latest
+    #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    time: Option<u64>,
+
+    /// Seconds to wait for an answer
+    #[arg(short = 's', value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+
+    /// Accepted, and left to the kernel: the size of socket buffers
+    #[arg(short = 'b', value_name = "BYTES")]
+    window: Option<u32>,
+
+    /// The address to come from
+    #[arg(short = 'B', value_name = "ADDRESS")]
+    source: Option<IpAddr>,
+
+    /// A file to POST
+    #[arg(short = 'p', value_name = "FILE")]
+    post: Option<PathBuf>,
+
+    /// A file to PUT
+    #[arg(short = 'u', value_name = "FILE")]
+    put: Option<PathBuf>,
+
+    /// The media type of that file
+    #[arg(short = 'T', value_name = "TYPE", default_value = "text/plain")]
+    content_type: String,
+
+    /// How much to tell: accepted, and ignored
+    #[arg(short = 'v', value_name = "LEVEL")]
+    verbosity: Option<u32>,
+
+    /// Print HTML tables
+    #[arg(short = 'w')]
+    html: bool,
+
+    /// HEAD instead of GET
+    #[arg(short = 'i', conflicts_with_all = ["post", "put"])]
+    head: bool,
+
+    /// Attributes of the table
+    #[arg(short = 'x', value_name = "ATTRIBUTES", default_value = "")]
+    table_attributes: String,
+
+    /// Attributes of table rows
+    #[arg(short = 'y', value_name = "ATTRIBUTES", default_value = "")]
+    row_attributes: String,
+
+    /// Attributes of table cells
+    #[arg(short = 'z', value_name = "ATTRIBUTES", default_value = "bgcolor=white")]
+    cell_attributes: String,
+
+    /// A cookie, as name=value; may be given more than once
+    #[arg(short = 'C', value_name = "COOKIE")]
+    cookies: Vec<String>,
+
+    /// A field of the request, as `Name: value`; may be given more than once
+    #[arg(short = 'H', value_name = "FIELD")]
+    fields: Vec<String>,
+
+    /// user:password for the server
+    #[arg(short = 'A', value_name = "USER")]
+    user: Option<String>,
+
+    /// user:password for the proxy
+    #[arg(short = 'P', value_name = "USER")]
+    proxy_user: Option<String>,
+
+    /// A proxy
+    #[arg(short = 'X', value_name = "HOST:PORT")]
+    proxy: Option<String>,
+
+    /// Print the version
+    #[arg(short = 'V', action = clap::ArgAction::Version)]
+    version: Option<bool>,
+
+    /// Keep connections (KeepAlive)
+    #[arg(short = 'k')]
+    keep: bool,
+
+    /// Leave out the table of percentiles
+    #[arg(short = 'd')]
+    no_percentiles: bool,
+
+    /// Leave out deviations, medians and warnings about them
+    #[arg(short = 'S')]
+    no_deviations: bool,
+
+    /// Do not tell how far it is
+    #[arg(short = 'q')]
+    quiet: bool,
+
+    /// Answers may differ in length
+    #[arg(short = 'l')]
+    any_length: bool,
+
+    /// Write the times of all requests to a file for gnuplot
+    #[arg(short = 'g', value_name = "FILE")]
+    gnuplot: Option<PathBuf>,
+
+    /// Write the percentiles to a CSV file
+    #[arg(short = 'e', value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Go on where a connection fails
+    #[arg(short = 'r')]
+    go_on: bool,
+
+    /// The method
+    #[arg(short = 'm', value_name = "METHOD", conflicts_with_all = ["head", "post", "put"])]
+    method: Option<String>,
+
+    /// The host is not on this machine, and may be loaded all the same
+    #[arg(long, value_name = "HOST")]
+    i_own_this_target: Option<String>,
+}
+
+/// Runs `tsubame-lab ab`.
+pub(crate) fn run(options: &AbOptions) -> Result<()> {
+    let url = Url::parse(&options.url)?;
+    let plan = options.plan(&url, launch::raise_descriptor_limit()?)?;
+    let shows = !options.quiet && plan.count.is_some_and(|count| count > QUIET);
+    print!("{}", options.banner(&url, shows));
+    let step = plan.count.map_or(1, |count| (count / 10).max(100));
+    let mut shown = 0;
+    let live = Live::default();
+    let record = load::run(&plan, &live, |live| {
+        if !options.go_on && live.failures.load(Relaxed) > 0 {
+            live.stop();
+        }
+        let answers = live.answers.load(Relaxed);
+        while shows && answers >= shown + step {
+            shown += step;
+            eprintln!("Completed {shown} requests");
+        }
+    })?;
+    if let (false, Some(why)) = (options.go_on, broken(&record.failures)) {
+        println!();
+        let text = format!("{why}\nTotal of {} requests completed", record.answers);
+        return Err(Error::new(text).advise("-r to go on all the same"));
+    }
+    match shows {
+        true => {
+            (shown / step + 1..=record.answers / step).for_each(|at| eprintln!("Completed {} requests", at * step));
+            eprintln!("Finished {} requests", record.answers);
+        }
+        false => print!("..done"),
+    }
+    print!(
+        "{}",
+        if options.html {
+            text::html(options, &url, &plan, &record)
+        } else {
+            text::plain(options, &url, &plan, &record)
+        }
+    );
+    if let Some(path) = &options.csv {
+        write_file(path, files::csv(&record))?;
+    }
+    if let Some(path) = &options.gnuplot {
+        write_file(path, files::gnuplot(&record))?;
+    }
+    Ok(())
+}
+
+/// Up to so many requests nobody has to be told how far they are.
+const QUIET: u64 = 150;
+
+/// What ab says of the failure that ends it; a connection that ends too early is one of its answers.
+fn broken(failures: &Failures) -> Option<&'static str> {
+    let kinds = [
+        (failures.refused, "apr_socket_recv: Connection refused (111)"),
+        (failures.reset, "apr_socket_recv: Connection reset by peer (104)"),
+        (failures.timeout, "apr_pollset_poll: The timeout specified has expired (70007)"),
+        (failures.no_descriptor, "socket: Too many open files (24)"),
+        (failures.no_port, "apr_socket_connect(): Cannot assign requested address (99)"),
+        (failures.connect, "apr_socket_connect(): No route to host (113)"),
+        (failures.write, "apr_socket_send: Broken pipe (32)"),
+        (failures.malformed, "apr_socket_recv: what came is no answer of HTTP"),
+    ];
+    kinds.into_iter().find(|(count, _)| *count > 0).map(|(_, text)| text)
+}
+
+impl AbOptions {
+    fn plan(&self, url: &Url, descriptors: u64) -> Result<Plan> {
+        let count = self.requests.unwrap_or(if self.time.is_some() { 50_000 } else { 1 });
+        if u64::from(self.concurrency) > count {
+            return Err(Error::new("Cannot use concurrency level greater than total number of requests")
+                .advise("a larger -n or a smaller -c"));
+        }
+        check_descriptors(descriptors, self.concurrency)?;
+        let path = self.post.as_ref().or(self.put.as_ref());
+        let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
+        let mut fields = Vec::new();
+        if !self.cookies.is_empty() {
+            fields.push(format!("Cookie: {}", self.cookies.join("; ")));
+        }
+        for (name, user) in [("Authorization", &self.user), ("Proxy-Authorization", &self.proxy_user)] {
+            fields.extend(user.as_ref().map(|user| format!("{name}: Basic {}", load::build::base64(user))));
+        }
+        fields.extend(self.fields.iter().cloned());
+        if let Some(bad) = fields.iter().find(|field| !field.contains(':') || field.contains(['\r', '\n', '\0'])) {
+            return Err(Error::new(format!("{bad:?} is not a field of a request")).advise("-H 'Name: value'"));
+        }
+        let method = match (&self.method, &self.post, &self.put) {
+            (Some(method), _, _) => method,
+            (_, Some(_), _) => "POST",
+            (_, _, Some(_)) => "PUT",
+            _ if self.head => "HEAD",
+            _ => "GET",
+        };
+        let build = Build {
+            method,
+            minor: 0,
+            fields: &fields,
+            body: body.as_deref().unwrap_or_default(),
+            content_type: &self.content_type,
+            agent: "ApacheBench/2.3",
+            accepts_all: true,
+            connection: self.keep.then_some("Keep-Alive"),
+        };
+        let proxy = self.proxy.as_deref().map(Url::parse).transpose()?;
+        let asked = match proxy {
+            Some(_) => Url { path: format!("http://{}{}", url.authority(), url.path), ..url.clone() },
+            None => url.clone(),
+        };
+        let next = proxy.as_ref().unwrap_or(url);
+        Ok(Plan {
+            servers: vec![target::server(next, false, self.i_own_this_target.as_deref())?],
+            sources: self.source.into_iter().collect(),
+            requests: vec![build.of(&asked)],
+            arrival: Arrival::Closed,
+            clients: self.concurrency as usize,
+            calls: (!self.keep).then_some(1),
+            pipeline: 1,
+            think: Duration::ZERO,
+            threads: 1,
+            count: Some(count),
+            time: self.time.map(Duration::from_secs),
+            timeout: Duration::from_secs(self.timeout),
+            body: None,
+            samples: self.gnuplot.is_some(),
+            spin: false,
+        })
+    }
+
+    /// What stands above everything else.
+    fn banner(&self, url: &Url, tells: bool) -> String {
+        let lines = [
+            concat!("This is ApacheBench, Version 2.3 <tsubame-lab ", env!("CARGO_PKG_VERSION"), ">"),
+            "The load generator of Tsubame, with the options and the text of ab",
+            "https://httpd.apache.org/docs/2.4/programs/ab.html",
+        ];
+        if self.html {
+            let lines = lines.map(|line| format!(" {}<br>\n", text::escaped(line))).concat();
+            return format!("<p>\n{lines}</p>\n<p>\n");
+        }
+        let proxy = self.proxy.as_ref().map(|proxy| format!("[through {proxy}] ")).unwrap_or_default();
+        let end = if tells { "" } else { "..." };
+        format!("{}\n\nBenchmarking {} {proxy}(be patient){end}", lines.join("\n"), url.host)
+    }
+}
+
+/// What of an answer is not as it should be: connections that failed, answers that broke off, other lengths, the rest.
+fn failures(options: &AbOptions, record: &Record) -> [u64; 4] {
+    let failures = &record.failures;
+    let connect = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
+    let length = if options.any_length { 0 } else { record.other_length };
+    [connect, failures.read + failures.reset + failures.malformed, length, failures.write + failures.timeout]
+}

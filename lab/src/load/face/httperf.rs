@@ -1,0 +1,337 @@
+//! `httperf`: the command line and the text of httperf 0.9.0 (its manual page), which the fifth seed shows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::crowd::{DESCRIPTORS_IN_RESERVE, check_descriptors};
+use crate::error::{Context as _, Error, Result};
+use crate::launch;
+use crate::load::build::Build;
+use crate::load::url::Url;
+use crate::load::{self, Arrival, Live, Pace, Plan, target};
+use crate::procfs;
+
+mod text;
+
+/// httperf's options.
+#[derive(Args, Clone, Debug)]
+#[command(version = "0.9.0", disable_version_flag = true, infer_long_args = true)]
+pub(crate) struct HttperfOptions {
+    /// The server
+    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    server: String,
+
+    /// What `Host` says instead
+    #[arg(long, value_name = "HOST")]
+    server_name: Option<String>,
+
+    /// Its port
+    #[arg(long, value_name = "N", default_value_t = 80)]
+    port: u16,
+
+    /// What to ask for
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    uri: String,
+
+    /// Connections in all
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    num_conns: u64,
+
+    /// Requests of each connection
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    num_calls: u64,
+
+    /// Connections a second; 0: each as soon as the one before has ended
+    #[arg(long, value_name = "X", default_value_t = 0.0, conflicts_with = "period")]
+    rate: f64,
+
+    /// The time between two connections: T1, uT1,T2 (anything between them), or eT1 (exponentially distributed)
+    #[arg(long, value_name = "[d|u|e]T1[,T2]", value_parser = period)]
+    period: Option<Pace>,
+
+    /// Requests that a connection sends at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    burst_length: u32,
+
+    /// Sessions instead of connections: how many, of how many requests, and seconds between bursts
+    #[arg(long, value_name = "N,N,X", value_parser = sessions)]
+    wsess: Option<Sessions>,
+
+    /// A file of paths to ask for, each ended by a NUL; y: again from its beginning
+    #[arg(long, value_name = "y|n,FILE", value_parser = log)]
+    wlog: Option<(bool, PathBuf)>,
+
+    /// The most connections at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: Option<u32>,
+
+    /// Seconds to wait for anything; 0 is for ever
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    timeout: f64,
+
+    /// Seconds that the server may think in addition
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    think_timeout: f64,
+
+    /// The method
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+
+    /// Fields of the request, each with \n behind it
+    #[arg(long, value_name = "TEXT")]
+    add_header: Option<String>,
+
+    /// 1.0 or 1.1
+    #[arg(long, value_name = "VERSION", default_value = "1.1", value_parser = ["1.0", "1.1"])]
+    http_version: String,
+
+    /// Leave out `Host`
+    #[arg(long)]
+    no_host_hdr: bool,
+
+    /// Accepted, and told: which of several clients this is
+    #[arg(long, value_name = "I/N", default_value = "0/1")]
+    client: String,
+
+    /// Accepted, and left to the kernel
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    send_buffer: u32,
+
+    /// Accepted, and left to the kernel
+    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    recv_buffer: u32,
+
+    /// Accepted: all ports are used anyway
+    #[arg(long)]
+    hog: bool,
+
+    /// Tell more
+    #[arg(short = 'v', long)]
+    verbose: bool,
+
+    /// Accepted, and ignored
+    #[arg(short = 'd', long, value_name = "LEVEL")]
+    debug: Option<u32>,
+
+    /// Print the version
+    #[arg(short = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+
+    /// The host is not on this machine, and may be loaded all the same
+    #[arg(long, value_name = "HOST")]
+    i_own_this_target: Option<String>,
+
+    #[command(flatten)]
+    absent: Absent,
+}
+
+/// What httperf has and this does not.
+#[derive(Args, Clone, Debug)]
+struct Absent {
+    #[arg(long, hide = true)]
+    ssl: bool,
+    #[arg(long, hide = true, value_name = "N,X")]
+    wset: Option<String>,
+    #[arg(long, hide = true, value_name = "N,X,FILE")]
+    wsesslog: Option<String>,
+    #[arg(long, hide = true)]
+    session_cookies: bool,
+    #[arg(long, hide = true)]
+    close_with_reset: bool,
+    #[arg(long, hide = true)]
+    retry_on_failure: bool,
+    #[arg(long, hide = true, value_name = "N")]
+    failure_status: Option<u32>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    print_reply: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    print_request: Option<Option<String>>,
+}
+
+impl Absent {
+    fn first(&self) -> Option<&'static str> {
+        let options = [
+            ("--ssl", self.ssl),
+            ("--wset", self.wset.is_some()),
+            ("--wsesslog", self.wsesslog.is_some()),
+            ("--session-cookies", self.session_cookies),
+            ("--close-with-reset", self.close_with_reset),
+            ("--retry-on-failure", self.retry_on_failure),
+            ("--failure-status", self.failure_status.is_some()),
+            ("--print-reply", self.print_reply.is_some()),
+            ("--print-request", self.print_request.is_some()),
+        ];
+        options.into_iter().find(|(_, is_there)| *is_there).map(|(name, _)| name)
+    }
+}
+
+/// So many sessions, of so many requests, that rest between bursts.
+#[derive(Clone, Copy, Debug)]
+struct Sessions {
+    count: u64,
+    calls: u64,
+    think: Duration,
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is not a time"))
+}
+
+fn period(text: &str) -> std::result::Result<Pace, String> {
+    let (kind, times) = match text.as_bytes().first() {
+        Some(kind @ (b'd' | b'u' | b'e')) => (*kind, &text[1..]),
+        _ => (b'd', text),
+    };
+    match (kind, times.split_once(',')) {
+        (b'd', None) => seconds(times).map(Pace::Constant),
+        (b'e', None) => seconds(times).map(Pace::Exponential),
+        (b'u', Some((least, most))) => {
+            let (least, most) = (seconds(least)?, seconds(most)?);
+            if least <= most { Ok(Pace::Uniform(least, most)) } else { Err("T1 is longer than T2".into()) }
+        }
+        _ => Err("a period is T1, uT1,T2 or eT1".into()),
+    }
+}
+
+fn sessions(text: &str) -> std::result::Result<Sessions, String> {
+    let wrong = || "sessions are N,N,X: how many, of how many requests, and seconds between bursts".to_owned();
+    let [count, calls, think] = text.split(',').collect::<Vec<_>>()[..] else { return Err(wrong()) };
+    let number = |text: &str| text.parse().ok().filter(|number| *number > 0).ok_or_else(wrong);
+    Ok(Sessions { count: number(count)?, calls: number(calls)?, think: seconds(think)? })
+}
+
+fn log(text: &str) -> std::result::Result<(bool, PathBuf), String> {
+    match text.split_once(',') {
+        Some((again @ ("y" | "n"), file)) => Ok((again == "y", file.into())),
+        _ => Err("a log is y,FILE or n,FILE".into()),
+    }
+}
+
+/// Runs `tsubame-lab httperf`.
+pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
+    if let Some(absent) = options.absent.first() {
+        return Err(Error::new(format!("{absent} is not there"))
+            .advise("httperf itself, or `tsubame-lab load`, which has other options"));
+    }
+    let descriptors = launch::raise_descriptor_limit()?;
+    let plan = options.plan(descriptors)?;
+    println!("{}", text::command_line(options));
+    if options.verbose {
+        println!("httperf: maximum number of open descriptors = {descriptors}");
+    }
+    let before = procfs::stat(std::process::id());
+    let record = load::run(&plan, &Live::default(), |_| {})?;
+    let after = procfs::stat(std::process::id());
+    let used = before.zip(after).map_or([Duration::ZERO; 2], |(before, after)| {
+        let (user, all) = (after.user.saturating_sub(before.user), after.own.saturating_sub(before.own));
+        [user, all.saturating_sub(user)]
+    });
+    print!("{}", text::results(options, &plan, &record, used));
+    Ok(())
+}
+
+impl HttperfOptions {
+    /// Connections, or sessions, and the requests of each.
+    fn work(&self) -> (u64, u64) {
+        self.wsess.map_or((self.num_conns, self.num_calls), |sessions| (sessions.count, sessions.calls))
+    }
+
+    fn pace(&self) -> Pace {
+        match self.period {
+            Some(period) => period,
+            None if self.rate > 0.0 => Pace::per_second(self.rate),
+            None => Pace::Constant(Duration::ZERO),
+        }
+    }
+
+    fn plan(&self, descriptors: u64) -> Result<Plan> {
+        let (count, calls) = self.work();
+        let pace = self.pace();
+        let most = match self.max_connections {
+            Some(most) => most,
+            None if pace == Pace::Constant(Duration::ZERO) => 1,
+            None => u32::try_from(descriptors.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX),
+        };
+        check_descriptors(descriptors, most)?;
+        let paths = match &self.wlog {
+            None => vec![self.uri.clone()],
+            Some((_, file)) => {
+                let text = std::fs::read_to_string(file).context(|| format!("read {}", file.display()))?;
+                text.split(['\0', '\n']).filter(|path| !path.is_empty()).map(str::to_owned).collect()
+            }
+        };
+        // A log that is not read again ends with its last path.
+        let count = match &self.wlog {
+            Some((false, _)) => count.min((paths.len() as u64).div_ceil(calls)),
+            _ => count,
+        };
+        if paths.is_empty() {
+            return Err(Error::new("the log has no path in it"));
+        }
+        let mut fields: Vec<String> = Vec::new();
+        if !self.no_host_hdr {
+            fields.push(format!("Host: {}", self.server_name.as_ref().unwrap_or(&self.server)));
+        }
+        let added = self.add_header.as_deref().unwrap_or_default().replace("\\n", "\n");
+        fields.extend(added.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+        let is_old = self.http_version == "1.0";
+        let build = Build {
+            method: self.method.as_deref().unwrap_or("GET"),
+            minor: u8::from(!is_old),
+            fields: &fields,
+            body: &[],
+            content_type: "",
+            agent: "httperf/0.9.0",
+            accepts_all: false,
+            connection: is_old.then_some("keep-alive"),
+        };
+        let url = Url { host: self.server.clone(), port: self.port, path: String::new(), user: None };
+        let requests = paths.into_iter().map(|path| build.of(&Url { path, ..url.clone() })).collect();
+        let timeout = Duration::try_from_secs_f64(self.timeout + self.think_timeout);
+        let timeout = timeout.ok().filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
+        Ok(Plan {
+            servers: vec![target::server(&url, false, self.i_own_this_target.as_deref())?],
+            sources: Vec::new(),
+            requests,
+            arrival: Arrival::Connections(pace),
+            clients: most as usize,
+            calls: Some(calls),
+            pipeline: self.burst_length as usize,
+            think: self.wsess.map_or(Duration::ZERO, |sessions| sessions.think),
+            threads: 1,
+            count: Some(count),
+            time: None,
+            timeout,
+            body: None,
+            samples: false,
+            spin: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_distributions() {
+        let milliseconds = Duration::from_millis;
+        assert_eq!(period("0.01"), Ok(Pace::Constant(milliseconds(10))));
+        assert_eq!(period("d0.01"), Ok(Pace::Constant(milliseconds(10))));
+        assert_eq!(period("u0.01,0.02"), Ok(Pace::Uniform(milliseconds(10), milliseconds(20))));
+        assert_eq!(period("e0.5"), Ok(Pace::Exponential(milliseconds(500))));
+        assert!(["", "u1", "u2,1", "e1,2", "x1", "-1"].into_iter().all(|text| period(text).is_err()));
+    }
+
+    #[test]
+    fn sessions_and_logs_are_read() {
+        let read = sessions("10,5,0.1").unwrap();
+        assert_eq!((read.count, read.calls, read.think), (10, 5, Duration::from_millis(100)));
+        assert!(["10,5", "0,5,1", "a,5,1", "1,1,x"].into_iter().all(|text| sessions(text).is_err()));
+        assert_eq!(log("y,/a"), Ok((true, "/a".into())));
+        assert!(log("/a").is_err());
+    }
+}

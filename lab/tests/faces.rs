@@ -1,0 +1,210 @@
+//! The tools whose options and text the generator has, beside the tools themselves on the same server: the same lines, with other
+//! numbers in them.
+
+#![forbid(unsafe_code)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+
+/// Answers every request, as the path wants it: `/none` is not found, `/gone` is answered with nothing.
+fn serve() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = listener.local_addr().expect("address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.expect("a connection");
+            std::thread::spawn(move || attend(stream));
+        }
+    });
+    address
+}
+
+fn attend(mut stream: TcpStream) {
+    let mut lines = BufReader::new(stream.try_clone().expect("the same connection")).lines().map_while(Result::ok);
+    while let Some(request) = lines.next() {
+        let fields: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+        let says = |text: &str| fields.iter().any(|field| field.eq_ignore_ascii_case(text));
+        let keeps = request.ends_with("1.1") || says("Connection: Keep-Alive");
+        let status = match request.split(' ').nth(1) {
+            Some("/none") => "404 Not Found",
+            Some("/gone") => return,
+            _ => "200 OK",
+        };
+        let body = if request.starts_with("HEAD ") { "" } else { "hello" };
+        let connection = if keeps { "Keep-Alive" } else { "close" };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nServer: Scripted/1.0 (of a test)\r\nConnection: {connection}\r\nContent-Length: 5\r\n\r\n{body}"
+        );
+        if stream.write_all(answer.as_bytes()).is_err() || !keeps {
+            return;
+        }
+    }
+}
+
+fn lab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_tsubame-lab"))
+}
+
+fn said(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?} cannot be run: {error}"))
+}
+
+/// Whether a tool is there to be compared with; where `CI` is set it has to be.
+fn is_here(tool: &str) -> bool {
+    let is_here = Command::new(tool).arg("-V").output().is_ok();
+    if !is_here {
+        let missing = format!("{tool} is not installed (apt-get install apache2-utils httperf)");
+        assert!(std::env::var_os("CI").is_none(), "{missing}");
+        eprintln!("not compared: {missing}");
+    }
+    is_here
+}
+
+/// The lines of a text without its numbers; what ab says of how its figures are distributed depends on them.
+fn shape(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let lines = text.lines().filter(|line| {
+        let told = ["WARNING: ", "ERROR: ", "        These results", "       deviation apart"];
+        !told.iter().any(|start| line.starts_with(start))
+    });
+    let without_numbers = |line: &str| {
+        let mut out = String::new();
+        for char in line.chars() {
+            match char {
+                '0'..='9' | ' ' if out.ends_with(if char == ' ' { ' ' } else { '#' }) => {}
+                '0'..='9' => out.push('#'),
+                char => out.push(char),
+            }
+        }
+        out.replace("#.#", "#")
+    };
+    lines.map(without_numbers).collect()
+}
+
+/// Compares what a tool prints with what we print in its place.
+fn compare(tool: &str, arguments: &[&str], skipped: usize) {
+    let theirs = shape(&said(Command::new(tool).args(arguments)).stdout);
+    let ours = shape(&said(lab().arg(tool).args(arguments)).stdout);
+    assert!(theirs.len() > skipped + 5, "{tool} {arguments:?}: {theirs:#?}");
+    assert_eq!(ours[skipped.min(ours.len())..], theirs[skipped..], "{tool} {arguments:?}");
+}
+
+#[test]
+fn ab() {
+    if !is_here("ab") {
+        return;
+    }
+    let server = format!("http://{}", serve());
+    let body = std::env::temp_dir().join(format!("tsubame-lab-{}-body", std::process::id()));
+    std::fs::write(&body, "a=b").expect("write a body");
+    let body_path = body.to_str().expect("a path");
+    let (good, none) = (format!("{server}/"), format!("{server}/none"));
+    let cases: [&[&str]; 8] = [
+        &["-n", "20", "-c", "3", &good],
+        &["-n300", "-c3", "-k", &none],
+        &["-n", "5", "-c2", "-p", body_path, "-T", "text/x", &good],
+        &["-S", "-d", "-q", "-n", "5", "-H", "X-A: b", "-C", "a=b", &good],
+        &["-l", "-i", "-n", "5", &good],
+        &["-n", "1", "-A", "me:secret", &good],
+        &["-w", "-k", "-n", "5", "-u", body_path, "-x", "border=1", &none],
+        &["-w", "-n", "5", "-y", "a=b", "-z", "c=d", &good],
+    ];
+    // Who it is stands in the first three lines, or four of HTML.
+    for arguments in cases {
+        compare("ab", arguments, if arguments.contains(&"-w") { 4 } else { 3 });
+    }
+    std::fs::remove_file(&body).expect("remove the body");
+
+    // Its files.
+    let directory = std::env::temp_dir();
+    let files = ["csv", "tsv"].map(|end| directory.join(format!("tsubame-lab-{}.{end}", std::process::id())));
+    let written = |command: &mut Command| {
+        said(command.args(["-n", "200", "-e"]).arg(&files[0]).arg("-g").arg(&files[1]).arg(&good));
+        files.each_ref().map(|file| {
+            let lines = shape(&std::fs::read(file).expect("a file of times"));
+            std::fs::remove_file(file).expect("remove it");
+            // The days of a week and months are words.
+            let dates = lines.iter().map(|line| line.split('\t').count());
+            (lines.first().cloned(), lines.len(), dates.max())
+        })
+    };
+    assert_eq!(written(lab().arg("ab")), written(&mut Command::new("ab")));
+
+    // What fails.
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address");
+    let refused = said(lab().args(["ab", &format!("http://{nobody}/")]));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && text.contains("Connection refused (111)\nTotal of 0 requests completed"),
+        "{text}"
+    );
+    let crowded = said(lab().args(["ab", "-n1", "-c2", &good]));
+    let text = String::from_utf8_lossy(&crowded.stderr);
+    assert!(text.contains("Cannot use concurrency level greater than total number of requests"), "{text}");
+}
+
+#[test]
+fn httperf() {
+    if !is_here("httperf") {
+        return;
+    }
+    let server = serve();
+    let port = format!("--port={}", server.port());
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address");
+    let closed = format!("--port={}", nobody.port());
+    let cases: [&[&str]; 5] = [
+        &["--server", "127.0.0.1", &port, "--num-conns", "100", "--rate", "500"],
+        &["--server=127.0.0.1", &port, "--uri=/none", "--num-conns=10", "--num-calls=3", "--hog", "--timeout", "5"],
+        &["--server=127.0.0.1", &port, "--wsess=10,4,0.01", "--rate", "100", "--burst-length=2"],
+        &["--server=127.0.0.1", &port, "--num-conns=10", "--period=u0.01,0.02", "--http-version=1.0", "--method=HEAD"],
+        &["--server=127.0.0.1", &closed, "--num-conns=5", "--add-header=X-A: b\\n"],
+    ];
+    for arguments in cases {
+        compare("httperf", arguments, 0);
+    }
+    let absent = said(lab().args(["httperf", "--ssl"]));
+    assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--ssl is not there"));
+}
+
+/// What the first seed shows.
+#[test]
+fn weighttp() {
+    let url = format!("{}/", serve());
+    let output = said(lab().args(["weighttp", "-k", "-c", "3", "-t", "2", "-n", "1000", &url]));
+    let mut expected = vec![
+        "weighttp - a lightweight and simple webserver benchmarking tool".to_owned(),
+        String::new(),
+        "starting benchmark...".to_owned(),
+        "spawning thread #: # concurrent requests, # total requests".to_owned(),
+        "spawning thread #: # concurrent requests, # total requests".to_owned(),
+    ];
+    expected.extend((1..=10).map(|_| "progress: #% done".to_owned()));
+    expected.extend(
+        [
+            "",
+            "finished in # sec, # millisec and # microsec, # req/s, # kbyte/s",
+            "requests: # total, # started, # done, # succeeded, # failed, # errored",
+            "status codes: # #xx, # #xx, # #xx, # #xx",
+            "traffic: # bytes total, # bytes http, # bytes data",
+        ]
+        .map(str::to_owned),
+    );
+    assert_eq!(shape(&output.stdout), expected, "{}", String::from_utf8_lossy(&output.stdout));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored"), "{text}");
+    assert!(text.contains("5000 bytes data"), "{text}");
+}
+
+/// Connections that end without an answer fail, under each name.
+#[test]
+fn servers_that_say_nothing() {
+    let gone = format!("http://{}/gone", serve());
+    let output = said(lab().args(["load", "-n", "10", "-c", "2", "--json", &gone]));
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\"answers\":0") && text.contains("\"failures\":{\"read\":10}"), "{text}");
+    let output = said(lab().args(["weighttp", "-n", "10", &gone]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("0 succeeded, 0 failed, 10 errored"), "{text}");
+}
