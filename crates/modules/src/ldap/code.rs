@@ -26,6 +26,13 @@ impl Code {
     /// Too many others are asking.
     pub(crate) const TOO_MANY: Code = Code(-1000);
 
+    /// Whether it says neither yes nor no: what was asked is not known.
+    pub(crate) fn is_unsure(self) -> bool {
+        const INVALID: [Code; 3] = [Code(17), Code(21), Code(34)];
+        let known = [Code::COMPARE_TRUE, Code::COMPARE_FALSE, Code::NO_SUCH_ATTRIBUTE, Code::NO_SUCH_OBJECT];
+        !known.contains(&self) && !INVALID.contains(&self)
+    }
+
     /// Its name in messages.
     pub(crate) fn text(self) -> &'static str {
         let known = TEXTS.iter().find(|(code, _)| *code == self.0);

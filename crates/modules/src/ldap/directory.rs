@@ -395,7 +395,8 @@ impl<'a> Directory<'a> {
         Search { base, scope, aliases, filter, attributes, most: 1, seconds: self.limits.seconds() }
     }
 
-    /// Whether a group has groups that have this value, however deep. Groups are looked at once, the nearest first.
+    /// Whether a group has groups that have this value, however deep. Groups are looked at once, the nearest first. Where none
+    /// has it and not all could be looked at, it is the code of that.
     pub(crate) async fn compare_in_subgroups(
         &mut self,
         group: &str,
@@ -404,13 +405,17 @@ impl<'a> Directory<'a> {
         groups: &Groups<'_>,
     ) -> Code {
         let (mut level, mut seen, mut code) = (vec![group.to_string()], vec![group.to_string()], Code::COMPARE_FALSE);
+        let mut unsure = None;
         for depth in 1..=groups.depth {
             let mut next = Vec::new();
             for parent in &level {
                 let below = match Box::pin(self.subgroups(parent, groups)).await {
                     Ok(below) => below,
                     Err(failed) if depth == 1 => return failed,
-                    Err(_) => continue,
+                    Err(failed) => {
+                        unsure = Some(failed).filter(|code| code.is_unsure()).or(unsure);
+                        continue;
+                    }
                 };
                 for dn in below {
                     if seen.contains(&dn) {
@@ -424,6 +429,7 @@ impl<'a> Directory<'a> {
                     }
                     seen.push(dn.clone());
                     code = self.compare(&dn, attribute, value).await;
+                    unsure = Some(code).filter(|code| code.is_unsure()).or(unsure);
                     let most = groups.depth;
                     if code == Code::COMPARE_TRUE {
                         let text =
@@ -442,7 +448,7 @@ impl<'a> Directory<'a> {
             }
             level = next;
         }
-        code
+        unsure.unwrap_or(code)
     }
 
     /// The groups that are members of a group. `Err`: it is none, or that could not be found out.

@@ -203,6 +203,73 @@ fn who_may_as_in_apache() {
     );
 }
 
+/// What another directory knows, and names that are not in UTF-8.
+#[test]
+fn other_directories_and_charsets_as_in_apache() {
+    if !needs::SLAPD.is_there("other_directories_and_charsets_as_in_apache") {
+        return;
+    }
+    let base = "dn: dc=example,dc=org\nobjectClass: dcObject\nobjectClass: organization\no: Example\ndc: example\n\n";
+    let far = Slapd::start(&format!(
+        "{base}dn: ou=away,dc=example,dc=org\nobjectClass: organizationalUnit\nou: away\n\n\
+         dn: uid=far,ou=away,dc=example,dc=org\nobjectClass: inetOrgPerson\nuid: far\ncn: Far\nsn: Far\n\
+         userPassword: off\n"
+    ));
+    let near = Slapd::start(&format!(
+        "{base}dn: ou=away,dc=example,dc=org\nobjectClass: referral\nobjectClass: extensibleObject\nou: away\n\
+         ref: {}/ou=away,dc=example,dc=org\n\n\
+         dn: cn=jose,dc=example,dc=org\nobjectClass: inetOrgPerson\nuid:: am9zw6k=\ncn: jose\nsn: J\nuserPassword: pw\n",
+        far.url()
+    ));
+    let url = format!("AuthLDAPURL {}/dc=example,dc=org?uid,sn", near.url());
+    let places = [
+        ("on", "ldap", "Require valid-user"),
+        ("user", "file", "Require ldap-user far"),
+        ("attribute", "file", "Require ldap-attribute sn=Far"),
+        ("other", "file", "Require ldap-attribute sn=Near"),
+    ];
+    let section = |(place, provider, lines): &(&str, &str, &str)| {
+        format!(
+            "<Location /{place}>\nAuthType Basic\nAuthName x\nAuthBasicProvider {provider}\nAuthUserFile conf/people\n\
+             {url}\n{lines}\n</Location>\n"
+        )
+    };
+    let sections = places.iter().map(section);
+    let configuration =
+        format!("LDAPConnectionPoolTTL 0\nAuthLDAPCharsetConfig conf/charsets\n{}", sections.collect::<String>());
+    let mut cases: Vec<Case> = (places.iter())
+        .map(|(place, ..)| Case {
+            name: format!("{place} far"),
+            bytes: request(&format!("/{place}/f.html"), "far", "off").into_bytes(),
+        })
+        .collect();
+    for language in ["en", "en-US, de", "de"] {
+        let bytes = format!(
+            "GET /on/f.html HTTP/1.1\r\nHost: x\r\nAuthorization: Basic am9z6Tpwdw==\r\nAccept-Language: {language}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        cases.push(Case { name: format!("latin {language}"), bytes: bytes.into_bytes() });
+    }
+    let build = |site: &Site| {
+        places.iter().for_each(|(place, ..)| drop(site.page(&format!("{place}/f.html"), "x\n")));
+        site.file("conf/charsets", "en ISO-8859-1\nutf-8 utf8\n");
+        site.file("conf/people", "far:{SHA}2npoc0Nngo4wuUkn9MK0PtLA9lI=\n");
+    };
+    oracle::compare("other_directories_and_charsets_as_in_apache", build, &configuration, &cases, &[]);
+
+    // Apache uses a connection for all of them as the first wants it, and then fails or hangs.
+    let site = Site::new();
+    build(&site);
+    let lines = ["off", "default"].map(|how| {
+        let lines = format!("LDAPReferrals {how}\nRequire ldap-attribute sn=Far");
+        section(&(if how == "off" { "user" } else { "other" }, "file", &lines))
+    });
+    let server = Server::start(Mpm::Percore, &site, &format!("LDAPConnectionPoolTTL 0\n{}", lines.concat()));
+    server.allow("AH01631");
+    let status = |place: &str| log_in(&site, &format!("/{place}/f.html"), "far", "off").status;
+    assert_eq!([status("user"), status("other")], [401, 200]);
+}
+
 const VALID: &str = "AuthLDAPURL DIRECTORY/ou=people,dc=example,dc=org?uid\nRequire valid-user";
 
 /// A server whose users are those of this directory.
@@ -311,4 +378,84 @@ fn hosts() {
         assert_eq!(log_in(&site, &format!("/{place}/f.html"), "joe", "good").status, 500, "{place}");
     }
     drop(server);
+}
+
+/// A chain of groups, as deep as they are looked into, in every kind of thread.
+#[test]
+fn groups_in_groups_in_groups() {
+    if !needs::SLAPD.is_there("groups_in_groups_in_groups") {
+        return;
+    }
+    let group = |number: usize| format!("cn=g{number},ou=groups,dc=example,dc=org");
+    let chain: String = (0..10)
+        .map(|number| {
+            let (dn, below) = (group(number), group(number + 1));
+            format!("\ndn: {dn}\nobjectClass: groupOfNames\ncn: g{number}\nmember: {below}\n")
+        })
+        .collect();
+    let last = format!(
+        "\ndn: {}\nobjectClass: groupOfNames\ncn: g10\nmember: uid=joe,ou=people,dc=example,dc=org\n",
+        group(10)
+    );
+    let slapd = Slapd::start(&format!("{ENTRIES}{chain}{last}"));
+    let url = format!("AuthLDAPURL {}/ou=people,dc=example,dc=org?uid", slapd.url());
+    let lines = section("deep", &format!("{url}\nRequire ldap-group {}", group(0)));
+    for mpm in Mpm::ALL {
+        let site = Site::new();
+        build(&site);
+        let server = Server::start(mpm, &site, &format!("ThreadStackSize 65536\nLDAPConnectionPoolTTL 0\n{lines}"));
+        server.allow("");
+        let status = |user: &str, password: &str| log_in(&site, "/deep/f.html", user, password).status;
+        assert_eq!([status("joe", "good"), status("ann", "fine")], [200, 401], "{mpm}");
+    }
+}
+
+/// A connection serves who comes next, and its end is no reason to refuse anybody. Where nobody answers, it is asked again
+/// after a while, and who is not known not to be in a group does not get in.
+#[test]
+fn connections_are_kept_and_tries_repeated() {
+    if !needs::SLAPD.is_there("connections_are_kept_and_tries_repeated") {
+        return;
+    }
+    let mut slapd = Slapd::start(ENTRIES);
+    let site = Site::new();
+    build(&site);
+    let url = format!("AuthLDAPURL {}/ou=people,dc=example,dc=org?uid", slapd.url());
+    let banned = ["group cn=low,ou=groups,dc=example,dc=org", "user joe", "attribute title=boss", "filter title=boss"];
+    let banned: String = (["deep", "user", "attribute", "filter"].iter().zip(banned))
+        .map(|(place, line)| {
+            let lines = format!("<RequireAll>\nRequire valid-user\nRequire not ldap-{line}\n</RequireAll>");
+            section(place, &format!("{url}\n{lines}"))
+        })
+        .collect();
+    let lines = "ServerLimit 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nLDAPRetries 2\nLDAPRetryDelay 50ms\n\
+        LDAPOpCacheEntries 0\n";
+    let server = Server::start(Mpm::Event, &site, &configured(&slapd, &format!("{lines}{banned}")));
+    server.allow("");
+    let status =
+        |place: &str, user: &str, password: &str| log_in(&site, &format!("/{place}/f.html"), user, password).status;
+    assert_eq!(status("valid", "joe", "good"), 200);
+    let connections = slapd.count(" ACCEPT ");
+    assert_eq!(
+        [status("valid", "ann", "fine"), status("valid", "ann", "bad"), status("valid", "x", "x")],
+        [200, 401, 401]
+    );
+    for place in ["deep", "user", "attribute", "filter"] {
+        assert_eq!([status(place, "joe", "good"), status(place, "ann", "fine")], [401, 200], "{place}");
+    }
+    assert_eq!(slapd.count(" ACCEPT "), connections);
+
+    slapd.end();
+    slapd.begin_again();
+    assert_eq!(status("valid", "back\\slash", "odd"), 200, "another connection is made");
+
+    slapd.end();
+    let began = Instant::now();
+    assert_eq!(status("valid", "twin", "one"), 500);
+    assert!((Duration::from_millis(100)..Duration::from_secs(5)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    for place in ["deep", "user", "attribute"] {
+        assert_eq!([status(place, "joe", "good"), status(place, "ann", "fine")], [403; 2], "{place}");
+    }
+    // That he passes is remembered.
+    assert_eq!([status("filter", "joe", "good"), status("filter", "ann", "fine")], [401, 403]);
 }

@@ -95,7 +95,7 @@ async fn begin(
     let user = request.login.user.clone().ok_or(Verdict::DeniedNoUser)?;
     let rules = rules(request);
     if rules.place.hosts.is_empty() {
-        return Err(Verdict::Denied);
+        return Err(Verdict::Unknown);
     }
     let mut known = known_of(request);
     if known.dn.is_none() {
@@ -129,16 +129,19 @@ async fn find(request: &mut Request, rules: &Rules, user: &str, deed: Deed, know
         Err(begin) => {
             let text = format!("AH02623: auth_ldap authorize: ldap filter too long (>8192): {begin}");
             request.log("authnz_ldap", Level::Error, text);
-            return Err(Verdict::Denied);
+            return Err(Verdict::Unknown);
         }
     };
     let mut directory = directory(request, rules, known, deed);
     let result = directory.find_user(&filter).await;
     let reason = directory.reason;
     drop(directory);
-    let Ok(found) = result else {
-        debug(request, format!("AH01701: auth_ldap authorise: User DN not found, {reason}"));
-        return Err(Verdict::Denied);
+    let found = match result {
+        Ok(found) => found,
+        Err(code) => {
+            debug(request, format!("AH01701: auth_ldap authorise: User DN not found, {reason}"));
+            return Err(no(code.is_unsure()));
+        }
     };
     known.dn = Some(found.dn);
     known.user = user.to_string();
@@ -148,10 +151,15 @@ async fn find(request: &mut Request, rules: &Rules, user: &str, deed: Deed, know
     Ok(())
 }
 
+/// Behind `not`, what is not known must not be taken for a no.
+fn no(unsure: bool) -> Verdict {
+    if unsure { Verdict::Unknown } else { Verdict::Denied }
+}
+
 /// What stands behind the word of the line.
 fn text_of(request: &Request, line: &Parsed, what: &str) -> Result<String, Verdict> {
     let text = line.downcast_ref::<Text>().ok_or(Verdict::Error)?;
-    text.value(request, "authnz_ldap", what).ok_or(Verdict::Denied)
+    text.value(request, "authnz_ldap", what).ok_or(Verdict::Unknown)
 }
 
 fn granted(request: &mut Request, rules: &Rules, known: &Known) -> Verdict {
@@ -159,11 +167,11 @@ fn granted(request: &mut Request, rules: &Rules, known: &Known) -> Verdict {
     Verdict::Granted
 }
 
-/// Nobody may. `number`, `what`: of the message.
-fn denied(request: &Request, number: &str, what: &str, user: &str) -> Verdict {
+/// The user may not. `number`, `what`: of the message; `unsure`: that is not known.
+fn denied(request: &Request, number: &str, what: &str, user: &str, unsure: bool) -> Verdict {
     let uri = &request.asked.uri;
     debug(request, format!("{number}: auth_ldap authorize {what}: authorization denied for user {user} to {uri}"));
-    Verdict::Denied
+    no(unsure)
 }
 
 async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
@@ -182,6 +190,7 @@ async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
     // The whole line may be a name with blanks, or each word one.
     let whole = std::iter::once((text.clone(), "AH01703", "AH01704"));
     let each = words(&text).into_iter().map(|word| (word, "AH01705", "AH01706"));
+    let mut unsure = false;
     for (name, right, wrong) in whole.chain(each) {
         let code = directory.compare(dn, &rules.attribute, &name).await;
         if code == Code::COMPARE_TRUE {
@@ -189,11 +198,12 @@ async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
             drop(directory);
             return granted(request, &rules, &known);
         }
+        unsure |= code.is_unsure();
         let (reason, why) = (directory.reason, code.text());
         debug(request, format!("{wrong}: auth_ldap authorize: require user: authorization failed [{reason}][{why}]"));
     }
     drop(directory);
-    denied(request, "AH01707", "user", &user)
+    denied(request, "AH01707", "user", &user, unsure)
 }
 
 /// A list of names, or what counts where it is empty.
@@ -217,28 +227,30 @@ async fn is_member(request: &mut Request, line: &Parsed) -> Verdict {
         Err(verdict) => return verdict,
     };
     debug(request, format!("AH01713: auth_ldap authorize: require group: testing for group membership in \"{group}\""));
-    if Box::pin(is_in_group(request, &rules, &known, &group)).await {
-        return granted(request, &rules, &known);
+    match Box::pin(is_in_group(request, &rules, &known, &group)).await {
+        Some(true) => granted(request, &rules, &known),
+        is => denied(request, "AH01720", "group", &user, is.is_none()),
     }
-    denied(request, "AH01720", "group", &user)
 }
 
-async fn is_in_group(request: &Request, rules: &Rules, known: &Known, group: &str) -> bool {
+/// `None`: that is not known.
+async fn is_in_group(request: &Request, rules: &Rules, known: &Known, group: &str) -> Option<bool> {
     let member = match rules.members_are_dns {
         true => known.dn.as_deref().unwrap_or_default(),
         false => &known.user,
     };
     let attributes = or_default(&rules.group_attributes);
     let mut asked = directory(request, rules, known, Deed::Compare);
-    let mut code = Code::COMPARE_FALSE;
+    let (mut code, mut unsure) = (Code::COMPARE_FALSE, false);
     for name in &attributes {
         debug(request, format!("AH01714: auth_ldap authorize: require group: testing for {name}: {member} ({group})"));
         code = asked.compare(group, name, member).await;
+        unsure |= code.is_unsure();
         let what = format!("[{}][{} - {}]", asked.reason, code.0, code.text());
         if code == Code::COMPARE_TRUE {
             let text = format!("authorization successful (attribute {name}) {what}");
             debug(request, format!("AH01715: auth_ldap authorize: require group: {text}"));
-            return true;
+            return Some(true);
         }
         let text = format!("\"{group}\": didn't match with attr {name} {what}");
         debug(request, format!("AH01719: auth_ldap authorize: require group {text}"));
@@ -259,16 +271,17 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &Known, group: &st
     let groups = Groups { attributes: &below, classes: &classes, depth: rules.depth };
     for name in &attributes {
         let code = asked.compare_in_subgroups(group, name, member, &groups).await;
+        unsure |= code.is_unsure();
         let what = format!("[{}][{} - {}]", asked.reason, code.0, code.text());
         if code == Code::COMPARE_TRUE {
             let text = format!("authorisation successful (attribute {name}) {what}");
             debug(request, format!("AH01717: auth_ldap authorise: require group (sub-group): {text}"));
-            return true;
+            return Some(true);
         }
         let text = format!("\"{group}\": didn't match with attr {name} {what}");
         debug(request, format!("AH01718: auth_ldap authorise: require group (sub-group) {text}"));
     }
-    false
+    if unsure { None } else { Some(false) }
 }
 
 async fn has_name(request: &mut Request, line: &Parsed) -> Verdict {
@@ -293,7 +306,7 @@ async fn has_name(request: &mut Request, line: &Parsed) -> Verdict {
     }
     let why = code.text();
     debug(request, format!("AH01727: auth_ldap authorize: require dn \"{wanted}\": LDAP error [{reason}][{why}]"));
-    denied(request, "AH01728", "dn", &user)
+    denied(request, "AH01728", "dn", &user, code.is_unsure())
 }
 
 async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
@@ -309,7 +322,7 @@ async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
     };
     let dn = known.dn.as_deref().unwrap_or_default();
     let mut directory = directory(request, &rules, &known, Deed::Compare);
-    let mut rest = &*text;
+    let (mut rest, mut unsure) = (&*text, false);
     while !rest.is_empty() {
         let name;
         (name, rest) = rest.split_once('=').unwrap_or((rest, ""));
@@ -322,6 +335,7 @@ async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
             drop(directory);
             return granted(request, &rules, &known);
         }
+        unsure |= code.is_unsure();
         let (reason, why) = (directory.reason, code.text());
         debug(
             request,
@@ -329,7 +343,7 @@ async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
         );
     }
     drop(directory);
-    denied(request, "AH01737", "attribute", &user)
+    denied(request, "AH01737", "attribute", &user, unsure)
 }
 
 async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
@@ -344,7 +358,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
         Err(verdict) => return verdict,
     };
     if text.is_empty() {
-        return denied(request, "AH01748", "filter", &user);
+        return denied(request, "AH01748", "filter", &user, false);
     }
     debug(request, format!("AH01743: auth_ldap authorize: checking filter {text}"));
     let filter = match rules.filter(request, &known.user, Some(&text)) {
@@ -352,7 +366,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
         Err(begin) => {
             let text = format!("AH02628: auth_ldap authorize: ldap filter too long (>8192): {begin}");
             request.log("authnz_ldap", Level::Error, text);
-            return Verdict::Denied;
+            return Verdict::Unknown;
         }
     };
     let mut asked = directory(request, &rules, &known, Deed::Search);
@@ -383,16 +397,17 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
     };
     let what = format!("{about}authorization failed [{reason}][{}]", code.text());
     debug(request, format!("{number}: auth_ldap authorize: require ldap-filter: {what}"));
-    denied(request, "AH01748", "filter", &user)
+    denied(request, "AH01748", "filter", &user, code.is_unsure())
 }
 
 /// Whoever asks: somebody is found.
 async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
     let rules = rules(request);
     if rules.place.hosts.is_empty() {
-        return Verdict::Denied;
+        return Verdict::Unknown;
     }
     let mut known = known_of(request);
+    let mut unsure = false;
     let what = "AH02629: auth_ldap authorize: require ldap-search: Can't evaluate require expression";
     let filter = match text_of(request, line, what) {
         Ok(text) => text,
@@ -412,6 +427,7 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
                 return granted(request, &rules, &known);
             }
             Err(code) => {
+                unsure = code.is_unsure();
                 let what = format!("{filter} authorization failed [{reason}][{}]", code.text());
                 debug(request, format!("AH02632: auth_ldap authorize: require ldap-search: {what}"));
             }
@@ -419,5 +435,5 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
     }
     let uri = &request.asked.uri;
     debug(request, format!("AH02633: auth_ldap authorize search: authorization denied for to {uri}"));
-    Verdict::Denied
+    no(unsure)
 }
