@@ -80,6 +80,7 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_reflector::MODULE,
     &filters::mod_reqtimeout::MODULE,
     &filters::mod_request::MODULE,
+    &filters::mod_sed::MODULE,
     &filters::mod_substitute::MODULE,
     &generators::mod_asis::MODULE,
     &generators::mod_autoindex::MODULE,

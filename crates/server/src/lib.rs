@@ -40,7 +40,7 @@ pub use request::script_use::ScriptUse;
 pub use request::subject::{evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping};
 pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
-pub use request::written::{Writer, written};
+pub use request::written::{Writer, written, written_later};
 pub use request::{
     BodyError, BodySource, Client, Interim, Kind, Pace, Previous, Request, RequestBody, RequestHead, Sent,
 };

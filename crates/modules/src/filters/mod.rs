@@ -13,4 +13,5 @@ pub mod mod_ratelimit;
 pub mod mod_reflector;
 pub mod mod_reqtimeout;
 pub mod mod_request;
+pub mod mod_sed;
 pub mod mod_substitute;

@@ -332,7 +332,13 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
             let chain = filters::of(request);
             if !chain.is_empty() {
                 seam::needs_worker().await;
+                let before = request.answer.status();
                 body = chain.run(request, body).await;
+                // A filter that can make nothing of the body says so with the status.
+                let status = request.answer.status();
+                if status >= 500 && status != before {
+                    return Err(status);
+                }
             }
         }
     }

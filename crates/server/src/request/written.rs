@@ -69,15 +69,30 @@ impl BodyStream for Written {
     }
 }
 
+/// A stream that a task writes. The task begins when the first piece is asked for.
+pub fn written_later<W>(work: impl FnOnce(Writer) -> W) -> Box<dyn BodyStream>
+where
+    W: Future<Output = io::Result<()>> + Send + 'static,
+{
+    Box::new(begin(work))
+}
+
+fn begin<W>(work: impl FnOnce(Writer) -> W) -> Written
+where
+    W: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let room = Arc::new(Mutex::default());
+    let work: Work = Box::pin(work(Writer(room.clone())));
+    Written { work: Some(work), room: Writer(room), failed: None }
+}
+
 /// A body that a task writes. The task begins at once; what it has written when it first waits is there, and if that is all
 /// of it the body has a length.
 pub async fn written<W>(work: impl FnOnce(Writer) -> W) -> Body
 where
     W: Future<Output = io::Result<()>> + Send + 'static,
 {
-    let room = Arc::new(Mutex::default());
-    let work: Work = Box::pin(work(Writer(room.clone())));
-    let mut written = Written { work: Some(work), room: Writer(room), failed: None };
+    let mut written = begin(work);
     poll_fn(|cx| {
         written.go_on(cx);
         Poll::Ready(())

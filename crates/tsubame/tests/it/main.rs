@@ -111,6 +111,7 @@ mod rewrite_same_as_apache;
 mod script_ends;
 mod script_log_same_as_apache;
 mod sections;
+mod sed_same_as_apache;
 mod sessions;
 mod ssl;
 mod starting;

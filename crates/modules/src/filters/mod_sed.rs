@@ -1,0 +1,150 @@
+//! Edits answers and the bodies of requests line by line: the filters `Sed`, which run scripts of a stream editor.
+//!
+//! Apache manual: mod_sed. The language is that of Apache's module, an old `sed` of System V, not that of POSIX or GNU.
+
+mod machine;
+mod pattern;
+mod script;
+
+use std::io;
+use std::sync::Arc;
+
+use conf::directive::Args::Take1;
+use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, settings};
+use http1::text::to_bytes;
+use server::filters::{InputFilter, OutputFilter, Rank, Stream};
+use server::{Body, Hook, Kind, Module, Request, Writer};
+
+use self::machine::Machine;
+use self::script::Script;
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "sed_module", source: "mod_sed.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::NamedFilter(&ANSWERS), Hook::InputFilter(&BODIES)],
+};
+
+static ANSWERS: OutputFilter = OutputFilter {
+    name: "SED",
+    rank: Rank::RESOURCE,
+    prepare: None,
+    apply: |request, body| Box::pin(edit_answer(request, body)),
+};
+
+static BODIES: InputFilter = InputFilter { name: "SED", rank: Rank::RESOURCE, apply: edit_body };
+
+const FILES: &str = "The commands `r` and `w` are refused: a filter reads and writes no files.";
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("OutputSed", Allowed::SECTION, Take1(|c, v| add(c, v, |scripts| &mut scripts.output)), "", "Sed regular expression for Response").differs(FILES),
+    row("InputSed", Allowed::SECTION, Take1(|c, v| add(c, v, |scripts| &mut scripts.input)), "", "Sed regular expression for Request").differs(FILES),
+];
+
+settings! {
+    /// The module's settings of a section.
+    pub struct SedDir {
+        scripts: Scripts,
+    }
+}
+
+/// The scripts of a section. One that says something of either has nothing of the sections around it.
+#[derive(Clone, Debug, Default)]
+struct Scripts {
+    output: Option<Arc<Script>>,
+    input: Option<Arc<Script>>,
+    /// The lines that had a part in it.
+    lines: Vec<Origin>,
+}
+
+impl Merge for Scripts {
+    fn merge(base: &Self, add: &Self) -> Self {
+        if add.lines.is_empty() { base.clone() } else { add.clone() }
+    }
+
+    fn origins(&self, see: &mut dyn FnMut(&Origin)) {
+        self.lines.iter().for_each(see);
+    }
+}
+
+/// Adds a line to a script of the section.
+fn add(cmd: &mut Cmd<'_>, text: &str, which: fn(&mut Scripts) -> &mut Option<Arc<Script>>) -> Outcome {
+    let origin = cmd.origin();
+    let scripts = &mut cmd.dir.edit::<SedDir>().scripts;
+    let script = Arc::make_mut(which(scripts).get_or_insert_default());
+    script.add(&to_bytes(text)).map_err(|why| format!("Failed to compile sed expression. {why}"))?;
+    scripts.lines.push(origin);
+    Ok(())
+}
+
+async fn edit_answer(request: &mut Request, body: Body) -> Body {
+    let dir = request.dir.slots.clone();
+    let Some(script) = dir.get::<SedDir>().scripts.output.clone() else { return body };
+    if matches!(body, Body::Empty) {
+        return body;
+    }
+    request.answer.headers_out.remove("Content-Length");
+    let complain = complain(request);
+    // What cannot begin is an error; what fails on its way ends half-way.
+    if let Err(why) = script.check() {
+        complain(why);
+        request.answer.set_status(500);
+        return Body::Empty;
+    }
+    server::written(|out| edit(complain, body.into_stream(), script, out)).await
+}
+
+fn edit_body(request: &mut Request, body: Stream) -> Stream {
+    match request.dir::<SedDir>().scripts.input.clone() {
+        Some(script) if matches!(request.kind, Kind::Main) => {
+            let complain = complain(request);
+            server::written_later(|out| edit(complain, body, script, out))
+        }
+        _ => body,
+    }
+}
+
+/// Where it is said what is wrong, which may be later than the request is at hand.
+type Complain = Box<dyn Fn(String) + Send + Sync>;
+
+fn complain(request: &Request) -> Complain {
+    let speaker = request.speaker();
+    Box::new(move |why| speaker.log("sed", Level::Error, format!("AH02998: {why}")))
+}
+
+/// Writes what a script makes of a body. A line is edited when something is there behind it: the last one is known as such.
+async fn edit(complain: Complain, mut source: Stream, script: Arc<Script>, out: Writer) -> io::Result<()> {
+    let fail = |why: String| {
+        complain(why);
+        io::Error::other("a script of mod_sed has failed")
+    };
+    script.check().map_err(fail)?;
+    let mut machine = Machine::new(&script, &out);
+    let mut is_whole = false;
+    while let Some(piece) = source.next().await {
+        let piece = piece?;
+        let mut rest = &piece[..];
+        // What stands behind the line at which the script has quit is read and nothing is made of it, as in Apache.
+        while !rest.is_empty() && !machine.has_quit() {
+            if is_whole {
+                machine.run(false).await.map_err(fail)?;
+                is_whole = false;
+                continue;
+            }
+            let end = memchr::memchr(b'\n', rest);
+            machine.take(&rest[..end.unwrap_or(rest.len())]).map_err(fail)?;
+            is_whole = end.is_some();
+            rest = &rest[end.map_or(rest.len(), |end| end + 1)..];
+        }
+        machine.flush().await;
+    }
+    if (is_whole || machine.has_text()) && !machine.has_quit() {
+        machine.run(true).await.map_err(fail)?;
+    }
+    machine.flush().await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
