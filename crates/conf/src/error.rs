@@ -204,7 +204,7 @@ fn escape(text: &str) -> String {
             b'\n' => out.push_str("\\n"),
             b'\r' => out.push_str("\\r"),
             b'\t' => out.push_str("\\t"),
-            b'\\' => out.push('\\'),
+            b'\\' => out.push_str("\\\\"),
             0x20..=0x7e => out.push(byte as char),
             _ => {
                 let _ = write!(out, "\\x{byte:02x}");
