@@ -3,7 +3,7 @@
 use conf::Level;
 use http1::date::{http_date, parse_http_date};
 use http1::text::to_bytes;
-use server::{Fields, Request};
+use server::{Fields, Request, Unsendable};
 
 use crate::reply::Reply;
 
@@ -73,10 +73,6 @@ const OURS: [&str; 4] = ["Transfer-Encoding", "Keep-Alive", "Date", "Server"];
 
 /// Refuses names and values that cannot be sent as fields (RFC 9110 section 5).
 fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
-    let refuse = |text: String| {
-        request.log("http", Level::Error, text);
-        Err(500)
-    };
     let known = [
         ("Content-Type", &reply.content_type),
         ("Location", &reply.location),
@@ -86,18 +82,9 @@ fn check(request: &Request, reply: &Reply) -> Result<(), u16> {
     let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
     let others = reply.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in known.chain(others) {
-        if name.is_empty() {
-            return refuse("AH02428: Empty response header name, aborting request".into());
-        }
-        if !http1::name::is_valid(&to_bytes(name)) {
-            return refuse(format!(
-                "AH02429: Response header name '{name}' contains invalid characters, aborting request"
-            ));
-        }
-        if has_control(value) {
-            return refuse(format!(
-                "AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request"
-            ));
+        if !http1::name::is_valid(&to_bytes(name)) || has_control(value) {
+            request.log("http", Level::Error, Unsendable::new(name, &to_bytes(value)).line());
+            return Err(500);
         }
     }
     Ok(())

@@ -31,7 +31,7 @@ pub use phases::{Conditions, Response};
 pub use protocol::http1::HttpService;
 pub use request::client::Announced;
 pub use request::fields::{self, Fields};
-pub use request::fields_out::FieldSink;
+pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{self as filters, AnswerHook, Handler, PhaseHook, Preface, Said};
 pub use request::interim::SendingInterim;

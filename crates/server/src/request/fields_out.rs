@@ -31,6 +31,18 @@ impl Unsendable {
     pub fn new(name: &str, value: &[u8]) -> Unsendable {
         Unsendable { name: name.to_string(), value: http1::text::from_bytes(value).into_owned() }
     }
+
+    /// Apache's line for the log, which says what is wrong with it.
+    pub fn line(&self) -> String {
+        let Unsendable { name, value } = self;
+        if name.is_empty() {
+            return "AH02428: Empty response header name, aborting request".into();
+        }
+        if !http1::name::is_valid(&http1::text::to_bytes(name)) {
+            return format!("AH02429: Response header name '{name}' contains invalid characters, aborting request");
+        }
+        format!("AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request")
+    }
 }
 
 impl Request {

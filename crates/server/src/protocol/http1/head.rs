@@ -16,12 +16,8 @@ pub(super) fn write_head(
     persist: Persist,
     out: &mut Vec<u8>,
 ) -> Option<Body> {
-    let Err(Unsendable { name, value }) = try_head(request, delimiter, persist, out) else { return None };
-    request.log(
-        "http",
-        Level::Error,
-        format!("AH02430: Response header '{name}' value of '{value}' contains invalid characters, aborting request"),
-    );
+    let Err(unsendable) = try_head(request, delimiter, persist, out) else { return None };
+    request.log("http", Level::Error, unsendable.line());
     out.clear();
     let page = error_document::unsendable(request);
     let length = page.length().map_or(Delimiter::Nothing, Delimiter::Length);
