@@ -47,6 +47,11 @@ impl Place {
         }
     }
 
+    /// Whether it is about a part of a server only: in a section other than `<VirtualHost>`, or in an `.htaccess` file.
+    pub fn in_section(&self) -> bool {
+        self.htaccess || self.enclosing.iter().any(|typed| !typed.eq_ignore_ascii_case("<VirtualHost"))
+    }
+
     /// Whether a section of that name (`<Directory`) is around, without difference of case.
     pub fn inside(&self, name: &str) -> bool {
         self.enclosing.iter().any(|typed| typed.eq_ignore_ascii_case(name))

@@ -77,7 +77,7 @@ enum Action {
     /// Copies the request's fields whose names match.
     Echo(Regex),
     /// Copies the value into the notes, under this name.
-    Note(String),
+    Note(Value),
     Edit {
         regex: Regex,
         replacement: Value,
@@ -201,9 +201,10 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
             echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
         }
         Action::Note(note) => {
-            let value = fields(request, line.table).get(name).map(str::to_string);
-            if let Some(value) = value {
-                request.notes.set(note.clone(), value);
+            let note = of(request, note)?;
+            match fields(request, line.table).get(name).map(str::to_string) {
+                Some(value) => request.notes.set(note, value),
+                None => request.notes.remove(&note),
             }
         }
         Action::Edit { regex, replacement, all } => {
@@ -261,7 +262,10 @@ fn media_type(request: &mut Request, line: &Line) -> Result<(), Flow> {
             let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, &why))?;
             request.answer.set_content_type(value);
         }
-        (Action::Note(note), Some(now)) => request.notes.set(note.clone(), now),
+        (Action::Note(note), Some(now)) => {
+            let note = note.of(request).map_err(|why| undecided(request, &why))?;
+            request.notes.set(note, now);
+        }
         (Action::Edit { .. } | Action::Note(_), None) | (Action::Echo(_), _) => {}
     }
     Ok(())

@@ -135,8 +135,7 @@ fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
         return Err(format!("Missing envariable expression for {}", cmd.row.name));
     }
     let rule = Arc::new(Rule { when, then });
-    let in_section = |name: &String| !name.eq_ignore_ascii_case("<VirtualHost");
-    if cmd.place.htaccess || cmd.place.enclosing.iter().any(in_section) {
+    if cmd.place.in_section() {
         cmd.push(|d: &mut SetEnvIfDir| &mut d.rules, rule)
     } else {
         cmd.server_push(|s: &mut SetEnvIfServer| &mut s.rules, rule)

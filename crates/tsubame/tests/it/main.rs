@@ -104,6 +104,7 @@ mod proxy_fcgi;
 mod proxy_others;
 mod proxy_same_as_apache;
 mod recycling;
+mod refused_same_as_apache;
 mod replaced;
 mod rewrite;
 mod rewrite_maps;

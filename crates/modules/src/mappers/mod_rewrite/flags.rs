@@ -133,7 +133,7 @@ impl Given {
             return Ok(());
         }
         match lower.as_str() {
-            "bne" | "backrefnoescape" => match given() {
+            "bne" => match given() {
                 Some(list) => self.no_escapes = Some(list),
                 None => return Err("flag 'BNE' wants a list of characters (i.e. [BNE=...])".into()),
             },

@@ -10,6 +10,25 @@ use conf::{Cmd, Outcome};
 use super::value::Value;
 use super::{Action, HeadersDir, HeadersServer, Line, Table, When};
 
+type Make = fn(Value) -> Action;
+
+/// What an action is made of, which is looked at last.
+enum Written {
+    Whole(Action),
+    OfValue(Make, String),
+    Edit { regex: Regex, replacement: String, all: bool },
+}
+
+/// The actions that have a value and nothing else.
+const OF_A_VALUE: [(&str, Make); 6] = [
+    ("set", Action::Set),
+    ("setifempty", Action::SetIfEmpty),
+    ("add", Action::Add),
+    ("append", Action::Append),
+    ("merge", Action::Merge),
+    ("note", Action::Note),
+];
+
 /// Takes a line.
 pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outcome {
     let directive = cmd.row.name;
@@ -37,42 +56,36 @@ pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outco
     let mut words = words.into_iter();
     let (value, second, third) = (words.next(), words.next(), words.next());
     let kind = action.to_ascii_lowercase();
-    let name = name.strip_suffix(':').unwrap_or(&name).to_string();
+    // The messages speak of `Header` alone, as Apache's do.
     let (action, clause) = match kind.as_str() {
+        "note" if of_request => return Err("RequestHeader does not support the 'note' action".into()),
         "edit" | "edit*" => {
             let Some(replacement) = second else {
-                return Err("Header edit requires a regex and a substitution".replace("Header", directive));
+                return Err("Header edit requires a match and a substitution".into());
             };
             let regex = Regex::new(&value.unwrap_or_default(), Flags::default())
-                .map_err(|_| format!("{directive} edit regex could not be compiled"))?;
-            let replacement = parsed(cmd, &replacement)?;
-            (Action::Edit { regex, replacement, all: kind == "edit*" }, third)
+                .map_err(|_| "Header edit regex could not be compiled")?;
+            (Written::Edit { regex, replacement, all: kind == "edit*" }, third)
         }
-        _ if third.is_some() => return Err("Too many arguments to directive".into()),
-        "unset" | "echo" if second.is_some() => return Err(format!("header {kind} takes two arguments")),
-        "unset" => (Action::Unset, value),
-        "echo" if of_request => return Err(format!("{directive} does not know the action 'echo'")),
+        "set" | "setifempty" | "add" | "append" | "merge" | "note" | "unset" | "echo" if third.is_some() => {
+            return Err("Too many arguments to directive".into());
+        }
+        "unset" if second.is_some() => return Err("header unset takes two arguments".into()),
+        "unset" => (Written::Whole(Action::Unset), value),
+        "echo" if second.is_some() => return Err("Header echo takes two arguments".into()),
+        "echo" if of_request => return Err("Header echo only valid on Header directives".into()),
         "echo" => {
             let regex =
                 Regex::new(&name, Flags::ignoring_case()).map_err(|_| "Header echo regex could not be compiled")?;
-            (Action::Echo(regex), value)
-        }
-        "set" | "setifempty" | "add" | "append" | "merge" | "note" => {
-            let Some(value) = value else { return Err("Header requires three arguments".replace("Header", directive)) };
-            let action = match kind.as_str() {
-                "note" => Action::Note(value),
-                "set" => Action::Set(parsed(cmd, &value)?),
-                "setifempty" => Action::SetIfEmpty(parsed(cmd, &value)?),
-                "add" => Action::Add(parsed(cmd, &value)?),
-                "append" => Action::Append(parsed(cmd, &value)?),
-                _ => Action::Merge(parsed(cmd, &value)?),
-            };
-            (action, second)
+            (Written::Whole(Action::Echo(regex)), value)
         }
         _ => {
-            return Err("first argument must be 'add', 'set', 'setifempty', 'append', 'merge', 'unset', 'echo', \
-                        'note', 'edit', or 'edit*'."
-                .into());
+            let makes = OF_A_VALUE.iter().find(|(known, _)| *known == kind);
+            let (_, make) = makes.ok_or(
+                "first argument must be 'add', 'set', 'setifempty', 'append', 'merge', 'unset', 'echo', 'note', 'edit', \
+                 or 'edit*'.",
+            )?;
+            (Written::OfValue(*make, value.ok_or("Header requires three arguments")?), second)
         }
     };
     let (mut when, mut early) = (When::Always, false);
@@ -81,28 +94,39 @@ pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outco
             early = true;
         } else if let Some(name) = strip_ignoring_case(&clause, "env=") {
             let (there, name) = name.strip_prefix('!').map_or((true, name), |name| (false, name));
+            if name.is_empty() {
+                let text = "error: missing environment variable name. envclause should be in the form env=envar ";
+                return Err(text.into());
+            }
             when = When::Variable { name: name.to_string(), there };
         } else if let Some(text) = strip_ignoring_case(&clause, "expr=") {
             let expr = Expr::parse_with(text, cmd.expr_options())
                 .map_err(|why| format!("Can't parse envclause/expression: {why}"))?;
             when = When::Holds(Box::new(expr));
         } else {
-            return Err("error: envclause should be in the form env=envar".into());
+            return Err(format!("Unknown parameter: {clause}"));
         }
     }
+    let action = match action {
+        Written::Whole(action) => action,
+        Written::OfValue(make, text) => make(parsed(cmd, &text)?),
+        Written::Edit { regex, replacement, all } => {
+            Action::Edit { regex, replacement: parsed(cmd, &replacement)?, all }
+        }
+    };
+    let name = name.split_once(':').map_or(&*name, |(name, _)| name).to_string();
     let line = Arc::new(Line { table, name, action, when, origin: cmd.node.origin.clone() });
-    if !early {
-        return cmd.push(|d: &mut HeadersDir| &mut d.lines, line);
+    match (early, cmd.place.in_section()) {
+        (false, _) => cmd.push(|d: &mut HeadersDir| &mut d.lines, line),
+        (true, false) => cmd.server_push(|s: &mut HeadersServer| &mut s.early, line),
+        // Nobody knows the section yet when such a line would act.
+        (true, true) => Ok(()),
     }
-    if cmd.place.path.is_some() || cmd.place.htaccess {
-        return Err(format!("{directive}: early is possible outside sections only"));
-    }
-    cmd.server_push(|s: &mut HeadersServer| &mut s.early, line)
 }
 
 fn parsed(cmd: &Cmd<'_>, text: &str) -> Result<Value, String> {
     match text.strip_prefix("expr=") {
-        None => Value::parse(text),
+        None => Value::parse(text, cmd.expr_options()),
         Some(expr) => {
             let expr = StringExpr::parse_with(expr, cmd.expr_options())
                 .map_err(|why| format!("Can't parse value expression : {why}"))?;

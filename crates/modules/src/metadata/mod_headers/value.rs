@@ -1,7 +1,11 @@
 //! Values with items that depend on the request.
 
-use conf::expr::StringExpr;
+use conf::expr::{Options, StringExpr};
+use http1::text::{from_bytes, to_bytes};
 use server::Request;
+
+/// What stands for a variable that is not there.
+const NOTHING: &str = "(null)";
 
 /// A value.
 #[derive(Debug)]
@@ -13,7 +17,7 @@ pub(super) enum Value {
 }
 
 /// A part of a value.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Part {
     Text(String),
     /// `%t`: when the request came, in microseconds since 1970.
@@ -26,11 +30,13 @@ pub(super) enum Part {
     Busy,
     /// `%{name}e`
     Variable(String),
+    /// `%{name}s`: a variable of mod_ssl; without that module there is none.
+    OfTls(Option<StringExpr>),
 }
 
 impl Value {
     /// Reads a value. `Err`: the message of a syntax error.
-    pub(super) fn parse(text: &str) -> Result<Value, String> {
+    pub(super) fn parse(text: &str, options: Options) -> Result<Value, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut chars = text.chars().peekable();
@@ -53,23 +59,24 @@ impl Value {
                             literal.push('%');
                             continue;
                         }
-                        Some('t') => Part::Time,
-                        Some('D') => Part::Duration,
-                        Some('l') => Part::Load,
-                        Some('i') => Part::Idle,
-                        Some('b') => Part::Busy,
-                        Some('{') => {
-                            let name: String = chars.by_ref().take_while(|char| *char != '}').collect();
-                            match chars.next() {
+                        Some(first) => {
+                            let mut kind = Some(first);
+                            let mut name = String::new();
+                            if first == '{' {
+                                name = chars.by_ref().take_while(|char| *char != '}').collect();
+                                kind = chars.next();
+                            }
+                            match kind {
+                                Some('t') => Part::Time,
+                                Some('D') => Part::Duration,
+                                Some('l') => Part::Load,
+                                Some('i') => Part::Idle,
+                                Some('b') => Part::Busy,
                                 Some('e') => Part::Variable(name),
-                                Some('s') => {
-                                    return Err("Header value: %{...}s needs TLS, which is not served yet".into());
-                                }
-                                Some(other) => return Err(format!("Unrecognized header format %{other}")),
-                                None => return Err("Unrecognized header format %".into()),
+                                Some('s') => Part::OfTls(of_tls(&name, options)),
+                                other => return Err(format!("Unrecognized header format %{}", first_byte(other))),
                             }
                         }
-                        Some(other) => return Err(format!("Unrecognized header format %{other}")),
                     };
                     if !literal.is_empty() {
                         parts.push(Part::Text(std::mem::take(&mut literal)));
@@ -108,11 +115,27 @@ impl Value {
                 }
                 Part::Idle => out.push_str(&format!("i={}", percent(true))),
                 Part::Busy => out.push_str(&format!("b={}", percent(false))),
-                Part::Variable(name) => out.push_str(request.env.get(name).unwrap_or("(null)")),
+                Part::Variable(name) => out.push_str(request.env.get(name).unwrap_or(NOTHING)),
+                Part::OfTls(variable) => {
+                    let value = variable.as_ref().map(|variable| server::evaluate_string(request, variable));
+                    let value = value.transpose().map_err(|why| why.to_string())?.unwrap_or_default();
+                    out.push_str(if value.is_empty() { NOTHING } else { &value });
+                }
             }
         }
         Ok(out)
     }
+}
+
+/// A variable of mod_ssl, if that is there.
+fn of_tls(name: &str, options: Options) -> Option<StringExpr> {
+    StringExpr::parse_with(&format!("%{{{name}}}"), options).ok().filter(|_| options.ssl)
+}
+
+/// What Apache shows of a character: its first byte.
+fn first_byte(char: Option<char>) -> String {
+    let text: String = char.into_iter().collect();
+    from_bytes(to_bytes(&text).get(..1).unwrap_or_default()).into_owned()
 }
 
 /// How many workers of a hundred are idle, or busy.
