@@ -291,10 +291,12 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
             request.log("authz_core", Level::Error, text);
             try_again(request)
         }
-        // No log-in changes what nobody can find out.
-        Verdict::Unknown => denied(request),
-        Verdict::Denied | Verdict::Neutral if !has_logged_in || request.login.auth_type.is_none() => denied(request),
-        Verdict::Denied | Verdict::Neutral => {
+        Verdict::Denied | Verdict::Neutral | Verdict::Unknown
+            if !has_logged_in || request.login.auth_type.is_none() =>
+        {
+            denied(request)
+        }
+        Verdict::Denied | Verdict::Neutral | Verdict::Unknown => {
             let user = request.login.user.as_deref().unwrap_or_default();
             let text = format!("AH01631: user {user}: authorization failure for \"{}\": ", request.asked.uri);
             request.log("authz_core", Level::Error, text);

@@ -77,7 +77,7 @@ async fn is_member(request: &mut Request, names: &Parsed) -> Verdict {
         }
     };
     let what = "AH02590: authz_dbd authorize: require dbd-group: Can't evaluate require expression";
-    let Some(names) = names.value(request, "authz_dbd", what) else { return Verdict::Denied };
+    let Some(names) = names.value(request, "authz_dbd", what) else { return Verdict::Unknown };
     match words(&names).iter().any(|name| groups.contains(name)) {
         true => Verdict::Granted,
         false => Verdict::Denied,

@@ -60,7 +60,7 @@ async fn groups_of(request: &Request, user: &str, numbers: [&str; 3]) -> Result<
     let file = request.dir::<DbmGroupDir>().file.get().cloned().unwrap_or_default();
     let Some(path) = &file.path else {
         log(format!("{}: No group file was specified in the configuration", numbers[0]));
-        return Err(Verdict::Denied);
+        return Err(Verdict::Unknown);
     };
     let keys = [format!("{user}:{}", auth_name(request).unwrap_or_default()), user.to_string()];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -96,7 +96,7 @@ async fn is_member(request: &Request, names: &Parsed) -> Verdict {
         Err(verdict) => return verdict,
     };
     let what = "AH02591: authz_dbm authorize: require dbm-group: Can't evaluate require expression";
-    let Some(names) = names.value(request, "authz_dbm", what) else { return Verdict::Denied };
+    let Some(names) = names.value(request, "authz_dbm", what) else { return Verdict::Unknown };
     if words(&names).iter().any(|name| groups.contains(name)) {
         return Verdict::Granted;
     }
@@ -110,7 +110,7 @@ async fn is_in_group_of_file(request: &Request) -> Verdict {
         Err(verdict) => return verdict,
     };
     match mod_authz_owner::file_group(request, user).await {
-        None => Verdict::Denied,
+        None => Verdict::Unknown,
         Some(group) if groups.contains(&group) => Verdict::Granted,
         Some(_) => refuse(request, user, "AH01805"),
     }

@@ -62,9 +62,12 @@ async fn is_member(request: &Request, names: &Parsed) -> Verdict {
     let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
     let Some(names) = names.downcast_ref::<Text>() else { return Verdict::Error };
     let numbers = ["AH01664", "AH01665", "AH01666"];
-    let Some(own) = groups_of(request, user, numbers, Level::Debug).await else { return Verdict::Denied };
+    let own = match groups_of(request, user, numbers, Level::Debug).await {
+        Ok(own) => own,
+        Err(verdict) => return verdict,
+    };
     let what = "AH02592: authz_groupfile authorize: require group: Can't evaluate require expression";
-    let Some(names) = names.value(request, "authz_groupfile", what) else { return Verdict::Denied };
+    let Some(names) = names.value(request, "authz_groupfile", what) else { return Verdict::Unknown };
     if words(&names).iter().any(|name| own.contains(&name.to_ascii_lowercase())) {
         return Verdict::Granted;
     }
@@ -75,8 +78,11 @@ async fn is_member(request: &Request, names: &Parsed) -> Verdict {
 async fn is_in_group_of_file(request: &Request) -> Verdict {
     let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
     let numbers = ["AH01668", "AH01669", "AH01670"];
-    let Some(own) = groups_of(request, user, numbers, Level::Error).await else { return Verdict::Denied };
-    let Some(group) = mod_authz_owner::file_group(request, user).await else { return Verdict::Denied };
+    let own = match groups_of(request, user, numbers, Level::Error).await {
+        Ok(own) => own,
+        Err(verdict) => return verdict,
+    };
+    let Some(group) = mod_authz_owner::file_group(request, user).await else { return Verdict::Unknown };
     if own.contains(&group.to_ascii_lowercase()) {
         return Verdict::Granted;
     }
@@ -84,26 +90,27 @@ async fn is_in_group_of_file(request: &Request) -> Verdict {
     Verdict::Denied
 }
 
-/// The groups of a user; `None`: none, which is logged. `numbers`: of the messages that there is no file, that it cannot be
-/// read, and, at this level, that it does not know the user.
-async fn groups_of(request: &Request, user: &str, numbers: [&str; 3], level: Level) -> Option<Vec<String>> {
+/// The groups of a user. `Err`: there are none, or that is not known; it is logged. `numbers`: of the messages that there is no
+/// file, that it cannot be read, and, at this level, that it does not know the user.
+async fn groups_of(request: &Request, user: &str, numbers: [&str; 3], level: Level) -> Result<Vec<String>, Verdict> {
     let Some(path) = request.dir::<GroupDir>().path.get() else {
         let text = format!("{}: No group file was specified in the configuration", numbers[0]);
         request.log("authz_groupfile", Level::Error, text);
-        return None;
+        return Err(Verdict::Unknown);
     };
     match GROUPS.get(request, path, user).await {
-        Ok(Some(groups)) => return Some(groups),
+        Ok(Some(groups)) => Ok(groups),
         Ok(None) => {
             let reason = format!("user doesn't appear in group file ({path}).");
             refuse(request, level, user, numbers[2], &reason);
+            Err(Verdict::Denied)
         }
         Err(error) => {
             let text = format!("{}: Could not open group file: {path}", numbers[1]);
             request.log_os("authz_groupfile", Level::Error, &error, text);
+            Err(Verdict::Unknown)
         }
     }
-    None
 }
 
 fn refuse(request: &Request, level: Level, user: &str, number: &str, reason: &str) {

@@ -81,7 +81,7 @@ async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
 
 fn is_in_domains(request: &Request, names: &Names, host: &str) -> Verdict {
     let what = "AH02593: authz_host authorize: require host: Can't evaluate require expression";
-    let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
+    let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Unknown };
     let domains = words(without_comment(&text));
     if text.contains('#') {
         let (level, message) = match domains.is_empty() {
@@ -99,7 +99,7 @@ fn is_in_domains(request: &Request, names: &Names, host: &str) -> Verdict {
 async fn has_name(request: &Request, names: &Parsed) -> Verdict {
     let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
     let what = "AH03354: authz_host authorize: require forward-dns: Can't evaluate require expression";
-    let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Denied };
+    let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Unknown };
     let client = request.client.peer.ip().to_canonical();
     let (deadline, mut otherwise) = (dns::deadline(), Verdict::Denied);
     for name in words(without_comment(&text)) {

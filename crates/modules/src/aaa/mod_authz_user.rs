@@ -34,7 +34,7 @@ fn is_named(request: &mut Request, names: &Parsed) -> Verdict {
     let Some(user) = &request.login.user else { return Verdict::DeniedNoUser };
     let Some(names) = names.downcast_ref::<Text>() else { return Verdict::Error };
     let what = "AH02594: authz_user authorize: require user: Can't evaluate require expression";
-    let Some(names) = names.value(request, "authz_user", what) else { return Verdict::Denied };
+    let Some(names) = names.value(request, "authz_user", what) else { return Verdict::Unknown };
     if words(&names).contains(user) {
         return Verdict::Granted;
     }

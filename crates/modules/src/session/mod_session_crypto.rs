@@ -74,7 +74,12 @@ fn read_passphrases(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
         let why = error.raw_os_error().map_or_else(|| error.to_string(), |_| reason(&error));
         format!("{}: Could not open file {path}: {why}", cmd.row.name)
     })?;
-    text.lines().flat_map(|line| words(line.trim())).try_for_each(|phrase| add_passphrase(cmd, &phrase))
+    let phrases: Vec<String> = text.lines().flat_map(|line| words(line.trim())).collect();
+    // Without a key sessions would not be encrypted.
+    if phrases.is_empty() {
+        return Err(format!("{}: there is no passphrase in {path}", cmd.row.name));
+    }
+    phrases.iter().try_for_each(|phrase| add_passphrase(cmd, phrase))
 }
 
 /// The words of an error without its number.
@@ -138,6 +143,10 @@ mod tests {
             (
                 "SessionCryptoPassphraseFile /none",
                 "SessionCryptoPassphraseFile: Could not open file /none: No such file or directory",
+            ),
+            (
+                "SessionCryptoPassphraseFile /dev/null",
+                "SessionCryptoPassphraseFile: there is no passphrase in /dev/null",
             ),
             (
                 "SessionCryptoPassphrase exec:/bin/echo",

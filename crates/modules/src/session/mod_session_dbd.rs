@@ -87,7 +87,10 @@ pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<O
     let Some(key) = key else { return Ok(Some(String::new())) };
     let label = dir.select.get().map_or(SELECT, String::as_str);
     let rows = ask(request, label, vec![text_value(&key), Value::Integer(now())], |why| {
-        format!("AH01854: query execution error saving session '{key}' in database using query '{label}': {why}")
+        format!(
+            "AH01854: query execution error saving session '{}' in database using query '{label}': {why}",
+            shown(&key)
+        )
     });
     let rows = rows.await?;
     let text = rows.rows.first().and_then(|row| text_of(row.first()?));
@@ -142,7 +145,7 @@ async fn keep(
     let mut values = vec![text_value(text), Value::Integer(expiry), text_value(key), old(before)];
     let label = dir.update.get().map_or(UPDATE, String::as_str);
     let changed = ask(request, label, values.clone(), |why| {
-        let old = before.unwrap_or_default();
+        let (old, key) = (shown(before.unwrap_or_default()), shown(key));
         format!("AH01857: query execution error updating session '{old}' using database query '{key}': {label}/{why}")
     });
     if changed.await?.changed > 0 {
@@ -151,20 +154,21 @@ async fn keep(
     values.pop();
     let label = dir.insert.get().map_or(INSERT, String::as_str);
     let added = ask(request, label, values, |why| {
+        let key = shown(key);
         format!("AH01859: query execution error inserting session '{key}' in database with '{label}': {why}")
     });
     if added.await?.changed > 0 {
         return Ok(());
     }
     let text = "AH01860: the session insert query did not cause any rows to be added to the database for session";
-    request.log("session_dbd", Level::Error, format!("{text} '{key}', session not inserted"));
+    request.log("session_dbd", Level::Error, format!("{text} '{}', session not inserted", shown(key)));
     Err(Lost)
 }
 
 async fn remove(request: &Request, dir: &DbdSessionDir, before: Option<&str>) -> Result<(), Lost> {
     let label = dir.delete.get().map_or(DELETE, String::as_str);
     let removed = ask(request, label, vec![old(before)], |why| {
-        let key = before.unwrap_or_default();
+        let key = shown(before.unwrap_or_default());
         format!("AH01864: query execution error removing session '{key}' from database ({why})")
     });
     removed.await.map(|_| ())
@@ -201,6 +205,11 @@ fn new_key() -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
+/// What a log may say of a key: whoever knows all of it has the session. The name of a user is no secret.
+fn shown(key: &str) -> String {
+    if is_key(key) { format!("{}...", &key[..8]) } else { key.to_string() }
+}
+
 /// Whether a text has the form of such a key.
 fn is_key(text: &str) -> bool {
     let is_right = |(at, byte): (usize, u8)| match at {
@@ -218,6 +227,7 @@ mod tests {
     fn keys() {
         let (one, other) = (new_key(), new_key());
         assert!(is_key(&one) && one != other && &one[14..15] == "4", "{one}");
+        assert_eq!((shown(&one), shown("joe")), (format!("{}...", &one[..8]), "joe".to_string()));
         for text in ["", "joe", &one[1..], &one.replace('-', "0"), &one.replace('4', "g")] {
             assert!(!is_key(text), "{text}");
         }

@@ -4,9 +4,11 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
+use crate::mpm::Mpm;
 use crate::needs;
 use crate::oracle;
 use crate::passwords::request;
+use crate::server::Server;
 use crate::site::Site;
 use crate::wire::Client;
 
@@ -174,6 +176,34 @@ fn anonymous_users() {
         let log = site.read("logs/error_log");
         assert!(log.contains("AH01672: Anonymous: Passwd <x> Accepted") && !log.contains("<joe@example.org>"), "{log}");
     });
+}
+
+/// Where nobody can say who is banned, nobody gets in.
+#[test]
+fn what_is_not_known_is_no_no() {
+    let site = Site::new();
+    let secret = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
+    site.file("conf/passwords", format!("joe:{secret}\nann:{secret}\n"));
+    site.file("conf/groups", "banned: joe\n");
+    let places = [
+        ("known", "AuthGroupFile ${ROOT}/conf/groups", "group banned", [401, 200]),
+        ("unread", "AuthGroupFile ${ROOT}/conf/none", "group banned", [401, 401]),
+        ("unset", "", "group banned", [401, 401]),
+        ("owner", "", "file-owner", [401, 401]),
+        ("dbm", "", "dbm-group banned", [401, 401]),
+    ];
+    let sections = places.map(|(place, file, line, _)| {
+        format!(
+            "<Location /{place}>\nAuthType Basic\nAuthName x\nAuthUserFile ${{ROOT}}/conf/passwords\n{file}\n\
+             <RequireAll>\nRequire valid-user\nRequire not {line}\n</RequireAll>\n</Location>\n"
+        )
+    });
+    site.page("known", "x\n");
+    let server = Server::start(Mpm::Percore, &site, &sections.concat());
+    server.allow("");
+    for (place, .., want) in places {
+        assert_eq!(["joe", "ann"].map(|user| log_in(&site, &format!("/{place}"), user, "secret")), want, "{place}");
+    }
 }
 
 #[test]
