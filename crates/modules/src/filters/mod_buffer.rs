@@ -1,4 +1,4 @@
-//! Answers in larger pieces: the output filter `BUFFER`.
+//! Answers and bodies of requests in larger pieces: the filters `BUFFER`.
 //!
 //! Apache manual: mod_buffer.
 
@@ -8,15 +8,15 @@ use bytes::Bytes;
 use conf::directive::Args::Take1;
 use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
-use server::filters::{OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Module, Piece, Request};
+use server::filters::{InputFilter, OutputFilter, Rank, Stream};
+use server::{Body, BodyStream, Hook, Kind, Module, Piece, Request};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "buffer_module", source: "mod_buffer.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&BUFFER)],
+    hooks: &[Hook::NamedFilter(&BUFFER), Hook::InputFilter(&BODIES)],
 };
 
 static BUFFER: OutputFilter = OutputFilter {
@@ -26,9 +26,11 @@ static BUFFER: OutputFilter = OutputFilter {
     apply: |request, body| Box::pin(buffer(request, body)),
 };
 
+static BODIES: InputFilter = InputFilter { name: "BUFFER", rank: Rank::CONTENT_SET, apply: buffer_body };
+
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("BufferSize", Allowed::SECTION, Take1(set_size), shown!(SIZE), "Maximum size of the buffer used by the buffer filter").differs("It holds for answers; bodies of requests are not gathered."),
+    row("BufferSize", Allowed::SECTION, Take1(set_size), shown!(SIZE), "Maximum size of the buffer used by the buffer filter"),
 ];
 
 const SIZE: usize = 128 * 1024;
@@ -60,6 +62,15 @@ async fn buffer(request: &mut Request, body: Body) -> Body {
     }
 }
 
+/// Gathers nothing before it is asked for a piece.
+fn buffer_body(request: &mut Request, source: Stream) -> Stream {
+    if !matches!(request.kind, Kind::Main) {
+        return source;
+    }
+    let (size, length) = (request.dir::<BufferDir>().size(), source.length());
+    Box::new(Begun { first: None, rest: Buffered { source, size, length, is_over: false } })
+}
+
 struct Buffered {
     source: Box<dyn BodyStream>,
     size: usize,
@@ -86,7 +97,7 @@ impl Buffered {
     }
 }
 
-/// A body of which the first buffer is full.
+/// A body of which the first buffer may be full.
 struct Begun {
     first: Option<io::Result<Bytes>>,
     rest: Buffered,

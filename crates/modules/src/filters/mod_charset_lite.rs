@@ -1,22 +1,29 @@
-//! Texts in another charset: the output filter `XLATEOUT`.
+//! Texts in another charset: the filters `XLATEOUT`, for answers, and `XLATEIN`, for the bodies of requests.
 //!
 //! Apache manual: mod_charset_lite. The charsets are those of the Encoding Standard, by all their names there; what has no
-//! character in the charset of the answer is sent as a numeric character reference.
+//! character in the charset of the answer is sent as a numeric character reference. The body of a request is data: where it
+//! cannot be translated as it is, it is an error.
 
 use std::io;
 
 use conf::directive::Args::{Iterate, Take1};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
-use encoding_rs::{Decoder, Encoder, Encoding};
-use server::filters::{Chain, OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Module, Order, Request, Slices, Writer};
+use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoder, EncoderResult, Encoding};
+use server::filters::{Chain, InputChain, InputFilter, OutputFilter, Rank, Stream};
+use server::{Body, Flow, Hook, Module, Order, PhaseHook, Request, Slices, Writer};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "charset_lite_module", source: "mod_charset_lite.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&XLATEOUT), Hook::InsertFilters(Order::ReallyLast, insert)],
+    hooks: &[
+        Hook::Fixups(Order::Middle, PhaseHook::Now(check)),
+        Hook::NamedFilter(&XLATEOUT),
+        Hook::InsertFilters(Order::ReallyLast, insert),
+        Hook::InputFilter(&XLATEIN),
+        Hook::InsertInputFilters(Order::ReallyLast, insert_input),
+    ],
 };
 
 static XLATEOUT: OutputFilter = OutputFilter {
@@ -26,12 +33,12 @@ static XLATEOUT: OutputFilter = OutputFilter {
     apply: |request, body| Box::pin(translate(request, body)),
 };
 
-const BODIES: &str = "It holds for answers; the bodies of requests are not translated.";
+static XLATEIN: InputFilter = InputFilter { name: "XLATEIN", rank: Rank::RESOURCE, apply: translate_body };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("CharsetSourceEnc", Allowed::FILEINFO, Take1(|c, v| { let v = v.to_string(); c.set(|d: &mut CharsetDir| &mut d.source, v) }), "", "source (html,cgi,ssi) file charset").differs("The charsets are those of the Encoding Standard; there is no EBCDIC."),
-    row("CharsetDefault", Allowed::FILEINFO, Take1(|c, v| { let v = v.to_string(); c.set(|d: &mut CharsetDir| &mut d.default, v) }), "", "name of default charset").differs(BODIES),
+    row("CharsetDefault", Allowed::FILEINFO, Take1(|c, v| { let v = v.to_string(); c.set(|d: &mut CharsetDir| &mut d.default, v) }), "", "name of default charset"),
     row("CharsetOptions", Allowed::FILEINFO, Iterate(set_option), "ImplicitAdd", "valid options: ImplicitAdd, NoImplicitAdd, TranslateAllMimeTypes, NoTranslateAllMimeTypes"),
 ];
 
@@ -56,19 +63,48 @@ fn set_option(cmd: &mut Cmd<'_>, word: &str) -> Outcome {
     cmd.set(field, on)
 }
 
+/// The charset of what the server has, and that of what is sent, where both are known and not the same.
+fn charsets(dir: &CharsetDir) -> Option<(&str, &str)> {
+    let (source, default) = (dir.source.get()?, dir.default.get()?);
+    (!source.eq_ignore_ascii_case(default)).then_some((source, default))
+}
+
+/// The same for the body of a request, with a body.
+fn input_charsets(request: &Request) -> Option<(&str, &str)> {
+    let charsets = charsets(request.dir::<CharsetDir>())?;
+    matches!(&*request.asked.method, "POST" | "PUT").then_some(charsets)
+}
+
+/// A body that cannot be translated is refused before anybody reads it.
+fn check(request: &mut Request) -> Flow {
+    let Some((source, default)) = input_charsets(request) else { return Flow::Declined };
+    if Translation::open(default, source, true).is_some() {
+        return Flow::Declined;
+    }
+    request.log("charset_lite", Level::Error, format!("AH01449: can't open translation {default}->{source}"));
+    Flow::Status(500)
+}
+
 /// Answers are translated where both charsets are known, named filter or not.
 fn insert(request: &mut Request, chain: &mut Chain) {
     let dir = request.dir::<CharsetDir>();
-    if dir.source.is_set() && dir.default.is_set() && dir.implicit() {
+    if charsets(dir).is_some() && dir.implicit() && !chain.has(XLATEOUT.name) {
         chain.add(XLATEOUT.rank, Box::new(XLATEOUT.apply));
+    }
+}
+
+fn insert_input(request: &mut Request, chain: &mut InputChain) {
+    let implicit = request.dir::<CharsetDir>().implicit();
+    if input_charsets(request).is_some() && implicit && !chain.has(XLATEIN.name) {
+        chain.add(XLATEIN.rank, Box::new(XLATEIN.apply));
     }
 }
 
 async fn translate(request: &mut Request, body: Body) -> Body {
     let dir = request.dir.slots.clone();
     let dir = dir.get::<CharsetDir>();
-    let (Some(source), Some(default)) = (dir.source.get(), dir.default.get()) else { return body };
-    if source.eq_ignore_ascii_case(default) || request.is_lookup() || matches!(body, Body::Empty) {
+    let Some((source, default)) = charsets(dir) else { return body };
+    if request.is_lookup() || matches!(body, Body::Empty) {
         return body;
     }
     let is_text = |kind: &str| ["text/", "message/"].iter().any(|front| kind.to_ascii_lowercase().starts_with(front));
@@ -77,23 +113,29 @@ async fn translate(request: &mut Request, body: Body) -> Body {
         request.log("charset_lite", Level::Debug, format!("mime type is {kind}; no translation selected"));
         return body;
     }
-    let find = |name: &str| Encoding::for_label(name.as_bytes());
-    let (Some(from), Some(to)) = (find(source), find(default)) else {
-        request.log("charset_lite", Level::Error, format!("AH01449: can't open translation {source}->{default}"));
+    let Some(translation) = Translation::open(source, default, false) else {
+        request.log("charset_lite", Level::Error, format!("AH01453: can't open translation {source}->{default}"));
         return body;
     };
     request.answer.headers_out.remove("Content-Length");
-    let (decoder, encoder) = (from.new_decoder_without_bom_handling(), to.new_encoder());
-    server::written(|out| write(body.into_stream(), decoder, encoder, out)).await
+    server::written(|out| write(body.into_stream(), translation, None, out)).await
+}
+
+/// Scripts that are started before the body is read see the length that the client has told, as in Apache.
+fn translate_body(request: &mut Request, body: Stream) -> Stream {
+    let Some((source, default)) = input_charsets(request) else { return body };
+    let Some(translation) = Translation::open(default, source, true) else { return body };
+    let speaker = request.speaker();
+    server::written_later(|out| write(body, translation, Some(speaker), out))
 }
 
 /// How much is translated at once, in bytes.
 const STEP: usize = 8 * 1024;
 
 async fn write(
-    mut source: Box<dyn BodyStream>,
-    mut decoder: Decoder,
-    mut encoder: Encoder,
+    mut source: Stream,
+    mut translation: Translation,
+    speaker: Option<Box<Request>>,
     out: Writer,
 ) -> io::Result<()> {
     let mut slices = Slices::new();
@@ -106,7 +148,11 @@ async fn write(
             slices.step().await;
             let chunk = chunks.next().unwrap_or_default();
             let ends = is_last && chunks.peek().is_none();
-            out.write(&step(&mut decoder, &mut encoder, chunk, ends)).await;
+            let made = translation.step(chunk, ends).map_err(|why| {
+                speaker.iter().for_each(|speaker| speaker.log("charset_lite", Level::Error, why));
+                io::Error::new(io::ErrorKind::InvalidData, why)
+            })?;
+            out.write(&made).await;
             if chunks.peek().is_none() {
                 break;
             }
@@ -117,20 +163,55 @@ async fn write(
     }
 }
 
-/// Translates a chunk.
-fn step(decoder: &mut Decoder, encoder: &mut Encoder, chunk: &[u8], is_last: bool) -> Vec<u8> {
-    let room = decoder.max_utf8_buffer_length(chunk.len()).unwrap_or(chunk.len() * 4 + 16);
-    let mut text = String::with_capacity(room);
-    // There is room for all of it.
-    let _ = decoder.decode_to_string(chunk, &mut text, is_last);
-    let mut made = Vec::with_capacity(text.len() * 2 + 16);
-    let mut rest = &text[..];
-    loop {
-        let (result, read, _) = encoder.encode_from_utf8_to_vec(rest, &mut made, is_last);
-        rest = &rest[read..];
-        match result {
-            encoding_rs::CoderResult::InputEmpty => return made,
-            encoding_rs::CoderResult::OutputFull => made.reserve(made.capacity().max(1024)),
+/// A translation of one text.
+struct Translation {
+    decoder: Decoder,
+    encoder: Encoder,
+    /// What cannot be translated is an error.
+    is_strict: bool,
+}
+
+impl Translation {
+    /// `None`: one of the charsets is not known, or is one that is read and never written (UTF-16).
+    fn open(from: &str, to: &str, is_strict: bool) -> Option<Translation> {
+        let find = |name: &str| Encoding::for_label(name.as_bytes());
+        let (from, to) = (find(from)?, find(to)?);
+        let (decoder, encoder) = (from.new_decoder_without_bom_handling(), to.new_encoder());
+        (to.output_encoding() == to).then_some(Translation { decoder, encoder, is_strict })
+    }
+
+    /// Translates a chunk.
+    fn step(&mut self, chunk: &[u8], is_last: bool) -> Result<Vec<u8>, &'static str> {
+        const INVALID: &str = "AH02194: xlate filter - an input character was invalid";
+        let room = self.decoder.max_utf8_buffer_length(chunk.len()).unwrap_or(chunk.len() * 4 + 16);
+        let mut text = String::with_capacity(room);
+        // There is room for all of it.
+        if !self.is_strict {
+            _ = self.decoder.decode_to_string(chunk, &mut text, is_last);
+        } else if let (DecoderResult::Malformed(..), read) =
+            self.decoder.decode_to_string_without_replacement(chunk, &mut text, is_last)
+        {
+            let is_cut = is_last && read == chunk.len();
+            return Err(if is_cut { "AH02196: xlate filter - incomplete char at end of input" } else { INVALID });
+        }
+        let mut made = Vec::with_capacity(text.len() * 2 + 16);
+        let mut rest = &text[..];
+        loop {
+            let (is_done, read) = if self.is_strict {
+                let (result, read) = self.encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut made, is_last);
+                if let EncoderResult::Unmappable(_) = result {
+                    return Err(INVALID);
+                }
+                (result == EncoderResult::InputEmpty, read)
+            } else {
+                let (result, read, _) = self.encoder.encode_from_utf8_to_vec(rest, &mut made, is_last);
+                (result == CoderResult::InputEmpty, read)
+            };
+            if is_done {
+                return Ok(made);
+            }
+            rest = &rest[read..];
+            made.reserve(made.capacity().max(1024));
         }
     }
 }
@@ -139,24 +220,38 @@ fn step(decoder: &mut Decoder, encoder: &mut Encoder, chunk: &[u8], is_last: boo
 mod tests {
     use super::*;
 
-    fn translated(from: &str, to: &str, pieces: &[&[u8]]) -> Vec<u8> {
-        let find = |name: &str| Encoding::for_label(name.as_bytes()).expect("a charset");
-        let (mut decoder, mut encoder) = (find(from).new_decoder_without_bom_handling(), find(to).new_encoder());
+    fn translated(from: &str, to: &str, is_strict: bool, pieces: &[&[u8]]) -> Result<Vec<u8>, &'static str> {
+        let mut translation = Translation::open(from, to, is_strict).ok_or("no such translation")?;
         let mut all = Vec::new();
         for piece in pieces {
-            all.extend(step(&mut decoder, &mut encoder, piece, false));
+            all.extend(translation.step(piece, false)?);
         }
-        all.extend(step(&mut decoder, &mut encoder, b"", true));
-        all
+        all.extend(translation.step(b"", true)?);
+        Ok(all)
     }
 
     #[test]
     fn charsets() {
-        assert_eq!(translated("iso-8859-1", "utf-8", &[b"caf\xe9"]), "café".as_bytes());
-        assert_eq!(translated("utf-8", "iso-8859-15", &[b"\xe2\x82", b"\xac"]), [0xa4]);
-        assert_eq!(translated("utf-8", "iso-8859-1", &["中".as_bytes()]), b"&#20013;");
         let long = "é".repeat(50_000);
-        assert_eq!(translated("utf-8", "latin1", &[long.as_bytes()]), vec![0xe9; 50_000]);
+        for is_strict in [false, true] {
+            let translated = |from, to, pieces| translated(from, to, is_strict, pieces).expect("a translation");
+            assert_eq!(translated("iso-8859-1", "utf-8", &[b"caf\xe9"]), "café".as_bytes());
+            assert_eq!(translated("utf-8", "iso-8859-15", &[b"\xe2\x82", b"\xac"]), [0xa4]);
+            assert_eq!(translated("utf-8", "latin1", &[long.as_bytes()]), vec![0xe9; 50_000]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_translated() {
+        let invalid = Err("AH02194: xlate filter - an input character was invalid");
+        let cut = Err("AH02196: xlate filter - incomplete char at end of input");
+        assert_eq!(translated("utf-8", "iso-8859-1", false, &["中".as_bytes()]), Ok(b"&#20013;".to_vec()));
+        assert_eq!(translated("utf-8", "iso-8859-1", true, &["中".as_bytes()]), invalid);
+        assert_eq!(translated("utf-8", "iso-8859-1", true, &[b"a\xffb"]), invalid);
+        assert_eq!(translated("utf-8", "iso-8859-1", true, &[b"a\xc3"]), cut);
+        for (from, to) in [("utf-8", "utf-16be"), ("utf-8", "klingon"), ("klingon", "utf-8")] {
+            assert_eq!(translated(from, to, false, &[]), Err("no such translation"), "{from} {to}");
+        }
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! Answers that go through another program: output filters that the configuration defines.
+//! Answers and bodies of requests that go through another program: filters that the configuration defines.
 //!
 //! Apache manual: mod_ext_filter. The program is started and waited for as a script is.
 
+use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Iterate, Raw};
 use conf::values::atoi;
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Keyed, Level, ModuleInfo, Outcome, Setting, settings};
-use server::filters::{Link, Rank};
-use server::{Body, Hook, Module, Request};
+use server::filters::{InputLink, Link, Rank, Stream};
+use server::{Body, Hook, Module, Request, Writer};
 
 use crate::generators::exec;
 use crate::row;
@@ -17,13 +18,13 @@ use crate::row;
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "ext_filter_module", source: "mod_ext_filter.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::FindFilter(find)],
+    hooks: &[Hook::FindFilter(find), Hook::FindInputFilter(find_input)],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("ExtFilterOptions", Allowed::SECTION, Iterate(set_option), "NoLogStderr", "valid options: LogStderr, NoLogStderr").differs("What a program complains of is always logged."),
-    row("ExtFilterDefine", Allowed::GLOBAL, Raw(define), "", "Define an external filter").differs("Filters for the bodies of requests (`mode=input`) can be defined, and are never used."),
+    row("ExtFilterDefine", Allowed::GLOBAL, Raw(define), "", "Define an external filter"),
 ];
 
 settings! {
@@ -125,31 +126,52 @@ fn command_of(text: &str) -> Result<(&str, &str), String> {
 }
 
 fn find(request: &Request, name: &str) -> Option<(Rank, Link)> {
-    let filter = request.host::<ExtFilterServer>().filters.get(name.to_ascii_lowercase().as_str())?;
-    let filter = filter.clone();
-    if filter.is_input {
-        return None;
-    }
-    let rank = Rank(filter.rank);
-    Some((rank, Box::new(move |request, body| Box::pin(run(request, body, filter)))))
+    let filter = definition(request, name, false)?;
+    Some((Rank(filter.rank), Box::new(move |request, body| Box::pin(run(request, body, filter)))))
 }
 
+fn find_input(request: &Request, name: &str) -> Option<(Rank, InputLink)> {
+    let filter = definition(request, name, true)?;
+    Some((Rank(filter.rank), Box::new(move |request, body| run_input(request, body, filter))))
+}
+
+fn definition(request: &Request, name: &str, is_input: bool) -> Option<Arc<External>> {
+    let filter = request.host::<ExtFilterServer>().filters.get(name.to_ascii_lowercase().as_str())?;
+    (filter.is_input == is_input).then(|| filter.clone())
+}
+
+impl External {
+    /// Whether the filter is for a request, and for content of this type.
+    fn is_for(&self, request: &Request, kind: Option<&str>) -> bool {
+        let has = |name: &String| request.env.contains(name);
+        let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
+        let is_type = |wanted: &str| kind.is_some_and(|kind| kind.eq_ignore_ascii_case(wanted));
+        self.enabled_by.as_ref().is_none_or(has)
+            && !self.disabled_by.as_ref().is_some_and(has)
+            && self.in_type.as_deref().is_none_or(is_type)
+            && !self.program.is_empty()
+    }
+
+    /// What cannot be started leaves the body as it was only where nothing of it was used.
+    fn is_removed(&self, request: &Request, what: &str) -> bool {
+        let removed = request.dir::<ExtFilterDir>().removes.or(false) && !is_there(&self.program[0]);
+        if removed {
+            self.complain(request, what, "removing");
+        }
+        removed
+    }
+
+    fn complain(&self, request: &Request, what: &str, consequence: &str) {
+        let text = format!("{what} filter {}: {consequence}", self.name);
+        request.log("ext_filter", Level::Error, text);
+    }
+}
+
+const OUTPUT: &str = "AH01467: can't initialise output";
+const INPUT: &str = "AH01470: can't initialise input";
+
 async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
-    let lacks = |name: &String| !request.env.contains(name);
-    if filter.enabled_by.as_ref().is_some_and(lacks) || !filter.disabled_by.as_ref().is_none_or(lacks) {
-        return body;
-    }
-    let kind = request.answer.content_type().map(|kind| kind.split(';').next().unwrap_or_default().trim());
-    if filter.in_type.as_deref().is_some_and(|wanted| kind != Some(wanted)) {
-        return body;
-    }
-    let removes = request.dir::<ExtFilterDir>().removes.or(false);
-    if filter.program.is_empty() {
-        return body;
-    }
-    // What cannot be started leaves the body as it was only where nothing of it was used.
-    if removes && !is_there(&filter.program[0]) {
-        log_failure(request, &filter.name, "removing");
+    if !filter.is_for(request, request.answer.content_type()) || filter.is_removed(request, OUTPUT) {
         return body;
     }
     match exec::filter(request, &filter.program, body).await {
@@ -163,19 +185,38 @@ async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
             made
         }
         Err(()) => {
-            log_failure(request, &filter.name, "aborting");
+            filter.complain(request, OUTPUT, "aborting");
             request.answer.set_status(500);
             Body::Empty
         }
     }
 }
 
-fn is_there(program: &str) -> bool {
-    server::paths::c_path(program).is_some_and(|path| sys::file::may_access(&path, true).is_ok())
+/// The program is started when the body is first asked for.
+fn run_input(request: &mut Request, body: Stream, filter: Arc<External>) -> Stream {
+    let kind = request.header("Content-Type").map(|kind| kind.into_owned());
+    if !filter.is_for(request, kind.as_deref()) || filter.is_removed(request, INPUT) {
+        return body;
+    }
+    let speaker = request.stand_in();
+    server::written_later(|out| copy(speaker, body, filter, out))
 }
 
-fn log_failure(request: &Request, name: &str, what: &str) {
-    request.log("ext_filter", Level::Error, format!("AH01467: can't initialise output filter {name}: {what}"));
+async fn copy(mut request: Box<Request>, body: Stream, filter: Arc<External>, out: Writer) -> io::Result<()> {
+    let made = exec::filter(&mut request, &filter.program, Body::Stream(body)).await;
+    let Ok(made) = made else {
+        filter.complain(&request, INPUT, "aborting");
+        return Err(io::Error::other("a program that is a filter cannot be started"));
+    };
+    let mut made = made.into_stream();
+    while let Some(piece) = made.next().await {
+        out.write(&piece?).await;
+    }
+    Ok(())
+}
+
+fn is_there(program: &str) -> bool {
+    server::paths::c_path(program).is_some_and(|path| sys::file::may_access(&path, true).is_ok())
 }
 
 #[cfg(test)]

@@ -46,10 +46,10 @@ fn chain(request: &mut Request) -> Chain {
         match hooks.named_filter(name) {
             Some(filter) => {
                 request.note_step("core", None, |_| format!("output filter {}", filter.name));
-                chain.add(filter.rank, Box::new(filter.apply));
+                chain.add_named(name, filter.rank, Box::new(filter.apply));
             }
             None => match hooks.find_filter.iter().find_map(|find| find(request, name)) {
-                Some((rank, link)) => chain.add(rank, link),
+                Some((rank, link)) => chain.add_named(name, rank, link),
                 None => unknown(request, name),
             },
         }
@@ -87,7 +87,7 @@ pub(crate) fn on_input(request: &mut Request) {
             continue;
         };
         request.note_step("core", None, |_| format!("input filter {name}"));
-        chain.add(rank, link);
+        chain.add_named(name, rank, link);
     }
     for insert in &hooks.insert_input_filters {
         insert(request, &mut chain);

@@ -96,33 +96,48 @@ pub struct OutputFilter {
 pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
 
 /// The filters of one answer, or of one request's body, as they were put in.
-pub struct Links<L>(Vec<(Rank, L)>);
+pub struct Links<L> {
+    links: Vec<(Rank, L)>,
+    /// Those that configuration names.
+    named: Vec<String>,
+}
 
 /// The filters of one answer.
 pub type Chain = Links<Link>;
 
 impl<L> Default for Links<L> {
     fn default() -> Links<L> {
-        Links(Vec::new())
+        Links { links: Vec::new(), named: Vec::new() }
     }
 }
 
 impl<L> Links<L> {
     /// Puts a link behind all those of the same rank.
     pub fn add(&mut self, rank: Rank, link: L) {
-        self.0.push((rank, link));
+        self.links.push((rank, link));
+    }
+
+    /// The same for a filter that configuration names.
+    pub(crate) fn add_named(&mut self, name: &str, rank: Rank, link: L) {
+        self.named.push(name.into());
+        self.add(rank, link);
+    }
+
+    /// Whether configuration names a filter, so that it need not be put in.
+    pub fn has(&self, name: &str) -> bool {
+        self.named.iter().any(|one| one.eq_ignore_ascii_case(name))
     }
 
     /// Whether a body would go through unchanged.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.links.is_empty()
     }
 }
 
 impl Chain {
     /// Sends a handler's answer through.
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
-        let Links(mut links) = self;
+        let Links { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
         for (_, link) in links {
             body = link(request, body).await;
@@ -155,7 +170,7 @@ pub type InputChain = Links<InputLink>;
 impl InputChain {
     /// Puts the filters in front of a body.
     pub(crate) fn run(self, request: &mut Request, mut stream: Stream) -> Stream {
-        let Links(mut links) = self;
+        let Links { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
         for (_, link) in links.into_iter().rev() {
             stream = link(request, stream);

@@ -12,6 +12,8 @@ fn build(site: &Site) {
         "tell",
         "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\necho \"$CONTENT_LENGTH $HTTP_CONTENT_ENCODING\"\ncat\n",
     );
+    // Apache writes all of a body before it reads what the script says of it.
+    site.script("sum", "#!/bin/sh\nsum=$(sha256sum)\nprintf 'Content-Type: text/plain\n\n'\necho \"$sum\"\n");
     site.script("deaf", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\necho deaf\n");
 }
 
@@ -19,7 +21,7 @@ const SCRIPTS: &str =
     "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n";
 
 /// A POST of a body.
-fn post(target: &str, fields: &str, body: &[u8]) -> Case {
+pub fn post(target: &str, fields: &str, body: &[u8]) -> Case {
     let fields: String = fields.split('|').filter(|one| !one.is_empty()).map(|one| format!("{one}\r\n")).collect();
     let length = body.len();
     let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}\r\n");
@@ -27,7 +29,7 @@ fn post(target: &str, fields: &str, body: &[u8]) -> Case {
 }
 
 /// The same in chunks of so many bytes.
-fn chunked(target: &str, fields: &str, body: &[u8], size: usize) -> Case {
+pub fn chunked(target: &str, fields: &str, body: &[u8], size: usize) -> Case {
     let fields: String = fields.split('|').filter(|one| !one.is_empty()).map(|one| format!("{one}\r\n")).collect();
     let mut bytes =
         format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n{fields}\r\n").into_bytes();
@@ -51,7 +53,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
 }
 
 /// How the end of a body is told depends on how it is made.
-fn framing() -> Vec<Allowed> {
+pub fn framing() -> Vec<Allowed> {
     let entry = "The length of a filtered answer";
     vec![Allowed { case: "*", what: "content-length", entry }, Allowed { case: "*", what: "transfer-encoding", entry }]
 }
@@ -124,4 +126,110 @@ fn inflated_bodies() {
     let mut allowed = framing();
     allowed.push(Allowed { case: "*", what: "error log", entry: "Messages of Apache's filters" });
     compare("inflated_bodies", build, &configuration, &refused, &allowed);
+}
+
+/// A body that is larger than what pipes and sockets hold, with a length and in chunks.
+fn large(target: &str, fields: &str) -> Vec<Case> {
+    let body: String = (0..40_000).map(|number| format!("{number}\n")).collect();
+    let mut cases = vec![post(target, fields, body.as_bytes())];
+    cases.extend([999, 70_000].map(|size| chunked(target, fields, body.as_bytes(), size)));
+    cases
+}
+
+#[test]
+fn gathered_bodies() {
+    let text = b"some text";
+    let mut cases = vec![
+        Case::of("GET /cgi/tell"),
+        post("/cgi/tell", "", b""),
+        post("/cgi/tell", "", text),
+        chunked("/cgi/tell", "", text, 1),
+        chunked("/cgi/tell/small", "", &[b'x'; 2000], 7),
+        post("/a.txt", "", text),
+        post("/r", "", text),
+        chunked("/r", "", text, 2),
+    ];
+    for target in ["/cgi/sum", "/cgi/sum/small"] {
+        cases.extend(large(target, ""));
+    }
+    let configuration = format!(
+        "{SCRIPTS}SetInputFilter BUFFER\n<Location /cgi/tell/small>\nBufferSize 100\n</Location>\n\
+         <Location /cgi/sum/small>\nBufferSize 5000\n</Location>\n<Location /r>\nSetHandler reflector\n</Location>"
+    );
+    let mut allowed = framing();
+    allowed.push(Allowed { case: "*", what: "last-modified", entry: "The length of a filtered answer" });
+    compare("gathered_bodies", build, &configuration, &cases, &allowed);
+}
+
+#[test]
+fn translated_bodies() {
+    let latin: &[u8] = b"caf\xe9 \xa4";
+    let utf = "caf\u{e9} \u{20ac}".as_bytes();
+    let mut cases = vec![
+        Case::of("GET /cgi/tell"),
+        post("/cgi/tell", "", utf),
+        chunked("/cgi/tell", "", utf, 4),
+        post("/cgi/tell/explicit", "", utf),
+        post("/cgi/tell/none", "", utf),
+        post("/cgi/tell/named", "", utf),
+        post("/cgi/tell/back", "Content-Type: application/x-www-form-urlencoded", latin),
+        post("/cgi/tell/same", "", latin),
+    ];
+    let body = "\u{e9}\u{20ac} a line\n".repeat(20_000);
+    cases.extend([999, 70_000].map(|size| chunked("/cgi/sum", "", body.as_bytes(), size)));
+    let configuration = format!(
+        "{SCRIPTS}<Location /cgi>\nCharsetSourceEnc ISO-8859-15\nCharsetDefault UTF-8\nCharsetOptions TranslateAllMimeTypes\n</Location>\n\
+         <Location /cgi/tell/explicit>\nSetInputFilter XLATEIN\nSetOutputFilter XLATEOUT\n</Location>\n\
+         <Location /cgi/tell/none>\nCharsetOptions NoImplicitAdd\n</Location>\n\
+         <Location /cgi/tell/named>\nCharsetOptions NoImplicitAdd\nSetInputFilter XLATEIN\n</Location>\n\
+         <Location /cgi/tell/back>\nCharsetSourceEnc UTF-8\nCharsetDefault ISO-8859-15\n</Location>\n\
+         <Location /cgi/tell/same>\nCharsetSourceEnc utf-8\n</Location>\n\
+         <Location /cgi/tell/odd>\nCharsetSourceEnc klingon\n</Location>"
+    );
+    compare("translated_bodies", build, &configuration, &cases, &framing());
+    let refused = [
+        post("/cgi/tell", "", latin),
+        post("/cgi/tell", "", b"cut \xc3"),
+        post("/cgi/tell", "", "\u{4e2d}".as_bytes()),
+        post("/cgi/tell/odd", "", utf),
+    ];
+    let mut allowed = framing();
+    allowed.push(Allowed { case: "*", what: "error log", entry: "Messages of Apache's filters" });
+    compare("translated_bodies", build, &configuration, &refused, &allowed);
+}
+
+#[test]
+fn bodies_through_programs() {
+    let text = b"some text";
+    let mut cases = vec![
+        Case::of("GET /cgi/tell/upper"),
+        post("/cgi/tell/upper", "", text),
+        chunked("/cgi/tell/upper", "", text, 1),
+        post("/cgi/tell/typed", "Content-Type: Text/Plain; charset=utf-8", text),
+        post("/cgi/tell/typed", "Content-Type: text/html", text),
+        post("/cgi/tell/typed", "", text),
+        post("/cgi/tell/asked", "", text),
+        post("/cgi/tell/spared", "", text),
+        post("/cgi/tell/env?q", "", text),
+        post("/a.txt/upper", "", text),
+    ];
+    cases.extend(large("/cgi/sum/upper", ""));
+    let configuration = format!(
+        "{SCRIPTS}ExtFilterDefine upper mode=input cmd=\"/usr/bin/tr a-z A-Z\"\n\
+         ExtFilterDefine typed mode=input cmd=\"/usr/bin/tr t T\" intype=text/plain\n\
+         ExtFilterDefine asked mode=input cmd=\"/usr/bin/tr t T\" enableenv=please\n\
+         ExtFilterDefine spared mode=input cmd=\"/usr/bin/tr t T\" disableenv=please\n\
+         ExtFilterDefine env mode=input cmd=\"/bin/sh -c 'cat; echo $REQUEST_URI $REQUEST_METHOD $QUERY_STRING'\"\n\
+         <LocationMatch /upper>\nSetInputFilter upper\n</LocationMatch>\n<LocationMatch /typed>\nSetInputFilter TYPED\n</LocationMatch>\n\
+         <LocationMatch /asked>\nSetEnv please 1\nSetInputFilter asked\n</LocationMatch>\n\
+         <LocationMatch /spared>\nSetEnv please 1\nSetInputFilter spared\n</LocationMatch>\n\
+         <LocationMatch /env>\nSetInputFilter env\n</LocationMatch>\n\
+         ExtFilterDefine absent mode=input cmd=/none/such\n\
+         <LocationMatch /absent>\nSetInputFilter absent\n</LocationMatch>\n<LocationMatch /removed>\nExtFilterOptions Onfail=remove\n</LocationMatch>"
+    );
+    compare("bodies_through_programs", build, &configuration, &cases, &framing());
+    let refused = [post("/cgi/tell/absent", "", text), post("/cgi/tell/absent/removed", "", text)];
+    let mut allowed = framing();
+    allowed.push(Allowed { case: "*", what: "error log", entry: "Messages of Apache's filters" });
+    compare("bodies_through_programs", build, &configuration, &refused, &allowed);
 }
