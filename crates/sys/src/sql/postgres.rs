@@ -48,6 +48,7 @@ functions! {
         set_notice_receiver: c"PQsetNoticeReceiver" (*mut Conn, Option<Receiver>, *mut c_void) -> *mut c_void;
         send_query: c"PQsendQuery" (*mut Conn, *const c_char) -> c_int;
         send_prepared: c"PQsendQueryPrepared" (*mut Conn, *const c_char, c_int, *const *const c_char, *const c_int, *const c_int, c_int) -> c_int;
+        set_single_row_mode: c"PQsetSingleRowMode" (*mut Conn) -> c_int;
         flush: c"PQflush" (*mut Conn) -> c_int;
         consume_input: c"PQconsumeInput" (*mut Conn) -> c_int;
         is_busy: c"PQisBusy" (*mut Conn) -> c_int;
@@ -74,6 +75,7 @@ const POLLING_OK: c_int = 3;
 /// `PGRES_...`
 const COMMAND_OK: c_uint = 1;
 const TUPLES_OK: c_uint = 2;
+const SINGLE_TUPLE: c_uint = 9;
 
 /// Loads the library. `Err` says why that cannot be done.
 pub fn load() -> Result<(), String> {
@@ -208,7 +210,9 @@ impl Connection {
 
     /// Waits for the answer to what was sent.
     fn answer(&mut self, sent: c_int, deadline: Instant) -> Result<Rows, SqlError> {
-        if sent != 1 {
+        // Row by row, or the library would gather an answer of any length before its length is known.
+        // SAFETY: the connection is there.
+        if sent != 1 || unsafe { (self.functions.set_single_row_mode)(self.conn.as_ptr()) } != 1 {
             return Err(self.lost());
         }
         // SAFETY: the connection is there.
@@ -217,7 +221,7 @@ impl Connection {
             self.wait(PollFlags::IN | PollFlags::OUT, deadline)?;
             self.consume()?;
         }
-        let mut answer = Ok(Rows::default());
+        let (mut answer, mut rows, mut size) = (Ok(Rows::default()), Rows::default(), Size::default());
         loop {
             // SAFETY: as above.
             while unsafe { (self.functions.is_busy)(self.conn.as_ptr()) } != 0 {
@@ -226,11 +230,15 @@ impl Connection {
             }
             // SAFETY: as above; it does not block where the connection is not busy.
             let Some(outcome) = NonNull::new(unsafe { (self.functions.get_result)(self.conn.as_ptr()) }) else { break };
-            let rows = self.rows(outcome);
+            let added = self.add(outcome, &mut rows, &mut size);
             // SAFETY: the result is ours to give back, once.
             unsafe { (self.functions.clear)(outcome.as_ptr()) };
             // The last statement's answer counts, or the first error.
-            answer = answer.and(rows);
+            match added {
+                Ok(false) => {}
+                Ok(true) => answer = answer.map(|_| std::mem::take(&mut rows)),
+                Err(error) => answer = answer.and(Err(error)),
+            }
             // Such as one that wants to copy: it would wait for us.
             if answer.as_ref().is_err_and(|error: &SqlError| error.is_lost) {
                 return answer;
@@ -242,23 +250,28 @@ impl Connection {
         }
     }
 
-    fn rows(&self, outcome: NonNull<Outcome>) -> Result<Rows, SqlError> {
+    /// Adds what a part of an answer says. Whether it was the last of its statement.
+    fn add(&self, outcome: NonNull<Outcome>, rows: &mut Rows, size: &mut Size) -> Result<bool, SqlError> {
         let (functions, outcome) = (self.functions, outcome.as_ptr());
         // SAFETY: here and below the result is there; rows and columns are counted before they are asked for; texts end with a
         // NUL, and values are as long as is said.
-        match unsafe { (functions.result_status)(outcome) } {
-            COMMAND_OK | TUPLES_OK => {}
+        let is_last = match unsafe { (functions.result_status)(outcome) } {
+            COMMAND_OK | TUPLES_OK => true,
+            SINGLE_TUPLE => false,
             // Errors end with a line feed.
             // SAFETY: as above.
             _ => match unsafe { text((functions.result_error)(outcome)) } {
                 error if error.is_empty() => return Err(SqlError::lost("the statement cannot be run here")),
                 error => return Err(SqlError::refused(error.trim_end())),
             },
-        }
+        };
         // SAFETY: as above.
         let (count, width) = unsafe { ((functions.ntuples)(outcome), (functions.nfields)(outcome)) };
         // SAFETY: as above.
-        let columns = (0..width).map(|column| unsafe { text((functions.fname)(outcome, column)) }).collect();
+        let name = |column| unsafe { text((functions.fname)(outcome, column)) };
+        if rows.columns.is_empty() {
+            rows.columns = (0..width).map(name).collect();
+        }
         let value = |row, column| {
             // SAFETY: as above.
             unsafe {
@@ -270,15 +283,14 @@ impl Connection {
                 Some(std::slice::from_raw_parts(start.cast::<u8>(), length).to_vec())
             }
         };
-        let (mut rows, mut size) = (Vec::new(), Size::default());
         for row in 0..count {
             let row: Vec<_> = (0..width).map(|column| value(row, column)).collect();
             size.add(row.iter().flatten().map(Vec::len).sum())?;
-            rows.push(row);
+            rows.rows.push(row);
         }
         // SAFETY: as above.
-        let changed = unsafe { text((functions.cmd_tuples)(outcome)) }.parse().unwrap_or(0);
-        Ok(Rows { columns, rows, changed })
+        rows.changed = unsafe { text((functions.cmd_tuples)(outcome)) }.parse().unwrap_or(0);
+        Ok(is_last)
     }
 
     fn consume(&mut self) -> Result<(), SqlError> {

@@ -536,3 +536,25 @@ fn virtual_hosts_have_databases_of_their_own() {
         }
     });
 }
+
+/// An answer of any length takes no more memory than one that is taken.
+#[test]
+fn a_long_answer_is_not_gathered() {
+    if !needs::POSTGRES.is_there("a_long_answer_is_not_gathered") {
+        return;
+    }
+    let postgres = filled();
+    let site = Site::new();
+    pages(&site);
+    let long = "AuthDBDUserPWQuery \"SELECT repeat('x', 1000), %s FROM generate_series(1, 300000)\"";
+    let lines = format!("DBDriver pgsql\n{}Alias /in ${{DOCS}}\n{}", postgres.parameters("trust"), place("in", long));
+    let server = Server::start(Mpm::Percore, &site, &lines);
+    server.announce("AH01656: Query execution error looking up 'joe' in database [the answer is too long]");
+    assert_eq!(server.client().request(request("/in/f.txt", "joe", "secret")).status, 500);
+    for child in server.children() {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status")).expect("a process");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
+        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+        assert!(peak < 96 << 10, "{peak} KiB");
+    }
+}
