@@ -39,6 +39,7 @@ are served, .htaccess files and scripts. Nothing is started, and no file is chan
 Options:
   --all               every line that is accepted without effect or differs from Apache, not only their number
   --no-files          leave out the directories that are served
+  --directories N     look at N of them at most (100000)
   --json              for programs
   -h, --help          this page
 
@@ -49,10 +50,12 @@ Exit status:
 ";
 
 /// What is asked.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Query {
     all: bool,
     no_files: bool,
+    /// More directories are not looked at.
+    directories: usize,
     json: bool,
 }
 
@@ -80,12 +83,13 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
 }
 
 fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Query>, lexopt::Error> {
-    let mut query = Query::default();
+    let mut query = Query { all: false, no_files: false, directories: disk::DIRECTORIES_MAX, json: false };
     while let Some(arg) = parser.next()? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Long("all") => query.all = true,
             Long("no-files") => query.no_files = true,
+            Long("directories") => query.directories = parser.value()?.parse()?,
             Long("json") => query.json = true,
             Short(option) => cli::configuration_option(options, option, &mut parser)?,
             other => return Err(other.unexpected()),
@@ -119,7 +123,7 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
     hosts::all(report, &server);
     certificates::all(report, &server);
     if !query.no_files {
-        disk::all(report, &server);
+        disk::all(report, &server, query.directories);
     }
 }
 

@@ -83,19 +83,28 @@ pub fn rules(host: &VirtualHost) -> Vec<u32> {
     host.directories.iter().map(|section| section.layer.id).collect()
 }
 
-/// Sections of which no line counts: a later one for at least the same paths replaces all of them. Each with the later one.
+/// Sections of which no line counts in any host: a later one for at least the same paths replaces all of them. Each with the
+/// later one.
 pub fn replaced_sections(server: &Server) -> Vec<(Origin, Origin)> {
-    let mut found = Vec::new();
+    let mut found: Vec<(Origin, Origin)> = Vec::new();
+    let mut count = HashSet::new();
     for host in &server.hosts {
         for (sections, below) in [(&host.directories, false), (&host.locations, true)] {
             for (i, section) in sections.iter().enumerate() {
-                let winner =
-                    sections[i + 1..].iter().find(|later| covers(later, section, below) && replaces(later, section));
-                let pair = winner.map(|winner| (section.origin.clone(), winner.origin.clone()));
-                found.extend(pair.filter(|pair| !found.contains(pair)));
+                let mut later = sections[i + 1..].iter();
+                match later.find(|later| covers(later, section, below) && replaces(later, section)) {
+                    Some(winner) if found.iter().all(|(lost, _)| *lost != section.origin) => {
+                        found.push((section.origin.clone(), winner.origin.clone()));
+                    }
+                    Some(_) => {}
+                    None => {
+                        count.insert(section.origin.clone());
+                    }
+                }
             }
         }
     }
+    found.retain(|(lost, _)| !count.contains(lost));
     found
 }
 

@@ -41,8 +41,8 @@ fn examine(report: &mut Report, file: &str, is_key: bool, origin: &Origin) {
     };
     if is_key {
         let mode = meta.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            let text = format!("A key that others may read (its mode is {mode:o}).");
+        if mode & 0o007 != 0 {
+            let text = format!("A key that everybody may read (its mode is {mode:o}).");
             report.add(found(Weight::Harmless, text).instead(format!("chmod 600 {file}")));
         }
     }

@@ -5,10 +5,11 @@ use std::fs::Metadata;
 use std::io::{IsTerminal, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use conf::words::words;
-use conf::{Error, Level, Node, SettingsMap};
+use conf::{Error, Level, Node, Origin, SettingsMap};
 use modules::metadata::mod_mime;
 use server::core::{CoreDir, HandlerName, options};
 use server::survey::{self, AccessFile, Surveyed};
@@ -17,8 +18,8 @@ use server::{Server, VirtualHost};
 use super::report::{Finding, Report, Topic, Weight};
 use super::{errors, lines, scripts};
 
-/// More directories are not looked at.
-const DIRECTORIES_MAX: usize = 100_000;
+/// More directories are not looked at, unless more are asked for.
+pub(super) const DIRECTORIES_MAX: usize = 100_000;
 /// More files in them are not looked at.
 const FILES_MAX: usize = 2_000_000;
 /// Nor is anything after this time.
@@ -26,27 +27,30 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 /// How often the bar on a terminal moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// Looks at all document roots, and at the directories of `ScriptAlias`.
-pub(super) fn all(report: &mut Report, server: &Server) {
-    let mut script_roots = BTreeSet::new();
-    script_aliases(server, &server.tree, &mut script_roots);
+/// Looks at all document roots, and at the directories of `Alias` and `ScriptAlias`.
+pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) {
+    let aliases = aliases(server, &server.tree, None);
+    let script_roots = aliases.iter().filter(|alias| alias.for_scripts).map(|alias| alias.target.as_str()).collect();
     let mut walk = Walk {
         report,
         server,
-        script_roots: &script_roots,
+        script_roots,
         seen: HashSet::new(),
-        files: 0,
+        directories_max,
+        file_count: 0,
         bar: Bar::new(),
         begin: Instant::now(),
     };
     let mut roots: Vec<(&str, &VirtualHost)> = Vec::new();
     for host in &server.hosts {
-        let aliases = script_roots.iter().map(String::as_str).filter(|_| host.index == 0);
-        for root in std::iter::once(host.document_root.as_str()).chain(aliases) {
+        let aliases = aliases.iter().filter(|alias| alias.host == host.origin.as_ref());
+        let aliased = aliases.map(|alias| alias.target.as_str());
+        for root in std::iter::once(host.document_root.as_str()).chain(aliased) {
             // Hosts with the same sections have the same to say of a directory.
-            let is_same =
-                |(other, by): &(&str, &VirtualHost)| *other == root && survey::rules(by) == survey::rules(host);
-            if Path::new(root).is_dir() && !roots.iter().any(is_same) {
+            let is_seen = |(other, by): &(&str, &VirtualHost)| {
+                Path::new(root).starts_with(other) && survey::rules(by) == survey::rules(host)
+            };
+            if Path::new(root).is_dir() && !roots.iter().any(is_seen) {
                 roots.push((root, host));
             }
         }
@@ -59,26 +63,40 @@ pub(super) fn all(report: &mut Report, server: &Server) {
     walk.bar.clear();
 }
 
-/// Where `ScriptAlias` lines lead to.
-fn script_aliases(server: &Server, nodes: &[Node], into: &mut BTreeSet<String>) {
+/// A directory outside the document roots.
+struct Alias<'a> {
+    /// Of the virtual host that has it; `None`: the main server.
+    host: Option<&'a Origin>,
+    target: String,
+    for_scripts: bool,
+}
+
+/// Where `Alias` and `ScriptAlias` lines lead to.
+fn aliases<'a>(server: &Server, nodes: &'a [Node], host: Option<&'a Origin>) -> Vec<Alias<'a>> {
+    let mut found = Vec::new();
     for node in nodes {
-        if node.name.eq_ignore_ascii_case("ScriptAlias")
+        let for_scripts = node.name.eq_ignore_ascii_case("ScriptAlias");
+        if (for_scripts || node.name.eq_ignore_ascii_case("Alias"))
             && let Some(target) = words(&node.args).last()
         {
             let path = conf::paths::join(&server.language.server_root, target);
-            into.insert(path.trim_end_matches('/').to_string());
+            found.push(Alias { host, target: path.trim_end_matches('/').to_string(), for_scripts });
         }
-        script_aliases(server, node.children.as_deref().unwrap_or_default(), into);
+        let is_host = node.name.eq_ignore_ascii_case("<VirtualHost");
+        let host = if is_host { Some(&node.origin) } else { host };
+        found.extend(aliases(server, node.children.as_deref().unwrap_or_default(), host));
     }
+    found
 }
 
 struct Walk<'a> {
     report: &'a mut Report,
     server: &'a Server,
-    script_roots: &'a BTreeSet<String>,
+    script_roots: BTreeSet<&'a str>,
     /// Directories of this root that were seen, so that links do not lead in circles.
     seen: HashSet<(u64, u64)>,
-    files: usize,
+    directories_max: usize,
+    file_count: usize,
     bar: Bar,
     begin: Instant,
 }
@@ -90,29 +108,23 @@ impl Walk<'_> {
         for (at, _) in format!("{root}/").match_indices('/') {
             here = self.enter(host, &here, &format!("{}/", &root[..at]));
         }
-        let mut left = vec![(root.to_string(), here, share)];
-        while let Some((dir, here, share)) = left.pop() {
-            let below = self.directory(&dir, &here);
-            let share = share / below.len().max(1) as f64;
-            if below.is_empty() {
-                self.bar.moved(share, self.report.read.directories);
+        let mut left = Vec::new();
+        self.directory(root, here, share, &mut left);
+        while let Some((dir, above, share)) = left.pop() {
+            if let Some(limit) = self.limit() {
+                self.report.limits.insert(limit);
+                return;
             }
-            for dir in below {
-                if let Some(limit) = self.limit() {
-                    self.report.limits.insert(limit);
-                    return;
-                }
-                let inside = self.enter(host, &here, &format!("{dir}/"));
-                left.push((dir, inside, share));
-            }
+            let here = self.enter(host, &above, &format!("{dir}/"));
+            self.directory(&dir, here, share, &mut left);
         }
     }
 
     fn limit(&self) -> Option<String> {
-        if self.report.read.directories >= DIRECTORIES_MAX {
-            return Some(format!("there are more than {DIRECTORIES_MAX} directories"));
+        if self.report.read.directories >= self.directories_max {
+            return Some(format!("there are more than {} directories", self.directories_max));
         }
-        if self.files >= FILES_MAX {
+        if self.file_count >= FILES_MAX {
             return Some(format!("there are more than {FILES_MAX} files"));
         }
         (self.begin.elapsed() >= TIME_MAX).then(|| format!("it took more than {} seconds", TIME_MAX.as_secs()))
@@ -143,6 +155,12 @@ impl Walk<'_> {
             let Error { message, .. } = error;
             let mut finding = errors::finding(error, Weight::Loses, Topic::AccessFile, &file.tree, &infos);
             if error.unknown.is_none() {
+                let row = conf::directive::find(&infos, finding.subject.trim_end_matches('>')).map(|(_, row)| row);
+                if let Some(class) =
+                    row.and_then(|row| row.allowed.phrases().1).filter(|_| message.contains(" not allowed "))
+                {
+                    finding.instead = class.strip_prefix("includes ").map(|class| format!("AllowOverride {class}"));
+                }
                 finding.message = format!("{}. Requests here are answered with 500.", message.trim_end_matches('.'));
             } else {
                 finding.message += " Requests here are answered with 500.";
@@ -157,15 +175,27 @@ impl Walk<'_> {
         lines::remarks(self.report, self.server, &file.tree);
     }
 
-    /// Looks at the files of a directory. The directories in it, in the order in which they are to be taken from the end.
-    fn directory(&mut self, dir: &str, here: &Surveyed) -> Vec<String> {
+    /// Looks at the files of a directory, and adds the directories in it: the first of them is at the end.
+    fn directory(&mut self, dir: &str, here: Surveyed, share: f64, left: &mut Vec<(String, Rc<Surveyed>, f64)>) {
         self.report.read.directories += 1;
+        let mut below = self.files(dir, &here);
+        below.sort_unstable_by(|one, other| other.cmp(one));
+        let share = share / below.len().max(1) as f64;
+        if below.is_empty() {
+            self.bar.moved(share, self.report.read.directories);
+        }
+        let here = Rc::new(here);
+        left.extend(below.into_iter().map(|dir| (dir, here.clone(), share)));
+    }
+
+    /// Looks at the files of a directory. The directories in it.
+    fn files(&mut self, dir: &str, here: &Surveyed) -> Vec<String> {
         let path = server::paths::os_path(dir);
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-        let is_aliased = self.script_roots.iter().any(|root| dir == root);
+        let is_aliased = self.script_roots.contains(dir);
         let mut below = Vec::new();
         for entry in entries.flatten() {
-            self.files += 1;
+            self.file_count += 1;
             // What a link leads to is what counts.
             let Ok(meta) = std::fs::metadata(entry.path()) else { continue };
             let name =
@@ -178,7 +208,6 @@ impl Walk<'_> {
                 self.script(&entry.path(), &name, &meta, here.settings(), is_aliased);
             }
         }
-        below.sort_unstable_by(|one, other| other.cmp(one));
         below
     }
 

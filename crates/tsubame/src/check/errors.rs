@@ -117,7 +117,7 @@ fn module(weight: Weight, id: &str) -> Finding {
         return found(format!("{} is not here: {}.", page.name, manual::missing(page.name)))
             .does(page.purpose)
             .loss(page.loss)
-            .instead(without(page));
+            .instead(without(page, "Remove the line, and put what needs it"));
     }
     if let Some(other) = Other::with_identifier(id) {
         return found(format!("{} is not here.", other.name))
@@ -128,18 +128,14 @@ fn module(weight: Weight, id: &str) -> Finding {
     let ids = boot::known().iter().map(|info| info.id).chain(MODULES.iter().map(|page| page.identifier));
     let instead = match nearest_name(ids, id) {
         Some(near) => format!("Did you mean {near}?"),
-        None => guard(id),
+        None => format!("Remove the line, and put what needs it inside <IfModule {id}>"),
     };
     found("No module of this name is known.".into()).instead(instead)
 }
 
-/// What to do without a module of Apache's.
-fn without(page: &Page) -> String {
-    if page.instead.is_empty() { guard(page.identifier) } else { page.instead.into() }
-}
-
-fn guard(id: &str) -> String {
-    format!("Remove the line, and put what needs it inside <IfModule {id}>")
+/// What to do without a module of Apache's; where nothing takes its place, `guard` it.
+fn without(page: &Page, guard: &str) -> String {
+    if page.instead.is_empty() { format!("{guard} inside <IfModule {}>", page.identifier) } else { page.instead.into() }
 }
 
 fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static ModuleInfo]) -> Finding {
@@ -149,9 +145,11 @@ fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static Module
     let ours = conf::directive::find_all(boot::known(), name).find(|(info, _)| !is_loaded(info));
     if let Some((info, row)) = ours {
         let file = info.source.trim_end_matches(".c");
-        return found(format!("It needs {file}, which is not loaded."))
-            .does(row.help)
-            .instead(format!("LoadModule {} modules/{file}.so", info.id));
+        return found(format!("It needs {file}, which is not loaded.")).does(row.help).instead(format!(
+            "LoadModule {} modules/{file}.so (Debian: a2enmod {})",
+            info.id,
+            info.log_name()
+        ));
     }
     if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
@@ -159,7 +157,7 @@ fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static Module
         return found(format!("It is a directive of {}, which is not here: {why}.", fact.module))
             .does(fact.purpose)
             .loss(fact.loss())
-            .instead(page.map_or_else(|| "Remove it".into(), without));
+            .instead(page.map_or_else(|| "Remove it".into(), |page| without(page, "Remove it, or put it")));
     }
     if let Some(removed) = REMOVED.iter().find(|removed| removed.name.eq_ignore_ascii_case(name)) {
         return found(format!("Apache {} was the last version that had it.", removed.last))
@@ -215,6 +213,7 @@ fn warning(notice: &Notice, tree: &[Node]) -> Finding {
         () if is("requests for it are answered with 500") => (Weight::Loses, Topic::Handler, "handler"),
         () if is("AH00112") => (Weight::Loses, Topic::Warning, "DocumentRoot"),
         () if is("AH00111") => (Weight::Loses, Topic::Warning, "variable"),
+        () if is("AH00558") => (Weight::Harmless, Topic::Warning, "ServerName"),
         () => (Weight::Harmless, Topic::Warning, name.as_deref().unwrap_or(notice.module)),
     };
     let mut found = Finding::new(weight, topic, subject, text);

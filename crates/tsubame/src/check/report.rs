@@ -1,6 +1,6 @@
 //! What is found, and what it comes to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::process::ExitCode;
 
 use conf::Origin;
@@ -209,7 +209,10 @@ impl Report {
 
     /// Files that include themselves were read over and over: what was found in them is told once.
     fn forget_repetitions(&mut self) {
-        let repeats = |place: &Origin| place.chain().any(|at| at.file() == place.file());
+        let repeats = |place: &Origin| {
+            let mut files = HashSet::new();
+            std::iter::once(place).chain(place.chain()).any(|at| !files.insert(at.file()))
+        };
         self.findings.retain(|finding| finding.topic != Topic::Twice);
         self.findings.retain_mut(|finding| {
             let had_places = !finding.places.is_empty();

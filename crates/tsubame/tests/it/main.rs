@@ -6,6 +6,8 @@
 
 mod beside;
 mod browser;
+mod check_findings;
+mod check_same_as_apache;
 mod clock;
 mod command_line;
 mod control;

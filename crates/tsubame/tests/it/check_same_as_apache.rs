@@ -1,0 +1,89 @@
+//! What became of directives of Apache 2.2 and before: Apache 2.4's answer is `-t`'s, and `tsubame check` explains it.
+
+use std::path::Path;
+use std::process::Command;
+
+use modules::manual::REMOVED;
+use serde_json::Value;
+
+use crate::beside::{Call, compare, modules};
+use crate::oracle;
+use crate::site::Site;
+
+const MODULES: [&str; 7] = ["mpm_event", "authz_core", "authn_core", "alias", "autoindex", "rewrite", "ssl"];
+
+/// What Apache 2.4 renamed, or takes with a warning, or refuses for a reason of its own; `\n` separates lines.
+const CHANGED: [&str; 24] = [
+    "NameVirtualHost *:80",
+    "NameVirtualHost",
+    "DefaultType text/plain",
+    "DefaultType none",
+    "DefaultType",
+    "MaxClients 150",
+    "MaxClients x",
+    "MaxRequestsPerChild 0",
+    "MaxRequestWorkers 150",
+    "Port 80",
+    "FancyIndexing on",
+    "SSLLog logs/ssl",
+    "SSLLogLevel info",
+    "Order allow,deny",
+    "<Directory /tmp>\\nOrder deny,allow\\nDeny from all\\nSatisfy any\\n</Directory>",
+    "<Directory /tmp>\\nAuthName x\\nAuthType Basic\\nAuthUserFile /x\\nRequire valid-user\\n</Directory>",
+    "<Directory /tmp>\\nRequire group x\\n</Directory>",
+    "<Limit GET POST>\\nOrder allow,deny\\n</Limit>",
+    "Options Indexes +FollowSymLinks",
+    "Mutex default",
+    "AcceptFilter http none",
+    "SSLMutex file:logs/mutex",
+    "<IfModule !mod_access.c>\\nRewriteLog logs/rewrite\\n</IfModule>",
+    "ProxyPass / http://127.0.0.1/",
+];
+
+fn site(lines: &str) -> Site {
+    let site = Site::new();
+    let text = format!(
+        "ServerName localhost\nDefaultRuntimeDir run\nPidFile logs/pid\n{}{}\n",
+        modules(&MODULES),
+        lines.replace("\\n", "\n")
+    );
+    site.file("conf/httpd.conf", text);
+    site
+}
+
+/// The words that a directive which is not there may have; a directive that is gone is refused whatever they are.
+fn gone() -> impl Iterator<Item = String> {
+    REMOVED.iter().map(|removed| format!("{} on", removed.name))
+}
+
+#[test]
+fn old_directives_get_apaches_answer() {
+    if !oracle::is_there("old_directives_get_apaches_answer") {
+        return;
+    }
+    let lines: Vec<String> = CHANGED.iter().map(ToString::to_string).chain(gone()).collect();
+    compare(&lines, |line| {
+        let site = site(line);
+        let call = Call { site: &site, arguments: &["-t"], user: None };
+        (line.clone(), call.both(Path::new(env!("CARGO_BIN_EXE_tsubame"))))
+    });
+}
+
+/// Every directive that is gone, in one configuration: each has a line of its own in the report, which says what to write.
+#[test]
+fn old_directives_are_explained_all_at_once() {
+    let site = site(&gone().collect::<Vec<_>>().join("\n"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+    command.args(["check", "--json", "-d", site.path(), "-f", "conf/httpd.conf"]);
+    let output = command.output().expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    for removed in REMOVED.iter() {
+        let found = findings.iter().find(|found| found["subject"] == removed.name).expect(removed.name);
+        let message = format!("Apache {} was the last version that had it.", removed.last);
+        assert_eq!(found["message"], message, "{}", removed.name);
+        assert_eq!(found["instead"], removed.instead, "{}", removed.name);
+        assert!(found["does"].is_string() && found["loss"].is_string(), "{found:#}");
+    }
+}
