@@ -10,6 +10,7 @@ use crate::load::face::ab::AbOptions;
 use crate::load::face::httperf::HttperfOptions;
 use crate::load::face::load::LoadOptions;
 use crate::load::face::weighttp::WeighttpOptions;
+use crate::stat::StatOptions;
 
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
@@ -24,7 +25,7 @@ pub(crate) struct Cli {
 }
 
 /// The tools whose command line is spoken here, also under their own names.
-const FACES: [&str; 3] = ["ab", "weighttp", "httperf"];
+const FACES: [&str; 4] = ["ab", "weighttp", "httperf", "dstat"];
 
 /// The arguments of a program that may have been called by the name of such a tool: `ab -n 10 URL` is `tsubame-lab ab -n 10 URL`.
 pub(crate) fn called_as(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     Weighttp(Box<WeighttpOptions>),
     /// The same with the options and the text of httperf 0.9
     Httperf(Box<HttperfOptions>),
+    /// Watch the machine: processors, memory, swap, disks, networks, in the columns of dstat
+    #[command(visible_alias = "dstat")]
+    Stat(Box<StatOptions>),
     /// Write report.md again from the results.json of an earlier run
     Report(ReportOptions),
     /// Say which servers, tools and kernel controllers are here, and how to get those that are missing

@@ -98,7 +98,8 @@ impl Shot<'_> {
     fn arguments(&self) -> Vec<String> {
         let Some(first) = self.addresses.first() else { return Vec::new() };
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
-        let mut all = vec!["load".to_owned(), "--json".to_owned(), format!("http://{first}/{}", self.name)];
+        let mut all =
+            vec!["load".to_owned(), "--json".to_owned(), "--bare".to_owned(), format!("http://{first}/{}", self.name)];
         let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
         add("--connect", addresses.join(","));
         add("--connections", self.connections.to_string());
@@ -180,7 +181,7 @@ mod tests {
         let said = |shot: Shot<'_>| {
             let arguments = shot.arguments();
             assert!(crate::cli::Cli::try_parse_from([vec!["lab".to_owned()], arguments.clone()].concat()).is_ok());
-            arguments[2..].join(" ")
+            arguments[3..].join(" ")
         };
         let always = "http://127.88.0.1:8080/small.txt --connect 127.88.0.1:8080,127.88.0.2:8080 \
                       --connections 100 --duration 4s --timeout 5s";

@@ -33,6 +33,7 @@ mod run;
 mod scratch;
 mod script;
 mod server;
+mod stat;
 mod stats;
 mod style;
 mod subject;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Run(Choice::Cgi(options)) => run::run(&CGI, &options),
         Command::Run(Choice::Perl(options)) => run::run(&PERL, &options),
         Command::Run(Choice::Memory(options)) => run::run(&MEMORY, &options),
+        Command::Stat(options) => stat::run(&options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),

@@ -21,8 +21,8 @@ pub(crate) struct Build<'a> {
     pub(crate) fields: &'a [String],
     pub(crate) body: &'a [u8],
     pub(crate) content_type: &'a str,
-    /// `User-Agent`
-    pub(crate) agent: &'a str,
+    /// `User-Agent`, if it says so.
+    pub(crate) agent: Option<&'a str>,
     /// Say that any media type will do.
     pub(crate) accepts_all: bool,
     /// What `Connection` says, if anything.
@@ -46,7 +46,9 @@ impl Build<'_> {
             add("Connection", connection);
         }
         add("Host", &url.authority());
-        add("User-Agent", self.agent);
+        if let Some(agent) = self.agent {
+            add("User-Agent", agent);
+        }
         if self.accepts_all {
             add("Accept", "*/*");
         }
@@ -83,7 +85,7 @@ mod tests {
             fields: &fields,
             body: b"abc",
             content_type: "text/plain",
-            agent: "x",
+            agent: Some("x"),
             accepts_all: true,
             connection: None,
         };

@@ -250,7 +250,7 @@ impl AbOptions {
             fields: &fields,
             body: body.as_deref().unwrap_or_default(),
             content_type: &self.content_type,
-            agent: "ApacheBench/2.3",
+            agent: Some("ApacheBench/2.3"),
             accepts_all: true,
             connection: self.keep.then_some("Keep-Alive"),
         };

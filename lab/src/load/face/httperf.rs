@@ -284,7 +284,7 @@ impl HttperfOptions {
             fields: &fields,
             body: &[],
             content_type: "",
-            agent: "httperf/0.9.0",
+            agent: Some("httperf/0.9.0"),
             accepts_all: false,
             connection: is_old.then_some("keep-alive"),
         };

@@ -67,6 +67,10 @@ pub(crate) struct LoadOptions {
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     headers: Vec<String>,
 
+    /// Send no field but those that have to be there and those of --header
+    #[arg(long)]
+    bare: bool,
+
     /// The body of the request
     #[arg(short, long, value_name = "TEXT", conflicts_with = "body_file")]
     body: Option<String>,
@@ -196,8 +200,8 @@ impl LoadOptions {
             fields: &self.headers,
             body: &body,
             content_type: &self.content_type,
-            agent: concat!("tsubame-lab/", env!("CARGO_PKG_VERSION")),
-            accepts_all: true,
+            agent: (!self.bare).then_some(concat!("tsubame-lab/", env!("CARGO_PKG_VERSION"))),
+            accepts_all: !self.bare,
             connection: self.close.then_some("close"),
         };
         let owned = self.i_own_this_target.as_deref();

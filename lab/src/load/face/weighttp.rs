@@ -119,7 +119,7 @@ impl WeighttpOptions {
             fields: &self.fields,
             body: &[],
             content_type: "",
-            agent: "weighttp/0.4",
+            agent: Some("weighttp/0.4"),
             accepts_all: false,
             connection: Some(if self.keep { "keep-alive" } else { "close" }),
         };

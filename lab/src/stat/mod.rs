@@ -1,0 +1,186 @@
+//! `tsubame-lab stat`: what the machine does, every second, in the columns of dstat.
+//!
+//! It is made for machines that run out of memory: its own is locked, and the files that it reads stay open. When it is late all the
+//! same, it says how many lines are missing.
+
+mod form;
+mod group;
+mod options;
+mod source;
+mod view;
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+use rustix::mm::{MlockAllFlags, mlockall};
+
+use crate::error::{Context as _, Result};
+use group::{Group, Way};
+pub(crate) use options::StatOptions;
+use source::{Source, Texts};
+use view::View;
+
+/// A group of columns about a part of the machine.
+#[derive(Clone, Debug)]
+struct Panel {
+    group: &'static Group,
+    part: String,
+}
+
+/// What is shown of a figure.
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Number(f64),
+    Text(String),
+}
+
+/// Runs `tsubame-lab stat`.
+pub(crate) fn run(options: &StatOptions) -> Result<()> {
+    let mut texts = Texts::open()?;
+    texts.read()?;
+    if options.is_default() {
+        eprintln!("You did not select any stats, using -cdngy by default.");
+    }
+    let panels = options.panels(&texts)?;
+    let view = View::new(options, &panels);
+    let mut file = options.output.as_ref().map(|path| {
+        let mut file = File::create(path).context(|| format!("create {}", path.display()))?;
+        file.write_all(view.csv_header().as_bytes()).context(|| format!("write to {}", path.display()))?;
+        Ok(file)
+    });
+    let mut file = file.take().transpose()?;
+    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+        eprintln!(
+            "tsubame-lab: memory cannot be locked ({error}), so lines may be late while the machine swaps; root may lock it"
+        );
+    }
+
+    let delay = Duration::from_secs(options.delay);
+    let mut before = Reading::since_boot(&texts, &panels);
+    let mut due = Instant::now();
+    for line in 0.. {
+        if options.count.is_some_and(|count| line >= count) {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let now = Instant::now();
+        let missed = missed(now.saturating_duration_since(due), delay);
+        due += delay * (missed + 1);
+        texts.read()?;
+        let reading = Reading::take(&texts, &panels, now);
+        let values = reading.since(&before, &panels);
+        if !say(&view.text(line, &values, missed)) {
+            break;
+        }
+        if let (Some(file), Some(path)) = (&mut file, &options.output) {
+            file.write_all(view::csv(&values).as_bytes()).context(|| format!("write to {}", path.display()))?;
+        }
+        before = reading;
+    }
+    Ok(())
+}
+
+/// Prints a line. Whether anybody still reads.
+fn say(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// How many lines should have been there already, beside the one that is late by so much.
+fn missed(late: Duration, delay: Duration) -> u32 {
+    (late.as_secs_f64() / delay.as_secs_f64()) as u32
+}
+
+/// All figures of a moment.
+#[derive(Debug)]
+struct Reading {
+    at: Option<Instant>,
+    uptime: f64,
+    figures: Vec<Vec<f64>>,
+}
+
+impl Reading {
+    fn take(texts: &Texts, panels: &[Panel], at: Instant) -> Self {
+        let figures = panels.iter().map(|panel| (panel.group.read)(texts, &panel.part)).collect();
+        let uptime = texts
+            .lines(Source::Uptime)
+            .next()
+            .map_or(0.0, |words| source::numbers(&words).first().copied().unwrap_or(0.0));
+        Self { at: Some(at), uptime, figures }
+    }
+
+    /// That of the moment in which the machine began: the first line is about all the time since.
+    fn since_boot(texts: &Texts, panels: &[Panel]) -> Self {
+        let now = Self::take(texts, panels, Instant::now());
+        Self { at: None, uptime: 0.0, figures: now.figures.iter().map(|figures| vec![0.0; figures.len()]).collect() }
+    }
+
+    /// What is shown of it.
+    fn since(&self, before: &Reading, panels: &[Panel]) -> Vec<Vec<Value>> {
+        let seconds = match self.at.zip(before.at) {
+            Some((now, then)) => (now - then).as_secs_f64(),
+            None => self.uptime,
+        };
+        let now = Zoned::now();
+        let of = |(panel, (new, old)): (&Panel, (&Vec<f64>, &Vec<f64>))| {
+            let growth = |at: usize| new.get(at).zip(old.get(at)).map_or(0.0, |(new, old)| (new - old).max(0.0));
+            let all: f64 = (0..new.len()).map(growth).sum();
+            let value = |(at, column): (usize, &group::Column)| match column.2 {
+                Way::Now => Value::Number(new.get(at).copied().unwrap_or(0.0)),
+                Way::PerSecond => Value::Number(growth(at) / seconds.max(f64::MIN_POSITIVE)),
+                Way::Share => Value::Number(if all > 0.0 { 100.0 * growth(at) / all } else { 0.0 }),
+                Way::Date => Value::Text(now.strftime("%d-%m %H:%M:%S").to_string()),
+                Way::Epoch => Value::Text(now.timestamp().as_second().to_string()),
+            };
+            panel.group.columns.iter().enumerate().map(value).collect()
+        };
+        panels.iter().zip(self.figures.iter().zip(&before.figures)).map(of).collect()
+    }
+}
+
+/// Whether colours are wanted on standard output.
+fn is_colourful(asked: bool, forbidden: bool) -> bool {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    asked || (!forbidden && !no_color && std::io::stdout().is_terminal())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group::{Id, Layout, TOTAL};
+    use super::*;
+
+    #[test]
+    fn late_lines_tell_how_many_are_missing() {
+        let seconds = Duration::from_secs;
+        assert_eq!(missed(Duration::from_millis(300), seconds(1)), 0);
+        assert_eq!(missed(Duration::from_millis(4300), seconds(1)), 4);
+        assert_eq!(missed(Duration::from_millis(4300), seconds(2)), 2);
+    }
+
+    #[test]
+    fn figures_become_shares_and_rates() {
+        let panel = |id| Panel { group: Group::of(id, Layout::New).unwrap(), part: TOTAL.to_owned() };
+        let panels = [panel(Id::Cpu), panel(Id::System), panel(Id::Load)];
+        let start = Instant::now();
+        let reading =
+            |at, figures: [&[f64]; 3]| Reading { at, uptime: 100.0, figures: figures.map(<[f64]>::to_vec).into() };
+        let before = reading(Some(start), [&[0.0, 0.0, 0.0, 0.0, 0.0], &[10.0, 20.0], &[1.0, 1.0, 1.0]]);
+        let later = Some(start + Duration::from_secs(2));
+        let after = reading(later, [&[30.0, 10.0, 150.0, 10.0, 0.0], &[110.0, 20.0], &[2.0, 3.0, 4.0]]);
+        let numbers = |values: Vec<Vec<Value>>| -> Vec<Vec<f64>> {
+            let number = |value: Value| match value {
+                Value::Number(number) => number,
+                Value::Text(text) => panic!("{text}"),
+            };
+            values.into_iter().map(|values| values.into_iter().map(number).collect()).collect()
+        };
+        assert_eq!(
+            numbers(after.since(&before, &panels)),
+            [vec![15.0, 5.0, 75.0, 5.0, 0.0], vec![50.0, 0.0], vec![2.0, 3.0, 4.0]]
+        );
+        let boot = Reading { at: None, uptime: 0.0, figures: vec![vec![0.0; 5], vec![0.0; 2], vec![0.0; 3]] };
+        assert_eq!(numbers(after.since(&boot, &panels))[1], [1.1, 0.2]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Where figures come from: the files of /proc, which stay open, so that a machine that swaps need not find them again.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use crate::error::{Context as _, Result};
+
+/// A file of /proc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Stat,
+    Memory,
+    Disks,
+    Networks,
+    Load,
+    Paging,
+    Swaps,
+    Pressure,
+    Uptime,
+}
+
+const FILES: [(Source, &str); 9] = [
+    (Source::Stat, "/proc/stat"),
+    (Source::Memory, "/proc/meminfo"),
+    (Source::Disks, "/proc/diskstats"),
+    (Source::Networks, "/proc/net/dev"),
+    (Source::Load, "/proc/loadavg"),
+    (Source::Paging, "/proc/vmstat"),
+    (Source::Swaps, "/proc/swaps"),
+    (Source::Pressure, "/proc/pressure/memory"),
+    (Source::Uptime, "/proc/uptime"),
+];
+
+/// The texts of these files at one moment.
+#[derive(Debug)]
+pub(super) struct Texts {
+    files: Vec<(Source, RefCell<File>)>,
+    texts: Vec<(Source, String)>,
+}
+
+impl Texts {
+    /// Opens the files; what this kernel has not is left out.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub(super) fn open() -> Result<Self> {
+        let open = |(source, path): (Source, &str)| Some((source, RefCell::new(File::open(path).ok()?)));
+        let files: Vec<_> = FILES.into_iter().filter_map(open).collect();
+        if files.is_empty() {
+            std::fs::metadata(FILES[0].1).context(|| format!("look at {}", FILES[0].1))?;
+        }
+        // Room for what grows, so that nothing has to be found while the machine swaps.
+        let texts = files.iter().map(|(source, _)| (*source, String::with_capacity(64 * 1024))).collect();
+        Ok(Self { files, texts })
+    }
+
+    /// Reads all of them again.
+    pub(super) fn read(&mut self) -> Result<()> {
+        for ((_, file), (_, text)) in self.files.iter().zip(&mut self.texts) {
+            text.clear();
+            let mut file = file.borrow_mut();
+            let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(text));
+            read.context(|| "read what the kernel says".to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// A text as it was read last; nothing where this kernel has it not.
+    pub(super) fn of(&self, source: Source) -> &str {
+        self.texts.iter().find(|(other, _)| *other == source).map_or("", |(_, text)| text)
+    }
+
+    /// The numbers of the first line whose first word is this.
+    pub(super) fn line(&self, source: Source, first: &str) -> Vec<f64> {
+        self.lines(source)
+            .find(|words| words.first() == Some(&first))
+            .map(|words| numbers(&words[1..]))
+            .unwrap_or_default()
+    }
+
+    /// The words of each line.
+    pub(super) fn lines(&self, source: Source) -> impl Iterator<Item = Vec<&str>> {
+        self.of(source).lines().map(|line| line.split_ascii_whitespace().collect())
+    }
+}
+
+#[cfg(test)]
+impl Texts {
+    /// What a test says instead of a kernel.
+    pub(super) fn said(texts: &[(Source, &str)]) -> Self {
+        Self { files: Vec::new(), texts: texts.iter().map(|(source, text)| (*source, (*text).to_owned())).collect() }
+    }
+}
+
+/// The numbers among words; others are 0.
+pub(super) fn numbers(words: &[&str]) -> Vec<f64> {
+    words.iter().map(|word| word.parse().unwrap_or(0.0)).collect()
+}
