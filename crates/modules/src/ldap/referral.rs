@@ -9,8 +9,8 @@ use super::message::{Question, Search};
 use super::mod_ldap::{Chase, Limits};
 use super::url::Url;
 
-/// More directories are not asked for one question, however few hops away they are.
-const ASKED_MAX: usize = 16;
+/// More hosts are not asked for one question, however few hops away they are: each may take its time to say nothing.
+const HOSTS_MAX: usize = 16;
 
 /// Follows what an answer names, if that is wanted. What cannot be followed is left out, unless it is all there is.
 pub(super) async fn follow(
@@ -32,14 +32,15 @@ pub(super) async fn follow(
     if code == Code::REFERRAL {
         open.push((std::mem::take(&mut answer.referrals), 1));
     }
-    let mut asked = 0;
+    let mut left = HOSTS_MAX;
     while let Some((urls, hop)) = open.pop() {
-        if hop > limits.hops || asked >= ASKED_MAX {
-            request.log("ldap", Level::Debug, format!("a referral is not followed: {hop} hops, {asked} directories"));
+        if hop > limits.hops || left == 0 {
+            let asked = HOSTS_MAX - left;
+            request.log("ldap", Level::Debug, format!("a referral is not followed: {hop} hops, {asked} hosts"));
             continue;
         }
-        asked += 1;
-        let Some((reply, mut more)) = ask_first(request, identity, limits, question, &urls).await else { continue };
+        let answered = ask_first(request, identity, limits, question, &urls, &mut left).await;
+        let Some((reply, mut more)) = answered else { continue };
         open.extend(more.elsewhere.drain(..).map(|urls| (urls, hop + 1)));
         if reply == Code::REFERRAL {
             open.push((more.referrals, hop + 1));
@@ -58,14 +59,19 @@ async fn ask_first(
     limits: &Limits,
     question: &Question<'_>,
     urls: &[String],
+    left: &mut usize,
 ) -> Option<(Code, Answer)> {
     for text in urls {
         let why = match Url::parse(text) {
             Ok(url) if url.is_secure => "connections to directories are not encrypted here",
-            Ok(url) => match ask(identity, limits, question, &url).await {
-                Ok(answered) => return Some(answered),
-                Err(code) => code.text(),
-            },
+            Ok(url) if url.hosts.len() > *left => "too many hosts are named",
+            Ok(url) => {
+                *left -= url.hosts.len();
+                match ask(identity, limits, question, &url).await {
+                    Ok(answered) => return Some(answered),
+                    Err(code) => code.text(),
+                }
+            }
             Err(why) => why,
         };
         request.log("ldap", Level::Debug, format!("the referral to {text} cannot be followed: {why}"));
