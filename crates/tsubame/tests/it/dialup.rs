@@ -1,4 +1,4 @@
-//! Files at the speed of a modem (mod_dialup).
+//! Answers that go out no faster than they may (mod_dialup, mod_ratelimit).
 
 use std::time::{Duration, Instant};
 
@@ -33,5 +33,35 @@ under_every_mpm! {
         assert!(others < Duration::from_secs(1), "{others:?}");
         // The connection stays, and what is no file has no pace.
         assert_eq!(slow[0].get("/slow/none").status, 404);
+    }
+
+    /// 4 KiB in a second, behind 1 KiB that is free: at no time is more there than that, and all of it comes. No clock is
+    /// asked for less than the whole: a busy machine may make anything slower.
+    fn an_answer_goes_out_no_faster_than_it_may(mpm: Mpm) {
+        const RATE: f64 = 4096.0;
+        const BURST: f64 = 1024.0;
+        const SIZE: usize = 7 * 1024;
+        // What goes out in one pulse of the pace, of which there are two in a second.
+        const PULSE: f64 = 0.5;
+        let site = Site::new();
+        site.page("a.txt", "x".repeat(SIZE));
+        let lines = "SetOutputFilter RATE_LIMIT\nSetEnv rate-limit 4\nSetEnv rate-initial-burst 1";
+        let server = Server::start(mpm, &site, lines);
+        let start = Instant::now();
+        let mut client = server.client();
+        client.send(get("/a.txt"));
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(client.bytes(1));
+        }
+        let mut had = 0;
+        while had < SIZE {
+            had += client.bytes(512).len();
+            let may = BURST + RATE * (start.elapsed().as_secs_f64() + PULSE);
+            assert!(had as f64 <= may, "{had} bytes, of {may} at most");
+        }
+        // What is free and the first pulse go out at once, and two more pulses take the second.
+        let took = start.elapsed();
+        assert!((Duration::from_secs(1)..Duration::from_secs(20)).contains(&took), "{took:?}");
     }
 }
