@@ -42,7 +42,7 @@ pub use request::tunnel::{Speaking, Tunnel, TunnelStream};
 pub use request::unique::{self, Unique};
 pub use request::written::{Writer, written, written_later};
 pub use request::{
-    BodyError, BodySource, Client, Interim, Kind, Pace, Previous, Request, RequestBody, RequestHead, Sent,
+    BodyError, BodySource, Client, Interim, KeptBody, Kind, Pace, Previous, Request, RequestBody, RequestHead, Sent,
 };
 pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};

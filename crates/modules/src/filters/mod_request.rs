@@ -1,29 +1,98 @@
-//! How much of a request's body is kept for those that come after its handler.
+//! How much of a request's body is kept for what its page includes.
 //!
-//! Apache manual: mod_request. Nobody does: what a page includes is asked for with GET.
+//! Apache manual: mod_request.
+
+use std::io;
 
 use conf::directive::Args::Take1;
 use conf::values::number;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome};
-use server::Module;
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings};
+use server::filters::{InputChain, Rank, Stream};
+use server::{BodyStream, Hook, KeptBody, Module, Order, Piece, Request};
 
 use crate::row;
 
 /// The module.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "request_module", source: "mod_request.c", linked: false, directives: DIRECTIVES },
-    hooks: &[],
+    hooks: &[Hook::InsertInputFilters(Order::Last, insert)],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("KeptBodySize", Allowed::SECTION, Take1(check_size), "0", "Maximum size of request bodies kept aside for use by filters").without_effect("The body of a request is read once."),
+    row("KeptBodySize", Allowed::SECTION, Take1(set_size), "0", "Maximum size of request bodies kept aside for use by filters").differs("What a page includes is asked for with the body that was kept; an internal redirect is not."),
 ];
 
-fn check_size(_: &mut Cmd<'_>, value: &str) -> Outcome {
-    match number(value) {
-        Some(0..) => Ok(()),
-        _ => Err("KeptBodySize must be a valid size in bytes, or zero.".into()),
+settings! {
+    /// The module's settings of a section.
+    pub struct RequestDir {
+        /// In bytes; 0: nothing is kept.
+        size: Setting<u64> = 0,
+    }
+}
+
+fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let size = number(value).and_then(|size| u64::try_from(size).ok());
+    let size = size.ok_or("KeptBodySize must be a valid size in bytes, or zero.")?;
+    cmd.set(|d: &mut RequestDir| &mut d.size, size)
+}
+
+fn insert(request: &mut Request, chain: &mut InputChain) {
+    let limit = request.dir::<RequestDir>().size();
+    // What a page includes has the whole body already.
+    if limit > 0 && !request.is_lookup() {
+        chain.add(Rank::RESOURCE, Box::new(move |request, source| keep(request, source, limit)));
+    }
+}
+
+fn keep(request: &mut Request, source: Stream, limit: u64) -> Stream {
+    let kept = KeptBody::default();
+    request.kept_body = Some(kept.clone());
+    Box::new(Keeping { told: source.length(), source, kept, limit, speaker: request.speaker() })
+}
+
+/// A body that is kept while it is read.
+struct Keeping {
+    source: Stream,
+    /// Its length, where the client said it.
+    told: Option<u64>,
+    kept: KeptBody,
+    limit: u64,
+    speaker: Box<Request>,
+}
+
+impl Keeping {
+    /// Nothing is kept of a body that is too large, and nobody gets it.
+    fn refuse(&self, number: &str, length: u64) -> io::Error {
+        self.kept.forget();
+        let limit = self.limit;
+        let text =
+            format!("{number}: Requested content-length of {length} is larger than the configured limit of {limit}");
+        self.speaker.log("request", Level::Error, text);
+        io::ErrorKind::FileTooLarge.into()
+    }
+}
+
+impl BodyStream for Keeping {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async move {
+            if let Some(told) = self.told.take().filter(|told| *told > self.limit) {
+                return Some(Err(self.refuse("AH01412", told)));
+            }
+            let piece = match self.source.next().await? {
+                Ok(piece) => piece,
+                Err(error) => {
+                    self.kept.forget();
+                    return Some(Err(error));
+                }
+            };
+            let kept = self.kept.keep(&piece) as u64;
+            Some(if kept > self.limit { Err(self.refuse("AH01413", kept)) } else { Ok(piece) })
+        })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.source.length()
     }
 }
 

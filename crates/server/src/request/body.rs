@@ -218,6 +218,34 @@ impl RequestBody {
     }
 }
 
+/// What is kept of a body for requests on behalf of its own (mod_request). Clones are the same.
+#[derive(Clone, Default)]
+pub struct KeptBody(Arc<Mutex<Option<Vec<u8>>>>);
+
+impl KeptBody {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a piece. Returns how much is kept then, in bytes.
+    pub fn keep(&self, piece: &[u8]) -> usize {
+        let mut kept = self.lock();
+        let all = kept.get_or_insert_default();
+        all.extend_from_slice(piece);
+        all.len()
+    }
+
+    /// Keeps nothing any more.
+    pub fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    /// What is kept; `None`: nobody has read the body.
+    pub fn bytes(&self) -> Option<Bytes> {
+        self.lock().as_deref().map(Bytes::copy_from_slice)
+    }
+}
+
 /// A body, as a stream.
 struct Read {
     body: RequestBody,

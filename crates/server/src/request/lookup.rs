@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 use crate::explain::trace::Step;
 use crate::paths::dir_name;
 use crate::request::hooks::From;
-use crate::request::{Kind, Request, Source};
+use crate::request::response::Body;
+use crate::request::{Kind, Request, RequestBody, Source};
 
 /// What a look-up found: the request as it would be, with `status` 200 if it would be served.
 pub type Found = Box<Request>;
@@ -188,6 +189,12 @@ impl Request {
         asking.trace = self.trace.as_ref().map(|_| Box::default());
         asking.env = self.env.clone();
         asking.login = self.login.clone();
+        if let Some(kept) = &self.kept_body
+            && let Some(bytes) = kept.bytes()
+        {
+            asking.body = RequestBody::of(Body::Bytes(bytes).into_stream());
+            asking.kept_body = Some(kept.clone());
+        }
         asking
     }
 

@@ -36,7 +36,7 @@ use conf::Settings;
 pub use self::account::Account;
 pub use self::answer_head::{AnswerHead, Pace};
 pub use self::asked::Asked;
-pub use self::body::{BodyError, BodySource, RequestBody};
+pub use self::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use self::client::Client;
 pub use self::fields::Fields;
 pub use self::head::RequestHead;
@@ -123,6 +123,8 @@ pub struct Request {
     pub notes: Fields,
     /// The body of the request.
     pub body: RequestBody,
+    /// What is kept of it for what an answer includes, if anything is.
+    pub kept_body: Option<KeptBody>,
     /// What the page shares with it that it is to stand in, if it is to stand in one.
     pub page: Option<Arc<dyn Any + Send + Sync>>,
     /// The way to the client before its answer begins, where the protocol has one.
@@ -172,6 +174,7 @@ impl Request {
             env: Fields::default(),
             notes: Fields::default(),
             body: RequestBody::default(),
+            kept_body: None,
             page: None,
             interim: None,
             account,

@@ -233,3 +233,35 @@ fn bodies_through_programs() {
     allowed.push(Allowed { case: "*", what: "error log", entry: "Messages of Apache's filters" });
     compare("bodies_through_programs", build, &configuration, &refused, &allowed);
 }
+
+#[test]
+fn kept_bodies() {
+    let pages = |site: &Site| {
+        build(site);
+        let twice = "one <!--#include virtual=\"/cgi/tell\" --> two <!--#include virtual=\"/cgi/tell\" --> end\n";
+        site.page("page.shtml", twice);
+    };
+    let fit = b"0123456789";
+    let large = [b'x'; 101];
+    let cases = [
+        Case::of("GET /a.txt"),
+        post("/page.shtml", "Content-Type: text/x", fit),
+        chunked("/page.shtml", "", fit, 3),
+        post("/page.shtml", "", &large[..100]),
+        post("/cgi/tell", "", fit),
+        post("/a.txt", "", fit),
+    ];
+    let configuration = format!(
+        "{SCRIPTS}<Directory ${{DOCS}}>\nOptions +Includes\nAddOutputFilter INCLUDES .shtml\nKeptBodySize 100\n</Directory>\n<Location /cgi>\nKeptBodySize 100\n</Location>"
+    );
+    compare("kept_bodies", pages, &configuration, &cases, &framing());
+    let refused = [
+        post("/page.shtml", "", &large),
+        chunked("/page.shtml", "", &large, 50),
+        post("/cgi/tell", "", &large),
+        post("/a.txt", "", &large),
+    ];
+    let mut allowed = framing();
+    allowed.push(Allowed { case: "*", what: "error log", entry: "Messages of Apache's filters" });
+    compare("kept_bodies", pages, &configuration, &refused, &allowed);
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conf::Level;
 use conf::pattern::Captures;
 use server::core::options;
-use server::{Body, BodyStream, Request, Slices, Writer};
+use server::{Body, BodyStream, KeptBody, Request, Slices, Writer};
 
 use super::scan::{Element, Part, Scanner};
 use super::variables::Variables;
@@ -66,9 +66,13 @@ impl Page {
     /// The page that is the file of this request.
     pub(super) fn of(request: &Request, variables: Arc<Variables>) -> Page {
         let mut own = request.stand_in();
+        let kept = own.kept_body.as_ref().and_then(KeptBody::bytes);
+        if let Some(body) = &kept {
+            own.headers_mut().set("Content-Length", body.len().to_string());
+        }
         for name in OF_BODY {
             // What the page includes is asked for with GET.
-            if own.header(name).is_some() {
+            if kept.is_none() && own.header(name).is_some() {
                 own.headers_mut().remove(name);
             }
         }
