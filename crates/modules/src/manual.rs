@@ -171,11 +171,19 @@ impl Other {
         })
     }
 
-    /// The module that probably has a directive of that name.
+    /// The module that probably has a directive of that name: `CASCookie` is mod_auth_cas's, `CaseFilter` is not.
     pub fn with_directive(name: &str) -> Option<&'static Other> {
-        let name = name.trim_start_matches('<').to_ascii_lowercase();
-        let begins = |other: &Other| other.prefixes.split(',').any(|prefix| name.starts_with(prefix));
-        OTHERS.iter().find(|other| !other.prefixes.is_empty() && begins(other))
+        let name = name.trim_start_matches('<');
+        let lower = name.to_ascii_lowercase();
+        // A word ends in front of a capital, or is all capitals itself; who writes all of a name small writes no words.
+        let begins = |prefix: &str| {
+            let Some((word, rest)) = name.split_at_checked(prefix.len()).filter(|_| lower.starts_with(prefix)) else {
+                return false;
+            };
+            let small = |c: char| c.is_ascii_lowercase();
+            name == lower || prefix.ends_with('_') || !rest.starts_with(small) || !word.contains(small)
+        };
+        OTHERS.iter().find(|other| !other.prefixes.is_empty() && other.prefixes.split(',').any(begins))
     }
 }
 

@@ -154,7 +154,11 @@ fn directive(weight: Weight, topic: Topic, name: &str, loaded: &[&'static Module
     if let Some(fact) = refused(name) {
         let why = manual::refusal(fact, boot::known());
         let page = fact.page().filter(|page| page.info(boot::known()).is_none() && !page.identifier.is_empty());
-        return found(format!("It is a directive of {}, which is not here: {why}.", fact.module))
+        let message = match page {
+            Some(_) => format!("It is a directive of {}, which is not here: {why}.", fact.module),
+            None => format!("It is not here: {why}."),
+        };
+        return found(message)
             .does(fact.purpose)
             .loss(fact.loss())
             .instead(page.map_or_else(|| "Remove it".into(), |page| without(page, "Remove it, or put it")));
@@ -256,6 +260,17 @@ mod tests {
     }
 
     #[test]
+    fn modules_of_others_are_known_by_the_first_word_of_a_directive() {
+        let of = |name| Other::with_directive(name).map(|other| other.name);
+        assert_eq!(of("CASCookie"), Some("mod_auth_cas"));
+        assert_eq!(of("CaseFilter"), Some("mod_case_filter"));
+        assert_eq!(of("RPAFenable"), Some("mod_rpaf"));
+        assert_eq!(of("secruleengine"), Some("mod_security"));
+        assert_eq!(of("Secondary"), None);
+        assert_eq!(of("mod_gzip_on"), Some("mod_gzip"));
+    }
+
+    #[test]
     fn misspelt_names_have_a_neighbour() {
         server::module::set_known(modules::MODULES);
         for (name, near) in [
@@ -266,6 +281,7 @@ mod tests {
             ("MDomian", "MDomain"),
             ("LockFiel", "LockFile"),
             ("<Directry", "<Directory"),
+            ("SecureListn", "SecureListen"),
         ] {
             assert_eq!(meant(name), Some(near), "{name}");
         }
