@@ -23,6 +23,10 @@ const BUFFER: usize = 64 * 1024;
 /// How much of a body that nobody looks at is thrown away at a time: the kernel does not even copy it.
 const SKIP: usize = 1024 * 1024;
 
+/// Each event is told once, when it happens: a kernel that looks again at every connection that it has told of takes longer, and
+/// nothing has to be asked for again when there is something to send.
+const EVENTS: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
 /// What is received is read from here.
 pub(super) struct Buffer(Vec<u8>);
 
@@ -72,8 +76,8 @@ pub(super) struct Connection {
     pub(super) asked: VecDeque<Asked>,
     /// What the kernel did not take at once.
     unsent: VecDeque<u8>,
-    /// Its events are asked for; whether that of room is.
-    watched: Option<bool>,
+    /// Its events are asked for.
+    is_watched: bool,
     reader: Reader,
     /// Requests that were sent over it, and those that were answered.
     pub(super) carried: u64,
@@ -115,7 +119,7 @@ impl Connection {
             connected: Cell::new(None),
             asked: VecDeque::with_capacity(1),
             unsent: VecDeque::new(),
-            watched: None,
+            is_watched: false,
             reader,
             carried: 0,
             answered: 0,
@@ -161,15 +165,11 @@ impl Connection {
             }
             self.unsent.drain(..sent);
         }
-        let wants_room = !self.unsent.is_empty();
-        let events = if wants_room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        let token = EventData::new_u64(self.token);
-        let changed = match self.watched.replace(wants_room) {
-            Some(watched) if watched == wants_room => Ok(()),
-            Some(_) => epoll::modify(epoll, &self.socket, token, events),
-            None => epoll::add(epoll, &self.socket, token, events),
-        };
-        changed.map_err(|error| self.broken(error, |failures| &mut failures.write))
+        if std::mem::replace(&mut self.is_watched, true) {
+            return Ok(());
+        }
+        let added = epoll::add(epoll, &self.socket, EventData::new_u64(self.token), EVENTS);
+        added.map_err(|error| self.broken(error, |failures| &mut failures.write))
     }
 
     /// How much the kernel takes. A connection that takes something is established: on the loopback it is at once.
@@ -202,9 +202,23 @@ impl Connection {
         self.reader.server()
     }
 
-    /// Receives what is there. An error counts where nothing came before it; otherwise the connection is over.
-    pub(super) fn read(&mut self, buffer: &mut Buffer, requests: &[Request], came: &mut Came) -> Result<(), Broken> {
-        let read = self.read_on(buffer, requests, came);
+    /// Goes on after an event. An error counts where no answer came before it; otherwise the connection is over.
+    pub(super) fn advance(
+        &mut self,
+        epoll: &OwnedFd,
+        event: EventFlags,
+        buffer: &mut Buffer,
+        requests: &[Request],
+        came: &mut Came,
+    ) -> Result<(), Broken> {
+        if !self.unsent.is_empty() {
+            self.flush(epoll)?;
+        }
+        if event == EventFlags::OUT {
+            return Ok(());
+        }
+        let ends = event.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        let read = self.read(ends, buffer, requests, came);
         if read.is_err() && !came.answers.is_empty() {
             came.is_over = true;
             return Ok(());
@@ -212,7 +226,8 @@ impl Connection {
         read
     }
 
-    fn read_on(&mut self, buffer: &mut Buffer, requests: &[Request], came: &mut Came) -> Result<(), Broken> {
+    /// Receives what is there: `ends` says that its end is, too, and will not be told again.
+    fn read(&mut self, ends: bool, buffer: &mut Buffer, requests: &[Request], came: &mut Came) -> Result<(), Broken> {
         loop {
             let unread = self.reader.unread();
             let skips = unread > BUFFER;
@@ -239,7 +254,7 @@ impl Connection {
             } else {
                 self.parse(&buffer.0[..length], requests, came, now)?;
             }
-            if came.is_over || length < room {
+            if came.is_over || (length < room && !ends) {
                 return Ok(());
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, Event};
+use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -137,7 +137,7 @@ impl Worker<'_> {
                 Err(error) => return Err(error),
             }
             for event in events.drain(..) {
-                self.advance(event.data.u64() as usize);
+                self.advance(event.data.u64() as usize, event.flags);
             }
         }
         let elapsed = start.elapsed();
@@ -274,12 +274,12 @@ impl Worker<'_> {
     }
 
     /// Goes on with a connection as far as it goes.
-    fn advance(&mut self, slot: usize) {
+    fn advance(&mut self, slot: usize, event: EventFlags) {
         let Some(connection) = &mut self.slots[slot].connection else { return };
         self.came.answers.clear();
         self.came.is_over = false;
-        let read = connection.flush(&self.epoll);
-        let read = read.and_then(|()| connection.read(&mut self.buffer, &self.share.plan.requests, &mut self.came));
+        let requests = &self.share.plan.requests;
+        let read = connection.advance(&self.epoll, event, &mut self.buffer, requests, &mut self.came);
         if self.record.first.is_none()
             && let Some((answer, _)) = self.came.answers.first()
         {
