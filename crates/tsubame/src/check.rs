@@ -32,14 +32,14 @@ tsubame check: one report about a whole configuration
 
 Usage: tsubame check [-d directory] [-f file] [-D name] [-C line] [-c line] [options]
 
-It reads on behind each error, and tells of everything at once: modules and directives that are not here and what to write
-instead, what has no effect, what is said twice, sections that never match, certificates, logs, and, in the directories that
-are served, .htaccess files and scripts. Nothing is started, and no file is changed.
+It does not stop at the first error. One report covers missing modules and directives with what to write instead, lines
+without effect, duplicates, sections that never match, certificates, logs, and the .htaccess files and scripts in the
+directories you serve. It starts nothing and changes no file.
 
 Options:
-  --all               every line that is accepted without effect or differs from Apache, not only their number
-  --no-files          leave out the directories that are served
-  --directories N     look at N of them at most (100000)
+  --all               show every line that has no effect or differs from Apache, not only the names
+  --no-files          skip the directories you serve
+  --directories N     look at no more than N of them (100000)
   --json              for programs
   -h, --help          this page
 

@@ -55,10 +55,10 @@ impl Topic {
             Topic::Handler => "Handlers",
             Topic::Host => "Virtual hosts",
             Topic::Warning => "Warnings",
-            Topic::NeverMatches => "Sections that never count",
-            Topic::Twice => "Said twice",
+            Topic::NeverMatches => "Sections that never match",
+            Topic::Twice => "Duplicates",
             Topic::WithoutEffect => "Accepted without effect",
-            Topic::Differs => "Not quite as in Apache",
+            Topic::Differs => "Different from Apache",
         }
     }
 

@@ -47,7 +47,7 @@ fn head(out: &mut Page, report: &Report, style: Style) {
     let (stops, loses) = (report.count(Weight::Stops), report.count(Weight::Loses));
     let harmless = match report.count(Weight::Harmless) {
         0 => String::new(),
-        count => format!(" ({} of no harm below)", number(count, "remark", "remarks")),
+        count => format!(" ({} below)", number(count, "harmless remark", "harmless remarks")),
     };
     let verdict = match report.verdict() {
         Verdict::Starts => style.good(format!("Would start, and serve as Apache does{harmless}.")),
