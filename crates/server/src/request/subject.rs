@@ -138,7 +138,7 @@ impl Subject for OfRequest<'_> {
             return Some(false);
         }
         let found = match access {
-            Access::Url => Some(at_once(self.request.lookup_uri(target))?),
+            Access::Url => Some(at_once(self.request.lookup_link(target))?),
             Access::File => at_once(self.request.lookup_named(target))?,
         };
         let is_allowed = |found: &Request| {

@@ -130,7 +130,7 @@ impl Pass<'_> {
         if path.is_empty() || !may_look_up(self.request) {
             return Ok(false);
         }
-        let found = self.request.lookup_uri(path).await;
+        let found = self.request.lookup_link(path).await;
         let status = found.answer.status();
         self.say_apart(5, |_| format!("RewriteCond URI (-U check: path={path} -> status={status}"));
         decided(self.request, &found, path, &condition.origin)?;

@@ -125,7 +125,7 @@ impl Pass<'_> {
             path.insert_str(0, if by_file { directory } else { self.base.as_ref().unwrap_or(directory) });
         }
         let found =
-            if by_file { self.request.lookup_named(&path).await } else { Some(self.request.lookup_uri(&path).await) };
+            if by_file { self.request.lookup_named(&path).await } else { Some(self.request.lookup_link(&path).await) };
         let text = match &found {
             None => String::new(),
             Some(found) => match &ahead.variable {

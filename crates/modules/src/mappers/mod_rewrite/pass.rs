@@ -183,7 +183,8 @@ impl<'r> Pass<'r> {
             }
             if rule.given.flags.any(Flags::END) {
                 self.say(8, |_| "Rule has END flag, no further rewriting for this request".into());
-                self.request.notes.set(super::END, "1");
+                let place = if self.request.is_lookup() { super::LOOK_UP } else { "" };
+                self.request.notes.set(super::END, place);
                 break;
             }
             if rule.given.flags.any(Flags::PROXY.and(Flags::LAST)) {
@@ -372,8 +373,9 @@ impl<'r> Pass<'r> {
             old if flags.any(Flags::QUERY_APPEND) => Some(format!("{query}&{}", old.unwrap_or_default())),
             _ => Some(query),
         };
-        let trimmed = args.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
-        self.request.asked.args = trimmed.filter(|args| !args.is_empty());
+        // A query of nothing but this character stays there as an empty one.
+        let kept = args.filter(|args| !args.is_empty());
+        self.request.asked.args = kept.map(|args| args.strip_suffix('&').map(str::to_string).unwrap_or(args));
         self.say_apart(3, |pass| {
             let request = &pass.request;
             let args = request.asked.args.as_deref().unwrap_or("<none>");

@@ -62,7 +62,7 @@ impl Pass<'_> {
             return Flow::Status(403);
         }
         if self.request.mapped.filename.starts_with(PROXY) {
-            return self.leave_for_backend();
+            return self.leave_for_backend(escape);
         }
         if let Some((length, _)) = absolute {
             self.replace_directory(length);
@@ -84,7 +84,7 @@ impl Pass<'_> {
         self.start_again(options)
     }
 
-    fn leave_for_backend(&mut self) -> Flow {
+    fn leave_for_backend(&mut self, escape: bool) -> Flow {
         if !has_proxy(self.request) {
             let text = format!(
                 "AH10160: attempt to make remote request from mod_rewrite without proxy enabled: {}",
@@ -97,7 +97,7 @@ impl Pass<'_> {
         const WITHOUT_QUERY: [&str; 3] = ["fcgi://", "scgi://", "uwsgi://"];
         let url = &self.request.mapped.filename[PROXY.len()..];
         let has_query = !WITHOUT_QUERY.iter().any(|scheme| url.starts_with(scheme));
-        if let Some(args) = self.request.asked.args.clone().filter(|_| has_query) {
+        if let Some(args) = self.request.asked.args.clone().filter(|_| has_query && !escape) {
             self.request.mapped.filename.extend(["?", &args]);
         }
         self.request.mapped.handler = Some("proxy-server".into());
