@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::compare::CompareOptions;
 use crate::load::face::ab::AbOptions;
 use crate::load::face::httperf::HttperfOptions;
 use crate::load::face::load::LoadOptions;
@@ -56,11 +57,13 @@ pub(crate) enum Command {
     Run(Choice),
     /// Send requests to a URL, and tell how it answers
     Load(Box<LoadOptions>),
-    /// The same with the options and the text of ApacheBench
+    /// Load two URLs in turn, and tell which answers better, and by how much
+    Compare(Box<CompareOptions>),
+    /// `load` with the options and the text of ApacheBench
     Ab(Box<AbOptions>),
-    /// The same with the options and the text of weighttp 0.4
+    /// `load` with the options and the text of weighttp 0.4
     Weighttp(Box<WeighttpOptions>),
-    /// The same with the options and the text of httperf 0.9
+    /// `load` with the options and the text of httperf 0.9
     Httperf(Box<HttperfOptions>),
     /// Watch the machine: processors, memory, swap, disks, networks, in the columns of dstat
     #[command(visible_alias = "dstat")]

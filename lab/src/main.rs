@@ -13,6 +13,7 @@ mod cage;
 mod callers;
 mod cli;
 mod client;
+mod compare;
 mod config;
 mod crowd;
 mod doctor;
@@ -23,6 +24,7 @@ mod generator;
 mod host;
 mod launch;
 mod list;
+mod listener;
 mod load;
 mod procfs;
 mod programs;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::List => list::print(),
         Command::Floor(options) => floor::serve(&options),
         Command::Load(options) => load::face::load::run(&options),
+        Command::Compare(options) => compare::run(&options),
         Command::Ab(options) => load::face::ab::run(&options),
         Command::Weighttp(options) => load::face::weighttp::run(&options),
         Command::Httperf(options) => load::face::httperf::run(&options),

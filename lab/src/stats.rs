@@ -26,9 +26,58 @@ pub(crate) fn percentile(sorted: &[u64], share: f64) -> u64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
 }
 
+/// A ratio, and between which bounds it is in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) middle: f64,
+    pub(crate) bounds: Option<[f64; 2]>,
+}
+
+/// What `one` is to `other` where both were taken in turn: the geometric mean of the ratios of each round, with Student's bounds,
+/// which need two rounds. Nothing where a value is not above 0.
+pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Ratio> {
+    let pairs: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
+    if pairs.is_empty() || pairs.iter().any(|(one, other)| *one <= 0.0 || *other <= 0.0) {
+        return None;
+    }
+    let logarithms: Vec<f64> = pairs.iter().map(|(one, other)| (one / other).ln()).collect();
+    let count = logarithms.len() as f64;
+    let mean = logarithms.iter().sum::<f64>() / count;
+    let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
+    let quantile = STUDENT.get(logarithms.len().wrapping_sub(2)).copied().unwrap_or(1.96);
+    let bounds = (logarithms.len() > 1).then(|| {
+        let reach = quantile * (squares / (count - 1.0) / count).sqrt();
+        [(mean - reach).exp(), (mean + reach).exp()]
+    });
+    Some(Ratio { middle: mean.exp(), bounds })
+}
+
+/// Quantiles of Student's distribution for 95 % on both sides, by degrees of freedom from 1 (any table of it).
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratios_have_bounds() {
+        assert_eq!(ratio(&[], &[]), None);
+        assert_eq!(ratio(&[1.0], &[0.0]), None);
+        assert_eq!(ratio(&[4.0], &[2.0]).map(|ratio| ratio.bounds), Some(None));
+        let same = ratio(&[4.0, 8.0], &[2.0, 4.0]).unwrap();
+        let [low, high] = same.bounds.unwrap();
+        assert!([same.middle, low, high].into_iter().all(|ratio| (ratio - 2.0).abs() < 1e-9));
+        // Logarithms of 1, 2 and 4: their mean is ln 2, their deviation too; 4.303 / sqrt 3 of it is the reach.
+        let wide = ratio(&[1.0, 2.0, 4.0], &[1.0, 1.0, 1.0]).unwrap();
+        let [low, high] = wide.bounds.unwrap();
+        let reach = 2_f64.powf(4.303 / 3_f64.sqrt());
+        assert!(
+            (wide.middle - 2.0).abs() < 1e-9 && (high - 2.0 * reach).abs() < 1e-9 && (low - 2.0 / reach).abs() < 1e-9
+        );
+    }
 
     #[test]
     fn percentiles_are_values_that_occurred() {

@@ -208,3 +208,18 @@ fn servers_that_say_nothing() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("0 succeeded, 0 failed, 10 errored"), "{text}");
 }
+
+/// The same page in two ways: what is compared, and what is doubted.
+#[test]
+fn compare_tells_what_it_measured() {
+    let server = serve();
+    let (one, other) = (format!("http://{server}/"), format!("http://{server}/none"));
+    let output = said(lab().args(["compare", "--rounds", "2", "-n", "50", "-c", "2", "--json", &one, &other]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("\"rounds\":2") && text.contains("\"failures\":[0,100]"), "{text}");
+    assert!(text.contains("\"name\":\"answers per second\"") && text.contains("A and B are the same server"), "{text}");
+    let output = said(lab().args(["compare", "--rounds", "1", "-n", "5", "-c", "1", &one, &one]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("only 1 round(s)") && text.contains("p99 ms (less is better)"), "{text}");
+}

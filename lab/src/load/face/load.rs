@@ -25,7 +25,7 @@ mod text;
 pub(crate) struct LoadOptions {
     /// What to ask for; several take turns
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
 
     /// Connections at a time
     #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = positive())]
@@ -113,7 +113,7 @@ pub(crate) struct LoadOptions {
 
     /// Print the results as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Write the time of each request to a file
     #[arg(long, value_name = "FILE")]
@@ -158,11 +158,8 @@ fn field(text: &str) -> std::result::Result<String, String> {
 /// Runs `tsubame-lab load`.
 pub(crate) fn run(options: &LoadOptions) -> Result<()> {
     let descriptors = launch::raise_descriptor_limit()?;
-    let plan = options.plan(descriptors)?;
-    if let Some(time) = options.warm_up {
-        let warm = Plan { count: None, time: Some(time), samples: false, ..plan.clone() };
-        load::run(&warm, &Live::default(), |_| {})?;
-    }
+    let plan = options.plan(&options.urls, descriptors)?;
+    options.warm_up(&plan)?;
     let bar = options.bar();
     let record = load::run(&plan, &Live::default(), |live| options.show(&bar, live))?;
     bar.finish_and_clear();
@@ -180,8 +177,19 @@ pub(crate) fn run(options: &LoadOptions) -> Result<()> {
 }
 
 impl LoadOptions {
-    fn plan(&self, descriptors: u64) -> Result<Plan> {
-        let urls = self.urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
+    /// Asks as long as is wanted before anything counts.
+    pub(crate) fn warm_up(&self, plan: &Plan) -> Result<()> {
+        let Some(time) = self.warm_up else { return Ok(()) };
+        let warm = Plan { count: None, time: Some(time), samples: false, ..plan.clone() };
+        load::run(&warm, &Live::default(), |_| {}).map(|_| ())
+    }
+
+    /// The load on these URLs.
+    ///
+    /// # Errors
+    /// There is none, they are of several servers, or this machine has not enough descriptors.
+    pub(crate) fn plan(&self, urls: &[String], descriptors: u64) -> Result<Plan> {
+        let urls = urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
         let [first, others @ ..] = &urls[..] else { return Err(Error::new("there is no URL")) };
         if let Some(other) = others.iter().find(|url| (&url.host, url.port) != (&first.host, first.port)) {
             return Err(Error::new(format!("{} and {} are two servers", first.authority(), other.authority()))
@@ -257,7 +265,7 @@ impl LoadOptions {
 const LENGTH: Duration = Duration::from_secs(10);
 
 /// Why the figures may not be those of the server.
-fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
+pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     let mut doubts = Vec::new();
     if record.busy > BUSY_MAX && !plan.spin {
         let share = record.busy * 100.0;

@@ -1,0 +1,249 @@
+//! `tsubame-lab compare URL URL`: two servers, or two pages, under the same load in turn.
+//!
+//! What disturbs a machine lasts longer than a measurement, so that both have their share of it: every round measures A and B, the
+//! next one B and A. Ratios are those within rounds; their bounds say whether the difference is one.
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::{Context as _, Error, Result};
+use crate::launch;
+use crate::listener::Listener;
+use crate::load::face::load::{LoadOptions, doubts};
+use crate::load::{self, Live, Plan};
+use crate::stats::{Ratio, median, ratio};
+use crate::style;
+use crate::table::Table;
+
+/// Choices for `compare`.
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("urls", |arg| arg.help("The two to compare").num_args(2).value_names(["A", "B"])))]
+#[command(mut_arg("csv", |arg| arg.hide(true)))]
+pub(crate) struct CompareOptions {
+    #[command(flatten)]
+    load: LoadOptions,
+
+    /// How often each is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+}
+
+/// What is compared: its name, whether more of it is better, how many digits are told behind the point.
+const FIGURES: [(&str, bool, usize); 5] = [
+    ("answers per CPU-second", true, 0),
+    ("answers per second", true, 0),
+    ("p50 ms", false, 3),
+    ("p99 ms", false, 3),
+    ("memory MB", false, 1),
+];
+
+/// One of the two.
+struct Side<'o> {
+    url: &'o str,
+    plan: Plan,
+    server: Option<Listener>,
+    /// What came of each round, in the order of [`FIGURES`]; nothing where it cannot be known.
+    rounds: [Vec<f64>; FIGURES.len()],
+    failures: u64,
+    doubts: Vec<String>,
+}
+
+/// The results, for other programs.
+#[derive(Serialize)]
+struct Results<'r> {
+    urls: [&'r str; 2],
+    rounds: u32,
+    failures: [u64; 2],
+    figures: Vec<Figure<'r>>,
+    doubts: &'r [String],
+}
+
+#[derive(Serialize)]
+struct Figure<'r> {
+    name: &'r str,
+    more_is_better: bool,
+    a: &'r [f64],
+    b: &'r [f64],
+    /// A's to B's, and between which bounds it is in 95 of 100 cases.
+    ratio: Option<f64>,
+    bounds: Option<[f64; 2]>,
+}
+
+/// Runs `tsubame-lab compare`.
+pub(crate) fn run(options: &CompareOptions) -> Result<()> {
+    let descriptors = launch::raise_descriptor_limit()?;
+    let [a, b] = &options.load.urls[..] else { return Err(Error::new("two URLs are needed to compare")) };
+    let mut sides = [options.side(a, descriptors)?, options.side(b, descriptors)?];
+    for side in &sides {
+        options.load.warm_up(&side.plan)?;
+    }
+    for round in 0..options.rounds {
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for at in order {
+            eprintln!("[{}/{}] {}", round + 1, options.rounds, sides[at].url);
+            sides[at].measure()?;
+        }
+    }
+    let doubts = doubts_of(&sides, options.rounds);
+    match options.load.json {
+        true => println!("{}", json(&sides, options.rounds, &doubts)?),
+        false => print!("{}", text(&sides, &doubts)),
+    }
+    match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
+        Some(side) => Err(Error::new(format!("{} answered not one request", side.url))),
+        None => Ok(()),
+    }
+}
+
+impl CompareOptions {
+    fn side<'o>(&self, url: &'o String, descriptors: u64) -> Result<Side<'o>> {
+        let plan = self.load.plan(std::slice::from_ref(url), descriptors)?;
+        let server = plan.servers.first().and_then(|address| Listener::at(*address));
+        Ok(Side { url, plan, server, rounds: Default::default(), failures: 0, doubts: Vec::new() })
+    }
+}
+
+impl Side<'_> {
+    fn measure(&mut self) -> Result<()> {
+        let spent = || self.server.as_ref().map(Listener::cpu_time);
+        let before = spent();
+        let record = load::run(&self.plan, &Live::default(), |_| {})?;
+        let used = spent().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
+        let memory = self.server.as_ref().and_then(Listener::pss_kib).map(|kib| kib as f64 / 1024.0);
+        let figures = [
+            used.filter(|used| *used > 0.0).map(|used| record.answers as f64 / used),
+            Some(record.rate()),
+            Some(record.total.milliseconds(0.5)),
+            Some(record.total.milliseconds(0.99)),
+            memory,
+        ];
+        for (rounds, figure) in self.rounds.iter_mut().zip(figures) {
+            rounds.extend(figure);
+        }
+        self.failures += record.failures.total() + (record.answers - record.good);
+        // What is wrong in every round is told once, with the figures of the first.
+        let kind = |doubt: &str| doubt.replace(|char: char| char.is_ascii_digit() || char == '.', "");
+        for doubt in doubts(&self.plan, &record) {
+            if !self.doubts.iter().any(|known| kind(known) == kind(&doubt)) {
+                self.doubts.push(doubt);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn doubts_of(sides: &[Side<'_>; 2], rounds: u32) -> Vec<String> {
+    let mut all = Vec::new();
+    for (name, side) in ["A", "B"].into_iter().zip(sides) {
+        all.extend(side.doubts.iter().map(|doubt| format!("{name}: {doubt}")));
+        if side.server.is_none() {
+            all.push(format!("{name}: the processes of its server cannot be seen, so nothing is said of its CPU time (root may see them)"));
+        }
+    }
+    if let [Some(a), Some(b)] = sides.each_ref().map(|side| &side.server)
+        && a == b
+    {
+        all.push("A and B are the same server".to_owned());
+    }
+    if rounds < 3 {
+        all.push(format!("only {rounds} round(s): use --rounds 3 or more"));
+    }
+    all
+}
+
+fn text(sides: &[Side<'_>; 2], doubts: &[String]) -> String {
+    let [a, b] = sides;
+    let mut out = format!("{}  {}\n{}  {}\n\n", style::heading("A"), a.url, style::heading("B"), b.url);
+    let mut table = Table::new(1, &["median", "A", "B", "A / B", "95 %"]);
+    let mut verdict = None;
+    for (at, (name, more_is_better, digits)) in FIGURES.into_iter().enumerate() {
+        let Some((one, other)) = median(&a.rounds[at]).zip(median(&b.rounds[at])) else { continue };
+        let found = ratio(&a.rounds[at], &b.rounds[at]);
+        verdict = verdict.or(found.map(|found| (name, found)));
+        let better = if more_is_better { "more is better" } else { "less is better" };
+        table.push(vec![
+            format!("{name} ({better})"),
+            format!("{one:.digits$}"),
+            format!("{other:.digits$}"),
+            found.map_or("–".to_owned(), |found| format!("{:.2}", found.middle)),
+            found
+                .and_then(|found| found.bounds)
+                .map_or("–".to_owned(), |[low, high]| format!("{low:.2} – {high:.2}")),
+        ]);
+    }
+    table.push(vec![
+        "failed (none is best)".into(),
+        a.failures.to_string(),
+        b.failures.to_string(),
+        String::new(),
+        String::new(),
+    ]);
+    out.push_str(&table.to_text());
+    if let Some((name, found)) = verdict {
+        out.push_str(&format!("\n{}\n", style::heading(&said(name, &found))));
+    }
+    for doubt in doubts {
+        out.push_str(&format!("  {} {doubt}\n", style::doubtful("!")));
+    }
+    out
+}
+
+/// What a ratio means in words.
+fn said(name: &str, found: &Ratio) -> String {
+    let Ratio { middle, bounds } = *found;
+    if let Some([low, high]) = bounds
+        && low <= 1.0
+        && high >= 1.0
+    {
+        return format!(
+            "No difference in {name} that these rounds could show: A / B is between {low:.2} and {high:.2}."
+        );
+    }
+    let (one, other, middle, bounds) = match middle < 1.0 {
+        false => ("A", "B", middle, bounds),
+        true => ("B", "A", 1.0 / middle, bounds.map(|[low, high]| [1.0 / high, 1.0 / low])),
+    };
+    let certainty = match bounds {
+        Some([low, high]) => format!("(between {low:.2} and {high:.2})"),
+        None => "in one round, which proves nothing".to_owned(),
+    };
+    format!("{one} has {middle:.2} times {other}'s {name} {certainty}.")
+}
+
+fn json(sides: &[Side<'_>; 2], rounds: u32, doubts: &[String]) -> Result<String> {
+    let [a, b] = sides;
+    let figures = FIGURES.into_iter().enumerate().map(|(at, (name, more_is_better, _))| {
+        let (one, other) = (&a.rounds[at], &b.rounds[at]);
+        let found = ratio(one, other);
+        Figure {
+            name,
+            more_is_better,
+            a: one,
+            b: other,
+            ratio: found.map(|found| found.middle),
+            bounds: found.and_then(|found| found.bounds),
+        }
+    });
+    let results = Results {
+        urls: [a.url, b.url],
+        rounds,
+        failures: [a.failures, b.failures],
+        figures: figures.collect(),
+        doubts,
+    };
+    serde_json::to_string(&results).context(|| "write the results as JSON".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_told_in_words() {
+        let told = |middle, bounds| said("answers per second", &Ratio { middle, bounds });
+        assert_eq!(told(2.0, Some([1.9, 2.1])), "A has 2.00 times B's answers per second (between 1.90 and 2.10).");
+        assert!(told(1.0, Some([0.9, 1.1])).starts_with("No difference in answers per second"));
+        assert_eq!(told(0.5, Some([0.4, 0.8])), "B has 2.00 times A's answers per second (between 1.25 and 2.50).");
+        assert!(told(2.0, None).ends_with("which proves nothing."));
+    }
+}
