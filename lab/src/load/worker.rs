@@ -47,6 +47,8 @@ struct Slot {
     connection: Option<Connection>,
     /// Requests that the connection has still to make; none is without limit.
     left: Option<u64>,
+    /// It is among those that have nothing to do.
+    is_free: bool,
 }
 
 struct Worker<'s> {
@@ -99,7 +101,7 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> rustix::io:
         dialled: share.thread,
         pending: 0,
         open: 0,
-        ends: share.plan.time.map(|time| start + time),
+        ends: share.plan.time.and_then(|time| start.checked_add(time)),
         is_over: false,
         buffer: Buffer::new(),
         came: Came::default(),
@@ -176,6 +178,14 @@ impl Worker<'_> {
         self.slots.len() - 1
     }
 
+    /// A slot has nothing to do. One that had nothing to do before, and whose idle connection has just ended, is not listed twice: it
+    /// would get two requests at a time.
+    fn release(&mut self, slot: usize) {
+        if !std::mem::replace(&mut self.slots[slot].is_free, true) {
+            self.free.push_back(slot);
+        }
+    }
+
     /// Gives what is due to slots that have nothing to do, and lets those go on that have paused.
     fn distribute(&mut self, now: Instant) {
         while self.paused.front().is_some_and(|(at, _)| *at <= now || self.is_over)
@@ -197,7 +207,10 @@ impl Worker<'_> {
         let opened = self.dialled;
         while !self.waiting.is_empty() {
             let slot = match self.free.pop_front() {
-                Some(slot) => slot,
+                Some(slot) => {
+                    self.slots[slot].is_free = false;
+                    slot
+                }
                 None if self.slots.len() < self.share.clients => self.another(),
                 None => break,
             };
@@ -247,7 +260,7 @@ impl Worker<'_> {
         {
             return self.fail(slot, broken, count);
         }
-        let Slot { connection: Some(connection), left } = &mut self.slots[slot] else { return };
+        let Slot { connection: Some(connection), left, .. } = &mut self.slots[slot] else { return };
         *left = left.map(|left| left.saturating_sub(count));
         match connection.ask(&self.epoll, &plan.requests, &mut self.number, count, began, now) {
             Ok(bytes) => {
@@ -304,7 +317,7 @@ impl Worker<'_> {
     /// Answers have come over the connection of a slot, or it has ended as it should.
     fn settle(&mut self, slot: usize) {
         let now = Instant::now();
-        let Slot { connection: Some(connection), left } = &self.slots[slot] else { return };
+        let Slot { connection: Some(connection), left, .. } = &self.slots[slot] else { return };
         let is_idle = connection.asked.is_empty();
         let is_complete = *left == Some(0) && is_idle;
         if self.came.is_over || is_complete {
@@ -315,8 +328,8 @@ impl Worker<'_> {
         }
         let (is_open, think) = (self.slots[slot].connection.is_some(), self.share.plan.think);
         match self.share.arrival {
-            Arrival::Requests(_) if is_idle || !is_open => self.free.push_back(slot),
-            Arrival::Connections(_) if !is_open => self.free.push_back(slot),
+            Arrival::Requests(_) if is_idle || !is_open => self.release(slot),
+            Arrival::Connections(_) if !is_open => self.release(slot),
             _ if is_open && !think.is_zero() => {
                 if is_idle {
                     self.paused.push_back((now + think, slot));
@@ -334,7 +347,7 @@ impl Worker<'_> {
         self.count_failures(now, broken, count);
         self.give_up(slot, Some(broken).filter(|broken| !broken.was_idle), now);
         match self.schedule {
-            Some(_) => self.free.push_back(slot),
+            Some(_) => self.release(slot),
             None => self.paused.push_back((if was_there { now } else { now + PAUSE }, slot)),
         }
     }

@@ -102,6 +102,33 @@ fn a_schedule_is_kept_whatever_becomes_of_requests() {
 }
 
 #[test]
+fn an_idle_connection_that_ends_leaves_room_for_one_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        // The first connection ends while nothing is due; what comes over the second before its answer must be one request.
+        for (stream, patience) in listener.incoming().zip([1, 250]) {
+            let (mut stream, mut request, mut text) = (stream.unwrap(), [0; 4096], Vec::new());
+            stream.set_read_timeout(Some(Duration::from_millis(patience))).unwrap();
+            while let Ok(length @ 1..) = stream.read(&mut request) {
+                text.extend_from_slice(&request[..length]);
+            }
+            stream.write_all(ANSWER).unwrap();
+            // The end comes apart from the answer.
+            stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+            let _ = stream.read(&mut request);
+            asked.push(text.windows(4).filter(|end| end == b"\r\n\r\n").count());
+        }
+        asked
+    });
+    let arrival = Arrival::Requests(Pace::per_second(10.0));
+    let record = load(&Plan { arrival, count: Some(3), ..plan(address) });
+    assert_eq!(server.join().unwrap(), [1, 1]);
+    assert_eq!(record.answers, 2, "the third request finds nobody");
+}
+
+#[test]
 fn connections_become_due_and_make_their_requests() {
     let arrival = Arrival::Connections(Pace::per_second(200.0));
     let plan = Plan { arrival, clients: 10, calls: Some(5), count: Some(20), ..plan(serve(SERVED)) };
@@ -183,6 +210,12 @@ fn time_ends_it() {
     let record = load(&Plan { count: None, time, clients: 3, ..plan(serve(SERVED)) });
     assert!((Duration::from_millis(200)..Duration::from_secs(5)).contains(&record.elapsed), "{:?}", record.elapsed);
     assert!(record.answers > 0 && record.failures == Failures::default(), "{record:?}");
+}
+
+#[test]
+fn no_time_is_too_long() {
+    let record = load(&Plan { time: Some(Duration::MAX), timeout: Duration::MAX, ..plan(serve(SERVED)) });
+    assert_eq!(record.answers, 1);
 }
 
 #[test]
