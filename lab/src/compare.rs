@@ -86,8 +86,8 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     }
     let doubts = doubts_of(&sides, options.rounds);
     match options.load.json {
-        true => println!("{}", json(&sides, options.rounds, &doubts)?),
-        false => print!("{}", text(&sides, &doubts)),
+        true => say_line!("{}", json(&sides, options.rounds, &doubts)?),
+        false => say!("{}", text(&sides, &doubts)),
     }
     match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
         Some(side) => Err(Error::new(format!("{} answered not one request", side.url))),

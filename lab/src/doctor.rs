@@ -44,7 +44,7 @@ pub(crate) fn examine(options: &DoctorOptions) -> Result<()> {
     findings.push(examine_descriptors());
     if options.json {
         let json = serde_json::to_string_pretty(&findings).context(|| "write the findings as JSON".to_owned())?;
-        println!("{json}");
+        say_line!("{json}");
     } else {
         print(&findings);
     }
@@ -60,11 +60,11 @@ fn print(findings: &[Finding]) {
     // Colour comes after alignment: it has no width.
     for (line, finding) in table.to_text().lines().skip(1).zip(findings) {
         match &finding.remedy {
-            None => println!("{} {line}", style::good("ok     ")),
+            None => say_line!("{} {line}", style::good("ok     ")),
             Some(remedy) if finding.found.is_none() => {
-                println!("{} {line}; to have it: {remedy}", style::bad("missing"))
+                say_line!("{} {line}; to have it: {remedy}", style::bad("missing"))
             }
-            Some(remedy) => println!("{} {line}: {remedy}", style::doubtful("look   ")),
+            Some(remedy) => say_line!("{} {line}: {remedy}", style::doubtful("look   ")),
         }
     }
 }

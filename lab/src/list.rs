@@ -8,26 +8,26 @@ use crate::table::Table;
 
 /// Prints subjects, workloads and targets.
 pub(crate) fn print() -> Result<()> {
-    println!("{}", style::heading("Subjects (--subjects)"));
+    say_line!("{}", style::heading("Subjects (--subjects)"));
     let mut subjects = Table::new(2, &["", ""]);
     for subject in &SUBJECTS {
         subjects.push(vec![subject.id.to_owned(), subject.title.to_owned()]);
     }
-    println!("{}\n", subjects.to_text().trim());
+    say_line!("{}\n", subjects.to_text().trim());
 
     for experiment in EXPERIMENTS {
-        println!("{}", style::heading(&format!("Workloads of `run {}` (--workloads)", experiment.id)));
+        say_line!("{}", style::heading(&format!("Workloads of `run {}` (--workloads)", experiment.id)));
         let mut workloads = Table::new(2, &["", ""]);
         for workload in experiment.workloads {
             workloads.push(vec![workload.id.to_owned(), workload.title.to_owned()]);
         }
-        println!("{}\n", workloads.to_text().trim());
+        say_line!("{}\n", workloads.to_text().trim());
 
-        println!("{}", style::heading(&format!("Targets of `run {}`", experiment.id)));
+        say_line!("{}", style::heading(&format!("Targets of `run {}`", experiment.id)));
         for target in experiment.targets {
-            println!("{}", target.text);
+            say_line!("{}", target.text);
         }
-        println!();
+        say_line!("");
     }
     Ok(())
 }

@@ -7,6 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod say;
+
 mod accounting;
 mod bench;
 mod cage;

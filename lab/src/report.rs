@@ -35,18 +35,18 @@ pub(crate) fn print(results: &Results) {
     let experiment = results.experiment();
     for workload in experiment.workloads {
         if let Some(table) = workload_table(&summary, workload) {
-            println!("\n{} — {}", style::heading(workload.id), workload.title);
-            print!("{}", table.to_text());
+            say_line!("\n{} — {}", style::heading(workload.id), workload.title);
+            say!("{}", table.to_text());
         }
     }
     print_targets(experiment, &summary);
     print_list("Reasons to doubt these figures", &doubts(results, &summary));
     print_list("Not measured", &absences(results));
-    println!();
+    say_line!("");
 }
 
 fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
-    println!("\n{}", style::heading("Targets"));
+    say_line!("\n{}", style::heading("Targets"));
     let mut open = 0;
     for target in experiment.targets {
         let verdict = target.judge(summary);
@@ -58,19 +58,19 @@ fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
                 continue;
             }
         };
-        println!("  {word}  {}: {}", target.text, verdict.measured);
+        say_line!("  {word}  {}: {}", target.text, verdict.measured);
     }
     if open > 0 {
-        println!("  {open} of {} not measured", experiment.targets.len());
+        say_line!("  {open} of {} not measured", experiment.targets.len());
     }
 }
 
 fn print_list(heading: &str, items: &[String]) {
     if !items.is_empty() {
-        println!("\n{}", style::heading(heading));
+        say_line!("\n{}", style::heading(heading));
     }
     for item in items {
-        println!("  {} {item}", style::doubtful("!"));
+        say_line!("  {} {item}", style::doubtful("!"));
     }
 }
 

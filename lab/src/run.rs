@@ -55,7 +55,7 @@ pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Resu
 
 fn finish(results: &Results, options: &RunOptions) -> Result<()> {
     if options.json {
-        println!("{}", results.to_json()?);
+        say_line!("{}", results.to_json()?);
     } else {
         report::print(results);
     }

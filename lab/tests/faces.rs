@@ -153,12 +153,13 @@ fn httperf() {
     let port = format!("--port={}", server.port());
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address");
     let closed = format!("--port={}", nobody.port());
-    let cases: [&[&str]; 5] = [
+    let cases: [&[&str]; 6] = [
         &["--server", "127.0.0.1", &port, "--num-conns", "100", "--rate", "500"],
         &["--server=127.0.0.1", &port, "--uri=/none", "--num-conns=10", "--num-calls=3", "--hog", "--timeout", "5"],
         &["--server=127.0.0.1", &port, "--wsess=10,4,0.01", "--rate", "100", "--burst-length=2"],
         &["--server=127.0.0.1", &port, "--num-conns=10", "--period=u0.01,0.02", "--http-version=1.0", "--method=HEAD"],
         &["--server=127.0.0.1", &closed, "--num-conns=5", "--add-header=X-A: b\\n"],
+        &["--server=127.0.0.1", &closed, "--wsess=3,4,0", "--rate=100"],
     ];
     for arguments in cases {
         compare("httperf", arguments, 0);
@@ -194,6 +195,18 @@ fn weighttp() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored"), "{text}");
     assert!(text.contains("5000 bytes data"), "{text}");
+}
+
+/// Readers like `head` leave before everything is said.
+#[test]
+fn nobody_has_to_read_to_the_end() {
+    let url = format!("http://{}/", serve());
+    for arguments in [&["load", "-n", "1", &url][..], &["ab", &url], &["weighttp", "-n", "1", &url], &["list"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = lab().args(arguments).stdout(writer).output().expect("run it");
+        assert!(output.status.success() && !String::from_utf8_lossy(&output.stderr).contains("panic"), "{output:?}");
+    }
 }
 
 /// Connections that end without an answer fail, under each name.

@@ -155,7 +155,7 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     let url = Url::parse(&options.url)?;
     let plan = options.plan(&url, launch::raise_descriptor_limit()?)?;
     let shows = !options.quiet && plan.count.is_some_and(|count| count > QUIET);
-    print!("{}", options.banner(&url, shows));
+    say!("{}", options.banner(&url, shows));
     let step = plan.count.map_or(1, |count| (count / 10).max(100));
     let mut shown = 0;
     let live = Live::default();
@@ -170,7 +170,7 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
         }
     })?;
     if let (false, Some(why)) = (options.go_on, broken(&record.failures)) {
-        println!();
+        say_line!("");
         let text = format!("{why}\nTotal of {} requests completed", record.answers);
         return Err(Error::new(text).advise("-r to go on all the same"));
     }
@@ -179,9 +179,9 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
             (shown / step + 1..=record.answers / step).for_each(|at| eprintln!("Completed {} requests", at * step));
             eprintln!("Finished {} requests", record.answers);
         }
-        false => print!("..done"),
+        false => say!("..done"),
     }
-    print!(
+    say!(
         "{}",
         if options.html {
             text::html(options, &url, &plan, &record)

@@ -44,7 +44,7 @@ pub(crate) struct HttperfOptions {
     num_calls: u64,
 
     /// Connections a second; 0: each as soon as the one before has ended
-    #[arg(long, value_name = "X", default_value_t = 0.0, conflicts_with = "period")]
+    #[arg(long, value_name = "X", default_value_t = 0.0, conflicts_with = "period", value_parser = rate)]
     rate: f64,
 
     /// The time between two connections: T1, uT1,T2 (anything between them), or eT1 (exponentially distributed)
@@ -177,7 +177,17 @@ struct Sessions {
 
 fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is not a time"))
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= LONGEST);
+    time.ok_or_else(|| format!("{text} is not a time of 0 to {} seconds", LONGEST.as_secs()))
+}
+
+/// Thirty years: sums of times that are no longer do not overflow.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+fn rate(text: &str) -> std::result::Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of connections"))?;
+    let is_possible = rate == 0.0 || (rate.is_finite() && rate * LONGEST.as_secs_f64() >= 1.0);
+    is_possible.then_some(rate).ok_or_else(|| "a rate is a number of connections per second, or 0".into())
 }
 
 fn period(text: &str) -> std::result::Result<Pace, String> {
@@ -218,9 +228,9 @@ pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
     }
     let descriptors = launch::raise_descriptor_limit()?;
     let plan = options.plan(descriptors)?;
-    println!("{}", text::command_line(options));
+    say_line!("{}", text::command_line(options));
     if options.verbose {
-        println!("httperf: maximum number of open descriptors = {descriptors}");
+        say_line!("httperf: maximum number of open descriptors = {descriptors}");
     }
     let before = procfs::stat(std::process::id());
     let record = load::run(&plan, &Live::default(), |_| {})?;
@@ -229,7 +239,7 @@ pub(crate) fn run(options: &HttperfOptions) -> Result<()> {
         let (user, all) = (after.user.saturating_sub(before.user), after.own.saturating_sub(before.own));
         [user, all.saturating_sub(user)]
     });
-    print!("{}", text::results(options, &plan, &record, used));
+    say!("{}", text::results(options, &plan, &record, used));
     Ok(())
 }
 
@@ -323,7 +333,13 @@ mod tests {
         assert_eq!(period("d0.01"), Ok(Pace::Constant(milliseconds(10))));
         assert_eq!(period("u0.01,0.02"), Ok(Pace::Uniform(milliseconds(10), milliseconds(20))));
         assert_eq!(period("e0.5"), Ok(Pace::Exponential(milliseconds(500))));
-        assert!(["", "u1", "u2,1", "e1,2", "x1", "-1"].into_iter().all(|text| period(text).is_err()));
+        assert!(["", "u1", "u2,1", "e1,2", "x1", "-1", "e1e19"].into_iter().all(|text| period(text).is_err()));
+    }
+
+    #[test]
+    fn rates_are_possible() {
+        assert_eq!(["0", "0.001", "1e8"].map(rate), [Ok(0.0), Ok(0.001), Ok(1e8)]);
+        assert!(["-1", "nan", "inf", "1e-300"].into_iter().all(|text| rate(text).is_err()));
     }
 
     #[test]

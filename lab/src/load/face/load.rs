@@ -167,8 +167,8 @@ pub(crate) fn run(options: &LoadOptions) -> Result<()> {
         write_file(path, csv::written(&record)?)?;
     }
     match options.json {
-        true => println!("{}", json::written(&record)?),
-        false => print!("{}", text::written(&options.urls, &plan, &record)),
+        true => say_line!("{}", json::written(&record)?),
+        false => say!("{}", text::written(&options.urls, &plan, &record)),
     }
     match record.answers {
         0 => Err(Error::new("not one request was answered")),

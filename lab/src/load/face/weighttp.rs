@@ -60,24 +60,24 @@ pub(crate) struct WeighttpOptions {
 /// Runs `tsubame-lab weighttp`.
 pub(crate) fn run(options: &WeighttpOptions) -> Result<()> {
     let plan = options.plan(launch::raise_descriptor_limit()?)?;
-    println!("weighttp - a lightweight and simple webserver benchmarking tool\n");
-    println!("starting benchmark...");
+    say_line!("weighttp - a lightweight and simple webserver benchmarking tool\n");
+    say_line!("starting benchmark...");
     for share in plan.shares() {
         let (number, requests) = (share.thread + 1, share.count.unwrap_or_default());
-        println!("spawning thread #{number}: {} concurrent requests, {requests} total requests", share.clients);
+        say_line!("spawning thread #{number}: {} concurrent requests, {requests} total requests", share.clients);
     }
     let mut told = 0;
     let mut tell = |done: u64| {
         while told < 10 && done * 10 >= options.requests * (told + 1) {
             told += 1;
-            println!("progress: {:>3}% done", told * 10);
+            say_line!("progress: {:>3}% done", told * 10);
         }
     };
     let record = load::run(&plan, &Live::default(), |live| {
         tell(live.answers.load(Relaxed) + live.failures.load(Relaxed));
     })?;
     tell(record.asked());
-    print!("{}", text(options.requests, &record));
+    say!("{}", text(options.requests, &record));
     Ok(())
 }
 

@@ -167,11 +167,13 @@ fn sessions(out: &mut String, plan: &Plan, record: &Record, seconds: f64) -> std
         "\nSession rate [sess/s]: min 0.00 avg {:.2} max 0.00 stddev 0.00 ({good}/{all})",
         good as f64 / seconds
     )?;
-    writeln!(out, "Session: avg 1.00 connections/session")?;
+    let each = if good > 0 { 1.0 } else { 0.0 };
+    writeln!(out, "Session: avg {each:.2} connections/session")?;
     writeln!(out, "Session lifetime [s]: {:.1}", record.lives.figures()[1] / 1e6)?;
     writeln!(out, "Session failtime [s]: 0.0")?;
     let calls = plan.calls.unwrap_or_default();
-    let histogram = (0..=calls).map(|length| match length {
+    // Up to the longest session there was.
+    let histogram = (0..=if good > 0 { calls } else { 0 }).map(|length| match length {
         _ if length == calls => good.to_string(),
         0 => (all - good.min(all)).to_string(),
         _ => "0".to_owned(),

@@ -1,0 +1,23 @@
+//! What is said on standard output.
+
+use std::fmt;
+use std::io::{ErrorKind, Write as _};
+
+/// Like `print!`, for a reader that may leave; see [`say`].
+macro_rules! say {
+    ($($part:tt)*) => { $crate::say::say(format_args!($($part)*)) };
+}
+
+/// Like `println!`, for a reader that may leave; see [`say`].
+macro_rules! say_line {
+    ($($part:tt)*) => { $crate::say::say(format_args!("{}\n", format_args!($($part)*))) };
+}
+
+/// Writes to standard output. `head` and pagers leave when they have seen enough, and nobody is told of that; what runs meanwhile
+/// ends as it would have, so that nothing stays behind.
+pub(crate) fn say(text: fmt::Arguments<'_>) {
+    match std::io::stdout().write_fmt(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => eprintln!("cannot write the output: {error}"),
+        _ => {}
+    }
+}
