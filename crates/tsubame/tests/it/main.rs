@@ -6,6 +6,7 @@
 
 mod beside;
 mod browser;
+mod chance;
 mod check_findings;
 mod check_same_as_apache;
 mod clock;
@@ -109,6 +110,7 @@ mod recycling;
 mod refused_same_as_apache;
 mod replaced;
 mod rewrite;
+mod rewrite_by_chance;
 mod rewrite_maps;
 mod rewrite_same_as_apache;
 mod script_ends;
