@@ -145,8 +145,8 @@ fn duration(text: &str) -> std::result::Result<Duration, String> {
 
 fn rate(text: &str) -> std::result::Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "a rate is a number of requests per second".to_owned())?;
-    let is_possible = rate.is_finite() && (0.001..=100_000_000.0).contains(&rate);
-    is_possible.then_some(rate).ok_or_else(|| "a rate is from 0.001 to 100000000 requests per second".into())
+    let is_possible = rate.is_finite() && (0.001..=1_000_000.0).contains(&rate);
+    is_possible.then_some(rate).ok_or_else(|| "a rate is from 0.001 to 1000000 requests per second".into())
 }
 
 fn field(text: &str) -> std::result::Result<String, String> {

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &WeighttpOptions) -> Result<()> {
     }
     let mut told = 0;
     let mut tell = |done: u64| {
-        while told < 10 && done * 10 >= options.requests * (told + 1) {
+        while told < 10 && u128::from(done) * 10 >= u128::from(options.requests) * (told + 1) {
             told += 1;
             say_line!("progress: {:>3}% done", told * 10);
         }
