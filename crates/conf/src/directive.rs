@@ -343,37 +343,48 @@ pub fn nearest(modules: &[&'static ModuleInfo], name: &str) -> Option<&'static s
 
 /// The name nearest to a misspelled one, if it is near enough to be meant.
 pub fn nearest_name(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
-    let lower = name.to_ascii_lowercase();
     let far = (name.len() / 3).clamp(1, 3);
-    names
-        .filter_map(|name| Some((distance(&lower, &name.to_ascii_lowercase(), far)?, name)))
-        .min()
-        .map(|(_, name)| name)
+    let mut rows = Rows::default();
+    names.filter_map(|other| Some((rows.distance(name, other, far)?, other))).min().map(|(_, other)| other)
 }
 
-/// The edit distance, in bytes: letters that are wrong, missing or too many, and neighbours that changed places. `None` if it is
-/// beyond `far`. It stops as soon as that is known: a long word of nonsense is compared with each of 700 names, once for each
-/// line that has it.
-fn distance(a: &str, b: &str, far: usize) -> Option<usize> {
-    if a.len().abs_diff(b.len()) > far {
-        return None;
-    }
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut before_last = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut steps = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                steps = steps.min(before_last[j - 1] + 1);
-            }
-            row.push(steps);
-        }
-        if row.iter().all(|steps| *steps > far) {
+/// The last three rows of the table of edit distances, kept from one pair of words to the next.
+#[derive(Default)]
+struct Rows {
+    before_last: Vec<usize>,
+    last: Vec<usize>,
+    row: Vec<usize>,
+}
+
+impl Rows {
+    /// The edit distance, in bytes, whatever their case: letters that are wrong, missing or too many, and neighbours that changed
+    /// places. `None` if it is beyond `far`. It stops as soon as that is known: a long word of nonsense is compared with each of
+    /// 1 000 names, once for each line that has it.
+    fn distance(&mut self, a: &str, b: &str, far: usize) -> Option<usize> {
+        if a.len().abs_diff(b.len()) > far {
             return None;
         }
-        before_last = std::mem::replace(&mut last, row);
+        let (a, b) = (a.as_bytes(), b.as_bytes());
+        let Rows { before_last, last, row } = self;
+        last.clear();
+        last.extend(0..=b.len());
+        for (i, x) in a.iter().enumerate() {
+            row.clear();
+            row.push(i + 1);
+            for (j, y) in b.iter().enumerate() {
+                let is_same = x.eq_ignore_ascii_case(y);
+                let mut steps = (last[j] + usize::from(!is_same)).min(last[j + 1] + 1).min(row[j] + 1);
+                if i > 0 && j > 0 && x.eq_ignore_ascii_case(&b[j - 1]) && a[i - 1].eq_ignore_ascii_case(y) {
+                    steps = steps.min(before_last[j - 1] + 1);
+                }
+                row.push(steps);
+            }
+            if row.iter().all(|steps| *steps > far) {
+                return None;
+            }
+            std::mem::swap(before_last, last);
+            std::mem::swap(last, row);
+        }
+        Some(last[b.len()]).filter(|steps| *steps <= far)
     }
-    Some(last[b.len()]).filter(|steps| *steps <= far)
 }
