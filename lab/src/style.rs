@@ -1,33 +1,38 @@
 //! Colours, for terminals only and only where NO_COLOR does not forbid them.
 
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
 
 /// Something to be glad of, on standard output.
 pub(crate) fn good(text: &str) -> String {
-    paint("32", text, std::io::stdout().is_terminal())
+    paint("32", text, is_wanted(&std::io::stdout()))
 }
 
 /// Something to look at, on standard output.
 pub(crate) fn doubtful(text: &str) -> String {
-    paint("33", text, std::io::stdout().is_terminal())
+    paint("33", text, is_wanted(&std::io::stdout()))
 }
 
 /// Something wrong, on standard output.
 pub(crate) fn bad(text: &str) -> String {
-    paint("31", text, std::io::stdout().is_terminal())
+    paint("31", text, is_wanted(&std::io::stdout()))
 }
 
 /// Something wrong, on standard error.
 pub(crate) fn bad_stderr(text: &str) -> String {
-    paint("31", text, std::io::stderr().is_terminal())
+    paint("31", text, is_wanted(&std::io::stderr()))
 }
 
 /// A heading, on standard output.
 pub(crate) fn heading(text: &str) -> String {
-    paint("1", text, std::io::stdout().is_terminal())
+    paint("1", text, is_wanted(&std::io::stdout()))
 }
 
-fn paint(code: &str, text: &str, terminal: bool) -> String {
-    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if terminal && !forbidden { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+/// Whether colours are wanted there.
+pub(crate) fn is_wanted(stream: &impl IsTerminal) -> bool {
+    let is_forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    stream.is_terminal() && !is_forbidden
+}
+
+fn paint(code: &str, text: &str, is_wanted: bool) -> String {
+    if is_wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }

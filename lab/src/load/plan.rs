@@ -100,6 +100,27 @@ pub(crate) struct Share<'p> {
 }
 
 impl Plan {
+    /// The least that may be asked for: one client asks a server for these requests, once.
+    pub(crate) fn of(server: SocketAddr, requests: Vec<Request>) -> Self {
+        Self {
+            servers: vec![server],
+            sources: Vec::new(),
+            requests,
+            arrival: Arrival::Closed,
+            clients: 1,
+            calls: None,
+            pipeline: 1,
+            think: Duration::ZERO,
+            threads: 1,
+            count: Some(1),
+            time: None,
+            timeout: Duration::from_secs(10),
+            body: None,
+            samples: false,
+            spin: false,
+        }
+    }
+
     /// One share for each thread that has something to do: as even as may be, the first ones a little larger.
     pub(crate) fn shares(&self) -> Vec<Share<'_>> {
         let threads = self.threads.clamp(1, self.clients.max(1));
@@ -130,23 +151,7 @@ pub(super) mod tests {
     /// One client that asks for `/` once.
     pub(in crate::load) fn plan(server: SocketAddr) -> Plan {
         let bytes = format!("GET / HTTP/1.1\r\nHost: {server}\r\n\r\n").into_bytes().into();
-        Plan {
-            servers: vec![server],
-            sources: Vec::new(),
-            requests: vec![Request { bytes, bodiless: false }],
-            arrival: Arrival::Closed,
-            clients: 1,
-            calls: None,
-            pipeline: 1,
-            think: Duration::ZERO,
-            threads: 1,
-            count: Some(1),
-            time: None,
-            timeout: Duration::from_secs(10),
-            body: None,
-            samples: false,
-            spin: false,
-        }
+        Plan::of(server, vec![Request { bytes, bodiless: false }])
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod source;
 mod view;
 
 use std::fs::File;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
@@ -138,12 +138,6 @@ impl Reading {
         };
         panels.iter().zip(self.figures.iter().zip(&before.figures)).map(of).collect()
     }
-}
-
-/// Whether colours are wanted on standard output.
-fn is_colourful(asked: bool, forbidden: bool) -> bool {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    asked || (!forbidden && !no_color && std::io::stdout().is_terminal())
 }
 
 #[cfg(test)]

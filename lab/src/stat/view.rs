@@ -7,7 +7,8 @@ use rustix::termios::tcgetwinsize;
 use super::form::{Digits, Form, Written};
 use super::group::TOTAL;
 use super::options::StatOptions;
-use super::{Panel, Value, is_colourful};
+use super::{Panel, Value};
+use crate::style;
 
 /// dstat's colours, from the smallest unit to the largest; nothing at all is dark.
 const COLOURS: [&str; 6] = ["31", "33", "32", "34", "36", "37"];
@@ -28,7 +29,7 @@ impl View {
     pub(super) fn new(options: &StatOptions, panels: &[Panel]) -> Self {
         Self {
             panels: panels.to_vec(),
-            is_colourful: is_colourful(options.color, options.nocolor),
+            is_colourful: options.color || (!options.nocolor && style::is_wanted(&std::io::stdout())),
             is_terminal: std::io::stdout().is_terminal(),
             repeats: !options.noheaders,
             digits: match (options.integer, options.float) {

@@ -494,7 +494,7 @@ impl Written {
 fn all_that_chance_has_written() {
     let mut reached = Reached::default();
     let mut is_known = false;
-    for seed in seeds() {
+    for seed in seeds(0) {
         let chance = &mut Chance::new(seed);
         for main in MAIN {
             let written = Written::new(chance, main);

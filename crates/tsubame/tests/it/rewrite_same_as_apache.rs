@@ -1,7 +1,8 @@
 //! Rules, conditions and requests as chance has them, in all contexts: Apache and Tsubame answer alike.
 //!
-//! The seed is fixed, so every run compares the same; `TSUBAME_REWRITE_SEEDS=20` compares that many times as much.
+//! The seed is fixed, so every run compares the same; `TSUBAME_SEEDS=20` compares that many times as much.
 
+use crate::chance::{Chance, seeds};
 use crate::oracle::{Allowed, Case, compare};
 use crate::site::Site;
 
@@ -9,26 +10,6 @@ use crate::site::Site;
 const DIRECTORIES: usize = 40;
 const HOSTS: usize = 40;
 const REQUESTS: usize = 14;
-
-/// Numbers that look like chance (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn of<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[(self.next() % list.len() as u64) as usize]
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.next().is_multiple_of(count)
-    }
-}
 
 const PATTERNS: [&str; 22] = [
     "^{}one$",
@@ -182,7 +163,7 @@ const QUERIES: [&str; 7] = ["", "", "", "?a=b", "?x", "?a=b&c=%20d", "?"];
 /// Rules as they may stand in a file; `prefix` is what paths begin with there.
 fn rules(chance: &mut Chance, prefix: &str) -> String {
     let mut text = String::from("RewriteEngine On\n");
-    for _ in 0..2 + chance.next() % 4 {
+    for _ in 0..2 + chance.below(4) {
         while chance.one_in(2) {
             let flags = chance.of(&["", "", "", " [NC]", " [OR]", " [NV]"]);
             text.push_str(&format!("RewriteCond {}{flags}\n", chance.of(&CONDITIONS)));
@@ -212,9 +193,8 @@ fn requests(chance: &mut Chance, host: &str, prefix: &str, cases: &mut Vec<Case>
 
 #[test]
 fn what_chance_has_written() {
-    let times = std::env::var("TSUBAME_REWRITE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    for seed in 1..=times {
-        let chance = &mut Chance(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+    for seed in seeds(1) {
+        let chance = &mut Chance::new(seed);
         let (mut access_files, mut cases) = (Vec::new(), Vec::new());
         let mut configuration = String::from(
             "<Directory ${DOCS}>\nAllowOverride All\nOptions FollowSymLinks\n</Directory>\nHeader always set X-A \"%{A}e\"\n",

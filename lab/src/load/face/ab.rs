@@ -13,7 +13,7 @@ use crate::launch;
 use crate::load::build::Build;
 use crate::load::record::Failures;
 use crate::load::url::Url;
-use crate::load::{self, Arrival, Live, Plan, Record, target};
+use crate::load::{self, Live, Plan, Record, target};
 
 mod files;
 mod text;
@@ -260,22 +260,16 @@ impl AbOptions {
             None => url.clone(),
         };
         let next = proxy.as_ref().unwrap_or(url);
+        let server = target::server(next, false, self.i_own_this_target.as_deref())?;
         Ok(Plan {
-            servers: vec![target::server(next, false, self.i_own_this_target.as_deref())?],
             sources: self.source.into_iter().collect(),
-            requests: vec![build.of(&asked)],
-            arrival: Arrival::Closed,
             clients: self.concurrency as usize,
             calls: (!self.keep).then_some(1),
-            pipeline: 1,
-            think: Duration::ZERO,
-            threads: 1,
             count: Some(count),
             time: self.time.map(Duration::from_secs),
             timeout: Duration::from_secs(self.timeout),
-            body: None,
             samples: self.gnuplot.is_some(),
-            spin: false,
+            ..Plan::of(server, vec![build.of(&asked)])
         })
     }
 

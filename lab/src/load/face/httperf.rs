@@ -302,22 +302,16 @@ impl HttperfOptions {
         let requests = paths.into_iter().map(|path| build.of(&Url { path, ..url.clone() })).collect();
         let timeout = Duration::try_from_secs_f64(self.timeout + self.think_timeout);
         let timeout = timeout.ok().filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
+        let server = target::server(&url, false, self.i_own_this_target.as_deref())?;
         Ok(Plan {
-            servers: vec![target::server(&url, false, self.i_own_this_target.as_deref())?],
-            sources: Vec::new(),
-            requests,
             arrival: Arrival::Connections(pace),
             clients: most as usize,
             calls: Some(calls),
             pipeline: self.burst_length as usize,
             think: self.wsess.map_or(Duration::ZERO, |sessions| sessions.think),
-            threads: 1,
             count: Some(count),
-            time: None,
             timeout,
-            body: None,
-            samples: false,
-            spin: false,
+            ..Plan::of(server, requests)
         })
     }
 }

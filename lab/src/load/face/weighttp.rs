@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::launch;
 use crate::load::build::Build;
 use crate::load::url::Url;
-use crate::load::{self, Arrival, Live, Plan, Record, target};
+use crate::load::{self, Live, Plan, Record, target};
 
 /// weighttp's options.
 #[derive(Args, Clone, Debug)]
@@ -123,22 +123,14 @@ impl WeighttpOptions {
             accepts_all: false,
             connection: Some(if self.keep { "keep-alive" } else { "close" }),
         };
+        let server = target::server(&url, self.six, self.i_own_this_target.as_deref())?;
         Ok(Plan {
-            servers: vec![target::server(&url, self.six, self.i_own_this_target.as_deref())?],
-            sources: Vec::new(),
-            requests: vec![build.of(&url)],
-            arrival: Arrival::Closed,
             clients: self.clients as usize,
             calls: (!self.keep).then_some(1),
-            pipeline: 1,
-            think: Duration::ZERO,
             threads: self.threads as usize,
             count: Some(self.requests),
-            time: None,
             timeout: Duration::from_secs(3600),
-            body: None,
-            samples: false,
-            spin: false,
+            ..Plan::of(server, vec![build.of(&url)])
         })
     }
 }
