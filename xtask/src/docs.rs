@@ -5,6 +5,8 @@ mod compatibility;
 mod directives;
 mod manual;
 
+use std::process::Command;
+
 use conf::ModuleInfo;
 
 use crate::tidy::Finding;
@@ -90,10 +92,17 @@ fn title(info: &ModuleInfo) -> String {
     mpm.unwrap_or_else(|| info.source.trim_end_matches(".c")).to_string()
 }
 
-/// What `--help` of the program, or of a subcommand, prints.
+/// What `--help` of the program, or of a subcommand, prints. The program is built, unless `TSUBAME` names one that is.
 fn help(subcommand: &[&str]) -> Result<String, String> {
-    let program = ["run", "--quiet", "--package", "tsubame", "--"];
-    let output = cargo().args(program).args(subcommand).arg("--help").output();
+    let mut program = match std::env::var_os("TSUBAME") {
+        Some(built) => Command::new(built),
+        None => {
+            let mut program = cargo();
+            program.args(["run", "--quiet", "--package", "tsubame", "--"]);
+            program
+        }
+    };
+    let output = program.args(subcommand).arg("--help").output();
     let output = output.map_err(|error| format!("tsubame --help: {error}"))?;
     if !output.status.success() {
         return Err(format!("tsubame --help: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
