@@ -15,6 +15,7 @@ use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fre
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::generator::{Counts, Errors, Shot};
 use crate::host::Cores;
+use crate::interrupt;
 use crate::launch;
 use crate::reading::Reading;
 use crate::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
@@ -322,8 +323,8 @@ fn ask(address: SocketAddr, times: u32) -> Counts {
             Err(_) if asked.elapsed() >= FRESH_LIMIT => errors.timeout += 1,
             Err(_) => errors.read += 1,
         }
-        if errors.total() == SILENCES_MAX {
-            errors.timeout += u64::from(times) - latencies_us.len() as u64 - SILENCES_MAX;
+        if errors.total() == SILENCES_MAX || interrupt::is_asked() {
+            errors.timeout += u64::from(times) - latencies_us.len() as u64 - errors.total();
             break;
         }
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Dial;
 use crate::generator::{Counts, Errors};
+use crate::interrupt;
 use crate::stats::percentile;
 
 /// What is asked for.
@@ -68,7 +69,7 @@ impl Call<'_> {
         const MOMENT: Duration = Duration::from_millis(100);
         let mut met = Met::default();
         let end = began + Duration::from_secs(self.seconds.into());
-        while Instant::now() < end {
+        while Instant::now() < end && !interrupt::is_asked() {
             let name = &self.names[turn.fetch_add(1, Relaxed) % self.names.len()];
             if !self.once(name, &mut met) {
                 std::thread::sleep(MOMENT);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 use crate::compare::CompareOptions;
+use crate::experiment::{self, Experiment};
 use crate::load::face::ab::AbOptions;
 use crate::load::face::httperf::HttperfOptions;
 use crate::load::face::load::LoadOptions;
@@ -47,6 +48,7 @@ First steps:
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
   tsubame-lab run perl --out bench-perl    the same for Perl that stays in memory
   tsubame-lab run memory --out bench-mem   scripts that need more memory than there is (as root)
+  tsubame-lab run seeds --out bench-seeds  the published experiments that Tsubame began with
   tsubame-lab list                         the subjects and workloads by name";
 
 /// What the laboratory does.
@@ -115,7 +117,49 @@ pub(crate) enum Choice {
     /// configuration says how many scripts may run, but for one Apache that is tuned by hand.
     #[command(after_help = MEMORY_EXAMPLES)]
     Memory(RunOptions),
+    /// CGI under prefork, worker and event, with 300 and 1 000 clients
+    CgiMpm(RunOptions),
+    /// event beside nginx, under settings that were once published
+    EventVsNginx(RunOptions),
+    /// Requests per second against the number of connections, from 1 to 20 000
+    Concurrency(RunOptions),
+    /// event beside worker, at a fixed rate and as fast as it goes
+    EventVsWorker(RunOptions),
+    /// What it costs to replace children
+    Recycling(RunOptions),
+    /// The published experiments that Tsubame began with, one after the other: cgi-mpm, memory, event-vs-nginx, concurrency,
+    /// perl, event-vs-worker, recycling
+    #[command(after_help = SEEDS_EXAMPLES)]
+    Seeds(RunOptions),
 }
+
+impl Choice {
+    /// What to run, and how.
+    pub(crate) fn parts(&self) -> (Vec<&'static Experiment>, &RunOptions) {
+        let (one, options) = match self {
+            Self::Http(options) => (&experiment::HTTP, options),
+            Self::Mpm(options) => (&experiment::MPM, options),
+            Self::Cgi(options) => (&experiment::CGI, options),
+            Self::Perl(options) => (&experiment::PERL, options),
+            Self::Memory(options) => (&experiment::MEMORY, options),
+            Self::CgiMpm(options) => (&experiment::CGI_MPM, options),
+            Self::EventVsNginx(options) => (&experiment::EVENT_VS_NGINX, options),
+            Self::Concurrency(options) => (&experiment::CONCURRENCY, options),
+            Self::EventVsWorker(options) => (&experiment::EVENT_VS_WORKER, options),
+            Self::Recycling(options) => (&experiment::RECYCLING, options),
+            Self::Seeds(options) => return (experiment::SEEDS.to_vec(), options),
+        };
+        (vec![one], options)
+    }
+}
+
+const SEEDS_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run seeds --quick
+  tsubame-lab run seeds --out DIR            # DIR/cgi-mpm, DIR/memory, ...; again, if it was interrupted
+  tsubame-lab run seeds --workloads cgi-mpm,event-small --out DIR
+
+Everything takes several hours, --quick most of one. Let nothing else run meanwhile.";
 
 const HTTP_EXAMPLES: &str = "\
 Examples:
@@ -124,7 +168,7 @@ Examples:
   tsubame-lab run http --quick --json | jq '.samples[] | {subject, workload}'
 
 Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.
-An interrupted run leaves nothing behind but the rounds it finished (--out).";
+An interrupted run keeps what it measured (--out); the same command goes on where it ended.";
 
 const MPM_EXAMPLES: &str = "\
 Examples:
@@ -187,7 +231,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) tsubame: Option<PathBuf>,
 
-    /// Keep results.json, raw.csv, setup.txt and report.md here (written after every round)
+    /// Keep results.json, raw.csv, setup.txt and report.md here; a run that was interrupted goes on
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -267,9 +311,11 @@ mod tests {
 
     #[test]
     fn all_experiments_take_the_same_choices() {
-        for name in ["http", "mpm", "cgi", "perl", "memory"] {
+        for name in experiment::EXPERIMENTS.map(|experiment| experiment.id).into_iter().chain(["seeds"]) {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
-            assert!(Cli::try_parse_from(asked).is_ok(), "{name}");
+            let Ok(Cli { command: Command::Run(choice) }) = Cli::try_parse_from(asked) else { panic!("{name}") };
+            let (experiments, _) = choice.parts();
+            assert!(name == "seeds" || matches!(experiments[..], [one] if one.id == name), "{name}");
         }
     }
 

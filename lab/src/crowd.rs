@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Connection, Dial};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::workload::{LARGE, SMALL};
 
 /// Descriptors that a process needs besides its connections.
@@ -69,9 +70,9 @@ impl Crowd {
         let mut connections = Vec::with_capacity(count as usize);
         let mut failed = 0;
         for _ in 0..count {
-            match manner.arrive(address) {
+            match interrupt::check().and_then(|()| manner.arrive(address)) {
                 Ok(connection) => connections.push(connection),
-                Err(_) if failed == REFUSALS_MAX => {
+                Err(_) if failed == REFUSALS_MAX || interrupt::is_asked() => {
                     failed = u64::from(count) - connections.len() as u64;
                     break;
                 }

@@ -20,7 +20,12 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 5] = [&HTTP, &MPM, &CGI, &PERL, &MEMORY];
+pub(crate) static EXPERIMENTS: [&Experiment; 10] =
+    [&HTTP, &MPM, &CGI, &PERL, &MEMORY, &CGI_MPM, &EVENT_VS_NGINX, &CONCURRENCY, &EVENT_VS_WORKER, &RECYCLING];
+
+/// Those that repeat a published experiment: `run seeds`.
+pub(crate) static SEEDS: [&Experiment; 7] =
+    [&CGI_MPM, &MEMORY, &EVENT_VS_NGINX, &CONCURRENCY, &PERL, &EVENT_VS_WORKER, &RECYCLING];
 
 /// Static files over HTTP/1.1.
 pub(crate) static HTTP: Experiment = Experiment {
@@ -65,6 +70,51 @@ pub(crate) static MEMORY: Experiment = Experiment {
     workloads: &workload::memory::WORKLOADS,
     targets: &target::memory::TARGETS,
     method: MEMORY_METHOD,
+};
+
+/// CGI under each multi-processing module.
+pub(crate) static CGI_MPM: Experiment = Experiment {
+    id: "cgi-mpm",
+    title: "CGI under prefork, worker and event",
+    workloads: &workload::seeds::CGI_MPM,
+    targets: &[],
+    method: CGI_MPM_METHOD,
+};
+
+/// event beside nginx.
+pub(crate) static EVENT_VS_NGINX: Experiment = Experiment {
+    id: "event-vs-nginx",
+    title: "event beside nginx, under published settings",
+    workloads: &workload::seeds::EVENT_VS_NGINX,
+    targets: &[],
+    method: EVENT_VS_NGINX_METHOD,
+};
+
+/// Requests per second against the number of connections.
+pub(crate) static CONCURRENCY: Experiment = Experiment {
+    id: "concurrency",
+    title: "Requests per second against the number of connections",
+    workloads: &workload::seeds::CONCURRENCY,
+    targets: &[],
+    method: CONCURRENCY_METHOD,
+};
+
+/// event beside worker.
+pub(crate) static EVENT_VS_WORKER: Experiment = Experiment {
+    id: "event-vs-worker",
+    title: "event beside worker, at a fixed rate and as fast as it goes",
+    workloads: &workload::seeds::EVENT_VS_WORKER,
+    targets: &[],
+    method: EVENT_VS_WORKER_METHOD,
+};
+
+/// Children that are replaced all at once.
+pub(crate) static RECYCLING: Experiment = Experiment {
+    id: "recycling",
+    title: "What it costs to replace children",
+    workloads: &[workload::mpm::RECYCLE],
+    targets: &[],
+    method: RECYCLING_METHOD,
 };
 
 impl Experiment {
@@ -122,7 +172,7 @@ measurement; *idle* is the share of both cores that nobody used: a thread near 1
 bottleneck. Everybody has 256 workers, where there are workers; percore and lighttpd have none.";
 
 const PERL_METHOD: &str = "\
-One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
+After a comparison of 2006 of the ways to keep a Perl CGI in memory. One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
 Server and interpreters have both cores; the load generator (one thread) shares one of them. The servers take \
 turns: each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next \
 one, and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then \
@@ -132,7 +182,7 @@ timeouts (five seconds) and statuses above 399, of all rounds together. Apache h
 own sizes; mod_fcgid has at most 8 processes on both. mod_perl2 and Registry load CGI.pm beforehand (`PerlModule`).";
 
 const MEMORY_METHOD: &str = "\
-Server and scripts live in a memory control group of 1 GB and have one core to themselves; clients have another. The \
+After an article on MaxClients and scripts of 200 MB (https://github.com/kunihirotanaka/loadcgi). Server and scripts live in a memory control group of 1 GB and have one core to themselves; clients have another. The \
 servers take turns: each is started, checked, measured for three times the given seconds and stopped before the next one, \
 and only then comes the next round. Figures are medians over the rounds, ratios are taken within a round and then their \
 median. Each client asks for a script, waits for the whole answer and asks again, on a connection of its own each time; \
@@ -144,6 +194,46 @@ from the moment at which a request was due, and five seconds without an answer a
 how often the group wanted more memory than it had, *killed* processes that the kernel ended for that, *faults* pages that \
 had to be read from disk, *swapped* pages that the machine swapped out meanwhile; *peak* is the most memory that the \
 group had in use, with what it has read of files.";
+
+const CGI_MPM_METHOD: &str = "\
+After an article on running CGI with prefork and on tuning it, in which prefork with mod_cgi answered nearly twice as \
+many requests as worker with mod_cgid, whose one daemon was the limit, on 24 cores with 2 048 workers. Here everybody has \
+256 workers, for the machine has the memory for those, and each request has a connection of its own: the article's clients \
+kept theirs, and then as many of them as exceed the workers of prefork only wait. Server and scripts have two cores; the load \
+generator (one thread) shares one of them. The servers take turns; figures are medians over the rounds, and ratios are \
+taken within a round. *Busiest* is the share of a core that the server's busiest thread used: a thread near 1 while \
+something is *idle* is the bottleneck, which is what the article saw in the daemon.";
+
+const EVENT_VS_NGINX_METHOD: &str = "\
+After a comparison of event in Apache 2.4.3 with nginx 1.2.3 (https://blog.matsumoto-r.jp), with its settings: the defaults \
+of the day, 2 workers (its best), and three variants for 100 clients; for thousands, children of 2, of 100 and of 256 threads. \
+There were four cores, and nginx had a process for each; here each server has one core to itself, so nginx has one process, \
+and the load generator another. For 100 clients each request has a connection of its own, as with ab; for thousands \
+connections stay. The servers take turns; figures are medians over the rounds, and ratios are taken within a round. A \
+server that leaves too little of the machine's memory to others is ended, which *Not measured* tells; *hung* counts \
+rounds after which a fresh request was not answered within a second.";
+
+const CONCURRENCY_METHOD: &str = "\
+The curve of the comparison of event with nginx (https://blog.matsumoto-r.jp), from one connection to 20 000, where ab \
+stops. Each server has one core to itself, the load generator another. event has the settings that the comparison ended with, \
+children of 256 threads; nginx has room for 60 000 connections. Connections stay. With one connection the figure is the \
+time of one answer; with thousands a measurement takes longer (a second for every 1 500), for it includes their opening. \
+The servers take turns; figures are medians over the rounds, and ratios are taken within a round.";
+
+const EVENT_VS_WORKER_METHOD: &str = "\
+After an article of 2014 on event and worker in Apache 2.4, which asked for 2 × 2 000 requests per second with httperf, a connection \
+for each, and then as fast as ab could with and without keep-alive; its network of 100 Mbit/s was the limit, as it says, and \
+event had failed requests. Here both talk over the loopback, and each server has one core to itself, the load generator \
+another. At a fixed rate **CPU s per s** is what to compare, and latencies count from the moment at which a request \
+was due. Both have one process; worker has 128 threads and event 64. The servers take turns; figures are medians over \
+the rounds, and ratios are taken within a round.";
+
+const RECYCLING_METHOD: &str = "\
+After an article on running CGI with prefork, which makes start, spare and maximum the same number and warns that all \
+children then reach MaxConnectionsPerChild nearly at once. Here they are 50 workers that are replaced every second or two, \
+beside the same without, at a fixed rate of 1 000 requests per second, 10 on a connection. Each server has one core to itself, the \
+load generator another. Latencies count from the moment at which a request was due, so a server that stands still is charged \
+with all of that time. *Replaced* counts processes that were not there when the measurement began.";
 
 #[cfg(test)]
 mod tests {
@@ -163,6 +253,7 @@ mod tests {
     fn only_those_who_take_part_are_subjects() {
         assert_eq!(HTTP.subjects().count(), SUBJECTS.len() - 1);
         assert!(HTTP.subjects().all(|subject| subject.id != "floor-spawn"));
+        assert!(SEEDS.iter().all(|seed| Experiment::find(seed.id).is_some_and(|found| std::ptr::eq(found, *seed))));
         let own = ["floor", "tsubame-", "apache-"];
         assert!(MPM.subjects().all(|subject| own.iter().any(|prefix| subject.id.starts_with(prefix))));
     }

@@ -25,6 +25,7 @@ mod experiment;
 mod floor;
 mod generator;
 mod host;
+mod interrupt;
 mod launch;
 mod list;
 mod listener;
@@ -52,16 +53,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use cli::{Choice, Cli, Command};
-use experiment::{CGI, HTTP, MEMORY, MPM, PERL};
+use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse_from(cli::called_as(std::env::args_os())).command {
-        Command::Run(Choice::Http(options)) => run::run(&HTTP, &options),
-        Command::Run(Choice::Mpm(options)) => run::run(&MPM, &options),
-        Command::Run(Choice::Cgi(options)) => run::run(&CGI, &options),
-        Command::Run(Choice::Perl(options)) => run::run(&PERL, &options),
-        Command::Run(Choice::Memory(options)) => run::run(&MEMORY, &options),
+        Command::Run(choice) => {
+            let (experiments, options) = choice.parts();
+            run::run(&experiments, options)
+        }
         Command::Stat(options) => stat::run(&options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),

@@ -22,6 +22,9 @@ pub(crate) const SCHEMA: u32 = 1;
 /// The name of the file in the output directory.
 const FILE: &str = "results.json";
 
+/// What it is called until it is complete.
+const NEW_FILE: &str = "results.json.new";
+
 /// Everything about one run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
@@ -269,6 +272,37 @@ impl Results {
         Self::from_json(&read_text(&path)?).context(|| format!("understand {}", path.display()))
     }
 
+    /// The same, if there are any.
+    pub(crate) fn load_if_any(directory: &Path) -> Result<Option<Self>> {
+        match directory.join(FILE).exists() {
+            true => Self::load(directory).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// In what these results cannot be continued by those of a run that is about to begin.
+    pub(crate) fn difference(&self, next: &Self) -> Option<String> {
+        let of_machine = |results: &Self| {
+            let Host { system, kernel, cpu, cores, memory_mib, generator, .. } = &results.host;
+            format!("{system}, {kernel}, {cpu}, {cores} cores, {memory_mib} MiB, {generator}, {}", results.accounting)
+        };
+        let of_subjects = |results: &Self| {
+            let told = |subject: &SubjectRecord| {
+                format!("{} {}", subject.id, subject.version.as_deref().unwrap_or("(not here)"))
+            };
+            results.subjects.iter().map(told).collect::<Vec<_>>().join(", ")
+        };
+        let rows = [
+            ("experiment", self.experiment.clone(), next.experiment.clone()),
+            ("rounds", self.rounds.to_string(), next.rounds.to_string()),
+            ("seconds", self.seconds.to_string(), next.seconds.to_string()),
+            ("machine", of_machine(self), of_machine(next)),
+            ("subjects", of_subjects(self), of_subjects(next)),
+        ];
+        let (what, then, now) = rows.into_iter().find(|(_, then, now)| then != now)?;
+        Some(format!("{what} then: {then}; now: {now}"))
+    }
+
     fn from_json(text: &str) -> Result<Self> {
         let value: serde_json::Value = serde_json::from_str(text).context(|| "read JSON".to_owned())?;
         let schema = &value["schema"];
@@ -286,7 +320,10 @@ impl Results {
 
     /// Writes results.json and raw.csv.
     pub(crate) fn save(&self, directory: &Path) -> Result<()> {
-        write_file(directory.join(FILE), self.to_json()? + "\n")?;
+        // A laboratory that is killed while it writes leaves the file of before.
+        let (path, new) = (directory.join(FILE), directory.join(NEW_FILE));
+        write_file(&new, self.to_json()? + "\n")?;
+        std::fs::rename(&new, &path).context(|| format!("replace {}", path.display()))?;
         write_file(directory.join("raw.csv"), self.to_csv()?)
     }
 }

@@ -1,8 +1,8 @@
 //! A whole run: which measurements, in which order, and what happens to the results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -11,6 +11,7 @@ use crate::cli::RunOptions;
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::Experiment;
 use crate::host::{self, Host};
+use crate::interrupt;
 use crate::programs;
 use crate::report;
 use crate::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
@@ -21,17 +22,42 @@ use crate::workload::{Entry, Workload};
 /// Always measured where the table of workloads has them.
 const FLOORS: [&str; 2] = ["floor", "floor-spawn"];
 
-/// Runs `tsubame-lab run ...`.
-pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Result<()> {
-    let selection = Selection::new(experiment, options)?;
-    if let Some(directory) = &options.out {
-        std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
-    }
-
+/// Runs `tsubame-lab run ...`: one experiment, or several, each in a directory of its own.
+pub(crate) fn run(experiments: &[&'static Experiment], options: &RunOptions) -> Result<()> {
+    interrupt::catch()?;
+    check_choice(experiments, options)?;
     // The bench moves this process to one core, so the machine is looked at before.
     let host = Host::observe();
     let bench = Bench::new()?;
     let host = Host { descriptors: bench.descriptors(), ..host };
+    let mut measured = false;
+    for experiment in experiments {
+        let selection = Selection::new(experiment, options)?;
+        if selection.workloads.is_empty() || selection.programs.is_empty() {
+            continue;
+        }
+        let out = options.out.as_ref().map(|directory| match experiments {
+            [_] => directory.clone(),
+            _ => directory.join(experiment.id),
+        });
+        let results = run_one(&bench, &host, experiment, selection, out.as_ref())?;
+        finish(&results, options, out.as_ref())?;
+        measured |= !results.samples.is_empty();
+    }
+    match measured {
+        true => Ok(()),
+        false => Err(Error::new("nothing was measured").advise("tsubame-lab doctor")),
+    }
+}
+
+/// Takes what an earlier run into the same directory has not taken.
+fn run_one(
+    bench: &Bench,
+    host: &Host,
+    experiment: &'static Experiment,
+    selection: Selection,
+    out: Option<&PathBuf>,
+) -> Result<Results> {
     let mut run = Run {
         results: Results {
             schema: SCHEMA,
@@ -40,7 +66,7 @@ pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Resu
             rounds: selection.rounds,
             seconds: selection.seconds,
             accounting: bench.accounting(),
-            host,
+            host: host.clone(),
             subjects: selection.records,
             samples: Vec::new(),
             failures: Vec::new(),
@@ -48,24 +74,37 @@ pub(crate) fn run(experiment: &'static Experiment, options: &RunOptions) -> Resu
         programs: selection.programs,
         bench,
     };
+    if let Some(directory) = out {
+        std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
+        if let Some(earlier) = Results::load_if_any(directory)? {
+            run.resume(earlier, directory)?;
+        }
+    }
     let steps = steps(&selection.workloads, selection.rounds, |subject| run.programs.contains_key(subject));
-    run.take(&steps, options.out.as_ref())?;
-    finish(&run.results, options)
+    run.take(&steps, out)?;
+    Ok(run.results)
 }
 
-fn finish(results: &Results, options: &RunOptions) -> Result<()> {
+fn finish(results: &Results, options: &RunOptions, out: Option<&PathBuf>) -> Result<()> {
     if options.json {
         say_line!("{}", results.to_json()?);
     } else {
         report::print(results);
     }
-    if let Some(directory) = &options.out {
+    if let Some(directory) = out {
         eprintln!("results.json, raw.csv, setup.txt and report.md are in {}", directory.display());
     }
-    if results.samples.is_empty() {
-        return Err(Error::new("nothing was measured").advise("tsubame-lab doctor"));
-    }
     Ok(())
+}
+
+/// Refuses names that no experiment knows.
+fn check_choice(experiments: &[&'static Experiment], options: &RunOptions) -> Result<()> {
+    let workloads = experiments.iter().flat_map(|experiment| experiment.workloads);
+    let subjects = experiments.iter().flat_map(|experiment| experiment.subjects());
+    let workload_ids: Vec<&str> = workloads.map(|workload| workload.id).collect();
+    let subject_ids: BTreeSet<&str> = subjects.map(|subject| subject.id).collect();
+    check_names("workload", &options.workloads, &workload_ids)?;
+    check_names("subject", &options.subjects, &Vec::from_iter(subject_ids))
 }
 
 /// What the options come to.
@@ -79,11 +118,6 @@ struct Selection {
 
 impl Selection {
     fn new(experiment: &'static Experiment, options: &RunOptions) -> Result<Self> {
-        let workload_ids: Vec<&str> = experiment.workloads.iter().map(|workload| workload.id).collect();
-        let subject_ids: Vec<&str> = experiment.subjects().map(|subject| subject.id).collect();
-        check_names("workload", &options.workloads, &workload_ids)?;
-        check_names("subject", &options.subjects, &subject_ids)?;
-
         let tsubame = programs::find_tsubame(options.tsubame.as_deref())?;
         let wanted = |id: &str, chosen: &[String]| chosen.is_empty() || chosen.iter().any(|name| name == id);
         let mut programs = BTreeMap::new();
@@ -150,24 +184,55 @@ fn steps(workloads: &[&'static Workload], rounds: u32, is_here: impl Fn(&str) ->
 }
 
 /// A run in progress.
-struct Run {
-    bench: Bench,
+struct Run<'b> {
+    bench: &'b Bench,
     programs: BTreeMap<&'static str, PathBuf>,
     results: Results,
 }
 
-impl Run {
-    /// Takes the measurements; what exists is saved after every round, for a run may be interrupted.
+impl Run<'_> {
+    /// Goes on where an earlier run ended, if it is the same run.
+    fn resume(&mut self, earlier: Results, directory: &Path) -> Result<()> {
+        if let Some(difference) = earlier.difference(&self.results) {
+            let what = format!("{} has the results of another run ({difference})", directory.display());
+            return Err(Error::new(what).advise("another --out, or the settings of that run"));
+        }
+        let taken = earlier.samples.len() + earlier.failures.len();
+        eprintln!("{} has {taken} measurements of this run already; it goes on from there", directory.display());
+        self.results = earlier;
+        Ok(())
+    }
+
+    fn is_taken(&self, step: &Step) -> bool {
+        let Step { workload, round, connections, entry } = *step;
+        let wanted = (workload.id, entry.subject, entry.profile, connections, round);
+        let samples = self.results.samples.iter();
+        let failures = self.results.failures.iter();
+        samples
+            .map(|it| (it.workload.as_str(), it.subject.as_str(), it.profile, it.connections, it.round))
+            .chain(failures.map(|it| (it.workload.as_str(), it.subject.as_str(), it.profile, it.connections, it.round)))
+            .any(|taken| taken == wanted)
+    }
+
+    /// Takes the measurements; what exists is saved after every one, for a run may be interrupted.
     fn take(&mut self, steps: &[Step], out: Option<&PathBuf>) -> Result<()> {
         let progress = progress_bar(steps.len());
         for (index, step) in steps.iter().enumerate() {
-            let next = steps.get(index + 1);
-            announce(&progress, step);
-            self.measure(step);
+            if !self.is_taken(step) {
+                announce(&progress, step);
+                self.measure(step);
+                if interrupt::is_asked() {
+                    progress.finish_and_clear();
+                    return Err(interrupted(out));
+                }
+                if let Some(directory) = out {
+                    self.results.save(directory)?;
+                }
+            }
             progress.inc(1);
+            let next = steps.get(index + 1);
             let round_ends = next.is_none_or(|next| (next.workload.id, next.round) != (step.workload.id, step.round));
             if let Some(directory) = out.filter(|_| round_ends) {
-                self.results.save(directory)?;
                 report::write(&self.results, directory)?;
             }
         }
@@ -189,7 +254,12 @@ impl Run {
             connections: step.connections,
             seconds: self.results.seconds,
         };
-        match self.bench.measure(&trial) {
+        let outcome = self.bench.measure(&trial);
+        // Half a measurement is none.
+        if interrupt::is_asked() {
+            return;
+        }
+        match outcome {
             Ok((measure, configuration)) => {
                 self.results.samples.push(Sample {
                     workload: step.workload.id.to_owned(),
@@ -220,6 +290,16 @@ impl Run {
         {
             record.configurations.push(configuration);
         }
+    }
+}
+
+fn interrupted(out: Option<&PathBuf>) -> Error {
+    let error = Error::new("the run was interrupted; everything that it started is gone");
+    match out {
+        Some(directory) => {
+            error.advise(format!("the same command again, which goes on with what is in {}", directory.display()))
+        }
+        None => error.advise("--out DIR, which keeps what was measured, so that the same command can go on"),
     }
 }
 

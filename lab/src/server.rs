@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::accounting::{Accounting, Group};
 use crate::cage::Marks;
 use crate::error::{Context as _, Error, Result, write_file};
+use crate::interrupt;
 use crate::launch;
 use crate::procfs;
 use crate::subject::{Recipe, Site};
@@ -106,6 +107,7 @@ impl Server {
     fn await_ready(&mut self, site: &Site) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         while TcpStream::connect_timeout(&site.address(), START_LIMIT).is_err() {
+            interrupt::check()?;
             check_memory()?;
             let trouble = match self.child.try_wait() {
                 Ok(Some(status)) => format!("it ended at once ({status})"),
@@ -146,6 +148,7 @@ impl Server {
     pub(crate) fn await_children(&self, children: u32) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         while self.pids().len() <= children as usize {
+            interrupt::check()?;
             if Instant::now() > deadline {
                 let count = self.pids().len();
                 return Err(Error::new(format!(
@@ -163,6 +166,7 @@ impl Server {
         let deadline = Instant::now() + QUIET_LIMIT;
         let mut before = self.cpu()?;
         loop {
+            interrupt::check()?;
             std::thread::sleep(WATCH_INTERVAL);
             let now = self.cpu()?;
             if now.saturating_sub(before) < WATCH_INTERVAL.mul_f64(QUIET_MAX) || Instant::now() > deadline {
@@ -178,6 +182,11 @@ impl Server {
             true => Err(Error::new(format!("it ended by itself{}", last_words(&site.directory)))),
             false => Ok(()),
         }
+    }
+
+    /// Ends all its processes at once, so that nobody waits for their answers any more.
+    pub(crate) fn kill(&self) {
+        self.signal_all(Signal::KILL);
     }
 
     fn signal_all(&self, signal: Signal) {
@@ -215,7 +224,7 @@ impl Drop for Server {
             }
         }
         if !self.await_end() {
-            self.signal_all(Signal::KILL);
+            self.kill();
             self.await_end();
         }
     }
@@ -247,6 +256,7 @@ impl<'a> Watch<'a> {
         if Instant::now() < self.next {
             return Ok(());
         }
+        interrupt::check()?;
         self.next = Instant::now() + WATCH_INTERVAL;
         self.newcomers.extend(self.server.pids().into_iter().filter(|pid| !self.first.contains(pid)));
         check_memory()
@@ -271,7 +281,7 @@ impl<'a> Watch<'a> {
 fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
     let deadline = Instant::now() + START_LIMIT;
     while !file.exists() {
-        if !matches!(child.try_wait(), Ok(None)) || Instant::now() > deadline {
+        if interrupt::is_asked() || !matches!(child.try_wait(), Ok(None)) || Instant::now() > deadline {
             let _ = child.kill();
             let _ = child.wait();
             let text = format!("what has to run beside it does not make {}", file.display());

@@ -5,6 +5,7 @@ pub(crate) mod http;
 pub(crate) mod memory;
 pub(crate) mod mpm;
 pub(crate) mod perl;
+pub(crate) mod seeds;
 
 use std::time::Duration;
 
@@ -63,12 +64,20 @@ pub(crate) enum Profile {
     Event243,
     /// Bare, with the settings found best for 100 connections in a comparison of Apache 2.4.3 with nginx.
     EventSmall,
+    /// The same with four workers instead of two, in one child.
+    EventFour,
+    /// The same with one.
+    EventOne,
+    /// The same with four children that have one each.
+    EventSingles,
     /// Bare, with that comparison's first settings for thousands of connections: many small children.
     EventChildren,
     /// Bare, with its settings of brute force: a thread for each connection.
     EventThreads,
     /// Bare, with its last settings, for 20 000 connections.
     EventLarge,
+    /// Bare, with room for 60 000 connections in a process: that comparison's settings of nginx.
+    ManyConnections,
     /// Bare, with 256 workers where there are workers, and scripts started by who serves the request.
     Cgi,
     /// The same with scripts started by a daemon.
@@ -109,9 +118,13 @@ impl Profile {
             Self::ManyWorkers => ("many-workers", "400 workers"),
             Self::Event243 => ("event243", "defaults of 2.4.3"),
             Self::EventSmall => ("event-small", "2 workers"),
+            Self::EventFour => ("event-four", "4 workers"),
+            Self::EventOne => ("event-one", "1 worker"),
+            Self::EventSingles => ("event-singles", "4 children of 1 thread"),
             Self::EventChildren => ("event-children", "children of 2 threads"),
             Self::EventThreads => ("event-threads", "children of 100 threads"),
             Self::EventLarge => ("event-large", "children of 256 threads"),
+            Self::ManyConnections => ("many-connections", "60 000 connections"),
             Self::Cgi => ("cgi", "mod_cgi"),
             Self::Cgid => ("cgid", "mod_cgid"),
             Self::PerlCgi => ("perl-cgi", "mod_cgi"),

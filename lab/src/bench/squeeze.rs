@@ -56,6 +56,10 @@ impl Bench {
         let (scripts, files) = std::thread::scope(|scope| {
             let scripts = scope.spawn(|| call.make());
             let files = files.fire(self.cores.generator, &mut || watch.look());
+            if files.is_err() {
+                // The clients of the scripts are patient.
+                server.kill();
+            }
             (scripts.join(), files)
         });
         let after = Reading::take(server, self.cores)?;

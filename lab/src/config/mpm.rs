@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
-    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, Fcgid, FourWorkers,
-    ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling, Registry, Speedy, Steady,
-    Unconfigured,
+    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall,
+    EventThreads, Fcgid, FourWorkers, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling,
+    Registry, Speedy, Steady, Unconfigured,
 };
 
 /// The settings of `mpm` under `profile`.
@@ -20,7 +20,7 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as it is often advised. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 38] = [
+static TABLE: [(Profile, &[&str], Settings); 41] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
     (
@@ -158,6 +158,42 @@ static TABLE: [(Profile, &[&str], Settings); 38] = [
             ("MaxSpareThreads", 4),
             ("ThreadsPerChild", 2),
             ("MaxRequestWorkers", 2),
+            ("MaxConnectionsPerChild", 0),
+        ],
+    ),
+    (
+        EventFour,
+        &["event"],
+        &[
+            ("StartServers", 4),
+            ("MinSpareThreads", 4),
+            ("MaxSpareThreads", 4),
+            ("ThreadsPerChild", 4),
+            ("MaxRequestWorkers", 4),
+            ("MaxConnectionsPerChild", 0),
+        ],
+    ),
+    (
+        EventOne,
+        &["event"],
+        &[
+            ("StartServers", 4),
+            ("MinSpareThreads", 4),
+            ("MaxSpareThreads", 4),
+            ("ThreadsPerChild", 1),
+            ("MaxRequestWorkers", 1),
+            ("MaxConnectionsPerChild", 0),
+        ],
+    ),
+    (
+        EventSingles,
+        &["event"],
+        &[
+            ("StartServers", 4),
+            ("MinSpareThreads", 4),
+            ("MaxSpareThreads", 4),
+            ("ThreadsPerChild", 1),
+            ("MaxRequestWorkers", 4),
             ("MaxConnectionsPerChild", 0),
         ],
     ),

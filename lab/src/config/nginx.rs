@@ -46,9 +46,14 @@ fn php(site: &Site) -> (u32, String, String) {
 
 fn configuration(site: &Site, open_file_cache: bool) -> String {
     let Site { directory, documents, .. } = site;
-    let address = site.address();
+    let listen: String =
+        site.addresses.iter().map(|address| format!("        listen {address} backlog={BACKLOG};\n")).collect();
     let directory = directory.display();
     let documents = documents.display();
+    let connections = match site.profile {
+        Profile::ManyConnections => 60_000,
+        _ => CAPACITY,
+    };
     let (processes, upstream, location) = php(site);
     let user = match &site.account {
         Some(account) => format!("user {} {};\n", account.user, account.group),
@@ -66,7 +71,7 @@ worker_processes {processes};
 pid {directory}/nginx.pid;
 error_log {directory}/error.log warn;
 events {{
-    worker_connections {CAPACITY};
+    worker_connections {connections};
     multi_accept on;
 }}
 http {{
@@ -83,8 +88,7 @@ http {{
     uwsgi_temp_path {directory}/uwsgi;
     scgi_temp_path {directory}/scgi;
 {upstream}    server {{
-        listen {address} backlog={BACKLOG};
-        root {documents};
+{listen}        root {documents};
 {location}    }}
 }}
 "

@@ -23,28 +23,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
         ],
         peers: &[bare("apache-event")],
     },
-    Workload {
-        id: "recycle",
-        title: "31-byte file, 1 000 requests per second, 10 on a connection, with children replaced and without",
-        kind: Kind::Rate { connections: 25, per_second: 1000, per_connection: 10 },
-        entries: &[
-            under(Steady, "tsubame-percore"),
-            under(Recycling, "tsubame-percore"),
-            under(Steady, "tsubame-prefork"),
-            under(Recycling, "tsubame-prefork"),
-            under(Steady, "tsubame-worker"),
-            under(Recycling, "tsubame-worker"),
-            under(Steady, "tsubame-event"),
-            under(Recycling, "tsubame-event"),
-            under(Steady, "apache-prefork"),
-            under(Recycling, "apache-prefork"),
-            under(Steady, "apache-worker"),
-            under(Recycling, "apache-worker"),
-            under(Steady, "apache-event"),
-            under(Recycling, "apache-event"),
-        ],
-        peers: &[],
-    },
+    RECYCLE,
     Workload {
         id: "crowd",
         title: "fresh requests to four workers, or percore, among 10 000 idle, 1 000 slow and 1 000 lingering connections",
@@ -93,6 +72,30 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
         peers: &[],
     },
 ];
+
+/// Children that are replaced and children that stay, side by side.
+pub(crate) const RECYCLE: Workload = Workload {
+    id: "recycle",
+    title: "31-byte file, 1 000 requests per second, 10 on a connection, with children replaced and without",
+    kind: Kind::Rate { connections: 25, per_second: 1000, per_connection: 10 },
+    entries: &[
+        under(Steady, "tsubame-percore"),
+        under(Recycling, "tsubame-percore"),
+        under(Steady, "tsubame-prefork"),
+        under(Recycling, "tsubame-prefork"),
+        under(Steady, "tsubame-worker"),
+        under(Recycling, "tsubame-worker"),
+        under(Steady, "tsubame-event"),
+        under(Recycling, "tsubame-event"),
+        under(Steady, "apache-prefork"),
+        under(Recycling, "apache-prefork"),
+        under(Steady, "apache-worker"),
+        under(Recycling, "apache-worker"),
+        under(Steady, "apache-event"),
+        under(Recycling, "apache-event"),
+    ],
+    peers: &[],
+};
 
 const CROWDED: &[Entry] =
     &[under(Crowded, "tsubame-percore"), under(Crowded, "tsubame-event"), under(Crowded, "apache-event")];

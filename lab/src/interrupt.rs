@@ -1,0 +1,37 @@
+//! SIGINT and SIGTERM while something is measured: the measurement ends with an error, and whatever it made is removed on the
+//! way out. The second one ends the laboratory at once.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::error::{Context as _, Error, Result};
+
+static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From now on these signals are answered by [`check`].
+pub(crate) fn catch() -> Result<()> {
+    let asked = ASKED.get_or_init(Arc::default);
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag unset.
+        flag::register_conditional_default(signal, Arc::clone(asked))
+            .and_then(|_| flag::register(signal, Arc::clone(asked)))
+            .context(|| "catch SIGINT and SIGTERM".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Whether somebody wants the laboratory to end.
+pub(crate) fn is_asked() -> bool {
+    ASKED.get().is_some_and(|asked| asked.load(Relaxed))
+}
+
+/// An error when somebody wants the laboratory to end; whatever takes long asks this again and again.
+pub(crate) fn check() -> Result<()> {
+    match is_asked() {
+        true => Err(Error::new("it was interrupted")),
+        false => Ok(()),
+    }
+}

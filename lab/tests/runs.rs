@@ -1,0 +1,159 @@
+//! A run in miniature, from outside: interrupted by both signals, continued, and refused under other settings.
+
+#![forbid(unsafe_code)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const LAB: &str = env!("CARGO_BIN_EXE_tsubame-lab");
+
+/// A directory that goes with its owner.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tsubame-lab-{name}-{}", std::process::id()));
+        for name in ["scratch", "out"] {
+            std::fs::create_dir_all(path.join(name)).expect("a directory");
+        }
+        Self(path)
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.0.join("scratch")
+    }
+
+    fn results(&self) -> Value {
+        let text = std::fs::read_to_string(self.0.join("out/results.json")).expect("results");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The floor and tsubame's event, one round.
+    fn run(&self, seconds: &str) -> Child {
+        let tsubame = Path::new(LAB).with_file_name("tsubame");
+        assert!(tsubame.exists(), "cargo build -p tsubame");
+        Command::new(LAB)
+            .args(["run", "event-vs-worker", "--workloads", "threads-close", "--subjects", "tsubame-event"])
+            .args(["--rounds", "1", "--seconds", seconds, "--tsubame"])
+            .arg(tsubame)
+            .arg("--out")
+            .arg(self.0.join("out"))
+            .env("TMPDIR", self.scratch())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the laboratory")
+    }
+
+    /// Processes that work in the scratch directory: servers.
+    fn servers(&self) -> usize {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let is_here = |path: PathBuf| std::fs::read_link(path).is_ok_and(|cwd| cwd.starts_with(self.scratch()));
+        processes.filter(|process| is_here(process.path().join("cwd"))).count()
+    }
+
+    fn await_server(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.servers() == 0 {
+            assert!(Instant::now() < deadline, "no server was started");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reads until the measurement of that number begins.
+fn await_step(child: &mut Child, step: &str) -> BufReader<std::process::ChildStderr> {
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut all = String::new();
+    while !all.lines().any(|line| line.starts_with(step)) {
+        assert_ne!(said.read_line(&mut all).expect("text"), 0, "it ended before {step}: {all}");
+    }
+    said
+}
+
+fn interrupt(mut child: Child, mut said: BufReader<impl std::io::Read>, signal: &str) -> (ExitStatus, String) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    (child.wait().expect("its end"), rest)
+}
+
+fn groups_of(pid: u32) -> Vec<PathBuf> {
+    let prefix = format!("tsubame-lab.{pid}.");
+    let mut left = vec![PathBuf::from("/sys/fs/cgroup")];
+    let mut found = Vec::new();
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                    found.push(entry.path());
+                }
+                left.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
+    let place = Place::new("runs");
+
+    // The floor is interrupted by the one, tsubame by the other.
+    for (signal, step, kept) in [("-INT", "[1/2]", 0), ("-TERM", "[2/2]", 1)] {
+        let mut child = place.run("1");
+        let pid = child.id();
+        let said = await_step(&mut child, step);
+        place.await_server();
+        let (status, rest) = interrupt(child, said, signal);
+        assert_eq!(status.code(), Some(1), "{signal}: {rest}");
+        assert!(rest.contains("the run was interrupted"), "{rest}");
+        assert_eq!(place.servers(), 0, "{signal}: servers are left");
+        assert_eq!(std::fs::read_dir(place.scratch()).expect("a directory").count(), 0, "{signal}: files are left");
+        assert!(groups_of(pid).is_empty(), "{signal}: control groups are left");
+        if kept > 0 {
+            assert_eq!(place.results()["samples"].as_array().map(Vec::len), Some(kept), "{signal}");
+            assert_eq!(place.results()["failures"].as_array().map(Vec::len), Some(0), "{signal}");
+        }
+    }
+
+    let first = place.results()["samples"][0].clone();
+    let done = place.run("1").wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("1 measurements of this run already"), "{said}");
+    let results = place.results();
+    assert_eq!(results["experiment"], "event-vs-worker");
+    assert_eq!(results["samples"][0], first, "what was measured is not measured again");
+    let subjects: Vec<&str> = results["samples"]
+        .as_array()
+        .expect("samples")
+        .iter()
+        .map(|sample| {
+            assert!(sample["measure"]["requests"].as_u64() > Some(0), "{sample}");
+            assert!(sample["measure"]["server_cpu_seconds"].as_f64() > Some(0.0), "{sample}");
+            sample["subject"].as_str().expect("a name")
+        })
+        .collect();
+    assert_eq!(subjects, ["floor", "tsubame-event"]);
+    let configuration = &results["subjects"][1]["configurations"][0]["files"][0][1];
+    assert!(configuration.as_str().is_some_and(|text| text.contains("ThreadsPerChild")), "{configuration}");
+    for name in ["raw.csv", "setup.txt", "report.md"] {
+        assert!(place.0.join("out").join(name).exists(), "{name}");
+    }
+
+    let refused = place.run("2").wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("seconds then: 1; now: 2"), "{said}");
+}
