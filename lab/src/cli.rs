@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Run(Choice),
     /// Send requests to a URL, and tell how it answers
     Load(Box<LoadOptions>),
-    /// Load two URLs in turn, and tell which answers better, and by how much
+    /// Load two URLs, or servers of two configurations, in turn, and tell which answers better, and by how much
     Compare(Box<CompareOptions>),
     /// `load` with the options and the text of ApacheBench
     Ab(Box<AbOptions>),

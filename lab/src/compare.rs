@@ -1,12 +1,15 @@
-//! `tsubame-lab compare URL URL`: two servers, or two pages, under the same load in turn.
+//! `tsubame-lab compare A B`: two servers, two pages, or two configurations, under the same load in turn.
 //!
 //! What disturbs a machine lasts longer than a measurement, so that both have their share of it: every round measures A and B, the
 //! next one B and A. Ratios are those within rounds; their bounds say whether the difference is one.
+
+mod configured;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::{Context as _, Error, Result};
+use crate::interrupt;
 use crate::launch;
 use crate::listener::Listener;
 use crate::load::face::load::{LoadOptions, doubts};
@@ -14,10 +17,11 @@ use crate::load::{self, Live, Plan};
 use crate::stats::{Ratio, median, ratio};
 use crate::style;
 use crate::table::Table;
+use configured::Starter;
 
 /// Choices for `compare`.
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("urls", |arg| arg.help("The two to compare").num_args(2).value_names(["A", "B"])))]
+#[command(mut_arg("urls", |arg| arg.help("The two to compare: URLs of servers that run, or configurations to start a server with").num_args(2).value_names(["A", "B"])))]
 #[command(mut_arg("csv", |arg| arg.hide(true)))]
 pub(crate) struct CompareOptions {
     #[command(flatten)]
@@ -26,6 +30,14 @@ pub(crate) struct CompareOptions {
     /// How often each is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+
+    /// The server of two configurations: apache2, or the path of any that has httpd's command line [default: tsubame]
+    #[arg(long, value_name = "PROGRAM")]
+    server: Option<String>,
+
+    /// What to ask of two configurations, at the first address at which they listen
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    path: String,
 }
 
 /// What is compared: its name, whether more of it is better, how many digits are told behind the point.
@@ -39,8 +51,9 @@ const FIGURES: [(&str, bool, usize); 5] = [
 
 /// One of the two.
 struct Side<'o> {
-    url: &'o str,
-    plan: Plan,
+    /// Its URL, or the name of its configuration.
+    name: &'o str,
+    plan: Option<Plan>,
     server: Option<Listener>,
     /// What came of each round, in the order of [`FIGURES`]; nothing where it cannot be known.
     rounds: [Vec<f64>; FIGURES.len()],
@@ -72,16 +85,31 @@ struct Figure<'r> {
 /// Runs `tsubame-lab compare`.
 pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let descriptors = launch::raise_descriptor_limit()?;
-    let [a, b] = &options.load.urls[..] else { return Err(Error::new("two URLs are needed to compare")) };
-    let mut sides = [options.side(a, descriptors)?, options.side(b, descriptors)?];
-    for side in &sides {
-        options.load.warm_up(&side.plan)?;
+    let [a, b] = &options.load.urls[..] else { return Err(Error::new("two are needed to compare")) };
+    let starter = match configured::are_files([a, b])? {
+        true => {
+            interrupt::catch()?;
+            Some(Starter::new(options.server.as_deref(), descriptors)?)
+        }
+        false => None,
+    };
+    let mut sides = [a, b].map(|name| Side::new(name));
+    if starter.is_none() {
+        for side in &mut sides {
+            side.prepare(&options.load, side.name, descriptors)?;
+        }
     }
     for round in 0..options.rounds {
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for at in order {
-            eprintln!("[{}/{}] {}", round + 1, options.rounds, sides[at].url);
-            sides[at].measure()?;
+            let side = &mut sides[at];
+            eprintln!("[{}/{}] {}", round + 1, options.rounds, side.name);
+            let running = starter.as_ref().map(|starter| starter.start(side.name)).transpose()?;
+            if let Some((_, address)) = &running {
+                side.prepare(&options.load, &format!("http://{address}{}", options.path), descriptors)?;
+            }
+            side.measure()?;
+            interrupt::check()?;
         }
     }
     let doubts = doubts_of(&sides, options.rounds);
@@ -90,24 +118,30 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         false => say!("{}", text(&sides, &doubts)),
     }
     match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
-        Some(side) => Err(Error::new(format!("{} answered not one request", side.url))),
+        Some(side) => Err(Error::new(format!("{} answered not one request", side.name))),
         None => Ok(()),
     }
 }
 
-impl CompareOptions {
-    fn side<'o>(&self, url: &'o String, descriptors: u64) -> Result<Side<'o>> {
-        let plan = self.load.plan(std::slice::from_ref(url), descriptors)?;
-        let server = plan.servers.first().and_then(|address| Listener::at(*address));
-        Ok(Side { url, plan, server, rounds: Default::default(), failures: 0, doubts: Vec::new() })
+impl<'o> Side<'o> {
+    fn new(name: &'o str) -> Self {
+        Self { name, plan: None, server: None, rounds: Default::default(), failures: 0, doubts: Vec::new() }
     }
-}
 
-impl Side<'_> {
+    /// Finds its server, and asks it as long as is wanted before anything counts.
+    fn prepare(&mut self, load: &LoadOptions, url: &str, descriptors: u64) -> Result<()> {
+        let plan = load.plan(&[url.to_owned()], descriptors)?;
+        self.server = plan.servers.first().and_then(|address| Listener::at(*address));
+        load.warm_up(&plan)?;
+        self.plan = Some(plan);
+        Ok(())
+    }
+
     fn measure(&mut self) -> Result<()> {
+        let Some(plan) = &self.plan else { return Ok(()) };
         let spent = || self.server.as_ref().map(Listener::cpu_time);
         let before = spent();
-        let record = load::run(&self.plan, &Live::default(), |_| {})?;
+        let record = load::run(plan, &Live::default(), interrupt::end_load)?;
         let used = spent().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
         let memory = self.server.as_ref().and_then(Listener::pss_kib).map(|kib| kib as f64 / 1024.0);
         let figures = [
@@ -123,7 +157,7 @@ impl Side<'_> {
         self.failures += record.failures.total() + (record.answers - record.good);
         // What is wrong in every round is told once, with the figures of the first.
         let kind = |doubt: &str| doubt.replace(|char: char| char.is_ascii_digit() || char == '.', "");
-        for doubt in doubts(&self.plan, &record) {
+        for doubt in doubts(plan, &record) {
             if !self.doubts.iter().any(|known| kind(known) == kind(&doubt)) {
                 self.doubts.push(doubt);
             }
@@ -153,7 +187,7 @@ fn doubts_of(sides: &[Side<'_>; 2], rounds: u32) -> Vec<String> {
 
 fn text(sides: &[Side<'_>; 2], doubts: &[String]) -> String {
     let [a, b] = sides;
-    let mut out = format!("{}  {}\n{}  {}\n\n", style::heading("A"), a.url, style::heading("B"), b.url);
+    let mut out = format!("{}  {}\n{}  {}\n\n", style::heading("A"), a.name, style::heading("B"), b.name);
     let mut table = Table::new(1, &["median", "A", "B", "A / B", "95 %"]);
     let mut verdict = None;
     for (at, (name, more_is_better, digits)) in FIGURES.into_iter().enumerate() {
@@ -225,7 +259,7 @@ fn json(sides: &[Side<'_>; 2], rounds: u32, doubts: &[String]) -> Result<String>
         }
     });
     let results = Results {
-        urls: [a.url, b.url],
+        urls: [a.name, b.name],
         rounds,
         failures: [a.failures, b.failures],
         figures: figures.collect(),

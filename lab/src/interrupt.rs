@@ -1,5 +1,5 @@
 //! SIGINT and SIGTERM while something is measured: the measurement ends with an error, and whatever it made is removed on the
-//! way out. The second one ends the laboratory at once.
+//! way out. Further ones change nothing: `timeout` and terminals send them twice.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -8,6 +8,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::{Context as _, Error, Result};
+use crate::load::Live;
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
@@ -15,12 +16,16 @@ static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 pub(crate) fn catch() -> Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset.
-        flag::register_conditional_default(signal, Arc::clone(asked))
-            .and_then(|_| flag::register(signal, Arc::clone(asked)))
-            .context(|| "catch SIGINT and SIGTERM".to_owned())?;
+        flag::register(signal, Arc::clone(asked)).context(|| "catch SIGINT and SIGTERM".to_owned())?;
     }
     Ok(())
+}
+
+/// What [`crate::load::run`] calls all the while: a load that somebody wants to end is enough.
+pub(crate) fn end_load(live: &Live) {
+    if is_asked() {
+        live.stop();
+    }
 }
 
 /// Whether somebody wants the laboratory to end.

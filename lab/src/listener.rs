@@ -1,7 +1,7 @@
 //! Who listens at an address of this machine, and what processor time that takes.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
@@ -45,6 +45,42 @@ impl Listener {
     }
 }
 
+/// Where processes listen: the address of their oldest socket, or this machine's own where that is any address.
+pub(crate) fn address_of(pids: &[u32]) -> Option<SocketAddr> {
+    let texts = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let mut found: Vec<(u64, SocketAddr)> = texts.iter().flat_map(|text| addresses(text)).collect();
+    found.sort_unstable();
+    let is_theirs = |inode: u64| {
+        let sockets = HashSet::from([format!("socket:[{inode}]")]);
+        pids.iter().any(|pid| holds(*pid, &sockets))
+    };
+    found.into_iter().find(|(inode, _)| is_theirs(*inode)).map(|(_, address)| address)
+}
+
+/// The sockets that listen, in the text of /proc/net/tcp: inode and address.
+fn addresses(text: &str) -> Vec<(u64, SocketAddr)> {
+    let lines = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    lines
+        .filter(|words| words.get(3) == Some(&LISTENS))
+        .filter_map(|words| Some((words.get(9)?.parse().ok()?, address(words[1])?)))
+        .collect()
+}
+
+/// An address as the kernel writes it: words of four bytes in the order of the machine, then the port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let words = (0..host.len()).step_by(8).map(|at| u32::from_str_radix(host.get(at..at + 8)?, 16).ok());
+    let bytes: Vec<u8> = words.collect::<Option<Vec<u32>>>()?.into_iter().flat_map(u32::to_ne_bytes).collect();
+    let ip = match <[u8; 4]>::try_from(&bytes[..]) {
+        Ok(four) => IpAddr::from(four),
+        Err(_) => IpAddr::from(<[u8; 16]>::try_from(&bytes[..]).ok()?),
+    };
+    // A wildcard of version 6 accepts version 4, too.
+    let ip = if ip.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { ip };
+    Some(SocketAddr::new(ip, port))
+}
+
 fn processes() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -77,6 +113,11 @@ mod tests {
                     1: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 4712 1\n";
         assert_eq!(listening(text, 8080), ["4711"]);
         assert_eq!(listening(text, 80), [""; 0]);
+        assert_eq!(addresses(text), [(4711, SocketAddr::from(([127, 0, 0, 1], 8080)))]);
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 80)));
+        assert_eq!(["00000000:0050", "00000000000000000000000000000000:0050"].map(address), [any; 2]);
+        let six = address("00000000000000000000000001000000:0050");
+        assert_eq!(six, Some(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 80))));
     }
 
     #[test]
@@ -84,6 +125,7 @@ mod tests {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let found = Listener::at(socket.local_addr().unwrap()).unwrap();
         assert_eq!(found.roots, [std::process::id()]);
+        assert!(address_of(&[std::process::id()]).is_some_and(|address| address.port() > 0));
         assert!(found.pss_kib().is_some_and(|kib| kib > 0));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -15,6 +15,7 @@ use crate::cage::Marks;
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::interrupt;
 use crate::launch;
+use crate::listener;
 use crate::procfs;
 use crate::subject::{Recipe, Site};
 
@@ -106,13 +107,13 @@ impl Server {
 
     fn await_ready(&mut self, site: &Site) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
-        while TcpStream::connect_timeout(&site.address(), START_LIMIT).is_err() {
+        while !self.is_ready(site) {
             interrupt::check()?;
             check_memory()?;
             let trouble = match self.child.try_wait() {
                 Ok(Some(status)) => format!("it ended at once ({status})"),
                 _ if Instant::now() > deadline => {
-                    format!("nothing listens on {} after {START_LIMIT:?}", site.address())
+                    format!("nothing listens after {START_LIMIT:?}")
                 }
                 _ => {
                     std::thread::sleep(INTERVAL);
@@ -122,6 +123,19 @@ impl Server {
             return Err(Error::new(format!("{trouble}{}", last_words(&site.directory))));
         }
         Ok(())
+    }
+
+    /// Whether it accepts connections where the site wants them, or anywhere if the site does not say where.
+    fn is_ready(&self, site: &Site) -> bool {
+        match site.addresses.first() {
+            Some(address) => TcpStream::connect_timeout(address, START_LIMIT).is_ok(),
+            None => self.address().is_some(),
+        }
+    }
+
+    /// Where it listens; the first of several addresses.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        listener::address_of(&self.pids())
     }
 
     /// CPU time used by all processes so far.

@@ -1,4 +1,5 @@
-//! A run in miniature, from outside: interrupted by both signals, continued, and refused under other settings.
+//! Runs in miniature, from outside: interrupted by both signals, continued, and refused under other settings; two configurations
+//! compared.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +84,8 @@ fn await_step(child: &mut Child, step: &str) -> BufReader<std::process::ChildStd
 
 fn interrupt(mut child: Child, mut said: BufReader<impl std::io::Read>, signal: &str) -> (ExitStatus, String) {
     let id = child.id().to_string();
-    assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+    // Twice, as `timeout` sends it.
+    assert!(Command::new("kill").args([signal, &id, &id]).status().expect("kill").success());
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
     (child.wait().expect("its end"), rest)
@@ -156,4 +158,52 @@ fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
     let refused = place.run("2").wait_with_output().expect("its end");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("seconds then: 1; now: 2"), "{said}");
+}
+
+#[test]
+fn two_configurations_are_compared_and_their_servers_gone() {
+    let place = Place::new("compare");
+    let write = |name: &str, text: String| std::fs::write(place.0.join(name), text).expect("a file");
+    write("index.html", "hello".to_owned());
+    // Both want the same port, so they cannot run at the same time.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let here = place.0.display();
+    for (name, more) in [("a.conf", ""), ("b.conf", "MaxKeepAliveRequests 1\n"), ("broken.conf", "Nonsense on\n")] {
+        let text = format!(
+            "ServerRoot {here}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {here}/pid\n\
+             ErrorLog {here}/error.log\nDocumentRoot {here}\n{more}"
+        );
+        write(name, text);
+    }
+    let compare = |a: &str, b: &str| {
+        let tsubame = Path::new(LAB).with_file_name("tsubame");
+        Command::new(LAB)
+            .args(["compare", "--json", "-d", "100ms", "-c", "2", "--rounds", "2", "--path", "/index.html", "--server"])
+            .arg(tsubame)
+            .args(["--", a, b])
+            .current_dir(&place.0)
+            .env("TMPDIR", place.scratch())
+            .output()
+            .expect("the laboratory")
+    };
+
+    let output = compare("a.conf", "b.conf");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let order: Vec<&str> = said.lines().filter(|line| line.starts_with('[')).collect();
+    assert_eq!(order, ["[1/2] a.conf", "[1/2] b.conf", "[2/2] b.conf", "[2/2] a.conf"]);
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(results["failures"], serde_json::json!([0, 0]), "{results}");
+    let rates = &results["figures"][1];
+    assert_eq!(rates["name"], "answers per second");
+    assert!(rates["a"].as_array().is_some_and(|rounds| rounds.len() == 2), "{results}");
+
+    let output = compare("broken.conf", "b.conf");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("Invalid command 'Nonsense'"), "{said}");
+    let said = String::from_utf8_lossy(&compare("a.conf", "none.conf").stderr).into_owned();
+    assert!(said.contains("a.conf is a file and none.conf is none"), "{said}");
+
+    assert_eq!(place.servers(), 0, "servers are left");
+    assert_eq!(std::fs::read_dir(place.scratch()).expect("a directory").count(), 0, "files are left");
 }
