@@ -103,6 +103,15 @@ pub(crate) fn mounted(kind: &str, controller: &str) -> Vec<PathBuf> {
     directories(&mounts, &own_groups, kind, controller)
 }
 
+/// The group of another process, and those that it is in, up to the root of the hierarchy; named as for [`mounted`].
+pub(crate) fn groups_of(pid: u32, kind: &str, controller: &str) -> Vec<PathBuf> {
+    let (mounts, _) = mounts_and_groups();
+    let its_groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let found = directories(&mounts, &its_groups, kind, controller);
+    let Some([group, root]) = found.get(..2) else { return Vec::new() };
+    group.ancestors().take_while(|directory| directory.starts_with(root)).map(Path::to_owned).collect()
+}
+
 fn mounts_and_groups() -> (String, String) {
     let read = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
     (read("/proc/self/mounts"), read("/proc/self/cgroup"))

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::advise::AdviseOptions;
 use crate::compare::CompareOptions;
 use crate::experiment::{self, Experiment};
 use crate::load::face::ab::AbOptions;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Load(Box<LoadOptions>),
     /// Load two URLs, or servers of two configurations, in turn, and tell which answers better, and by how much
     Compare(Box<CompareOptions>),
+    /// Work out how many workers a running server should have, from its status page and its memory, without any load
+    Advise(Box<AdviseOptions>),
     /// `load` with the options and the text of ApacheBench
     Ab(Box<AbOptions>),
     /// `load` with the options and the text of weighttp 0.4

@@ -37,7 +37,7 @@ impl Dial {
     /// Connects.
     pub(crate) fn open(self, address: SocketAddr) -> Result<Connection> {
         let stream = self.connect(address).context(|| format!("connect to {address}"))?;
-        Ok(Connection { stream, address })
+        Ok(Connection { stream, address, host: address.to_string() })
     }
 
     /// The limit for sending is the limit for connecting too; the window that a connection begins with is what its
@@ -61,6 +61,8 @@ impl Dial {
 pub(crate) struct Connection {
     stream: TcpStream,
     address: SocketAddr,
+    /// What stands in `Host`.
+    host: String,
 }
 
 /// What came back.
@@ -73,6 +75,11 @@ pub(crate) struct Response {
 }
 
 impl Connection {
+    /// Asks for the virtual host `host`, where that is not the address.
+    pub(crate) fn with_host(self, host: String) -> Self {
+        Self { host, ..self }
+    }
+
     /// Requests `/name` and reads the whole answer.
     pub(crate) fn get(&mut self, name: &str, close: bool) -> Result<Response> {
         let request = self.request(name, close);
@@ -90,7 +97,7 @@ impl Connection {
 
     fn request(&self, name: &str, close: bool) -> String {
         let close = if close { "Connection: close\r\n" } else { "" };
-        format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n{close}\r\n", self.address)
+        format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n{close}\r\n", self.host)
     }
 
     /// Requests `/name` and waits for the first byte of the answer, which stays where it is.

@@ -32,16 +32,25 @@ impl Listener {
         (!roots.is_empty()).then_some(Self { roots })
     }
 
+    /// The processes that were not started by another one of them.
+    pub(crate) fn roots(&self) -> &[u32] {
+        &self.roots
+    }
+
+    /// All of them, with everything that they started.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let all: HashSet<u32> = self.roots.iter().flat_map(|root| procfs::tree(*root)).collect();
+        all.into_iter().collect()
+    }
+
     /// Their processor time so far, with that of everything that they started.
     pub(crate) fn cpu_time(&self) -> Duration {
-        let all: HashSet<u32> = self.roots.iter().flat_map(|root| procfs::tree(*root)).collect();
-        all.into_iter().filter_map(procfs::cpu_time).sum()
+        self.processes().into_iter().filter_map(procfs::cpu_time).sum()
     }
 
     /// Their proportional memory, where it may be read.
     pub(crate) fn pss_kib(&self) -> Option<u64> {
-        let all: HashSet<u32> = self.roots.iter().flat_map(|root| procfs::tree(*root)).collect();
-        procfs::pss_kib(&all.into_iter().collect::<Vec<_>>()).ok()
+        procfs::pss_kib(&self.processes()).ok()
     }
 }
 

@@ -11,6 +11,7 @@
 mod say;
 
 mod accounting;
+mod advise;
 mod bench;
 mod cage;
 mod callers;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::List => list::print(),
         Command::Floor(options) => floor::serve(&options),
         Command::Load(options) => load::face::load::run(&options),
+        Command::Advise(options) => advise::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Ab(options) => load::face::ab::run(&options),
         Command::Weighttp(options) => load::face::weighttp::run(&options),

@@ -133,11 +133,20 @@ pub(crate) fn memory_left() -> f64 {
     parse_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()).unwrap_or(1.0)
 }
 
+/// The machine's memory, and what programs can still have of it, in KiB.
+pub(crate) fn memory_kib() -> Option<(u64, u64)> {
+    parse_memory_kib(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
 fn parse_memory(text: &str) -> Option<f64> {
+    let (all, available) = parse_memory_kib(text)?;
+    Some(available as f64 / all as f64)
+}
+
+fn parse_memory_kib(text: &str) -> Option<(u64, u64)> {
     let kib =
         |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok();
-    let (all, available): (f64, f64) = (kib("MemTotal:")?, kib("MemAvailable:")?);
-    Some(available / all)
+    Some((kib("MemTotal:")?, kib("MemAvailable:")?))
 }
 
 /// Pages that the machine has swapped out since it started.

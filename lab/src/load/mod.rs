@@ -11,7 +11,7 @@ mod record;
 mod response;
 mod schedule;
 mod target;
-mod url;
+pub(crate) mod url;
 mod worker;
 
 use std::time::Instant;

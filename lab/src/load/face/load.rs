@@ -127,7 +127,7 @@ fn positive() -> impl clap::builder::TypedValueParser<Value = usize> {
 }
 
 /// `10s`, `500ms`, `2m`, `1h`; seconds without a unit.
-fn duration(text: &str) -> std::result::Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = match unit {

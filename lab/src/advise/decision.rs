@@ -1,0 +1,316 @@
+//! From what was seen to what to write: arithmetic only.
+
+use serde::Serialize;
+
+use super::memory::Room;
+
+/// What was seen of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Facts {
+    /// The multi-processing module, in lower case; `nginx` for nginx.
+    pub(super) mpm: String,
+    /// Busy workers (connections of nginx) at the last look.
+    pub(super) busy: u64,
+    /// The most that were busy at once.
+    pub(super) peak: u64,
+    /// Whether there was a moment without a worker to spare and without room for another one.
+    pub(super) was_full: bool,
+    /// For how many seconds the server was watched.
+    pub(super) seconds: u64,
+    /// Proportional memory per worker with what its scripts take, in KiB; nothing where it could not be read.
+    pub(super) worker_kib: Option<u64>,
+    /// Proportional memory of all workers and scripts, in KiB.
+    pub(super) used_kib: u64,
+    pub(super) room: Option<Room>,
+    pub(super) cores: u64,
+}
+
+/// What to do.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Advice {
+    /// How many workers the memory bears.
+    pub(super) memory_bound: Option<u64>,
+    pub(super) settings: Vec<Setting>,
+    /// What was not seen, and what to do about it.
+    pub(super) doubts: Vec<String>,
+}
+
+/// A line of a configuration.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) value: u64,
+    pub(super) why: String,
+}
+
+/// What is not given to workers: a tenth of the memory, for other programs and files.
+const RESERVE: u64 = 10;
+
+/// More than the peak, for the day that is busier than this one: the rule of Tsubame's first seed.
+const PEAK_FACTOR: u64 = 2;
+
+/// Fewer threads than this are not worth a child of their own.
+const THREADS_MIN: u64 = 8;
+
+/// `ThreadLimit` where nothing is written (Apache: worker.c, event.c).
+const THREAD_LIMIT: u64 = 64;
+
+/// Fewer connections to a process of nginx are not worth writing (its default).
+const CONNECTIONS_MIN: u64 = 512;
+
+/// Of limits for which memory is set aside when a server starts.
+const AT_START: &str = "counts after a stop and a start, not after a graceful restart";
+
+/// Decides.
+pub(super) fn decide(facts: &Facts) -> Advice {
+    let memory_bound = facts.memory_bound();
+    let mut advice = Advice { memory_bound, settings: Vec::new(), doubts: facts.doubts() };
+    if facts.is_quiet() {
+        return advice;
+    }
+    let wanted = PEAK_FACTOR * facts.peak;
+    let max = memory_bound.map_or(wanted, |bound| wanted.min(bound.max(1)));
+    let is_short = max < wanted;
+    let why = match (memory_bound, is_short) {
+        (Some(bound), true) => format!("the memory bears {bound}; twice the peak would be {wanted}"),
+        (Some(bound), false) => format!("twice the peak of {}; the memory bears {bound}", facts.peak),
+        (None, _) => format!("twice the peak of {}; what the memory bears is not known", facts.peak),
+    };
+    if is_short && memory_bound < Some(facts.peak) {
+        advice.doubts.push(
+            "the memory does not bear even the present peak: add memory, or find what workers need it for".to_owned(),
+        );
+    }
+    advice.settings = match facts.mpm.as_str() {
+        "prefork" => processes(max, why),
+        "worker" | "event" => threads(max, is_short, facts.cores, why),
+        "nginx" => connections(facts),
+        other => {
+            advice.doubts.push(format!("{other} has no number of workers to set: it starts what the processors bear"));
+            Vec::new()
+        }
+    };
+    advice
+}
+
+impl Facts {
+    /// Workers that fit into what is free and what the present ones have, without the reserve.
+    fn memory_bound(&self) -> Option<u64> {
+        let room = self.room?;
+        let usable = (room.left + self.used_kib).min(room.all).saturating_sub(room.all / RESERVE);
+        Some(usable / self.worker_kib?.max(1))
+    }
+
+    /// Whether nothing was served but the status page.
+    fn is_quiet(&self) -> bool {
+        self.peak <= 1
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        let is_nginx = self.mpm == "nginx";
+        let told = [
+            (
+                self.is_quiet(),
+                "nothing was served but the status page, so there is nothing to reckon with: use --watch while people use the server, or --peak N".to_owned(),
+            ),
+            (
+                self.was_full,
+                "no worker was left at the peak, so more may have been wanted: advise again after this change".to_owned(),
+            ),
+            (
+                !self.is_quiet(),
+                format!("it was watched for {} s: its busiest hour may need more (--watch 1h in that hour, or --peak N)", self.seconds),
+            ),
+            (
+                !is_nginx && self.worker_kib.is_none(),
+                "the memory of its processes cannot be read, so nothing keeps the numbers from what the machine bears: run this as root on the server's machine".to_owned(),
+            ),
+        ];
+        told.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect()
+    }
+}
+
+/// The first number is the decision, the others follow from it: nothing is started or ended under load.
+fn all_the_same<const N: usize>(first: Setting, others: [&'static str; N]) -> Vec<Setting> {
+    let value = first.value;
+    let same =
+        |name| Setting { name, value, why: "the same, so that nothing is started or ended under load".to_owned() };
+    std::iter::once(first).chain(others.map(same)).collect()
+}
+
+fn processes(max: u64, why: String) -> Vec<Setting> {
+    let mut settings =
+        vec![Setting { name: "ServerLimit", value: max, why: format!("room for MaxRequestWorkers; {AT_START}") }];
+    let first = Setting { name: "MaxRequestWorkers", value: max, why };
+    settings.extend(all_the_same(first, ["StartServers", "MinSpareServers", "MaxSpareServers"]));
+    settings
+}
+
+/// Few, large children: as many as there are cores, where each gets threads enough.
+fn threads(max: u64, is_short: bool, cores: u64, why: String) -> Vec<Setting> {
+    let children = (max / THREADS_MIN).clamp(1, cores.max(1));
+    let per_child = if is_short { (max / children).max(1) } else { max.div_ceil(children) };
+    let mut settings = vec![Setting {
+        name: "ServerLimit",
+        value: children * 2,
+        why: format!(
+            "twice the children: after a graceful restart the old ones may still have connections; {AT_START}"
+        ),
+    }];
+    if per_child > THREAD_LIMIT {
+        settings.push(Setting {
+            name: "ThreadLimit",
+            value: per_child,
+            why: format!("ThreadsPerChild may not be more, and this is {THREAD_LIMIT} where nothing is written"),
+        });
+    }
+    settings.extend([
+        Setting { name: "StartServers", value: children, why: format!("few, large children for {cores} cores") },
+        Setting { name: "ThreadsPerChild", value: per_child, why: "MaxRequestWorkers, divided among them".to_owned() },
+    ]);
+    let first = Setting { name: "MaxRequestWorkers", value: per_child * children, why };
+    settings.extend(all_the_same(first, ["MinSpareThreads", "MaxSpareThreads"]));
+    settings
+}
+
+fn connections(facts: &Facts) -> Vec<Setting> {
+    let each = (PEAK_FACTOR * facts.peak).div_ceil(facts.cores.max(1)).max(CONNECTIONS_MIN);
+    let why =
+        format!("twice the peak of {}, at least {CONNECTIONS_MIN}; twice as many where nginx is a proxy", facts.peak);
+    vec![
+        Setting { name: "worker_processes", value: facts.cores, why: "one for each core".to_owned() },
+        Setting { name: "worker_connections", value: each, why },
+    ]
+}
+
+/// The lines of a configuration, each below its reason.
+pub(super) fn fragment(mpm: &str, settings: &[Setting]) -> String {
+    let is_nginx = mpm == "nginx";
+    let line = |setting: &Setting| {
+        let Setting { name, value, why } = setting;
+        match (is_nginx, *name) {
+            (true, "worker_connections") => format!("events {{\n    # {why}\n    {name} {value};\n}}\n"),
+            (true, _) => format!("# {why}\n{name} {value};\n"),
+            (false, _) => format!("# {why}\n{name} {value}\n"),
+        }
+    };
+    settings.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(mpm: &str, peak: u64, memory: Option<(u64, u64, u64)>) -> Facts {
+        let room = memory.map(|(all, left, _)| Room { all, left, is_group: false });
+        Facts {
+            mpm: mpm.to_owned(),
+            busy: 1,
+            peak,
+            was_full: false,
+            seconds: 10,
+            worker_kib: memory.map(|(_, _, worker)| worker),
+            used_kib: 0,
+            room,
+            cores: 4,
+        }
+    }
+
+    fn told(facts: &Facts) -> String {
+        let settings = decide(facts).settings;
+        settings.iter().map(|setting| format!("{}={}", setting.name, setting.value)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn numbers_follow_from_peak_and_memory() {
+        const WIDE: Option<(u64, u64, u64)> = Some((1_000_000, 1_000_000, 100));
+        let cases = [
+            (
+                "prefork",
+                40,
+                WIDE,
+                "ServerLimit=80 MaxRequestWorkers=80 StartServers=80 MinSpareServers=80 MaxSpareServers=80",
+            ),
+            // 1 000 000 KiB, a tenth stays free, 700 000 are left: 600 000 for workers of 10 000.
+            (
+                "prefork",
+                40,
+                Some((1_000_000, 700_000, 10_000)),
+                "ServerLimit=60 MaxRequestWorkers=60 StartServers=60 MinSpareServers=60 MaxSpareServers=60",
+            ),
+            (
+                "prefork",
+                40,
+                Some((1_000_000, 50_000, 10_000)),
+                "ServerLimit=1 MaxRequestWorkers=1 StartServers=1 MinSpareServers=1 MaxSpareServers=1",
+            ),
+            (
+                "prefork",
+                3,
+                None,
+                "ServerLimit=6 MaxRequestWorkers=6 StartServers=6 MinSpareServers=6 MaxSpareServers=6",
+            ),
+            // Too few for several children.
+            (
+                "event",
+                2,
+                WIDE,
+                "ServerLimit=2 StartServers=1 ThreadsPerChild=4 MaxRequestWorkers=4 MinSpareThreads=4 MaxSpareThreads=4",
+            ),
+            // Nothing but the question was served: no ground for any number.
+            ("event", 1, WIDE, ""),
+            // 90 workers in four children are 23 each, rounded up; those that the memory bears, down.
+            (
+                "event",
+                45,
+                WIDE,
+                "ServerLimit=8 StartServers=4 ThreadsPerChild=23 MaxRequestWorkers=92 MinSpareThreads=92 MaxSpareThreads=92",
+            ),
+            (
+                "worker",
+                450,
+                Some((1_000_000, 190_000, 1_000)),
+                "ServerLimit=8 StartServers=4 ThreadsPerChild=22 MaxRequestWorkers=88 MinSpareThreads=88 MaxSpareThreads=88",
+            ),
+            (
+                "event",
+                200,
+                WIDE,
+                "ServerLimit=8 ThreadLimit=100 StartServers=4 ThreadsPerChild=100 MaxRequestWorkers=400 MinSpareThreads=400 MaxSpareThreads=400",
+            ),
+            ("nginx", 10, None, "worker_processes=4 worker_connections=512"),
+            ("nginx", 6001, None, "worker_processes=4 worker_connections=3001"),
+            ("percore", 10, None, ""),
+        ];
+        for (mpm, peak, memory, expected) in cases {
+            assert_eq!(told(&facts(mpm, peak, memory)), expected, "{mpm} {peak} {memory:?}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_present_workers_counts_as_free() {
+        let present = Facts { used_kib: 500_000, ..facts("prefork", 40, Some((1_000_000, 200_000, 10_000))) };
+        assert_eq!(decide(&present).memory_bound, Some(60));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_told() {
+        let doubts = |facts: &Facts| decide(facts).doubts.join("\n");
+        let wide = facts("event", 8, Some((1_000_000, 900_000, 100)));
+        assert!(!doubts(&wide).contains("root") && doubts(&wide).contains("10 s"));
+        assert!(doubts(&facts("event", 8, None)).contains("root"));
+        assert!(doubts(&Facts { was_full: true, ..wide }).contains("no worker was left"));
+        assert!(doubts(&facts("event", 8, Some((1_000, 200, 100)))).contains("not bear even the present peak"));
+        assert!(doubts(&facts("event", 1, None)).contains("nothing was served"));
+        assert!(doubts(&facts("percore", 8, None)).contains("no number of workers"));
+    }
+
+    #[test]
+    fn a_fragment_is_a_configuration() {
+        let event = decide(&facts("event", 45, None)).settings;
+        assert!(fragment("event", &event).contains("# few, large children for 4 cores\nStartServers 4\n"));
+        let nginx = fragment("nginx", &decide(&facts("nginx", 10, None)).settings);
+        assert!(nginx.starts_with("# one for each core\nworker_processes 4;\nevents {\n"), "{nginx}");
+        assert!(nginx.ends_with("    worker_connections 512;\n}\n"), "{nginx}");
+    }
+}

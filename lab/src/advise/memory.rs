@@ -1,0 +1,94 @@
+//! Memory of a server and of the place in which it lives.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::accounting;
+use crate::listener::Listener;
+use crate::procfs;
+
+/// Proportional memory of a server's processes at one moment, in KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    /// Of the children that serve, without the parent.
+    pub(super) children: u64,
+    /// Of everything else that they started: scripts, and what serves them.
+    pub(super) scripts: u64,
+}
+
+impl Used {
+    /// Reads /proc; `None` where that is forbidden.
+    pub(super) fn of(server: &Listener) -> Option<Self> {
+        let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let own = program(*server.roots().first()?);
+        let below: Vec<u32> = server.processes().into_iter().filter(|pid| !server.roots().contains(pid)).collect();
+        let (children, scripts): (Vec<u32>, Vec<u32>) = below.into_iter().partition(|pid| program(*pid) == own);
+        Some(Self { children: procfs::pss_kib(&children).ok()?, scripts: procfs::pss_kib(&scripts).ok()? })
+    }
+}
+
+/// How much memory there is where a server lives, in KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Room {
+    /// The machine's, or the control group's limit where that is narrower.
+    pub(super) all: u64,
+    /// What programs can still have of it, without swapping.
+    pub(super) left: u64,
+    /// Whether a control group is the narrower one.
+    pub(super) is_group: bool,
+}
+
+impl Room {
+    /// The narrowest of the machine and the groups that the process is in.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        let (all, left) = procfs::memory_kib()?;
+        let second = accounting::groups_of(pid, "cgroup2", "");
+        let second = second.iter().filter_map(|group| limited(group, "memory.max", "memory.current", "inactive_file"));
+        let first = accounting::groups_of(pid, "cgroup", "memory");
+        let first = first.iter().filter_map(|group| {
+            limited(group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        });
+        let machine = Self { all, left, is_group: false };
+        // The first version writes "no limit" as a huge number, which is wider than any machine.
+        let groups = second.chain(first).filter(|group| group.all < all);
+        groups.chain([machine]).min_by_key(|room| room.left)
+    }
+}
+
+/// A group with a limit. Files that it has not used lately are memory that it can have.
+fn limited(group: &Path, limit: &str, used: &str, unused_files: &str) -> Option<Room> {
+    let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
+    let kib = |text: &str| Some(text.trim().parse::<u64>().ok()? / 1024);
+    let all = kib(&read(limit)?)?;
+    let stat = read("memory.stat").unwrap_or_default();
+    let files = stat.lines().filter_map(|line| line.split_once(' ')).find(|(name, _)| *name == unused_files);
+    let files = files.and_then(|(_, bytes)| kib(bytes)).unwrap_or(0);
+    Some(Room { all, left: all.saturating_sub(kib(&read(used)?)?.saturating_sub(files)), is_group: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_what_its_limit_leaves() {
+        let directory = std::env::temp_dir().join(format!("tsubame-lab-room-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+        write("memory.current", "3145728\n");
+        write("memory.stat", "anon 7\ninactive_file 1048576\n");
+        let room = || limited(&directory, "memory.max", "memory.current", "inactive_file");
+        write("memory.max", "max\n");
+        assert_eq!(room(), None);
+        write("memory.max", "8388608\n");
+        assert_eq!(room(), Some(Room { all: 8192, left: 6144, is_group: true }));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        let room = Room::of(std::process::id()).unwrap();
+        assert!(room.left > 0 && room.left <= room.all, "{room:?}");
+    }
+}
