@@ -58,12 +58,19 @@ const THREAD_LIMIT: u64 = 64;
 /// Fewer connections to a process of nginx are not worth writing (its default).
 const CONNECTIONS_MIN: u64 = 512;
 
+/// What has numbers to set: three modules, and nginx.
+const MODULES: [&str; 4] = ["prefork", "worker", "event", "nginx"];
+
 /// Of limits for which memory is set aside when a server starts.
 const AT_START: &str = "counts after a stop and a start, not after a graceful restart";
 
 /// Decides.
 pub(super) fn decide(facts: &Facts) -> Advice {
     let memory_bound = facts.memory_bound();
+    if !MODULES.contains(&facts.mpm.as_str()) {
+        let doubt = format!("{} has no number of workers to set: it starts what the processors bear", facts.mpm);
+        return Advice { memory_bound, doubts: vec![doubt], ..Advice::default() };
+    }
     let mut advice = Advice { memory_bound, settings: Vec::new(), doubts: facts.doubts() };
     if facts.is_quiet() {
         return advice;
@@ -84,11 +91,7 @@ pub(super) fn decide(facts: &Facts) -> Advice {
     advice.settings = match facts.mpm.as_str() {
         "prefork" => processes(max, why),
         "worker" | "event" => threads(max, is_short, facts.cores, why),
-        "nginx" => connections(facts),
-        other => {
-            advice.doubts.push(format!("{other} has no number of workers to set: it starts what the processors bear"));
-            Vec::new()
-        }
+        _ => connections(facts),
     };
     advice
 }
@@ -120,6 +123,10 @@ impl Facts {
             (
                 !self.is_quiet(),
                 format!("it was watched for {} s: its busiest hour may need more (--watch 1h in that hour, or --peak N)", self.seconds),
+            ),
+            (
+                !self.is_quiet() && self.worker_kib.is_some() && self.busy * 2 < self.peak,
+                "most workers were idle at the last look at their memory, and they need more while they serve: advise again while they are busy".to_owned(),
             ),
             (
                 !is_nginx && self.worker_kib.is_none(),
@@ -299,6 +306,8 @@ mod tests {
         let wide = facts("event", 8, Some((1_000_000, 900_000, 100)));
         assert!(!doubts(&wide).contains("root") && doubts(&wide).contains("10 s"));
         assert!(doubts(&facts("event", 8, None)).contains("root"));
+        assert!(doubts(&wide).contains("were idle"));
+        assert!(!doubts(&Facts { busy: 4, ..wide.clone() }).contains("were idle"));
         assert!(doubts(&Facts { was_full: true, ..wide }).contains("no worker was left"));
         assert!(doubts(&facts("event", 8, Some((1_000, 200, 100)))).contains("not bear even the present peak"));
         assert!(doubts(&facts("event", 1, None)).contains("nothing was served"));
