@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::accounting::Accounting;
 use crate::config::apache::Installation;
+use crate::course::Course;
 use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fresh};
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::generator::{Counts, Errors, Shot};
@@ -216,7 +217,11 @@ impl Bench {
 
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
-        let counts = shot.fire(self.cores.generator, &mut || watch.look())?;
+        let mut course = Course::new(server, self.cores);
+        let counts = shot.fire(self.cores.generator, &mut || {
+            course.look();
+            watch.look()
+        })?;
         let after = Reading::take(server, self.cores)?;
         let busiest = watch.busiest();
         let fresh = fresh(site.address(), FRESH_LIMIT);
@@ -225,6 +230,7 @@ impl Bench {
         }
         Ok(Measure::Load(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
+            course: course.moments.into(),
             replaced: watch.newcomers(),
             busiest,
             ..self.figures(server, counts, &before, &after)?
@@ -250,6 +256,8 @@ impl Bench {
             fresh_us: 0,
             busiest: 0.0,
             squeezed: None,
+            latencies: counts.latencies.into(),
+            course: Box::default(),
         })
     }
 

@@ -234,7 +234,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) tsubame: Option<PathBuf>,
 
-    /// Keep results.json, raw.csv, setup.txt and report.md here; a run that was interrupted goes on
+    /// Keep results.json, raw.csv, setup.txt, report.md and report.html here; a run that was interrupted goes on
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 

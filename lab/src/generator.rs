@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) const TIMEOUT_SECONDS: u32 = 5;
 
 /// What a generator counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// The time in which the requests were completed, in seconds.
     pub(crate) seconds: f64,
@@ -40,6 +40,8 @@ pub(crate) struct Counts {
     /// The delay that one of a hundred requests exceeds when it is sent, through the generator's fault, in
     /// microseconds; 0 where there is no schedule.
     pub(crate) late_p99_us: u64,
+    /// How many of a hundred requests took at most so many microseconds, in order.
+    pub(crate) latencies: Vec<(f64, u64)>,
 }
 
 /// Failures, by kind.
@@ -122,6 +124,11 @@ impl Counts {
     fn of(results: &json::Results) -> Self {
         let failed = |kinds: &[&str]| kinds.iter().filter_map(|kind| results.failures.get(*kind)).sum();
         let percentile = |times: &json::Times, name: &str| times.percentiles_us.get(name).copied().unwrap_or_default();
+        let least = std::iter::once((0.0, results.latency.min_us));
+        let points = results.latency.percentiles_us.iter();
+        let points = points.filter_map(|(name, value)| Some((name.parse::<f64>().ok()?, *value)));
+        let mut latencies: Vec<(f64, u64)> = least.chain(points).collect();
+        latencies.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         Self {
             seconds: results.seconds,
             requests: results.good,
@@ -137,6 +144,7 @@ impl Counts {
                 status: results.answers - results.good,
             },
             late_p99_us: percentile(&results.lag, "99"),
+            latencies,
         }
     }
 }

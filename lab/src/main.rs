@@ -19,6 +19,7 @@ mod cli;
 mod client;
 mod compare;
 mod config;
+mod course;
 mod crowd;
 mod doctor;
 mod error;

@@ -1,5 +1,8 @@
-//! Tells a run: tables on the terminal, report.md for the documentation, setup.txt for whoever repeats it.
+//! Tells a run: tables on the terminal, report.md for the documentation, report.html for people, setup.txt for whoever repeats it.
 
+mod html;
+mod limit;
+mod plot;
 mod tables;
 
 use std::path::Path;
@@ -13,9 +16,9 @@ use crate::summary::{Summary, place};
 use crate::table::Table;
 use crate::trust;
 use crate::workload::{self, Entry};
-use tables::{NOTHING, workload_table};
+use tables::workload_table;
 
-/// Writes report.md and setup.txt for results that were kept earlier.
+/// Writes report.md, report.html and setup.txt for results that were kept earlier.
 pub(crate) fn rewrite(directory: &Path) -> Result<()> {
     let results = Results::load(directory)?;
     write(&results, directory)?;
@@ -23,9 +26,10 @@ pub(crate) fn rewrite(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes report.md and setup.txt.
+/// Writes report.md, report.html and setup.txt.
 pub(crate) fn write(results: &Results, directory: &Path) -> Result<()> {
     write_file(directory.join("report.md"), markdown(results))?;
+    write_file(directory.join("report.html"), html::page(results))?;
     write_file(directory.join("setup.txt"), setup(results))
 }
 
@@ -120,8 +124,9 @@ fn markdown(results: &Results) -> String {
         host.kernel
     );
     text += &markdown_list("Reasons to doubt these figures", &doubts(results, &summary));
-    text += "## Targets\n\n";
-    text += &target_table(experiment, &summary).to_markdown();
+    if let Some(table) = target_table(experiment, &summary) {
+        text += &format!("## Targets\n\n{}", table.to_markdown());
+    }
     for workload in experiment.workloads {
         if let Some(table) = workload_table(&summary, workload) {
             text += &format!("\n## `{}`: {}\n\n{}", workload.id, workload.title, table.to_markdown());
@@ -149,18 +154,19 @@ fn markdown_list(heading: &str, items: &[String]) -> String {
     format!("## {heading}\n\n{lines}\n")
 }
 
-fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Table {
+/// How the promises stand that this run tells of; nothing where it tells of none.
+fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Option<Table> {
     let mut table = Table::new(3, &["target", "", "measured"]);
     for target in experiment.targets {
         let verdict = target.judge(summary);
         let word = match verdict.met {
             Some(true) => "met",
             Some(false) => "**missed**",
-            None => NOTHING,
+            None => continue,
         };
         table.push(vec![target.text.to_owned(), word.to_owned(), verdict.measured]);
     }
-    table
+    (!table.is_empty()).then_some(table)
 }
 
 /// Everything that a repetition must reproduce.
@@ -239,7 +245,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}\nis not in\n{text}");
         }
-        assert!(!text.contains("`file16k`:"), "{text}");
+        assert!(!text.contains("`file16k`:") && !text.contains("not measured"), "{text}");
     }
 
     #[test]

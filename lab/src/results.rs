@@ -150,6 +150,27 @@ pub(crate) struct Load {
     /// What happened where there was too little memory.
     #[serde(default)]
     pub(crate) squeezed: Option<Box<Squeezed>>,
+    /// How many of a hundred requests took at most so many microseconds, in order; a dozen points.
+    #[serde(default)]
+    pub(crate) latencies: Box<[(f64, u64)]>,
+    /// The measurement over time.
+    #[serde(default)]
+    pub(crate) course: Box<[Moment]>,
+}
+
+/// The machine at a moment of a measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Moment {
+    /// Seconds since it began.
+    pub(crate) at: f64,
+    /// CPU seconds per second that the server used since the moment before.
+    pub(crate) server: f64,
+    /// The share of its time that the load generator's core worked, with whatever else ran there.
+    pub(crate) generator_core: f64,
+    /// The share of the machine's memory that is in use.
+    pub(crate) memory: f64,
+    /// Pages that the machine has swapped out since it began.
+    pub(crate) swapped_pages: u64,
 }
 
 impl Load {
@@ -375,6 +396,10 @@ pub(crate) mod example {
                 fresh_us: 100,
                 busiest: 0.5,
                 squeezed: None,
+                latencies: [(0.0, 500), (50.0, 1000), (99.0, 2000), (100.0, 3000)].into(),
+                course: [0.0, 0.2, 0.4]
+                    .map(|at| Moment { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })
+                    .into(),
             }),
         }
     }

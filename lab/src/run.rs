@@ -92,7 +92,7 @@ fn finish(results: &Results, options: &RunOptions, out: Option<&PathBuf>) -> Res
         report::print(results);
     }
     if let Some(directory) = out {
-        eprintln!("results.json, raw.csv, setup.txt and report.md are in {}", directory.display());
+        eprintln!("report.html, report.md, results.json, raw.csv and setup.txt are in {}", directory.display());
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(crate) struct Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// The rounds under load, with their numbers.
-    fn loads(&self) -> impl Iterator<Item = (u32, &'a Load)> {
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u32, &'a Load)> {
         self.rounds.iter().filter_map(|(round, sample)| match &sample.measure {
             Measure::Load(load) => Some((*round, load)),
             Measure::Memory(_) => None,
@@ -26,7 +26,7 @@ impl<'a> Cell<'a> {
     }
 
     /// The rounds at rest.
-    fn memories(&self) -> impl Iterator<Item = &'a Memory> {
+    pub(crate) fn memories(&self) -> impl Iterator<Item = &'a Memory> {
         self.rounds.values().filter_map(|sample| match &sample.measure {
             Measure::Memory(memory) => Some(memory),
             Measure::Load(_) => None,
@@ -48,7 +48,8 @@ impl<'a> Cell<'a> {
         stats::spread(&self.values(figure))
     }
 
-    fn values(&self, figure: Figure) -> Vec<f64> {
+    /// A figure under load in every round.
+    pub(crate) fn values(&self, figure: Figure) -> Vec<f64> {
         self.loads().map(|(_, load)| figure(load)).collect()
     }
 

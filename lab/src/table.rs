@@ -20,6 +20,27 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Whether there is no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// For a page.
+    pub(crate) fn to_html(&self) -> String {
+        let row = |cells: &[String], tag: &str| {
+            let cells = cells.iter().enumerate().map(|(column, cell)| {
+                let class = if column < self.text_columns { "text" } else { "figure" };
+                format!("<{tag} class=\"{class}\">{}</{tag}>", escape(&cell.replace("**", "")))
+            });
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        };
+        let body: String = self.rows.iter().map(|cells| row(cells, "td")).collect();
+        format!(
+            "<div class=\"wide\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>\n",
+            row(&self.headers, "th")
+        )
+    }
+
     /// For a terminal.
     pub(crate) fn to_text(&self) -> String {
         let widths: Vec<usize> = (0..self.headers.len())
@@ -58,6 +79,11 @@ impl Table {
     fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
         std::iter::once(&self.headers).chain(&self.rows)
     }
+}
+
+/// Text as it stands in a page.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

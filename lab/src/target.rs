@@ -9,7 +9,7 @@ mod scripts;
 
 use crate::results::{Load, Memory, Squeezed};
 use crate::summary::{Figure, Summary, title};
-use crate::workload::{self, Entry, Profile, bare, under};
+use crate::workload::{self, Entry, Kind, Profile, bare, under};
 
 /// A promise.
 #[derive(Debug)]
@@ -118,7 +118,18 @@ fn judge_speed(summary: &Summary<'_>, workload: &str, subject: Entry, peers: &[E
         true => String::new(),
         false => format!(" (without {})", absent.join(", ")),
     };
-    Some(Verdict { met: Some(ratio >= factor), measured: format!("{ratio:.2} × {}{without}", title(peer)) })
+    Some(Verdict {
+        met: Some(ratio >= factor),
+        measured: format!("{}{without}", beside(workload, ratio, &title(peer))),
+    })
+}
+
+/// A ratio of requests per CPU-second in words. At a fixed rate everybody answers as many, so that what differs is the CPU time.
+fn beside(workload: &workload::Workload, ratio: f64, peer: &str) -> String {
+    match workload.kind {
+        Kind::Rate { .. } => format!("{:.2} × the CPU time of {peer} (lower is better)", 1.0 / ratio),
+        _ => format!("{ratio:.2} × {peer}"),
+    }
 }
 
 fn judge_children(
@@ -230,6 +241,22 @@ mod tests {
         let mut targets = EXPERIMENTS.into_iter().flat_map(|experiment| experiment.targets);
         let target = targets.find(|target| target.text.starts_with(text)).unwrap();
         target.judge(&Summary::of(results))
+    }
+
+    #[test]
+    fn at_a_fixed_rate_less_is_better_and_the_verdict_says_so() {
+        let mut results = Results { experiment: "mpm".to_owned(), ..example::empty() };
+        for (subject, seconds) in [("tsubame-worker", 0.2), ("apache-worker", 0.8)] {
+            let mut sample = example::load("rate", subject, 100, 1, 4000);
+            sample.connections = workload::find("rate").unwrap().connections()[0];
+            if let Measure::Load(load) = &mut sample.measure {
+                load.server_cpu_seconds = seconds;
+            }
+            results.samples.push(sample);
+        }
+        let verdict = verdict("4 000 req/s: worker", &results);
+        let measured = "0.25 × the CPU time of Apache worker (lower is better)".to_owned();
+        assert_eq!(verdict, Verdict { met: Some(true), measured });
     }
 
     #[test]

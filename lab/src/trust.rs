@@ -25,7 +25,7 @@ const LATE_MAX_US: f64 = 500.0;
 const SPREAD_MAX: f64 = 0.10;
 
 /// One reason.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Doubt {
     /// Too few rounds.
     FewRounds(u32),
@@ -99,6 +99,24 @@ impl fmt::Display for Doubt {
                 write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, who.join("; "))
             }
         }
+    }
+}
+
+impl Doubt {
+    /// The part of it that concerns this workload, or, without one, what concerns the whole run.
+    pub(crate) fn concerning(&self, workload: Option<&Workload>) -> Option<Self> {
+        let (who, doubt): (_, fn(Vec<String>) -> Self) = match self {
+            Self::GeneratorSaturated(who) => (who, Self::GeneratorSaturated),
+            Self::Errors(who) => (who, Self::Errors),
+            Self::Hung(who) => (who, Self::Hung),
+            Self::GeneratorLate(who) => (who, Self::GeneratorLate),
+            Self::Spread(who) => (who, Self::Spread),
+            general => return workload.is_none().then(|| general.clone()),
+        };
+        let id = workload?.id;
+        let concerns = |place: &&String| place.split([' ', '/']).any(|word| word == id);
+        let who: Vec<String> = who.iter().filter(concerns).cloned().collect();
+        (!who.is_empty()).then(|| doubt(who))
     }
 }
 

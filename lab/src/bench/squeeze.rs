@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Bench;
 use super::probe::{probe, probe_script};
 use crate::callers::Call;
+use crate::course::Course;
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::generator::Shot;
 use crate::procfs;
@@ -53,9 +54,13 @@ impl Bench {
         let swapped = procfs::swapped_out();
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
+        let mut course = Course::new(server, self.cores);
         let (scripts, files) = std::thread::scope(|scope| {
             let scripts = scope.spawn(|| call.make());
-            let files = files.fire(self.cores.generator, &mut || watch.look());
+            let files = files.fire(self.cores.generator, &mut || {
+                course.look();
+                watch.look()
+            });
             if files.is_err() {
                 // The clients of the scripts are patient.
                 server.kill();
@@ -67,6 +72,7 @@ impl Bench {
         let marks = server.marks()?;
         Ok(Load {
             busiest: watch.busiest(),
+            course: course.moments.into(),
             late_p99_us: files.late_p99_us,
             squeezed: Some(Box::new(Squeezed {
                 at_limit: marks.at_limit,

@@ -272,7 +272,7 @@ fn percent(share: Option<f64>) -> String {
 }
 
 /// A whole number in groups of three digits.
-fn count(value: Option<f64>) -> String {
+pub(super) fn count(value: Option<f64>) -> String {
     let Some(value) = value else {
         return NOTHING.to_owned();
     };

@@ -75,6 +75,9 @@ pub(super) const SHARES: [(&str, f64); 9] = [
     ("100", 1.0),
 ];
 
+/// More of them, for those who draw the distribution.
+const LOWER_SHARES: [(&str, f64); 4] = [("1", 0.01), ("5", 0.05), ("10", 0.1), ("25", 0.25)];
+
 fn times(spread: &Spread) -> Times {
     let all = &spread.0;
     Times {
@@ -84,6 +87,7 @@ fn times(spread: &Spread) -> Times {
         max_us: all.max(),
         percentiles_us: SHARES
             .iter()
+            .chain(&LOWER_SHARES)
             .map(|(name, share)| ((*name).to_owned(), all.value_at_quantile(*share)))
             .collect(),
     }

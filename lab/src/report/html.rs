@@ -1,0 +1,345 @@
+//! report.html: one page without anything from elsewhere. Every element is closed, so that XML parsers read it too.
+
+use super::plot::{self, Axis, Bar, Line};
+use super::{absences, limit::limit, setup, tables::workload_table, target_table};
+use crate::results::{Load, Results};
+use crate::summary::{Cell, Summary, title};
+use crate::table::{Table, escape};
+use crate::trust::{self, Doubt};
+use crate::workload::{Entry, Kind, Workload};
+
+const STYLE: &str = include_str!("page.css");
+
+/// More reasons to doubt than this are folded.
+const DOUBTS_OPEN: usize = 3;
+
+const CONNECTIONS: Axis = Axis { name: "connections", is_logarithmic: true };
+const RATE: Axis = Axis { name: "requests/s", is_logarithmic: false };
+const LATENCY: Axis = Axis { name: "ms", is_logarithmic: true };
+const SHARE: Axis = Axis { name: "% of requests", is_logarithmic: false };
+const TIME: Axis = Axis { name: "s", is_logarithmic: false };
+const USE: Axis = Axis { name: "% in use", is_logarithmic: false };
+
+/// The whole page.
+pub(super) fn page(results: &Results) -> String {
+    let summary = Summary::of(results);
+    let (experiment, host) = (results.experiment(), &results.host);
+    let doubts = trust::doubts(results, &summary);
+    let measured = || experiment.workloads.iter().filter(|workload| !summary.rows(workload).is_empty());
+    let mut text = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n\
+         <style>\n{STYLE}</style></head>\n<body><h1>{0}</h1>\n\
+         <p class=\"soft\">{1}, {2} round(s) of {3} s, on {4} ({5} cores, {6} MiB of memory, {7}, Linux {8})</p>\n",
+        escape(experiment.title),
+        escape(&results.started),
+        results.rounds,
+        results.seconds,
+        escape(&host.cpu),
+        host.cores,
+        host.memory_mib,
+        escape(&host.system),
+        escape(&host.kernel)
+    );
+    text += &doubt_list(&doubts, None);
+    text += "<div class=\"plots\">\n";
+    measured().for_each(|workload| text += &picture(&summary, workload));
+    text += "</div>\n<p class=\"soft\">Bars are medians; the thin lines go from the lowest round to the highest. Tsubame is \
+             filled, a floor is dashed. Point at a figure to read its values.</p>\n";
+    if let Some(table) = target_table(experiment, &summary) {
+        text += &format!("<h2>Targets</h2>\n{}", table.to_html());
+    }
+    measured().for_each(|workload| text += &section(&summary, workload, &doubts));
+    text += &format!(
+        "<h2>Method</h2>\n<p>{}</p>\n<p>CPU time was read from: {}.</p>\n",
+        emphasised(experiment.method),
+        escape(&results.accounting)
+    );
+    text += &list("Not measured", &absences(results));
+    text += &versions(results);
+    text += &format!(
+        "<details><summary>Exact configurations</summary><pre>{}</pre></details>\n\
+         <p>Raw data beside this page: <a href=\"results.json\">results.json</a>, <a href=\"raw.csv\">raw.csv</a>, \
+         <a href=\"setup.txt\">setup.txt</a>, <a href=\"report.md\">report.md</a>.</p>\n</body></html>\n",
+        escape(&setup(results))
+    );
+    text
+}
+
+/// One workload: its doubts, its table, its plots.
+fn section(summary: &Summary<'_>, workload: &'static Workload, doubts: &[Doubt]) -> String {
+    let mut text = format!("<h2 id=\"{0}\"><code>{0}</code>: {1}</h2>\n", workload.id, escape(workload.title));
+    text += &doubt_list(doubts, Some(workload));
+    text += &workload_table(summary, workload).map_or(String::new(), |table| table.to_html());
+    text +=
+        &format!("<div class=\"plots\">\n{}{}</div>\n", concurrency(summary, workload), latencies(summary, workload));
+    text += &limits(summary, workload);
+    text + &courses(summary, workload)
+}
+
+/// What is compared in a workload: its name, its unit, and how to get it.
+type Compared = (&'static str, &'static str, fn(&Cell<'_>) -> Vec<f64>);
+
+fn compared(workload: &Workload) -> Compared {
+    match &workload.kind {
+        Kind::Load { .. } | Kind::Script { .. } => {
+            ("requests per CPU-second (higher is better)", "requests per CPU-second", |cell| {
+                cell.values(Load::per_cpu_second)
+            })
+        }
+        Kind::Rate { .. } => ("CPU seconds per second at the same rate (lower is better)", "CPU s per s", |cell| {
+            cell.values(Load::cpu_share)
+        }),
+        Kind::Crowd(_) | Kind::Queue(_) => {
+            ("p99 of latency in ms (lower is better)", "ms", |cell| cell.values(|load| load.p99_us as f64 / 1000.0))
+        }
+        Kind::Squeeze(_) => {
+            ("good answers per second (higher is better)", "per second", |cell| cell.values(Load::per_second))
+        }
+        Kind::Idle { .. } | Kind::Children { .. } => ("memory in MB of PSS (lower is better)", "MB", |cell| {
+            cell.memories().map(|memory| memory.after_kib as f64 / 1024.0).collect()
+        }),
+    }
+}
+
+/// The figure to compare, with the interval of its rounds.
+fn picture(summary: &Summary<'_>, workload: &'static Workload) -> String {
+    let (heading, unit, values) = compared(workload);
+    let several = workload.connections().len() > 1;
+    let bar = |(entry, connections, cell): &(Entry, u32, &Cell<'_>)| {
+        let values = values(cell);
+        let name = if several { format!("{}, {connections}", title(*entry)) } else { title(*entry) };
+        Some(Bar {
+            name,
+            value: crate::stats::median(&values)?,
+            interval: [values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(0.0, f64::max)],
+            class: match entry.subject {
+                own if own.starts_with("tsubame-") => "own",
+                floor if floor.starts_with("floor") => "floor",
+                _ => "",
+            },
+        })
+    };
+    // With several numbers of connections, the first is the one that targets speak of; the others are in a plot of their own.
+    let rows = summary.rows(workload);
+    let first = rows.iter().map(|(_, connections, _)| *connections).min();
+    let bars: Vec<Bar> =
+        rows.iter().filter(|(_, connections, _)| Some(*connections) == first).filter_map(bar).collect();
+    format!(
+        "<figure class=\"picture\"><h3><a href=\"#{0}\">{0}</a>: {1}</h3>\n{2}<figcaption>{3}</figcaption></figure>\n",
+        workload.id,
+        escape(workload.title),
+        plot::bars(&format!("{}: {heading}", workload.id), unit, &bars),
+        heading
+    )
+}
+
+/// req/s against concurrency, where there are several.
+fn concurrency(summary: &Summary<'_>, workload: &'static Workload) -> String {
+    let rows = summary.rows(workload);
+    let line = |entry: &Entry| {
+        let own = rows.iter().filter(|(other, ..)| other == entry);
+        let point = |(_, connections, cell): &(Entry, u32, &Cell<'_>)| {
+            Some([f64::from(*connections), cell.median(Load::per_second)?])
+        };
+        Line { name: title(*entry), points: own.filter_map(point).collect() }
+    };
+    if workload.connections().len() < 2 {
+        return String::new();
+    }
+    let lines: Vec<Line> = workload.entries.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    plotted("Requests per second against connections", [&CONNECTIONS, &RATE], &lines)
+}
+
+/// How many requests took at most how long, for each number of connections.
+fn latencies(summary: &Summary<'_>, workload: &'static Workload) -> String {
+    let of = |wanted: u32| {
+        let rows = summary.rows(workload).into_iter().filter(move |(_, connections, _)| *connections == wanted);
+        rows.filter_map(|(entry, _, cell)| {
+            let (_, load) = cell.loads().find(|(_, load)| !load.latencies.is_empty())?;
+            let points = load.latencies.iter().map(|(share, us)| [(*us as f64 / 1000.0).max(0.001), *share]);
+            Some(Line { name: title(entry), points: points.collect() })
+        })
+        .collect::<Vec<Line>>()
+    };
+    let plot = |connections: &u32| {
+        let heading = format!("Latency: requests answered within, {connections} connections, first round");
+        plotted(&heading, [&LATENCY, &SHARE], &of(*connections))
+    };
+    workload.connections().iter().map(plot).collect()
+}
+
+/// What limited each.
+fn limits(summary: &Summary<'_>, workload: &'static Workload) -> String {
+    let mut table = Table::new(3, &["subject", "connections", "limited by"]);
+    for (entry, connections, cell) in summary.rows(workload) {
+        if let Some(limit) = limit(workload, cell) {
+            table.push(vec![title(entry), connections.to_string(), limit]);
+        }
+    }
+    if table.is_empty() { String::new() } else { format!("<h3>What limited it</h3>\n{}", table.to_html()) }
+}
+
+/// The first round of each over time.
+fn courses(summary: &Summary<'_>, workload: &'static Workload) -> String {
+    let mut plots = String::new();
+    for (entry, connections, cell) in summary.rows(workload) {
+        let Some((_, load)) = cell.loads().find(|(_, load)| load.course.len() > 1) else { continue };
+        let line = |name: &str, figure: fn(&crate::results::Moment) -> f64| Line {
+            name: name.to_owned(),
+            points: load.course.iter().map(|moment| [moment.at, figure(moment) * 100.0]).collect(),
+        };
+        let lines = [
+            line("server, of a core", |moment| moment.server),
+            line("the generator's core", |moment| moment.generator_core),
+            line("memory of the machine", |moment| moment.memory),
+        ];
+        let swapped = load.course.last().map_or(0, |moment| moment.swapped_pages);
+        let heading = format!("{}, {connections} connections; {swapped} pages swapped out", title(entry));
+        plots += &plotted(&heading, [&TIME, &USE], &lines);
+    }
+    match plots.is_empty() {
+        true => plots,
+        false => format!(
+            "<details><summary>CPU and memory over time, first round</summary>\n<div class=\"plots\">\n{plots}</div></details>\n"
+        ),
+    }
+}
+
+fn plotted(heading: &str, axes: [&Axis; 2], lines: &[Line]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(heading), plot::lines(heading, axes, lines))
+}
+
+/// The reasons to doubt a workload's figures, or all figures: folded where they are many.
+fn doubt_list(doubts: &[Doubt], workload: Option<&Workload>) -> String {
+    let items: Vec<String> =
+        doubts.iter().filter_map(|doubt| doubt.concerning(workload)).map(|doubt| doubt.to_string()).collect();
+    let list: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
+    match items.len() {
+        0 => String::new(),
+        few if few <= DOUBTS_OPEN && list.len() < 800 => {
+            format!("<div class=\"doubt\"><strong>Reasons to doubt</strong><ul>{list}</ul></div>\n")
+        }
+        many => format!(
+            "<details class=\"doubt\"><summary><strong>{many} reason(s) to doubt</strong></summary><ul>{list}</ul></details>\n"
+        ),
+    }
+}
+
+fn versions(results: &Results) -> String {
+    let mut table = Table::new(2, &["subject", "version"]);
+    for subject in &results.subjects {
+        table.push(vec![subject.title.clone(), subject.version.clone().unwrap_or("not here".to_owned())]);
+    }
+    table.push(vec!["load generator".to_owned(), results.host.generator.clone()]);
+    format!("<h2>Versions</h2>\n{}", table.to_html())
+}
+
+fn list(heading: &str, items: &[String]) -> String {
+    let list: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
+    if list.is_empty() { list } else { format!("<h2>{heading}</h2>\n<ul>{list}</ul>\n") }
+}
+
+/// Markdown's `**` and `*` and backquotes of the methods, as elements.
+fn emphasised(text: &str) -> String {
+    let mut text = escape(text);
+    for (mark, tag) in [("**", "strong"), ("*", "em"), ("`", "code")] {
+        let parts: Vec<&str> = text.split(mark).collect();
+        let is_paired = parts.len() % 2 == 1;
+        let wrap = |(index, part): (usize, &&str)| match index % 2 == 1 && is_paired {
+            true => format!("<{tag}>{part}</{tag}>"),
+            false => (*part).to_owned(),
+        };
+        text = parts.iter().enumerate().map(wrap).collect();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::example;
+
+    fn results() -> Results {
+        let mut results = example::empty();
+        for round in 1..=3 {
+            for connections in [100, 1000] {
+                results.samples.push(example::load("sweep", "tsubame-percore", connections, round, 40_000));
+            }
+            results.samples.push(example::load("keepalive", "floor", 100, round, 100_000));
+            results.samples.push(example::load("keepalive", "tsubame-percore", 100, round, 54_321));
+            results.samples.push(example::load("keepalive", "h2o", 100, round, 20_000 * u64::from(round)));
+        }
+        results.samples.push(example::memory("idle", "nginx", 10_000, 1024, 6144));
+        results
+    }
+
+    /// Reads the page as XML, in which every element has its end; the names of its elements.
+    fn elements(page: &str) -> Vec<String> {
+        use quick_xml::events::Event;
+        let mut reader = quick_xml::Reader::from_str(page);
+        let (mut names, mut open) = (Vec::new(), 0);
+        loop {
+            let event = reader.read_event().expect("well-formed");
+            open += match event {
+                Event::Start(_) => 1,
+                Event::End(_) => -1,
+                _ => 0,
+            };
+            match event {
+                Event::Start(tag) | Event::Empty(tag) => {
+                    names.push(String::from_utf8(tag.name().as_ref().to_vec()).expect("a name"));
+                }
+                Event::Eof => break,
+                _ => (),
+            }
+        }
+        assert_eq!(open, 0);
+        names
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_loads_nothing() {
+        let page = page(&results());
+        let names = elements(&page);
+        assert!(!names.iter().any(|name| ["script", "img", "link", "iframe"].contains(&name.as_str())), "{names:?}");
+        assert!(names.iter().any(|name| name == "polyline"));
+        let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://") && !elsewhere.contains("url("));
+    }
+
+    #[test]
+    fn every_workload_has_its_plot_with_the_measured_figures() {
+        let page = page(&results());
+        for id in ["keepalive", "sweep", "idle"] {
+            assert!(
+                page.contains(&format!("<a href=\"#{id}\">")) && page.contains(&format!("<h2 id=\"{id}\">")),
+                "{id}"
+            );
+        }
+        for expected in [
+            "Tsubame percore: 54 321 requests per CPU-second, rounds from 54 321 to 54 321",
+            "h2o: 40 000 requests per CPU-second, rounds from 20 000 to 60 000",
+            "Tsubame percore: 1 000 connections, 40 000 requests/s",
+            "Tsubame percore: 2 ms, 99 % of requests",
+            "server, of a core: 0.2 s, 90 % in use",
+            "nginx: 6 MB",
+        ] {
+            assert!(page.contains(expected), "{expected}");
+        }
+        assert_eq!(page.matches("class=\"picture\"").count(), 3);
+    }
+
+    #[test]
+    fn a_doubt_stands_at_the_figure_that_it_concerns() {
+        let page = page(&results());
+        let (above, at) = page.split_once("<h2 id=\"keepalive\">").unwrap();
+        assert!(!above.contains("rounds differ"));
+        let (keepalive, after) = at.split_once("<h2 id=").unwrap();
+        assert!(keepalive.contains("rounds differ by more than 10 %: keepalive h2o"));
+        assert!(!after.contains("rounds differ"));
+    }
+}

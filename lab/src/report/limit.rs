@@ -1,0 +1,76 @@
+//! What kept a server from answering more, with the figures that say so.
+
+use crate::results::Load;
+use crate::summary::Cell;
+use crate::workload::{Kind, Workload};
+
+/// Above this share of its time something has nothing in reserve.
+const FULL: f64 = 0.9;
+/// Above this share of two cores, other programs take what the server could have had.
+const DISTURBED: f64 = 0.2;
+
+/// The limit in words; nothing for measurements at rest. A run over loopback has no network that could be full.
+pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
+    let percent = |figure: fn(&Load) -> f64| cell.median(figure).map(|share| share * 100.0);
+    let server = percent(|load| load.busy.server)?;
+    let generator = percent(|load| load.busy.generator)?;
+    let others = percent(|load| load.busy.others)?;
+    let idle = percent(|load| load.busy.idle)?;
+    let busiest = percent(|load| load.busiest)?;
+    let squeezed = cell.squeezed().map(|(squeezed, _)| squeezed.at_limit + squeezed.swapped_pages).max().unwrap_or(0);
+    let full = FULL * 100.0;
+    let both_cores = matches!(workload.kind, Kind::Script { .. } | Kind::Queue(_));
+    Some(if matches!(workload.kind, Kind::Rate { .. } | Kind::Crowd(_) | Kind::Queue(_)) && server < full {
+        format!("the load: no more was asked for; the server used {server:.0} % of a core")
+    } else if squeezed > 0 {
+        format!(
+            "memory: it was at its limit, or pages were swapped out, {squeezed} times; server {server:.0} % of a core"
+        )
+    } else if !both_cores && server >= full {
+        format!("CPU of the server: {server:.0} % of its core")
+    } else if others >= DISTURBED * 100.0 {
+        format!("other programs: they took {others:.0} % of both cores; server {server:.0} % of a core")
+    } else if both_cores && idle <= 100.0 - full {
+        format!("CPU: {idle:.0} % of both cores were idle")
+    } else if busiest >= full {
+        format!("one thread of the server: {busiest:.0} % of a core, while {idle:.0} % of both cores were idle")
+    } else if generator >= full {
+        format!("the load generator: {generator:.0} % of its core; server {server:.0} % of its own")
+    } else {
+        format!("waiting (workers or connections): server {server:.0} %, generator {generator:.0} %, {idle:.0} % idle")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Measure, example};
+    use crate::summary::Summary;
+    use crate::workload::{self, bare};
+
+    fn limited(change: fn(&mut Load)) -> String {
+        let mut results = example::empty();
+        let mut sample = example::load("keepalive", "nginx", 100, 1, 1000);
+        if let Measure::Load(load) = &mut sample.measure {
+            change(load);
+        }
+        results.samples.push(sample);
+        let workload = workload::find("keepalive").unwrap();
+        limit(workload, Summary::of(&results).cell(workload, 100, bare("nginx")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_limit_is_what_has_nothing_in_reserve() {
+        assert!(limited(|_| ()).starts_with("CPU of the server: 100 %"));
+        let idle = |load: &mut Load| load.busy.server = 0.5;
+        assert!(limited(idle).starts_with("waiting"));
+        assert!(
+            limited(|load| (load.busy.server, load.busy.generator) = (0.5, 0.99)).starts_with("the load generator")
+        );
+        assert!(
+            limited(|load| (load.busy.server, load.busy.others) = (0.5, 0.4))
+                .starts_with("other programs: they took 40 %")
+        );
+        assert!(limited(|load| (load.busy.server, load.busiest) = (0.5, 0.95)).starts_with("one thread"));
+    }
+}

@@ -1,0 +1,200 @@
+//! Plots as SVG that is part of a page: readable without colour, with units at the axes and values on hover.
+
+use crate::table::escape;
+
+/// Units of a drawing, which is as wide as its column: narrow enough that its letters can be read on a telephone.
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = WIDTH - 10.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = HEIGHT - 40.0;
+
+/// From one bar to the next.
+const STEP: f64 = 42.0;
+
+/// How many lines can be told apart, by dashes and colours.
+const STYLES: usize = 8;
+
+/// A bar from 0 to a figure, with the interval in which the rounds were.
+pub(super) struct Bar {
+    pub(super) name: String,
+    pub(super) value: f64,
+    /// The lowest and the highest round.
+    pub(super) interval: [f64; 2],
+    /// What is pointed out: Tsubame, and the floor.
+    pub(super) class: &'static str,
+}
+
+/// Bars with their names and figures, so that no axis has to be read.
+pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
+    let most = bars.iter().flat_map(|bar| [bar.value, bar.interval[1]]).fold(f64::MIN_POSITIVE, f64::max);
+    let length = |value: f64| value.max(0.0) / most * (WIDTH - 8.0);
+    let mut text = begin(title, bars.len() as f64 * STEP + 4.0);
+    for (index, bar) in bars.iter().enumerate() {
+        let top = index as f64 * STEP;
+        let [low, high] = bar.interval;
+        let (name, value) = (escape(&bar.name), figure(bar.value));
+        text += &format!(
+            "<g><title>{name}: {value} {unit}, rounds from {} to {}</title>\
+             <text x=\"0\" y=\"{:.1}\">{name}</text><text x=\"{WIDTH}\" y=\"{:.1}\" class=\"value\">{value}</text>\
+             <rect class=\"bar {}\" x=\"0.5\" y=\"{:.1}\" width=\"{:.1}\" height=\"15\"/>",
+            figure(low),
+            figure(high),
+            top + 14.0,
+            top + 14.0,
+            bar.class,
+            top + 20.0,
+            length(bar.value),
+            unit = escape(unit),
+        );
+        if high > low {
+            let (low, high, middle) = (length(low), length(high), top + 27.5);
+            text +=
+                &format!("<path class=\"interval\" d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}m0 -4.5v9\"/>", middle - 4.5);
+        }
+        text += "</g>\n";
+    }
+    text + "</svg>\n"
+}
+
+/// What is drawn along an axis.
+pub(super) struct Axis {
+    /// With its unit.
+    pub(super) name: &'static str,
+    pub(super) is_logarithmic: bool,
+}
+
+/// A line through points.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) points: Vec<[f64; 2]>,
+}
+
+/// Lines over an axis, and their names below; the vertical axis begins at 0.
+pub(super) fn lines(title: &str, [across, up]: [&Axis; 2], lines: &[Line]) -> String {
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let least = all().map(|[x, _]| *x).filter(|x| !across.is_logarithmic || *x > 0.0).fold(f64::MAX, f64::min);
+    let most = all().map(|[x, _]| *x).fold(f64::MIN, f64::max).max(least * 1.01).max(1e-9);
+    let least = if across.is_logarithmic { least } else { 0.0 };
+    let rows = nice(all().map(|[_, y]| *y).fold(f64::MIN_POSITIVE, f64::max));
+    let highest = rows.last().copied().unwrap_or(1.0);
+    let place = |x: f64| match across.is_logarithmic {
+        true => LEFT + (x.max(least) / least).ln() / (most / least).ln() * (RIGHT - LEFT),
+        false => LEFT + (x - least) / (most - least) * (RIGHT - LEFT),
+    };
+    let height = |y: f64| BOTTOM - y / highest * (BOTTOM - TOP);
+
+    let mut text = begin(title, HEIGHT);
+    for row in &rows {
+        let y = height(*row);
+        text += &format!("<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+        text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 4.0, figure(*row));
+    }
+    let columns = if across.is_logarithmic { powers(least, most) } else { nice(most) };
+    for column in columns.into_iter().filter(|column| *column <= most) {
+        let x = place(column);
+        text += &format!("<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/>");
+        text += &format!("<text class=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", BOTTOM + 15.0, figure(column));
+    }
+    text += &format!(
+        "<text class=\"middle axis\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
+         <text class=\"middle axis\" transform=\"translate(11 {:.1}) rotate(-90)\">{}</text>\n",
+        f64::midpoint(LEFT, RIGHT),
+        HEIGHT - 6.0,
+        escape(across.name),
+        f64::midpoint(TOP, BOTTOM),
+        escape(up.name)
+    );
+    for (index, line) in lines.iter().enumerate() {
+        let name = escape(&line.name);
+        let points: Vec<String> =
+            line.points.iter().map(|[x, y]| format!("{:.1},{:.1}", place(*x), height(*y))).collect();
+        text += &format!("<g class=\"line s{}\"><polyline points=\"{}\"/>", index % STYLES, points.join(" "));
+        for [x, y] in &line.points {
+            text += &format!(
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"><title>{name}: {} {}, {} {}</title></circle>",
+                place(*x),
+                height(*y),
+                figure(*x),
+                escape(across.name),
+                figure(*y),
+                escape(up.name)
+            );
+        }
+        text += "</g>\n";
+    }
+    text + "</svg>\n" + &legend(lines)
+}
+
+fn legend(lines: &[Line]) -> String {
+    let item = |(index, line): (usize, &Line)| {
+        format!(
+            "<li><svg viewBox=\"0 0 36 10\" width=\"36\" height=\"10\" aria-hidden=\"true\"><g class=\"line s{}\">\
+             <polyline points=\"0,5 36,5\"/></g></svg> {}</li>",
+            index % STYLES,
+            escape(&line.name)
+        )
+    };
+    format!("<ul class=\"legend\">{}</ul>\n", lines.iter().enumerate().map(item).collect::<String>())
+}
+
+fn begin(title: &str, height: f64) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {WIDTH} {height}\"><title>{}</title>\n",
+        escape(title)
+    )
+}
+
+/// Round numbers from 0 to beyond `most`, a handful.
+fn nice(most: f64) -> Vec<f64> {
+    let rough = most / 4.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|step| *step >= rough * 0.999);
+    let step = step.unwrap_or(rough);
+    let count = (most / step * 0.999).ceil() as usize;
+    (0..=count).map(|index| index as f64 * step).collect()
+}
+
+/// Powers of ten in between; where these are few, what is one, two and five times as much.
+fn powers(least: f64, most: f64) -> Vec<f64> {
+    let factors: &[f64] = if most / least > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
+    let all = (first..=last).flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
+    all.filter(|number| *number >= least && *number <= most).collect()
+}
+
+/// Three digits or whole numbers, in groups.
+pub(super) fn figure(value: f64) -> String {
+    let digits = match value.abs() {
+        0.0 => 0,
+        small if small < 0.1 => 3,
+        small if small < 10.0 => 2,
+        small if small < 100.0 => 1,
+        _ => return super::tables::count(Some(value)),
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers() {
+        assert_eq!(nice(97.0), [0.0, 50.0, 100.0]);
+        assert_eq!(nice(1.0), [0.0, 0.5, 1.0]);
+        assert_eq!(powers(0.5, 30.0), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]);
+        assert_eq!(powers(1.0, 1000.0), [1.0, 10.0, 100.0, 1000.0]);
+    }
+
+    #[test]
+    fn figures_have_the_digits_that_mean_something() {
+        let written = [0.0, 0.0123, 0.5, 12.34, 123.4, 54_321.0].map(figure);
+        assert_eq!(written, ["0", "0.012", "0.5", "12.3", "123", "54 321"]);
+    }
+}
