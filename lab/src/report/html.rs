@@ -333,6 +333,35 @@ mod tests {
         assert_eq!(page.matches("class=\"picture\"").count(), 3);
     }
 
+    /// Chromium lays the page out in a frame of 375 px and says how wide it became.
+    #[test]
+    fn nobody_has_to_scroll_sideways_on_a_telephone() {
+        const CHROMIUM: &str = "/usr/bin/chromium";
+        if !std::path::Path::new(CHROMIUM).exists() {
+            eprintln!("not tested: there is no {CHROMIUM}");
+            return;
+        }
+        let scratch = crate::scratch::Scratch::new().expect("a directory");
+        std::fs::write(scratch.path().join("report.html"), page(&results())).expect("a page");
+        let frame = "<iframe src='report.html' width='375' height='600' style='border:0' onload='document.body.title = \
+                     this.contentDocument.documentElement.scrollWidth'></iframe>";
+        let outer = scratch.path().join("frame.html");
+        std::fs::write(&outer, frame).expect("a frame");
+        let shown = std::process::Command::new(CHROMIUM)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+            .args(["--disable-background-networking", "--allow-file-access-from-files", "--virtual-time-budget=5000"])
+            .arg(format!("--user-data-dir={}", scratch.path().join("browser").display()))
+            .arg("--dump-dom")
+            .arg(format!("file://{}", outer.display()))
+            .env("HOME", scratch.path())
+            .output()
+            .expect("chromium");
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let title = shown.split_once("<body title=\"").and_then(|(_, rest)| rest.split_once('"'));
+        let width: u32 = title.and_then(|(width, _)| width.parse().ok()).unwrap_or_else(|| panic!("{shown}"));
+        assert!((300..=375).contains(&width), "{width} px");
+    }
+
     #[test]
     fn a_doubt_stands_at_the_figure_that_it_concerns() {
         let page = page(&results());

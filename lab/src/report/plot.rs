@@ -5,13 +5,13 @@ use crate::table::escape;
 /// Units of a drawing, which is as wide as its column: narrow enough that its letters can be read on a telephone.
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 52.0;
-const RIGHT: f64 = WIDTH - 10.0;
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
 
 /// From one bar to the next.
-const STEP: f64 = 42.0;
+const STEP: f64 = 46.0;
 
 /// How many lines can be told apart, by dashes and colours.
 const STYLES: usize = 8;
@@ -44,12 +44,12 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
             top + 14.0,
             top + 14.0,
             bar.class,
-            top + 20.0,
+            top + 22.0,
             length(bar.value),
             unit = escape(unit),
         );
         if high > low {
-            let (low, high, middle) = (length(low), length(high), top + 27.5);
+            let (low, high, middle) = (length(low), length(high), top + 29.5);
             text +=
                 &format!("<path class=\"interval\" d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}m0 -4.5v9\"/>", middle - 4.5);
         }
@@ -158,7 +158,7 @@ fn nice(most: f64) -> Vec<f64> {
 
 /// Powers of ten in between; where these are few, what is one, two and five times as much.
 fn powers(least: f64, most: f64) -> Vec<f64> {
-    let factors: &[f64] = if most / least > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let factors: &[f64] = if most / least > 50.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
     let all = (first..=last).flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
     all.filter(|number| *number >= least && *number <= most).collect()
@@ -188,7 +188,7 @@ mod tests {
     fn axes_have_round_numbers() {
         assert_eq!(nice(97.0), [0.0, 50.0, 100.0]);
         assert_eq!(nice(1.0), [0.0, 0.5, 1.0]);
-        assert_eq!(powers(0.5, 30.0), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]);
+        assert_eq!(powers(0.5, 20.0), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]);
         assert_eq!(powers(1.0, 1000.0), [1.0, 10.0, 100.0, 1000.0]);
     }
 
