@@ -36,7 +36,7 @@ pub(crate) struct StatOptions {
     #[arg(short = 'a', long)]
     all: bool,
 
-    /// The same as -pmgdsc -D total
+    /// The same as -pmgdyc -D total, as dstat does (its help says -pmgdsc)
     #[arg(short = 'v', long)]
     vmstat: bool,
 
@@ -121,7 +121,7 @@ const ABSENT: [&str; 15] = [
 ];
 
 const DEFAULT: [Id; 5] = [Id::Cpu, Id::Disk, Id::Network, Id::Page, Id::System];
-const VMSTAT: [Id; 6] = [Id::Processes, Id::Memory, Id::Page, Id::Disk, Id::Swap, Id::Cpu];
+const VMSTAT: [Id; 6] = [Id::Processes, Id::Memory, Id::Page, Id::Disk, Id::System, Id::Cpu];
 
 /// The groups that were asked for, in that order.
 #[derive(Clone, Debug, Default)]
@@ -209,7 +209,10 @@ impl StatOptions {
             );
         }
         Ok(match (asked, self.full) {
-            ([], true) if !there.is_empty() && !self.vmstat => there,
+            // What never leaves the machine is shown where it is named.
+            ([], true) if there.iter().any(|part| part != "lo") && !self.vmstat => {
+                there.into_iter().filter(|part| part != "lo").collect()
+            }
             ([], _) => vec![TOTAL.to_owned()],
             (asked, _) => asked.to_vec(),
         })
@@ -250,13 +253,16 @@ mod tests {
         assert_eq!(shown("-mc --load"), "Memory.total Cpu.total Load.total");
         assert_eq!(shown("-ldt 5 3"), "Load.total Disk.total Time.total");
         assert_eq!(shown(""), "Cpu.total Disk.total Network.total Page.total System.total");
-        assert_eq!(shown("-lv"), "Load.total Processes.total Memory.total Page.total Disk.total Swap.total Cpu.total");
+        assert_eq!(
+            shown("-lv"),
+            "Load.total Processes.total Memory.total Page.total Disk.total System.total Cpu.total"
+        );
     }
 
     #[test]
     fn parts_are_named_or_all_of_them() {
         assert_eq!(shown("-cn -C 0,total -N lo"), "Cpu.0 Cpu.total Network.lo");
-        assert_eq!(shown("-cnf"), "Cpu.0 Cpu.1 Network.lo Network.eth0");
+        assert_eq!(shown("-cnf"), "Cpu.0 Cpu.1 Network.eth0");
         assert!(shown("-c -C 7").contains("7 is not there"), "{}", shown("-c -C 7"));
     }
 
