@@ -155,20 +155,17 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
     let of = |request: &Request, value: &Value| {
         value.of(request).map_err(|why| request.undecided("headers", &why, &line.origin))
     };
-    // The media type is no field among others: it has a place of its own.
-    if line.table != Table::Request && name.eq_ignore_ascii_case("Content-Type") {
-        return media_type(request, line);
-    }
+    // The media type has a place of its own, which decides; only what replaces a value reaches it, as in Apache.
+    let is_type = line.table != Table::Request && name.eq_ignore_ascii_case("Content-Type");
     match &line.action {
         Action::Set(value) => {
             let value = of(request, value)?;
-            fields(request, line.table).set(name.clone(), value);
+            set(request, line, is_type, value);
         }
         Action::SetIfEmpty(value) => {
-            let value = of(request, value)?;
-            let fields = fields(request, line.table);
-            if !fields.contains(name) {
-                fields.set(name.clone(), value);
+            if !fields(request, line.table).contains(name) {
+                let value = of(request, value)?;
+                set(request, line, is_type, value);
             }
         }
         Action::Add(value) => {
@@ -177,16 +174,21 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
         }
         Action::Append(value) => {
             let value = of(request, value)?;
-            fields(request, line.table).merge(name.clone(), &value);
+            whole(request, line).merge(name.clone(), &value);
         }
         Action::Merge(value) => {
             let value = of(request, value)?;
-            let fields = fields(request, line.table);
+            let fields = whole(request, line);
             if !fields.joined(name).is_some_and(|joined| has_item(&joined, &value)) {
                 fields.merge(name.clone(), &value);
             }
         }
-        Action::Unset => fields(request, line.table).remove(name),
+        Action::Unset => {
+            if is_type {
+                request.answer.clear_content_type();
+            }
+            fields(request, line.table).remove(name);
+        }
         Action::Echo(regex) => {
             // Those that came several times are one, as Apache has them.
             let mut asked = Fields::default();
@@ -197,7 +199,8 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
                     echoed.push((name.to_string(), value.to_string()));
                 }
             }
-            let fields = fields(request, line.table);
+            // Never into the table of all answers, as in Apache.
+            let fields = &mut request.answer.headers_out;
             echoed.into_iter().for_each(|(name, value)| fields.add(name, value));
         }
         Action::Note(note) => {
@@ -208,15 +211,19 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
             }
         }
         Action::Edit { regex, replacement, all } => {
-            let before = fields(request, line.table).clone();
+            let undecided = |request: &Request, why: String| request.undecided("headers", &why, &line.origin);
+            if is_type && let Some(now) = request.answer.content_type().map(str::to_string) {
+                let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, why))?;
+                request.answer.set_content_type(value);
+            }
+            let before = whole(request, line).clone();
             if !before.contains(name) {
                 return Ok(());
             }
             let mut after = Fields::default();
             for (field, value) in before.iter() {
                 let value = match field.eq_ignore_ascii_case(name) {
-                    true => edited(request, regex, replacement, *all, value)
-                        .map_err(|why| request.undecided("headers", &why, &line.origin))?,
+                    true => edited(request, regex, replacement, *all, value).map_err(|why| undecided(request, why))?,
                     false => value.to_string(),
                 };
                 after.add(field.to_string(), value);
@@ -236,60 +243,47 @@ fn fields(request: &mut Request, table: Table) -> &mut Fields {
     }
 }
 
-/// What a line does to the media type of an answer.
-fn media_type(request: &mut Request, line: &Line) -> Result<(), Flow> {
-    let undecided = |request: &Request, why: &dyn std::fmt::Display| request.undecided("headers", why, &line.origin);
-    let now = request.answer.content_type().map(str::to_string);
-    match (&line.action, now) {
-        (Action::SetIfEmpty(_), Some(_)) => {}
-        (Action::Set(value) | Action::Add(value) | Action::SetIfEmpty(value), _)
-        | (Action::Append(value) | Action::Merge(value), None) => {
-            let value = value.of(request).map_err(|why| undecided(request, &why))?;
-            request.answer.set_content_type(value);
-        }
-        (Action::Append(value), Some(now)) => {
-            let value = value.of(request).map_err(|why| undecided(request, &why))?;
-            request.answer.set_content_type(format!("{now}, {value}"));
-        }
-        (Action::Merge(value), Some(now)) => {
-            let value = value.of(request).map_err(|why| undecided(request, &why))?;
-            if !has_item(&now, &value) {
-                request.answer.set_content_type(format!("{now}, {value}"));
-            }
-        }
-        (Action::Unset, _) => request.answer.clear_content_type(),
-        (Action::Edit { regex, replacement, all }, Some(now)) => {
-            let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, &why))?;
-            request.answer.set_content_type(value);
-        }
-        (Action::Note(note), Some(now)) => {
-            let note = note.of(request).map_err(|why| undecided(request, &why))?;
-            request.notes.set(note, now);
-        }
-        (Action::Edit { .. } | Action::Note(_), None) | (Action::Echo(_), _) => {}
+/// Sets the field that a line names.
+fn set(request: &mut Request, line: &Line, is_type: bool, value: String) {
+    if is_type {
+        request.answer.set_content_type(value.clone());
     }
-    Ok(())
+    fields(request, line.table).set(line.name.clone(), value);
+}
+
+/// The fields that a line is about. What a client has sent in several fields of the line's name is one value, as Apache has
+/// it from the start.
+fn whole<'a>(request: &'a mut Request, line: &Line) -> &'a mut Fields {
+    let fields = fields(request, line.table);
+    if line.table == Table::Request
+        && let Some(all) = fields.joined(&line.name)
+    {
+        fields.set(line.name.clone(), all);
+    }
+    fields
 }
 
 /// A value with what matches replaced, once or everywhere. `Err`: that cannot be decided.
 fn edited(request: &Request, regex: &Regex, replacement: &Value, all: bool, value: &str) -> Result<String, String> {
     let bytes = to_bytes(value);
-    let (mut out, mut captures, mut at) = (Vec::new(), Captures::default(), 0);
-    while regex.captures_in(&bytes, at, &mut captures).map_err(|why| why.to_string())? {
+    let (mut out, mut captures, mut rest) = (Vec::new(), Captures::default(), &*bytes);
+    // Each match is looked for as if the rest were all there is: `^` is where the last one ended, as in Apache.
+    while regex.captures_in(rest, 0, &mut captures).map_err(|why| why.to_string())? {
         let Some(span) = captures.span(0) else { break };
-        out.extend_from_slice(&bytes[at..span.start]);
-        substitute_in(&mut out, &replacement.of(request)?, &bytes, &captures);
-        at = span.end;
-        if span.is_empty() {
+        out.extend_from_slice(&rest[..span.start]);
+        substitute_in(&mut out, &replacement.of(request)?, rest, &captures);
+        rest = &rest[span.end..];
+        if all && span.is_empty() {
             // What matches nothing would match there for ever.
-            out.extend(bytes.get(at));
-            at += 1;
+            let (first, behind) = rest.split_at(rest.len().min(1));
+            out.extend_from_slice(first);
+            rest = behind;
         }
-        if !all || at >= bytes.len() {
+        if !all || rest.is_empty() {
             break;
         }
     }
-    out.extend_from_slice(bytes.get(at..).unwrap_or_default());
+    out.extend_from_slice(rest);
     Ok(from_bytes(&out).into_owned())
 }
 

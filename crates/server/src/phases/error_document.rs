@@ -103,6 +103,8 @@ fn clear_entity(request: &mut Request) {
         request.answer.headers_out.get("Location").filter(|location| !location.is_empty()).map(str::to_string);
     request.answer.headers_out.clear();
     if let Some(location) = location {
+        // It leads to one place.
+        request.answer.err_headers_out.remove("Location");
         request.answer.headers_out.set("Location", location);
     }
     request.answer.content_encoding = None;

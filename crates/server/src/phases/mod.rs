@@ -325,7 +325,8 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
     filters::prepare(request);
     let instead = delivery::preconditions(request);
-    let is_error = instead.is_some();
+    // "Not modified" is a success.
+    let is_error = instead.is_some() && request.answer.status() != 304;
     match instead {
         Some(instead) => body = instead,
         None => {

@@ -17,6 +17,9 @@ pub trait FieldSink {
 const OF_BODY: [&str; 6] =
     ["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Range", "Content-MD5"];
 
+/// Fields that only the server says, once: what the configuration says of them is not sent.
+const OWN: [&str; 2] = ["Date", "Server"];
+
 /// A field that cannot be sent.
 #[derive(Debug)]
 pub struct Unsendable {
@@ -49,7 +52,14 @@ impl Request {
     /// Gives the fields of the answer in Apache's order. `Err`: one that cannot be sent.
     pub fn fields_out(&self, sink: &mut impl FieldSink) -> Result<(), Unsendable> {
         let not_modified = self.answer.status() == 304;
-        let is_kept = |name: &str| !not_modified || !OF_BODY.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let is_one_of = |names: &[&str], name: &str| names.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let has_type = self.answer.content_type().is_some();
+        let is_left_out = |name: &str| {
+            is_one_of(&OWN, name)
+                || (not_modified && is_one_of(&OF_BODY, name))
+                || (has_type && name.eq_ignore_ascii_case("Content-Type"))
+        };
+        let is_kept = |name: &str| !is_left_out(name);
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
         with_date(|date| put("Date", date))?;
         if !self.server.software.is_empty() {
@@ -94,12 +104,13 @@ fn vary(request: &Request) -> Option<String> {
         request.answer.err_headers_out.iter().chain(request.answer.headers_out.iter()).filter(|(name, _)| is_vary(name))
     };
     let mut names: Vec<&str> = Vec::new();
-    for name in fields().flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty()) {
+    for name in fields().flat_map(|(_, value)| value.split([',', ' ', '\t'])).filter(|name| !name.is_empty()) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             names.push(name);
         }
     }
-    (!names.is_empty()).then(|| names.join(","))
+    // One that names nothing is sent as it is, as in Apache.
+    fields().next().map(|_| names.join(","))
 }
 
 /// Hands out the present date, made once a second.

@@ -86,7 +86,8 @@ impl Subject for OfRequest<'_> {
 
     fn header_out(&self, name: &str) -> Option<Cow<'_, str>> {
         let request = self.request;
-        if name.eq_ignore_ascii_case("Content-Type") {
+        // The media type becomes a field when the head goes out, as in Apache; until then `%{CONTENT_TYPE}` tells it.
+        if name.eq_ignore_ascii_case("Content-Type") && request.account.sent.head.is_some() {
             return request.answer.content_type().map(Cow::Borrowed);
         }
         request.answer.headers_out.get(name).or_else(|| request.answer.err_headers_out.get(name)).map(Cow::Borrowed)

@@ -9,9 +9,10 @@ impl Request {
     /// Apache's logs.
     pub fn header_sent(&self, name: &str) -> Option<Cow<'_, str>> {
         let is = |one: &str| one.eq_ignore_ascii_case(name);
+        let field = || self.answer.err_headers_out.get(name).or_else(|| self.answer.headers_out.get(name));
         if is("Content-Type") {
             // A 304 says nothing about a body.
-            let text = self.answer.content_type().filter(|_| self.answer.status() != 304)?;
+            let text = self.answer.content_type().or_else(field).filter(|_| self.answer.status() != 304)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
         }
         if is("Set-Cookie") {
@@ -21,9 +22,8 @@ impl Request {
                 (early, late) => early.or(late).map(Cow::Owned),
             };
         }
-        let own = self.answer.headers_out.get(name).or_else(|| self.answer.err_headers_out.get(name));
-        if own.is_some() {
-            return own.map(Cow::Borrowed);
+        if let Some(own) = field() {
+            return Some(own.into());
         }
         if is("Content-Encoding") {
             return self.answer.content_encoding.as_deref().map(Cow::Borrowed);
