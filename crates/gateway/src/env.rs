@@ -13,9 +13,6 @@ use server::{Fields, Request};
 /// `PATH` of scripts where the server has none itself (Apache's `DEFAULT_PATH`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
 
-/// The protocol of what stands in another answer.
-const INCLUDED: &str = "INCLUDED";
-
 type Variables = Vec<(Cow<'static, str>, Value)>;
 
 /// Puts a script's variables into the environment of the request, where access log formats see them too. They go before
@@ -149,7 +146,7 @@ async fn of_cgi(request: &Request, all: &mut Variables) {
     let included = request.is_lookup();
     add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
     // What stands in another answer is not spoken about with the client.
-    add("SERVER_PROTOCOL", Value::Static(if included { INCLUDED } else { request.protocol() }));
+    add("SERVER_PROTOCOL", Value::Static(request.protocol()));
     add("REQUEST_METHOD", request.asked.method.to_string().into());
     add("QUERY_STRING", request.asked.args.as_ref().map_or(Value::Static(""), Value::from));
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");

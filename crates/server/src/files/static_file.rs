@@ -178,7 +178,8 @@ fn serve_opened(request: &mut Request, opened: Opened) -> Answer {
             let text = format!("AH00132: file permissions deny server access: {}", request.mapped.filename);
             request.log_os("core", Level::Error, &error, text);
             Answer::Status(match error.kind() {
-                io::ErrorKind::NotFound => 404,
+                // What is no path is nobody's file.
+                io::ErrorKind::NotFound if request.mapped.filename.starts_with('/') => 404,
                 // Too many other files are being read.
                 io::ErrorKind::WouldBlock => 503,
                 io::ErrorKind::Other => 500,

@@ -6,6 +6,7 @@ use conf::Level;
 
 use crate::phases::error_document;
 use crate::request::fields::Fields;
+use crate::request::lookup::beyond;
 use crate::request::response::{Body, Keep};
 use crate::request::{Kind, Previous, Request};
 
@@ -80,14 +81,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
 
 /// The answer where that has happened too often.
 pub(super) fn too_many(request: &mut Request) -> Body {
-    let limit = request.vhost.plan.redirects_max;
-    request.log(
-        "core",
-        Level::Error,
-        format!(
-            "AH00124: Request exceeded the limit of {limit} internal redirects due to probable configuration error. \
-             Use 'LimitInternalRecursion' to increase the limit if necessary. Use 'LogLevel debug' to get a backtrace."
-        ),
-    );
+    let limit = format!("{} internal redirects", request.vhost.plan.redirects_max);
+    request.log("core", Level::Error, beyond("AH00124", &limit));
     error_document::canned(request, 500)
 }

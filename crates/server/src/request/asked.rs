@@ -159,8 +159,8 @@ impl Request {
         self.asked.head.line()
     }
 
-    /// The protocol of the request line (`HTTP/1.1`).
+    /// The protocol of the request line (`HTTP/1.1`); of a look-up `INCLUDED`.
     pub fn protocol(&self) -> &'static str {
-        self.asked.version.as_str()
+        if self.is_lookup() { "INCLUDED" } else { self.asked.version.as_str() }
     }
 }

@@ -23,6 +23,14 @@ pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
     })
 }
 
+/// What is logged where requests lead to more and more others.
+pub(crate) fn beyond(id: &str, limit: &str) -> String {
+    format!(
+        "{id}: Request exceeded the limit of {limit} due to probable configuration error. Use 'LimitInternalRecursion' to \
+         increase the limit if necessary. Use 'LogLevel debug' to get a backtrace."
+    )
+}
+
 impl Request {
     /// Looks up a URL path (with query): absolute, or relative to this request's.
     pub async fn lookup_uri(&self, target: &str) -> Found {
@@ -145,22 +153,27 @@ impl Request {
         stand_in
     }
 
-    /// Whether this is a look-up on behalf of so many others that it was not begun (`LimitInternalRecursion`).
+    /// Whether this is a look-up on behalf of so many others, or behind so many redirects, that it was not begun
+    /// (`LimitInternalRecursion`).
     pub fn is_too_deep(&self) -> bool {
-        matches!(self.kind, Kind::Lookup { depth, .. } if depth > self.vhost.plan.lookups_max)
+        self.limit_reached().is_some()
+    }
+
+    /// Which limit keeps this look-up from being begun.
+    fn limit_reached(&self) -> Option<(&'static str, String)> {
+        let Kind::Lookup { depth, redirects, .. } = self.kind else { return None };
+        let plan = &self.vhost.plan;
+        if redirects >= plan.redirects_max {
+            return Some(("AH00124", format!("{} internal redirects", plan.redirects_max)));
+        }
+        (depth > plan.lookups_max).then(|| ("AH00125", format!("{} subrequest nesting levels", plan.lookups_max)))
     }
 
     async fn run(mut self: Box<Self>, asker: &Request, from: From) -> Found {
         let path = Step::Path(self.asked.uri.clone(), "a look-up");
         self.trace.iter_mut().for_each(|trace| trace.note(path.clone()));
-        let status = if self.is_too_deep() {
-            let limit = self.vhost.plan.lookups_max;
-            self.log(
-                "core",
-                conf::Level::Error,
-                format!("AH00125: Request exceeded the limit of {limit} subrequest nesting levels due to probable configuration error. Use 'LimitInternalRecursion' to increase the limit if \
-                     necessary. Use 'LogLevel debug' to get a backtrace."),
-            );
+        let status = if let Some((id, limit)) = self.limit_reached() {
+            self.log("core", conf::Level::Error, beyond(id, &limit));
             500
         } else {
             let hooks = self.hooks;
@@ -184,7 +197,8 @@ impl Request {
             _ => 1,
         };
         let source = Source { server: self.server, hooks: self.hooks, vhost: self.vhost, client: self.client.clone() };
-        let kind = Kind::Lookup { dir: self.dir.clone(), asker: self.asked.uri.as_str().into(), depth };
+        let (asker, redirects) = (self.asked.uri.as_str().into(), self.redirects());
+        let kind = Kind::Lookup { dir: self.dir.clone(), asker, depth, redirects };
         let mut asking = Request::new(source, kind, self.asked.again(), self.account.again());
         asking.trace = self.trace.as_ref().map(|_| Box::default());
         asking.env = self.env.clone();
@@ -205,7 +219,7 @@ impl Request {
             own.adopt(*theirs);
         }
         self.asked.uri = found.asked.uri;
-        self.asked.args = found.asked.args.or_else(|| self.asked.args.take());
+        self.asked.args = found.asked.args;
         self.mapped = found.mapped;
         self.dir = found.dir;
         self.answer.adopt(found.answer);

@@ -65,6 +65,8 @@ pub enum Kind {
         asker: Box<str>,
         /// How deep look-ups nest.
         depth: u32,
+        /// How many internal redirects led to the asking request.
+        redirects: u32,
     },
 }
 
@@ -199,6 +201,17 @@ impl Request {
         match &self.kind {
             Kind::Redirected(previous) => Some(previous),
             _ => None,
+        }
+    }
+
+    /// How many internal redirects led here, those of requests included that this one is a look-up of.
+    pub fn redirects(&self) -> u32 {
+        match &self.kind {
+            Kind::Main => 0,
+            Kind::Redirected(previous) => {
+                std::iter::successors(Some(previous), |one| one.before.as_ref()).map(|_| 1).sum()
+            }
+            Kind::Lookup { redirects, .. } => *redirects,
         }
     }
 

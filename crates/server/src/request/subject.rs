@@ -10,10 +10,10 @@ use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SI
 use conf::{Level, Origin};
 
 use crate::paths::{c_path, os_path};
-use crate::request::Request;
 use crate::request::fields::add_vary;
 use crate::request::flow::Flow;
 use crate::request::lookup::at_once;
+use crate::request::{Kind, Request};
 
 /// Evaluates a condition; fields of the request that decided it go into `Vary`.
 pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
@@ -22,15 +22,54 @@ pub fn evaluate(request: &mut Request, expr: &Expr) -> Result<bool, EvalError> {
 
 /// As [`evaluate`]; `eval` keeps the groups of the last match.
 pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> Result<bool, EvalError> {
-    let (result, vary) = {
-        let asked = OfRequest { request, vary: RefCell::default() };
-        let result = expr.eval(&asked, eval);
-        (result, asked.vary.into_inner())
-    };
+    let asked = OfRequest::new(request, None);
+    let result = expr.eval(&asked, eval);
+    let vary = asked.vary.into_inner();
+    note(request, vary);
+    result
+}
+
+/// As [`evaluate`] where look-ups that the condition asks for (`-U`, `-F`) may wait; gives the groups of the last match, too.
+pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(bool, Eval), EvalError> {
+    // The condition is evaluated again with each answer, until it asks for nothing more.
+    let mut answers = Vec::new();
+    loop {
+        let mut eval = Eval::new();
+        let asked = OfRequest::new(request, Some(&answers));
+        let result = expr.eval(&asked, &mut eval);
+        let (vary, missing) = (asked.vary.into_inner(), asked.missing.into_inner());
+        match missing {
+            Some((access, target)) if answers.len() < LOOKUPS_MAX => {
+                let is_allowed = look_up(request, access, &target).await;
+                answers.push((access, target, is_allowed));
+            }
+            _ => {
+                note(request, vary);
+                return result.map(|holds| (holds, eval));
+            }
+        }
+    }
+}
+
+/// So many look-ups one condition may ask for.
+const LOOKUPS_MAX: usize = 100;
+
+/// Notes which fields of the request have decided something.
+fn note(request: &mut Request, vary: Vec<String>) {
     for name in vary {
         add_vary(&mut request.answer.headers_out, &name);
     }
-    result
+}
+
+/// Whether the client may have what a target stands for.
+async fn look_up(request: &Request, access: Access, target: &str) -> bool {
+    match access {
+        Access::Url => request.lookup_link(target).await.answer.status() < 400,
+        Access::File => request
+            .lookup_named(target)
+            .await
+            .is_some_and(|found| found.answer.status() < 400 && found.mapped.stat.is_some_and(|meta| meta.is_file())),
+    }
 }
 
 impl Request {
@@ -66,13 +105,25 @@ pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut 
     if let Some(text) = expr.constant() {
         return Ok(text.to_string());
     }
-    let asked = OfRequest { request, vary: RefCell::default() };
-    expr.eval(&asked, eval).map(Cow::into_owned)
+    expr.eval(&OfRequest::new(request, None), eval).map(Cow::into_owned)
 }
+
+/// What was looked up, and whether the client may have it.
+type Answers = [(Access, String, bool)];
 
 struct OfRequest<'a> {
     request: &'a Request,
     vary: RefCell<Vec<String>>,
+    /// What was looked up before, where look-ups may wait.
+    answers: Option<&'a Answers>,
+    /// What has to be looked up.
+    missing: RefCell<Option<(Access, String)>>,
+}
+
+impl<'a> OfRequest<'a> {
+    fn new(request: &'a Request, answers: Option<&'a Answers>) -> OfRequest<'a> {
+        OfRequest { request, vary: RefCell::default(), answers, missing: RefCell::default() }
+    }
 }
 
 impl Subject for OfRequest<'_> {
@@ -135,18 +186,16 @@ impl Subject for OfRequest<'_> {
     }
 
     fn access(&self, access: Access, target: &str) -> Option<bool> {
-        if self.request.is_lookup() {
+        // A look-up that asks for itself would do so for ever.
+        if matches!(&self.request.kind, Kind::Lookup { asker, .. } if **asker == *self.request.asked.uri) {
             return Some(false);
         }
-        let found = match access {
-            Access::Url => Some(at_once(self.request.lookup_link(target))?),
-            Access::File => at_once(self.request.lookup_named(target))?,
-        };
-        let is_allowed = |found: &Request| {
-            found.answer.status() < 400
-                && (access == Access::Url || found.mapped.stat.is_some_and(|meta| meta.is_file()))
-        };
-        Some(found.is_some_and(|found| is_allowed(&found)))
+        let Some(answers) = self.answers else { return at_once(look_up(self.request, access, target)) };
+        let known = answers.iter().find(|(of, path, _)| *of == access && path == target);
+        if known.is_none() {
+            *self.missing.borrow_mut() = Some((access, target.to_string()));
+        }
+        known.map(|(_, _, is_allowed)| *is_allowed)
     }
 
     fn client_address(&self) -> Option<IpAddr> {

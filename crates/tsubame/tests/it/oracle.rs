@@ -401,6 +401,19 @@ fn names(one: &Response, other: &Response) -> Vec<String> {
     names
 }
 
+/// The same text in every place: without the address and the directory, however often they were escaped.
+pub fn placeless(text: &str, site: &Site) -> String {
+    let text = text.replace(site.path(), "ROOT").replace(&site.ip.to_string(), "ADDR");
+    if !text.contains("%2") {
+        return text;
+    }
+    // mod_rewrite leaves nothing but letters and digits in a group.
+    let escape =
+        |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02x}") };
+    let once: String = site.path().bytes().map(escape).collect();
+    text.replace(&once.replace('%', "%25"), "ROOT").replace(&once, "ROOT")
+}
+
 /// Takes out what belongs to the place: its address, its directory, the name of the server, the boundary of a multipart
 /// body.
 fn neutral(response: &mut Response, site: &Site) {
@@ -408,10 +421,9 @@ fn neutral(response: &mut Response, site: &Site) {
         name.eq_ignore_ascii_case("content-type").then(|| value.split_once("boundary=")).flatten()
     });
     let boundary = boundary.map(|(_, boundary)| boundary.to_string());
-    let ip = site.ip.to_string();
     let clean = |text: String| {
-        let mut text = without_ids(&text).replace(&ip, "ADDR").replace(site.path(), "ROOT");
-        text = text.replace("Apache/2.4.71 (Debian)", "SERVER").replace(OWN_NAME, "SERVER");
+        let text = placeless(&without_ids(&text), site);
+        let text = text.replace("Apache/2.4.71 (Debian)", "SERVER").replace(OWN_NAME, "SERVER");
         boundary.iter().fold(text, |text, boundary| text.replace(boundary.as_str(), "BOUNDARY"))
     };
     for (name, value) in &mut response.fields {

@@ -1,7 +1,8 @@
 //! Rules, conditions and requests as chance has them, with every flag, test, option and map, in all contexts.
 //!
-//! This looks for differences from Apache that nobody has thought of, and still finds some in each 1 000 pairs, so it runs only where
-//! it is asked for: `TSUBAME_SEEDS=3` compares three times 3 024 pairs. [`crate::rewrite_same_as_apache`] compares every time.
+//! This looks for differences from Apache that nobody has thought of. Each seed makes 3 024 pairs. The first is compared every time;
+//! `TSUBAME_SEEDS=6` goes on to others, and finds about two differing pairs in each 1 000. [`crate::rewrite_same_as_apache`] keeps to
+//! what sites write.
 //! Each rule leaves its number in a variable that the answer shows, so a rule that is tried and has no effect is compared too, and it
 //! is known what was reached.
 
@@ -14,6 +15,9 @@ use crate::site::Site;
 /// How many places have rules of their own with each of [`MAIN`], and how often each is asked.
 const PLACES: usize = 72;
 const REQUESTS: usize = 14;
+
+/// So many seeds reach each entry of all tables.
+const ENOUGH: usize = 4;
 
 /// What the main server's rules are to those of virtual hosts.
 const MAIN: [&str; 3] = ["UnsafePrefixStat", "InheritDown", "InheritDownBefore"];
@@ -424,7 +428,7 @@ impl Written {
             text.push_str(&format!("RewriteOptions {option}\n"));
         }
         for _ in 0..2 + chance.below(4) {
-            let mut parts = vec![place, ("option", option)];
+            let (mut parts, before) = (vec![place, ("option", option)], text.len());
             while chance.one_in(2) {
                 let (condition, flags) = (chance.of(&CONDITIONS), chance.of(&CONDITION_FLAGS));
                 parts.extend([("condition", condition), ("condition's flags", flags)]);
@@ -447,6 +451,12 @@ impl Written {
             // A cookie of a look-up is another one.
             if flags.iter().any(|flag| flag.starts_with("CO") || flag.starts_with("cookie")) {
                 flags.push("NS".into());
+            }
+            // Without a regular expression Apache fills the groups of `expr` with what happens to be in memory.
+            let has_none = parts.iter().any(|(_, part)| part.starts_with("expr") && !part.contains('~'));
+            if has_none && parts.iter().any(|(_, part)| part.contains("%1")) {
+                text.truncate(before);
+                continue;
             }
             flags.push(format!("E=RULES:%{{ENV:RULES}}.{}", self.rules.len()));
             let line = format!("RewriteRule {pattern} {substitution} [{}]\n", flags.join(","));
@@ -494,7 +504,7 @@ impl Written {
 fn all_that_chance_has_written() {
     let mut reached = Reached::default();
     let mut is_known = false;
-    for seed in seeds(0) {
+    for seed in seeds(1) {
         let chance = &mut Chance::new(seed);
         for main in MAIN {
             let written = Written::new(chance, main);
@@ -511,7 +521,8 @@ fn all_that_chance_has_written() {
             }
         }
     }
-    if is_known {
+    // One seed does not reach everything.
+    if is_known && seeds(1).count() >= ENOUGH {
         reached.check(&[
             ("main server", &MAIN),
             ("place", &PLACE),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use crate::oracle::placeless;
 use crate::site::Site;
 use crate::wait::{DEADLINE, within};
 
@@ -71,7 +72,7 @@ fn by_port(site: &Site, file: &str, parse: fn(&str) -> Option<(u16, String)>) ->
     let text = site.read(file);
     let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
     for (port, line) in whole.lines().filter_map(parse) {
-        found.entry(port).or_default().push(line.replace(site.path(), "ROOT").replace(&site.ip.to_string(), "ADDR"));
+        found.entry(port).or_default().push(placeless(&line, site));
     }
     found
 }

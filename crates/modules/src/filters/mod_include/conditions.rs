@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::Level;
-use conf::expr::{Eval, Expr, Options};
+use conf::expr::{Expr, Options};
 use conf::pattern::{Captures, Flags, Regex};
 use server::Writer;
 
@@ -141,10 +141,11 @@ impl Page {
         })?;
         self.variables.complete().await;
         self.renew_environment();
-        let mut eval = Eval::new();
-        let holds = server::evaluate_keeping(&mut self.own, &expr, &mut eval);
-        let (subject, captures) = eval.captures();
-        if !captures.is_empty() {
+        let found = server::evaluate_waiting(&mut self.own, &expr).await;
+        if let Ok((_, eval)) = &found
+            && let (subject, captures) = eval.captures()
+            && !captures.is_empty()
+        {
             let groups = Groups {
                 subject: subject.to_string(),
                 captures: captures.clone(),
@@ -154,7 +155,7 @@ impl Page {
             };
             self.groups = Some(groups);
         }
-        holds.map_err(|why| {
+        found.map(|(holds, _)| holds).map_err(|why| {
             self.log(Level::Error, &format!("AH01338: Could not evaluate expr \"{text}\" in {}: {why}", self.file()));
         })
     }

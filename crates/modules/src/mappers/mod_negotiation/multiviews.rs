@@ -53,8 +53,9 @@ async fn choose_file(request: &mut Request) -> Flow {
     if found.answer.status() != 200 {
         return Flow::Status(found.answer.status());
     }
-    let path_info = std::mem::take(&mut request.mapped.path_info);
+    let (path_info, args) = (std::mem::take(&mut request.mapped.path_info), request.asked.args.take());
     request.become_found(found);
+    request.asked.args = request.asked.args.take().or(args);
     request.asked.uri.push_str(&path_info);
     request.mapped.path_info = path_info;
     Flow::Ok

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-use conf::expr::Eval;
 use conf::pattern::Captures;
 use conf::values::atoi;
 use http1::text::to_bytes;
@@ -41,7 +40,7 @@ impl Pass<'_> {
 
     async fn holds(&mut self, condition: &Condition, rule: &Rule) -> Result<bool, Flow> {
         if let Test::Expr(_) = condition.test {
-            let holds = self.expression(condition)?;
+            let holds = self.expression(condition).await?;
             self.judged(condition, "(null)", holds, rule);
             return Ok(holds);
         }
@@ -96,11 +95,10 @@ impl Pass<'_> {
         }
     }
 
-    fn expression(&mut self, condition: &Condition) -> Result<bool, Flow> {
+    async fn expression(&mut self, condition: &Condition) -> Result<bool, Flow> {
         let Test::Expr(expr) = &condition.test else { return Ok(false) };
-        let mut eval = Eval::new();
         let vary = self.request.answer.headers_out.get("Vary").map(str::to_string);
-        let found = server::evaluate_keeping(self.request, expr, &mut eval);
+        let found = server::evaluate_waiting(self.request, expr).await;
         if condition.no_vary {
             let fields = &mut self.request.answer.headers_out;
             match vary {
@@ -109,7 +107,7 @@ impl Pass<'_> {
             }
         }
         // Whatever keeps it from being decided: nobody knows what it would say.
-        let found = found.map_err(|why| self.request.undecided("rewrite", &why, &condition.origin))?;
+        let (found, eval) = found.map_err(|why| self.request.undecided("rewrite", &why, &condition.origin))?;
         if found && !condition.negated {
             let (subject, captures) = eval.captures();
             self.of_condition.set(subject, captures);

@@ -4,6 +4,8 @@ use std::time::UNIX_EPOCH;
 
 use http1::date::http_date;
 
+use server::Request;
+
 use super::pass::Pass;
 
 /// Sets a cookie, unless one of that name was set before.
@@ -16,7 +18,7 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
     let mut parts = text.split(divider).filter(|part| !part.is_empty());
     let (Some(name), Some(value), Some(domain)) = (parts.next(), parts.next(), parts.next()) else { return };
     let note = format!("{name}_rewrite");
-    if pass.request.notes.contains(&note) {
+    if is_noted(pass.request, &note) {
         pass.say_apart(5, |_| format!("skipping already set cookie '{name}'"));
         return;
     }
@@ -43,6 +45,12 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
     pass.say_apart(5, |_| format!("setting cookie '{cookie}'"));
     pass.request.answer.err_headers_out.add("Set-Cookie", cookie);
     pass.request.notes.set(note, "set");
+}
+
+/// Whether a note was made, for this path or one that led to it.
+fn is_noted(request: &Request, note: &str) -> bool {
+    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    request.notes.contains(note) || before.into_iter().any(|previous| previous.notes.contains(note))
 }
 
 /// `Wed, 25-Nov-2026 10:00:00 GMT`

@@ -7,13 +7,13 @@ use conf::{Level, Origin};
 use seam::{Load, offload};
 use server::{Flow, Kind, Request};
 
-use super::RewriteServer;
 use super::flags::Flags;
 use super::pass::Pass;
 use super::rule::Rule;
 use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
 use super::variables::{Ahead, Known, Variable, value};
+use super::{ENDLESS, RewriteServer};
 
 /// A text, filled in.
 #[derive(Default)]
@@ -153,8 +153,8 @@ pub(super) fn may_look_up(request: &Request) -> bool {
 
 /// Refuses a look-up that has failed: what it was to find out is unknown.
 pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &Origin) -> Result<(), Flow> {
-    // One that would have gone too deep has failed, too, but as in Apache it decides: there is nothing to be had.
-    if found.answer.status() != 500 || found.is_too_deep() {
+    // One that would have gone too deep or round and round has failed, too, but as in Apache it decides: there is nothing to be had.
+    if found.answer.status() != 500 || found.is_too_deep() || found.notes.contains(ENDLESS) {
         return Ok(());
     }
     let text =

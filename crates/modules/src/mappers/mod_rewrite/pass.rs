@@ -14,7 +14,7 @@ use super::rule::Rule;
 use super::rules::Rules;
 use super::said::Said;
 use super::url::{qualified, reduced, scheme};
-use super::{PROXY, cookie};
+use super::{ENDLESS, PROXY, cookie};
 
 /// What a pass has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +198,7 @@ impl<'r> Pass<'r> {
                         rule.pattern, self.request.asked.uri, rule.given.rounds
                     );
                     self.request.log("rewrite", Level::Error, text);
+                    self.request.notes.set(ENDLESS, "");
                     return Ok(Outcome::Status(500));
                 }
                 at = 0;
@@ -307,6 +308,12 @@ impl<'r> Pass<'r> {
         self.substitute(rule, output);
         if self.goes_elsewhere(rule) {
             return Ok(Some(Done::Substituted));
+        }
+        // A path begins with two slashes only where the rule itself says so.
+        if !rule.output.starts_with("//") {
+            let path = &mut self.request.mapped.filename;
+            let slashes = path.len() - path.trim_start_matches('/').len();
+            path.drain(..slashes.saturating_sub(1));
         }
         self.force(rule, origin).await?;
         Ok(Some(Done::Substituted))
