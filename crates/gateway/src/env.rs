@@ -183,14 +183,17 @@ fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
     &path[..slash.map_or(path.len(), |slash| at + slash)]
 }
 
-/// The fields of the request. Passwords stay here, unless `CGIPassAuth` lets them out.
+/// The fields of the request. Passwords stay here, unless `CGIPassAuth` lets them out. Of one that came several times a script
+/// gets all; of one that the configuration has added to what the client sent, the last alone: that is the one to be trusted.
 fn headers(request: &Request) -> Variables {
     let mut all = Variables::with_capacity(48);
     let pass = request.dir::<CoreDir>().cgi_pass_auth();
+    let is_changed = request.asked.changed_fields().is_some();
     for (name, value) in request.headers() {
         let secret = ["Authorization", "Proxy-Authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
         let Some(name) = variable(&name).filter(|_| pass || !secret) else { continue };
         match all.iter_mut().find(|(have, _)| *have == name) {
+            Some((_, have)) if is_changed => *have = value.into(),
             Some((_, have)) => *have = format!("{}, {value}", &**have).into(),
             None => all.push((name, value.into())),
         }

@@ -174,11 +174,11 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
         }
         Action::Append(value) => {
             let value = of(request, value)?;
-            whole(request, line).merge(name.clone(), &value);
+            fields(request, line.table).merge(name.clone(), &value);
         }
         Action::Merge(value) => {
             let value = of(request, value)?;
-            let fields = whole(request, line);
+            let fields = fields(request, line.table);
             if !fields.joined(name).is_some_and(|joined| has_item(&joined, &value)) {
                 fields.merge(name.clone(), &value);
             }
@@ -216,7 +216,7 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
                 let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, why))?;
                 request.answer.set_content_type(value);
             }
-            let before = whole(request, line).clone();
+            let before = fields(request, line.table).clone();
             if !before.contains(name) {
                 return Ok(());
             }
@@ -249,18 +249,6 @@ fn set(request: &mut Request, line: &Line, is_type: bool, value: String) {
         request.answer.set_content_type(value.clone());
     }
     fields(request, line.table).set(line.name.clone(), value);
-}
-
-/// The fields that a line is about. What a client has sent in several fields of the line's name is one value, as Apache has
-/// it from the start.
-fn whole<'a>(request: &'a mut Request, line: &Line) -> &'a mut Fields {
-    let fields = fields(request, line.table);
-    if line.table == Table::Request
-        && let Some(all) = fields.joined(&line.name)
-    {
-        fields.set(line.name.clone(), all);
-    }
-    fields
 }
 
 /// A value with what matches replaced, once or everywhere. `Err`: that cannot be decided.

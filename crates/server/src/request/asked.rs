@@ -69,7 +69,7 @@ impl Asked {
     }
 
     /// The fields of the request where a module changed any; they count instead of the head's.
-    pub(crate) fn changed_fields(&self) -> Option<&Fields> {
+    pub fn changed_fields(&self) -> Option<&Fields> {
         self.headers_in.as_ref()
     }
 
@@ -137,12 +137,13 @@ impl Request {
         }
     }
 
-    /// The fields of the request, to be changed: from now on they count instead of the head's.
+    /// The fields of the request, to be changed: from now on they count instead of the head's. Those that came several times
+    /// are one, as in Apache: what is added to them stands apart.
     pub fn headers_mut(&mut self) -> &mut Fields {
         if self.asked.headers_in.is_none() {
             let mut own = Fields::default();
             for (name, value) in self.headers() {
-                own.add(name.into_owned(), value.into_owned());
+                own.merge(name.into_owned(), &value);
             }
             self.asked.headers_in = Some(own);
         }

@@ -28,6 +28,7 @@ fn fields_of_answers_and_requests() {
         ("/d/f.html", "X-A: one\r\n"),
         ("/d", ""),
         ("/cgi/echo", "X-A: one\r\nX-C: c\r\nX-Gone: x\r\n"),
+        ("/cgi/echo", "X-D: client\r\nX-C: c\r\nX-D: again\r\nX-C: d\r\nX-G: e\r\nX-G: f\r\n"),
     ]
     .map(|(path, fields)| case(path, fields))
     .into_iter()
