@@ -123,7 +123,7 @@ impl Experiment {
         EXPERIMENTS.into_iter().find(|experiment| experiment.id == id)
     }
 
-    /// Who takes part in at least one workload.
+    /// The subjects of at least one workload.
     pub(crate) fn subjects(&self) -> impl Iterator<Item = &'static Subject> {
         let takes_part = |subject: &&Subject| {
             let mut entries = self.workloads.iter().flat_map(|workload| workload.entries);

@@ -50,6 +50,9 @@ pub(crate) fn print(results: &Results) {
 }
 
 fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
+    if experiment.targets.is_empty() {
+        return;
+    }
     say_line!("\n{}", style::heading("Targets"));
     let mut open = 0;
     for target in experiment.targets {
