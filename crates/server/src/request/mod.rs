@@ -209,7 +209,7 @@ impl Request {
         match &self.kind {
             Kind::Main => 0,
             Kind::Redirected(previous) => {
-                std::iter::successors(Some(previous), |one| one.before.as_ref()).map(|_| 1).sum()
+                std::iter::successors(Some(previous), |one| one.before.as_ref()).count() as u32
             }
             Kind::Lookup { redirects, .. } => *redirects,
         }

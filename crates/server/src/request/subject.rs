@@ -25,7 +25,7 @@ pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> 
     let asked = OfRequest::new(request, None);
     let result = expr.eval(&asked, eval);
     let vary = asked.vary.into_inner();
-    note(request, vary);
+    note_deciding(request, vary);
     result
 }
 
@@ -44,7 +44,7 @@ pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(boo
                 answers.push((access, target, is_allowed));
             }
             _ => {
-                note(request, vary);
+                note_deciding(request, vary);
                 return result.map(|holds| (holds, eval));
             }
         }
@@ -54,8 +54,8 @@ pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(boo
 /// So many look-ups one condition may ask for.
 const LOOKUPS_MAX: usize = 100;
 
-/// Notes which fields of the request have decided something.
-fn note(request: &mut Request, vary: Vec<String>) {
+/// Fields of the request that have decided something go into `Vary`.
+fn note_deciding(request: &mut Request, vary: Vec<String>) {
     for name in vary {
         add_vary(&mut request.answer.headers_out, &name);
     }

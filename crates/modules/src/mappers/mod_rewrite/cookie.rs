@@ -3,7 +3,6 @@
 use std::time::UNIX_EPOCH;
 
 use http1::date::http_date;
-
 use server::Request;
 
 use super::pass::Pass;
@@ -49,8 +48,8 @@ pub(super) fn add(pass: &mut Pass<'_>, text: &str) {
 
 /// Whether a note was made, for this path or one that led to it.
 fn is_noted(request: &Request, note: &str) -> bool {
-    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    request.notes.contains(note) || before.into_iter().any(|previous| previous.notes.contains(note))
+    let mut before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    request.notes.contains(note) || before.any(|previous| previous.notes.contains(note))
 }
 
 /// `Wed, 25-Nov-2026 10:00:00 GMT`
