@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result};
 use crate::launch;
+use crate::load::bulletin;
 use crate::load::face::load::json;
 
 /// A generator stops by itself; if it has not after this much longer than it should take, it hangs.
@@ -163,6 +164,7 @@ fn run(mut command: Command, seconds: u32, watch: &mut dyn FnMut() -> Result<()>
         if let Err(error) = watched {
             let _ = child.kill();
             let _ = child.wait();
+            bulletin::clear();
             return Err(error);
         }
         std::thread::sleep(INTERVAL);

@@ -8,24 +8,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::{Context as _, Error, Result};
-use crate::load::Live;
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on these signals are answered by [`check`].
 pub(crate) fn catch() -> Result<()> {
+    if ASKED.get().is_some() {
+        return Ok(());
+    }
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(asked)).context(|| "catch SIGINT and SIGTERM".to_owned())?;
     }
     Ok(())
-}
-
-/// What [`crate::load::run`] calls all the while: a load that somebody wants to end is enough.
-pub(crate) fn end_load(live: &Live) {
-    if is_asked() {
-        live.stop();
-    }
 }
 
 /// Whether somebody wants the laboratory to end.

@@ -1,34 +1,42 @@
 //! The generator: requests over HTTP/1.1, as many as a server answers or as many as were asked for.
 //!
-//! Threads share the work of a [`Plan`] and nothing else. Each has a loop over the events of its connections: a request costs
-//! it one call that sends, one that receives, and a part of one that waits for many. What came of it is a [`Record`].
+//! Threads share the work of a [`Plan`], and tell [`Live`] every second what they have done. Each has a loop over the events of its
+//! connections: a request costs it one call that sends, one that receives, and a part of one that waits for many. What came of it
+//! is a [`Record`].
 
 mod build;
+pub(crate) mod bulletin;
 mod connection;
 pub(crate) mod face;
+mod live;
 mod plan;
 mod record;
 mod response;
 mod schedule;
 mod target;
+mod timeline;
 pub(crate) mod url;
 mod worker;
 
-use std::time::Instant;
-
+pub(crate) use live::Live;
 pub(crate) use plan::{Arrival, Pace, Plan};
 pub(crate) use record::Record;
-pub(crate) use worker::Live;
+
+use bulletin::Board;
 
 use crate::error::{Context as _, Error, Result};
+use crate::interrupt;
 
-/// Carries out a plan, and calls `watch` about ten times a second meanwhile.
+/// Carries out a plan, and calls `watch` about ten times a second meanwhile. It ends early, with what it has, when somebody
+/// interrupts it; other programs see it run ([`bulletin`]).
 ///
 /// # Errors
 /// A thread cannot be started, or the kernel has no events for it.
 pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
+    interrupt::catch()?;
+    let mut board = Board::put_up(plan);
     let shares = plan.shares();
-    let start = Instant::now();
+    let start = live.start();
     let records = std::thread::scope(|scope| {
         let started = shares.iter().map(|share| {
             let work = move || worker::run(share, live, start);
@@ -36,6 +44,12 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
         });
         let threads: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| live.stop())?;
         while !threads.iter().all(|thread| thread.is_finished()) {
+            if interrupt::is_asked() {
+                live.stop();
+            }
+            if let Some(board) = &mut board {
+                board.tell(live);
+            }
             watch(live);
             std::thread::park_timeout(WATCH);
         }
@@ -48,6 +62,7 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
     let mut records = records.into_iter();
     let mut whole = records.next().ok_or_else(|| Error::new("the plan has nothing to do"))?;
     records.for_each(|record| whole.add(record));
+    whole.timeline = std::mem::take(&mut live.progress().timeline);
     Ok(whole)
 }
 

@@ -1,16 +1,14 @@
-//! What came of a load: counts, distributions, and both over time.
+//! What came of a load: counts and distributions.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use super::response::Answer;
+use super::timeline::{Seconds, Timeline};
 
 /// The longest time that is told from longer ones, in microseconds: more than any time limit.
 const LONGEST: u64 = 3_600_000_000;
-
-/// How many intervals of time are told apart; beyond that they become longer.
-const INTERVALS: usize = 600;
 
 /// What failed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,79 +114,6 @@ impl Spread {
     }
 }
 
-/// What happened in an interval.
-#[derive(Clone, Debug)]
-pub(crate) struct Interval {
-    pub(crate) answers: u64,
-    pub(crate) failures: u64,
-    pub(crate) bytes: u64,
-    /// From beginning to end, in microseconds, with two digits.
-    pub(crate) total: Histogram<u32>,
-}
-
-impl Interval {
-    fn new() -> Self {
-        // Two digits are in order; it grows with what it holds.
-        let total = Histogram::new(2).expect("digits of a histogram");
-        Self { answers: 0, failures: 0, bytes: 0, total }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.answers += other.answers;
-        self.failures += other.failures;
-        self.bytes += other.bytes;
-        // It grows as it has to.
-        let _ = self.total.add(&other.total);
-    }
-}
-
-/// A load over time, in at most [`INTERVALS`] intervals of the same length.
-#[derive(Clone, Debug)]
-pub(crate) struct Timeline {
-    pub(crate) length: Duration,
-    pub(crate) intervals: Vec<Interval>,
-}
-
-impl Timeline {
-    fn new() -> Self {
-        Self { length: Duration::from_secs(1), intervals: Vec::new() }
-    }
-
-    fn at(&mut self, since: Duration) -> &mut Interval {
-        while since.as_nanos() >= self.length.as_nanos() * INTERVALS as u128 {
-            self.halve();
-        }
-        let index = (since.as_nanos() / self.length.as_nanos()) as usize;
-        if self.intervals.len() <= index {
-            self.intervals.resize_with(index + 1, Interval::new);
-        }
-        &mut self.intervals[index]
-    }
-
-    /// Makes one interval of two.
-    fn halve(&mut self) {
-        let halved = self.intervals.chunks(2).map(|pair| {
-            let mut one = pair[0].clone();
-            pair[1..].iter().for_each(|other| one.add(other));
-            one
-        });
-        self.intervals = halved.collect();
-        self.length *= 2;
-    }
-
-    fn add(&mut self, mut other: Self) {
-        while self.length < other.length {
-            self.halve();
-        }
-        while other.length < self.length {
-            other.halve();
-        }
-        for (index, interval) in other.intervals.iter().enumerate() {
-            self.at(self.length * index as u32).add(interval);
-        }
-    }
-}
-
 /// What came of a load, or of one thread's share of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
@@ -230,6 +155,9 @@ pub(crate) struct Record {
     pub(crate) lag: Spread,
     /// How long connections lasted that made all their requests.
     pub(crate) lives: Spread,
+    /// What was not handed over yet.
+    pub(super) seconds: Seconds,
+    /// All of it over time; empty until all threads are done.
     pub(crate) timeline: Timeline,
     pub(crate) samples: Vec<Times>,
     /// The processor time that the threads had, of the time there was.
@@ -263,7 +191,8 @@ impl Record {
             total: Spread::new(),
             lag: Spread::new(),
             lives: Spread::new(),
-            timeline: Timeline::new(),
+            seconds: Seconds::default(),
+            timeline: Timeline::default(),
             samples: Vec::new(),
             busy: 0.0,
             elapsed: Duration::ZERO,
@@ -286,7 +215,7 @@ impl Record {
         self.transfer += times.done - times.first;
         self.processing.record(times.done - times.connected);
         self.total.record(total);
-        let interval = self.timeline.at(times.done - self.start);
+        let interval = self.seconds.at(times.done - self.start);
         interval.answers += 1;
         interval.bytes += answer.head + answer.body + answer.framing;
         // It grows as it has to.
@@ -296,7 +225,7 @@ impl Record {
     /// Counts a failure.
     pub(super) fn fail(&mut self, now: Instant, count: fn(&mut Failures) -> &mut u64) {
         *count(&mut self.failures) += 1;
-        self.timeline.at(now - self.start).failures += 1;
+        self.seconds.at(now - self.start).failures += 1;
     }
 
     /// Adds what another thread has met.
@@ -327,7 +256,6 @@ impl Record {
         ] {
             spread.add(more);
         }
-        self.timeline.add(other.timeline);
         self.samples.extend(other.samples);
         self.busy = self.busy.max(other.busy);
         self.elapsed = self.elapsed.max(other.elapsed);
@@ -346,24 +274,5 @@ impl Record {
     /// Answers per second.
     pub(crate) fn rate(&self) -> f64 {
         self.answers as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_is_told_in_intervals_that_grow() {
-        let mut timeline = Timeline::new();
-        for second in 0..1500 {
-            timeline.at(Duration::from_secs(second)).answers += 1;
-        }
-        assert_eq!((timeline.length, timeline.intervals.len()), (Duration::from_secs(4), 375));
-        assert!(timeline.intervals.iter().all(|one| one.answers == 4));
-        let mut other = Timeline::new();
-        other.at(Duration::from_secs(9)).answers += 5;
-        timeline.add(other);
-        assert_eq!(timeline.intervals[2].answers, 9);
     }
 }

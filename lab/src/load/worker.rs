@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -12,34 +12,17 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::connection::{Broken, Buffer, Came, Connection};
+use super::live::Live;
 use super::plan::{Arrival, Share};
 use super::record::Record;
 use super::schedule::Schedule;
 
-/// How often to look for requests that take too long.
+/// How often to look for requests that take too long, and for a second to tell of.
 const INSPECTION: Duration = Duration::from_millis(100);
 
 /// Connections that fail to be established wait so long for the next attempt, so that a server that is gone is not asked a
 /// million times a second.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// What threads tell while they work, and what they are told.
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    /// Answers so far.
-    pub(crate) answers: AtomicU64,
-    /// Failures so far.
-    pub(crate) failures: AtomicU64,
-    /// It is enough.
-    stop: AtomicBool,
-}
-
-impl Live {
-    /// Says that it is enough.
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Relaxed);
-    }
-}
 
 /// A connection, or the room for one.
 #[derive(Debug, Default)]
@@ -122,7 +105,7 @@ impl Worker<'_> {
         }
         loop {
             let now = Instant::now();
-            if self.ends.is_some_and(|ends| now >= ends) || self.live.stop.load(Relaxed) {
+            if self.ends.is_some_and(|ends| now >= ends) || self.live.is_enough() {
                 self.is_over = true;
             }
             self.distribute(now);
@@ -131,6 +114,9 @@ impl Worker<'_> {
             }
             if now >= inspection {
                 self.expire(now);
+                if self.record.seconds.is_due(now - start) {
+                    self.live.tell(&mut self.record.seconds);
+                }
                 inspection = now + INSPECTION;
             }
             let wait = self.wait(now, inspection);
@@ -150,6 +136,7 @@ impl Worker<'_> {
         let used = Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec as u32);
         self.record.busy = used.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
         self.record.elapsed = elapsed;
+        self.live.progress().take(&mut self.record.seconds);
         Ok(self.record)
     }
 

@@ -11,7 +11,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::crowd::check_descriptors;
 use crate::error::{Context as _, Error, Result, write_file};
-use crate::interrupt;
 use crate::launch;
 use crate::load::build::Build;
 use crate::load::url::Url;
@@ -182,7 +181,7 @@ impl LoadOptions {
     pub(crate) fn warm_up(&self, plan: &Plan) -> Result<()> {
         let Some(time) = self.warm_up else { return Ok(()) };
         let warm = Plan { count: None, time: Some(time), samples: false, ..plan.clone() };
-        load::run(&warm, &Live::default(), interrupt::end_load).map(|_| ())
+        load::run(&warm, &Live::default(), |_| {}).map(|_| ())
     }
 
     /// The load on these URLs.

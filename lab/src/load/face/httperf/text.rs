@@ -187,7 +187,7 @@ fn samples(record: &Record) -> Vec<f64> {
     let each = SAMPLE.div_ceil(length as usize).max(1);
     let whole = (record.elapsed.as_secs_f64() / length) as usize;
     let intervals = &record.timeline.intervals[..whole.min(record.timeline.intervals.len())];
-    let sum = |part: &[_]| part.iter().map(|one: &crate::load::record::Interval| one.answers).sum::<u64>();
+    let sum = |part: &[_]| part.iter().map(|one: &crate::load::timeline::Interval| one.answers).sum::<u64>();
     intervals.chunks_exact(each).map(|part| sum(part) as f64 / (each as f64 * length)).collect()
 }
 

@@ -1,0 +1,124 @@
+//! What a load tells while it runs. Threads hand over a second when it is past, and never wait for anybody who reads.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::timeline::{Interval, Seconds, Timeline};
+
+/// How many of the last seconds are kept one by one.
+const RECENT: usize = 120;
+
+/// After this a second that is past was handed over by all threads: each looks ten times a second.
+const LATE: Duration = Duration::from_millis(250);
+
+/// What threads tell while they work, and what they are told.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// Answers so far.
+    pub(crate) answers: AtomicU64,
+    /// Failures so far.
+    pub(crate) failures: AtomicU64,
+    /// It is enough.
+    stop: AtomicBool,
+    start: OnceLock<Instant>,
+    progress: Mutex<Progress>,
+}
+
+/// The seconds that were handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// All of them together.
+    pub(crate) whole: Interval,
+    /// All of them, in order.
+    pub(crate) timeline: Timeline,
+    /// The last [`RECENT`] of them in which anything happened, by their numbers.
+    recent: BTreeMap<u64, Interval>,
+}
+
+impl Live {
+    /// Says that it is enough.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Whether somebody has said so.
+    pub(super) fn is_enough(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    /// The moment from which everything counts: that of the first call.
+    pub(super) fn start(&self) -> Instant {
+        *self.start.get_or_init(Instant::now)
+    }
+
+    /// How long it has been running.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start().elapsed()
+    }
+
+    /// The number of the last second, from 0, that all threads have told of; nothing in the first one.
+    pub(crate) fn last_second(&self) -> Option<u64> {
+        self.elapsed().checked_sub(LATE)?.as_secs().checked_sub(1)
+    }
+
+    /// What was told so far. Hold it briefly: a thread that finds it held tells its second a tenth of a second later.
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a thread has to tell, unless somebody reads just now.
+    pub(super) fn tell(&self, seconds: &mut Seconds) {
+        match self.progress.try_lock() {
+            Ok(mut progress) => progress.take(seconds),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(seconds),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+}
+
+impl Progress {
+    /// What happened in a second; nothing where that was nothing, or too long ago.
+    pub(crate) fn second(&self, number: u64) -> Option<&Interval> {
+        self.recent.get(&number)
+    }
+
+    /// Takes what a thread has to tell.
+    pub(super) fn take(&mut self, seconds: &mut Seconds) {
+        for (second, interval) in seconds.take() {
+            self.whole.add(&interval);
+            self.timeline.at(Duration::from_secs(second)).add(&interval);
+            self.recent.entry(second).or_default().add(&interval);
+        }
+        while self.recent.len() > RECENT {
+            self.recent.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_tell_of_the_same_seconds_and_wait_for_nobody() {
+        let live = Live::default();
+        let (mut one, mut other) = (Seconds::default(), Seconds::default());
+        for second in 0..200 {
+            one.at(Duration::from_secs(second)).answers += 1;
+            other.at(Duration::from_secs(second)).answers += 2;
+        }
+        let reader = live.progress();
+        live.tell(&mut one);
+        assert!(one.is_due(Duration::from_secs(200)), "it keeps what nobody could take");
+        drop(reader);
+        live.tell(&mut one);
+        live.tell(&mut other);
+        let progress = live.progress();
+        assert_eq!(progress.whole.answers, 600);
+        assert_eq!(progress.timeline.intervals.len(), 200);
+        assert_eq!(progress.second(199).map(|second| second.answers), Some(3));
+        assert!(progress.second(79).is_none() && progress.second(80).is_some(), "only the last ones are kept");
+    }
+}

@@ -1,0 +1,131 @@
+//! A load over time, second by second, and in intervals that grow with its length.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// How many intervals of time are told apart; beyond that they become longer.
+const INTERVALS: usize = 600;
+
+/// What happened in an interval.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    pub(crate) answers: u64,
+    pub(crate) failures: u64,
+    pub(crate) bytes: u64,
+    /// From beginning to end, in microseconds, with two digits.
+    pub(crate) total: Histogram<u32>,
+}
+
+impl Default for Interval {
+    fn default() -> Self {
+        // Two digits are in order; it grows with what it holds.
+        let total = Histogram::new(2).expect("digits of a histogram");
+        Self { answers: 0, failures: 0, bytes: 0, total }
+    }
+}
+
+impl Interval {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.answers += other.answers;
+        self.failures += other.failures;
+        self.bytes += other.bytes;
+        // It grows as it has to.
+        let _ = self.total.add(&other.total);
+    }
+}
+
+/// A load over time, in at most [`INTERVALS`] intervals of the same length.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub(crate) length: Duration,
+    pub(crate) intervals: Vec<Interval>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self { length: Duration::from_secs(1), intervals: Vec::new() }
+    }
+}
+
+impl Timeline {
+    /// The interval in which this moment is, counted from the beginning.
+    pub(super) fn at(&mut self, since: Duration) -> &mut Interval {
+        while since.as_nanos() >= self.length.as_nanos() * INTERVALS as u128 {
+            self.halve();
+        }
+        let index = (since.as_nanos() / self.length.as_nanos()) as usize;
+        if self.intervals.len() <= index {
+            self.intervals.resize_with(index + 1, Interval::default);
+        }
+        &mut self.intervals[index]
+    }
+
+    /// Makes one interval of two.
+    fn halve(&mut self) {
+        let halved = self.intervals.chunks(2).map(|pair| {
+            let mut one = pair[0].clone();
+            pair[1..].iter().for_each(|other| one.add(other));
+            one
+        });
+        self.intervals = halved.collect();
+        self.length *= 2;
+    }
+}
+
+/// What one thread has met, by seconds since the beginning, and has not handed over yet. The last one goes on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seconds(Vec<(u64, Interval)>);
+
+impl Seconds {
+    /// The second in which this moment is, counted from the beginning.
+    pub(super) fn at(&mut self, since: Duration) -> &mut Interval {
+        let second = since.as_secs();
+        if self.0.last().is_none_or(|(last, _)| *last != second) {
+            self.0.push((second, Interval::default()));
+        }
+        let last = self.0.len() - 1;
+        &mut self.0[last].1
+    }
+
+    /// Whether a second is over.
+    pub(super) fn is_due(&self, since: Duration) -> bool {
+        self.0.first().is_some_and(|(second, _)| *second < since.as_secs())
+    }
+
+    /// Takes out everything.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Interval)> {
+        self.0.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_told_in_intervals_that_grow() {
+        let mut timeline = Timeline::default();
+        for second in 0..1500 {
+            timeline.at(Duration::from_secs(second)).answers += 1;
+        }
+        assert_eq!((timeline.length, timeline.intervals.len()), (Duration::from_secs(4), 375));
+        assert!(timeline.intervals.iter().all(|one| one.answers == 4));
+    }
+
+    #[test]
+    fn a_second_is_handed_over_when_it_is_past() {
+        let mut seconds = Seconds::default();
+        let at = Duration::from_millis;
+        assert!(!seconds.is_due(at(5000)), "there is nothing");
+        for moment in [100, 900, 2100] {
+            seconds.at(at(moment)).answers += 1;
+        }
+        assert!(seconds.is_due(at(2200)));
+        let told: Vec<_> = seconds.take().map(|(second, interval)| (second, interval.answers)).collect();
+        assert_eq!(told, [(0, 2), (2, 1)]);
+        assert!(!seconds.is_due(at(2300)));
+        seconds.at(at(2400)).answers += 1;
+        assert!(!seconds.is_due(at(2900)) && seconds.is_due(at(3000)));
+    }
+}
