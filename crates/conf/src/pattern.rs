@@ -12,6 +12,7 @@ mod captures;
 mod flags;
 mod glance;
 mod literal;
+mod many;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use self::captures::Captures;
 pub use self::flags::{Flags, PatternError};
 use self::glance::Glance;
 use self::literal::Literal;
+pub use self::many::{Candidates, Many};
 
 /// It is not known whether a pattern matches: PCRE2 has given up, since it needs too many steps or too much memory on this
 /// subject, or since `(*UTF)` wants characters and the subject has none.
@@ -120,6 +122,17 @@ impl Regex {
                 captures.spans.extend(literal.find_at(subject, start).map(Some));
                 Ok(!captures.is_empty())
             }
+        }
+    }
+
+    /// A text that stands in everything that the pattern matches, where one is known.
+    fn needed(&self) -> Option<&Literal> {
+        match &self.matcher {
+            Matcher::Literal(literal) => Some(literal),
+            Matcher::Engine(engine) => match &engine.glance {
+                Glance::Needs(literal) => Some(literal),
+                Glance::Unknown | Glance::Everything => None,
+            },
         }
     }
 

@@ -1,8 +1,7 @@
 //! What is seen of a subject without asking PCRE2: most patterns of a long list are about something else.
 
-use memchr::memmem;
-
 use super::flags::Flags;
+use super::literal::Literal;
 
 /// What every subject has that a pattern matches.
 #[derive(Debug)]
@@ -11,15 +10,13 @@ pub(super) enum Glance {
     Unknown,
     /// Everything matches.
     Everything,
-    /// What matches begins with this.
-    Begins(String),
     /// What matches holds this.
-    Holds(Box<memmem::Finder<'static>>),
+    Needs(Literal),
 }
 
 impl Glance {
     pub(super) fn of(pattern: &str, flags: Flags) -> Glance {
-        if flags.ignore_case || flags.extended {
+        if flags.extended {
             return Glance::Unknown;
         }
         match pattern {
@@ -29,21 +26,19 @@ impl Glance {
         }
         let (first, longest) = texts(pattern).unwrap_or_default();
         match pattern.starts_with('^') && !flags.multi_line {
-            true if !first.is_empty() => Glance::Begins(first),
-            _ if longest.len() > 1 => Glance::Holds(Box::new(memmem::Finder::new(&longest).into_owned())),
+            true if !first.is_empty() => Glance::Needs(Literal::within(&first, true, flags.ignore_case)),
+            _ if longest.len() > 1 => Glance::Needs(Literal::within(&longest, false, flags.ignore_case)),
             _ => Glance::Unknown,
         }
     }
 
     /// Whether the pattern matches, if that is seen. Its texts are ASCII, which is found alike in a text and in its bytes.
     pub(super) fn answer(&self, subject: &[u8]) -> Option<bool> {
-        let may_match = match self {
-            Glance::Unknown => return None,
-            Glance::Everything => return Some(true),
-            Glance::Begins(text) => subject.starts_with(text.as_bytes()),
-            Glance::Holds(finder) => finder.find(subject).is_some(),
-        };
-        (!may_match).then_some(false)
+        match self {
+            Glance::Unknown => None,
+            Glance::Everything => Some(true),
+            Glance::Needs(text) => text.find_at(subject, 0).is_none().then_some(false),
+        }
     }
 }
 

@@ -50,6 +50,20 @@ impl Literal {
         Some(Self { text: text.into(), anchored, ignore_case: flags.ignore_case })
     }
 
+    /// `text`, at the beginning of a subject or anywhere in it.
+    pub(super) fn within(text: &str, at_start: bool, ignore_case: bool) -> Self {
+        let anchored = match at_start {
+            true => Anchored::Start,
+            false => Anchored::Anywhere(Box::new(memmem::Finder::new(text.as_bytes()).into_owned())),
+        };
+        Self { text: text.into(), anchored, ignore_case }
+    }
+
+    /// The text, and whether it can only stand at the beginning.
+    pub(super) fn text(&self) -> (&str, bool) {
+        (&self.text, matches!(self.anchored, Anchored::Start | Anchored::Whole))
+    }
+
     /// Where the text stands in `subject` at byte `from` or later.
     pub(super) fn find_at(&self, subject: &[u8], from: usize) -> Option<Range<usize>> {
         let text = self.text.as_bytes();

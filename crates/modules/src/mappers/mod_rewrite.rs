@@ -24,7 +24,7 @@ mod variables;
 use conf::directive::Args::{Flag, Raw, Take1, Take23};
 use conf::{Allowed, Directive, ModuleInfo, on_or_off, settings};
 use server::PhaseHook::{Later, Now};
-use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request};
+use server::{Answer, Flow, Handler, Hook, Keep, Module, Order, Request, Server};
 
 use self::rules::Rules;
 use self::said::Said;
@@ -34,6 +34,7 @@ use crate::row;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "rewrite_module", source: "mod_rewrite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Start(prepare),
         Hook::HelperProcess(&maps::program::HELPER),
         Hook::Translate(
             Order::ReallyFirst,
@@ -85,6 +86,14 @@ settings! {
 settings! {
     /// The rules of a section.
     pub struct RewriteDir { rules: Rules }
+}
+
+/// What is seen of many rules at once is made before the fork, so that all children share it.
+fn prepare(server: &Server) -> Result<(), String> {
+    for host in &server.hosts {
+        host.settings.get::<RewriteServer>().rules.list.many();
+    }
+    Ok(())
 }
 
 /// Whether a rule with `END` has been there, for this path or for one before it.

@@ -36,6 +36,10 @@ const PATTERNS: [&str; 22] = [
     "[^a-z/.]",
 ];
 
+/// These match few of the requests.
+const UNLIKELY: [&str; 7] =
+    ["^{}none/(.*)$", "none", "/NONE\\.(html)$", "^{}ONE/tw", "(o)ne/two/three", "^{}d/none$", "[a-z]+-none"];
+
 const SUBSTITUTIONS: [&str; 24] = [
     "-",
     "{}a.html",
@@ -163,7 +167,14 @@ const QUERIES: [&str; 7] = ["", "", "", "?a=b", "?x", "?a=b&c=%20d", "?"];
 /// Rules as they may stand in a file; `prefix` is what paths begin with there.
 fn rules(chance: &mut Chance, prefix: &str) -> String {
     let mut text = String::from("RewriteEngine On\n");
+    // Of a long list most rules are not even looked at.
+    let is_long = chance.one_in(3);
     for _ in 0..2 + chance.below(4) {
+        for _ in 0..if is_long { 8 } else { 0 } {
+            let (pattern, flags) =
+                (chance.of(&UNLIKELY), chance.of(&["", "", "[L]", "[C]", "[NC]", "[NC,C]", "[S=1]"]));
+            text.push_str(&format!("RewriteRule {pattern} {{}}none-$1 {flags}\n").replace("{}", prefix));
+        }
         while chance.one_in(2) {
             let flags = chance.of(&["", "", "", " [NC]", " [OR]", " [NV]"]);
             text.push_str(&format!("RewriteCond {}{flags}\n", chance.of(&CONDITIONS)));

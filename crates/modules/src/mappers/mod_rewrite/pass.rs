@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conf::pattern::Captures;
+use conf::pattern::{Candidates, Captures, Many};
 use conf::{Level, Origin};
 use server::core::CoreServer;
 use server::fields::add_vary;
@@ -11,7 +11,7 @@ use sys::file::Meta;
 
 use super::flags::Flags;
 use super::rule::Rule;
-use super::rules::Rules;
+use super::rules::{List, Rules};
 use super::said::Said;
 use super::url::{qualified, reduced, scheme};
 use super::{ENDLESS, PROXY, cookie};
@@ -120,14 +120,21 @@ impl<'r> Pass<'r> {
     }
 
     /// Applies the rules in order. `Err`: that cannot be decided.
-    pub(super) async fn apply(&mut self, rules: &[(Arc<Rule>, Origin)]) -> Result<Outcome, Flow> {
+    pub(super) async fn apply(&mut self, rules: &List) -> Result<Outcome, Flow> {
         let is_lookup = self.request.is_lookup();
         let explains = self.request.is_question();
+        // Each rule is told of that is compared: then each is.
+        let many = if explains || self.said.wants(3) { None } else { rules.many() };
+        let mut candidates = Candidates::default();
         let mut outcome = Outcome::Unchanged;
         let mut captures = Captures::default();
         let (mut at, mut round) = (0, 1);
-        self.look();
-        while let Some((rule, origin)) = rules.get(at) {
+        self.look(many, &mut candidates);
+        loop {
+            if many.is_some() {
+                at = candidates.next(at).unwrap_or(rules.len());
+            }
+            let Some((rule, origin)) = rules.get(at) else { break };
             at += 1;
             if is_lookup && rule.given.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
                 continue;
@@ -169,7 +176,7 @@ impl<'r> Pass<'r> {
                 Done::Status(status) => return Ok(Outcome::Status(status)),
                 Done::Substituted => {
                     outcome = Outcome::Changed { escape: !rule.given.flags.any(Flags::NO_ESCAPE) };
-                    self.look();
+                    self.look(many, &mut candidates);
                 }
                 Done::AsIs => {}
             }
@@ -211,8 +218,9 @@ impl<'r> Pass<'r> {
         Ok(outcome)
     }
 
-    /// Finds out what patterns are compared with: the path as it is now, in a section without its directory.
-    fn look(&mut self) {
+    /// Finds out what patterns are compared with: the path as it is now, in a section without its directory; and which of `many` may
+    /// match it.
+    fn look(&mut self, many: Option<&Many>, candidates: &mut Candidates) {
         self.path.clear();
         let mapped = &self.request.mapped;
         let whole = mapped.filename.len() + mapped.path_info.len();
@@ -227,6 +235,9 @@ impl<'r> Pass<'r> {
             }
             Some(_) => self.path.extend([&*mapped.filename, &*mapped.path_info]),
             None => self.path.push_str(&mapped.filename),
+        }
+        if let Some(many) = many {
+            many.look(&self.path, candidates);
         }
     }
 

@@ -1,10 +1,13 @@
 //! The rules of a server or a section, and how those of an inner one join those around it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
+use conf::pattern::Many;
 use conf::{Merge, Origin, Setting};
 
+use super::flags::Flags;
 use super::maps::Map;
 use super::rule::{Condition, Rule};
 
@@ -58,13 +61,56 @@ pub(super) struct Rules {
     pub(super) base: Setting<Arc<str>>,
     /// The section's directory, with a slash at its end.
     pub(super) directory: Option<Arc<str>>,
-    pub(super) list: Vec<(Arc<Rule>, Origin)>,
+    pub(super) list: List,
     /// Conditions for the rule that follows.
     pub(super) pending: Vec<Arc<Condition>>,
     /// `RewriteMap`
     pub(super) maps: BTreeMap<String, (Arc<Map>, Origin)>,
     /// They are those of a virtual host.
     pub(super) of_host: bool,
+}
+
+/// Rules in their order, each with its line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct List {
+    rules: Vec<(Arc<Rule>, Origin)>,
+    /// What is seen of all patterns at once; made when it is first wanted, and gone when a rule is added.
+    many: OnceLock<Option<Arc<Many>>>,
+}
+
+impl List {
+    /// Shorter lists are asked rule by rule: that takes less than a look at all of them.
+    const SHORT: usize = 16;
+
+    pub(super) fn push(&mut self, rule: (Arc<Rule>, Origin)) {
+        self.rules.push(rule);
+        self.many = OnceLock::new();
+    }
+
+    /// Which rules need not be asked. A negated one matches where its pattern does not, and what is chained to a rule depends on it
+    /// whether it matches or not.
+    pub(super) fn many(&self) -> Option<&Many> {
+        if self.rules.len() < Self::SHORT {
+            return None;
+        }
+        let asked = |rule: &Rule| rule.given.flags.any(Flags::NEGATED.and(Flags::CHAIN));
+        let patterns = || self.rules.iter().map(|(rule, _)| (!asked(rule)).then_some(&rule.regex));
+        self.many.get_or_init(|| Many::new(patterns()).map(Arc::new)).as_deref()
+    }
+}
+
+impl Deref for List {
+    type Target = [(Arc<Rule>, Origin)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.rules
+    }
+}
+
+impl FromIterator<(Arc<Rule>, Origin)> for List {
+    fn from_iter<I: IntoIterator<Item = (Arc<Rule>, Origin)>>(rules: I) -> Self {
+        Self { rules: rules.into_iter().collect(), many: OnceLock::new() }
+    }
 }
 
 impl Rules {
@@ -106,7 +152,7 @@ impl Merge for Rules {
     fn merge(base: &Self, add: &Self) -> Self {
         let options = add.options.clone().or_else(|| base.options.clone());
         let own = options.as_ref().map(|(choices, _)| *choices).unwrap_or_default();
-        let joined = |first: &Rules, second: &Rules| first.list.iter().chain(&second.list).cloned().collect();
+        let joined = |first: &Rules, second: &Rules| first.list.iter().chain(&*second.list).cloned().collect();
         let pending = |first: &Rules, second: &Rules| first.pending.iter().chain(&second.pending).cloned().collect();
         let maps = |under: &Rules, over: &Rules| {
             let mut maps = under.maps.clone();
@@ -135,7 +181,7 @@ impl Merge for Rules {
         self.base.origins(see);
         self.options.iter().flat_map(|(_, lines)| lines).for_each(&mut *see);
         self.maps.values().for_each(|(_, origin)| see(origin));
-        for (rule, origin) in &self.list {
+        for (rule, origin) in &*self.list {
             rule.conditions.iter().for_each(|condition| see(&condition.origin));
             see(origin);
         }

@@ -1,0 +1,119 @@
+//! Which patterns of a long list may match: seen at one look at the subject.
+
+use aho_corasick::AhoCorasick;
+
+use super::Regex;
+
+/// A list of patterns, some of which need not be asked.
+///
+/// One automaton looks for the texts that patterns need, all at once and without regard to case; so a list of a thousand patterns
+/// costs about as much as the few that are left.
+#[derive(Clone, Debug)]
+pub struct Many {
+    automaton: AhoCorasick,
+    /// Whose text is found, in the automaton's order, and whether it has to stand at the beginning.
+    texts: Box<[(usize, bool)]>,
+    /// Those of which nothing is known.
+    always: Candidates,
+}
+
+/// Places in a list.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates(Vec<u64>);
+
+impl Many {
+    /// Looks for what patterns need; `None` stands for one that is always asked. Nothing where the automaton would be too large.
+    pub fn new<'p>(patterns: impl Iterator<Item = Option<&'p Regex>>) -> Option<Many> {
+        let mut always = Candidates::default();
+        let (mut needed, mut texts) = (Vec::new(), Vec::new());
+        for (place, pattern) in patterns.enumerate() {
+            match pattern.and_then(Regex::needed).map(|literal| literal.text()).filter(|(text, _)| !text.is_empty()) {
+                Some((text, at_start)) => {
+                    needed.push(text);
+                    texts.push((place, at_start));
+                }
+                None => always.insert(place),
+            }
+        }
+        let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(needed).ok()?;
+        Some(Many { automaton, texts: texts.into(), always })
+    }
+
+    /// Fills `candidates` with the places of those that may match `subject`. Texts are ASCII, which is found alike in a text and in
+    /// its bytes.
+    pub fn look(&self, subject: &str, candidates: &mut Candidates) {
+        candidates.0.clone_from(&self.always.0);
+        for found in self.automaton.find_overlapping_iter(subject) {
+            let (place, at_start) = self.texts[found.pattern().as_usize()];
+            if !at_start || found.start() == 0 {
+                candidates.insert(place);
+            }
+        }
+    }
+}
+
+impl Candidates {
+    /// The first one at `from` or behind it.
+    #[must_use]
+    pub fn next(&self, from: usize) -> Option<usize> {
+        let (first, offset) = (from / 64, from % 64);
+        let rest = self.0.get(first..)?;
+        rest.iter().enumerate().find_map(|(index, word)| {
+            let word = if index == 0 { word & (u64::MAX << offset) } else { *word };
+            (word != 0).then(|| (first + index) * 64 + word.trailing_zeros() as usize)
+        })
+    }
+
+    fn insert(&mut self, place: usize) {
+        let word = place / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (place % 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Flags;
+    use super::*;
+
+    #[test]
+    fn whoever_matches_is_a_candidate() {
+        let patterns = [
+            ("^/old/(.*)$", false),
+            ("/old/", false),
+            ("^/OLD", true),
+            ("^/old$", false),
+            (".*", false),
+            (r"\.HTML$", true),
+            ("^$", false),
+            ("(a|b)", false),
+            ("", false),
+            ("x/old/y", false),
+        ];
+        let regexes: Vec<Regex> = (0..13)
+            .flat_map(|_| patterns)
+            .map(|(pattern, ignore_case)| Regex::new(pattern, Flags { ignore_case, ..Flags::default() }).unwrap())
+            .collect();
+        let many = Many::new(regexes.iter().map(Some)).unwrap();
+        let mut candidates = Candidates::default();
+        for (subject, expected) in [
+            ("/old/a.html", vec![0, 1, 2, 3, 4, 5, 6, 7, 8]),
+            ("/old", vec![2, 3, 4, 6, 7, 8]),
+            ("/x/old/y", vec![1, 4, 6, 7, 8, 9]),
+            ("", vec![4, 6, 7, 8]),
+            ("/Old/", vec![0, 1, 2, 3, 4, 6, 7, 8]),
+        ] {
+            many.look(subject, &mut candidates);
+            let all: Vec<usize> =
+                std::iter::successors(candidates.next(0), |place| candidates.next(place + 1)).collect();
+            let first: Vec<usize> = all.iter().copied().filter(|place| *place < patterns.len()).collect();
+            assert_eq!(first, expected, "{subject}");
+            assert_eq!(all.len(), expected.len() * 13, "{subject}");
+            for (place, regex) in regexes.iter().enumerate() {
+                assert!(all.contains(&place) || regex.is_match(subject) == Ok(false), "{regex:?} {subject}");
+            }
+        }
+    }
+}
