@@ -68,6 +68,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_admission::MODULE,
     &generators::mod_metrics::MODULE,
     &filters::mod_brotli::MODULE,
+    &filters::mod_zstd::MODULE,
     &filters::mod_buffer::MODULE,
     &filters::mod_charset_lite::MODULE,
     &filters::mod_data::MODULE,

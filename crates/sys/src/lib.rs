@@ -34,6 +34,7 @@ pub mod syslog;
 pub mod thread;
 pub mod time;
 pub mod watch;
+pub mod zstd;
 
 /// An error as Apache's log lines begin with it: `(98)Address already in use`.
 pub fn describe(error: &std::io::Error) -> String {

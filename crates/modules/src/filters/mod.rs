@@ -15,3 +15,4 @@ pub mod mod_reqtimeout;
 pub mod mod_request;
 pub mod mod_sed;
 pub mod mod_substitute;
+pub mod mod_zstd;

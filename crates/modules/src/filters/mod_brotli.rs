@@ -8,13 +8,12 @@ use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
-use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown};
-use server::fields::add_vary;
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, settings, shown};
 use server::filters::{OutputFilter, Rank};
 use server::{Body, Hook, Module, Request};
 
 use super::mod_deflate::coding::Coder;
-use super::mod_deflate::{AlterEtag, accepts, changed, code, notes, unfit};
+use super::mod_deflate::{AlterEtag, Choice, choose, code, notes};
 use crate::row;
 
 /// The module.
@@ -98,21 +97,11 @@ fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 async fn compress(request: &mut Request, body: Body) -> Body {
-    if let Some(reason) = unfit(request, "no-brotli") {
-        request.log("brotli", Level::Trace1, format!("Not compressing ({reason})"));
-        return body;
-    }
-    // Said even where nothing is compressed: another client might get something else.
-    add_vary(&mut request.answer.headers_out, "Accept-Encoding");
-    if !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, "br")) {
-        return body;
-    }
-    request.answer.content_encoding = None;
-    request.answer.headers_out.set("Content-Encoding", "br");
-    let server = request.vhost;
-    let conf = server.settings.get::<BrotliServer>();
-    if changed(request, conf.etag.or(AlterEtag::AddSuffix), "br") {
-        return Body::Empty;
+    let conf = request.vhost.settings.get::<BrotliServer>();
+    match choose(request, "brotli", "no-brotli", "br", conf.etag.or(AlterEtag::AddSuffix)) {
+        Choice::AsIs => return body,
+        Choice::Known => return Body::Empty,
+        Choice::Coded => {}
     }
     let mut parameters =
         BrotliEncoderParams { quality: conf.quality(), lgwin: conf.window(), ..BrotliEncoderParams::default() };

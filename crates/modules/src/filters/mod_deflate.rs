@@ -365,6 +365,41 @@ pub(in crate::filters) fn changed(request: &mut Request, etag: AlterEtag, suffix
     known
 }
 
+/// What becomes of an answer that a module may compress.
+pub(in crate::filters) enum Choice {
+    /// The client gets it as it is.
+    AsIs,
+    /// The client has it already.
+    Known,
+    /// It is compressed, and its fields say so.
+    Coded,
+}
+
+/// Decides whether this client gets an answer in a coding that its module always offers. `unless`: the variable that forbids it.
+pub(in crate::filters) fn choose(
+    request: &mut Request,
+    module: &'static str,
+    unless: &'static str,
+    coding: &'static str,
+    etag: AlterEtag,
+) -> Choice {
+    if let Some(reason) = unfit(request, unless) {
+        request.log(module, Level::Trace1, format!("Not compressing ({reason})"));
+        return Choice::AsIs;
+    }
+    // Said even where nothing is compressed: another client might get something else.
+    add_vary(&mut request.answer.headers_out, "Accept-Encoding");
+    if !request.header_joined("Accept-Encoding").is_some_and(|accept| accepts(&accept, coding)) {
+        return Choice::AsIs;
+    }
+    request.answer.content_encoding = None;
+    request.answer.headers_out.set("Content-Encoding", coding);
+    match changed(request, etag, coding) {
+        true => Choice::Known,
+        false => Choice::Coded,
+    }
+}
+
 /// The notes of `DeflateFilterNote` and the like, by the names for input, output and ratio.
 pub(in crate::filters) fn notes(names: [&Setting<String>; 3]) -> Tell {
     let names = names.map(|name| name.get().cloned());

@@ -132,3 +132,4 @@ mod waiting;
 mod wakeups;
 mod watchdog;
 mod watched;
+mod zstd;

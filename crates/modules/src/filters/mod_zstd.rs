@@ -1,0 +1,147 @@
+//! Compression with Zstandard (RFC 8878, RFC 9659): the output filter `ZSTD_COMPRESS`, built like mod_brotli's.
+//!
+//! Apache has no such module; the names are those of the ones that others have made for it.
+
+use std::io;
+
+use conf::directive::Args::{Take1, Take12};
+use conf::values::{atoi, one_of};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, settings, shown};
+use server::filters::{OutputFilter, Rank};
+use server::{Body, Hook, Module, Request};
+use sys::zstd::{self, Compressor, LEVEL_MAX};
+
+use super::mod_deflate::coding::Coder;
+use super::mod_deflate::{AlterEtag, Choice, choose, code, notes};
+use crate::row;
+
+/// The module.
+pub static MODULE: Module = Module {
+    info: ModuleInfo { id: "zstd_module", source: "mod_zstd.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::NamedFilter(&ZSTD_COMPRESS)],
+};
+
+static ZSTD_COMPRESS: OutputFilter = OutputFilter {
+    name: "ZSTD_COMPRESS",
+    rank: Rank::CONTENT_SET,
+    prepare: None,
+    apply: |request, body| Box::pin(compress(request, body)),
+};
+
+const SERVER: Allowed = Allowed::SERVER;
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("ZstdFilterNote", SERVER, Take12(set_note), "", "Set a note to report on compression ratio").syntax("[type] notename"),
+    row("ZstdCompressionLevel", SERVER, Take1(set_level), shown!(LEVEL), "Compression level between 1 and 22 (higher levels compress better, but take more time and memory)").syntax("level"),
+    row("ZstdAlterETag", SERVER, Take1(set_etag), "AddSuffix", "Set how mod_zstd should modify ETag response headers: 'AddSuffix' (default), 'NoChange', 'Remove'").syntax("AddSuffix|NoChange|Remove"),
+];
+
+/// The library's own default.
+const LEVEL: i32 = 3;
+/// How much is sent at once, in bytes.
+const BUFFER: usize = 8096;
+
+settings! {
+    /// The module's settings of a server.
+    pub struct ZstdServer {
+        note_ratio: Setting<String>,
+        note_input: Setting<String>,
+        note_output: Setting<String>,
+        level: Setting<i32> = LEVEL,
+        etag: Setting<AlterEtag>,
+    }
+}
+
+type Note = fn(&mut ZstdServer) -> &mut Setting<String>;
+
+fn set_note(cmd: &mut Cmd<'_>, first: &str, second: Option<&str>) -> Outcome {
+    let (kind, name) = second.map_or(("ratio", first), |second| (first, second));
+    let table: [(&str, Note); 3] =
+        [("Ratio", |s| &mut s.note_ratio), ("Input", |s| &mut s.note_input), ("Output", |s| &mut s.note_output)];
+    let field = one_of(kind, &table).ok_or_else(|| format!("Unknown ZstdFilterNote type '{kind}'"))?;
+    library_is_there()?;
+    cmd.server_set(field, name.to_string())
+}
+
+fn set_level(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let level = atoi(value);
+    if !(1..=LEVEL_MAX).contains(&level) {
+        return Err(format!("ZstdCompressionLevel must be between 1 and {LEVEL_MAX}"));
+    }
+    library_is_there()?;
+    cmd.server_set(|s: &mut ZstdServer| &mut s.level, level)
+}
+
+fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("AddSuffix", AlterEtag::AddSuffix), ("NoChange", AlterEtag::NoChange), ("Remove", AlterEtag::Remove)];
+    let value = one_of(value, &table).ok_or("ZstdAlterETag accepts only 'AddSuffix', 'NoChange' and 'Remove'")?;
+    library_is_there()?;
+    cmd.server_set(|s: &mut ZstdServer| &mut s.etag, value)
+}
+
+fn library_is_there() -> Outcome {
+    zstd::load().map_err(|error| format!("mod_zstd needs libzstd.so.1 (apt-get install libzstd1): {error}"))
+}
+
+async fn compress(request: &mut Request, body: Body) -> Body {
+    let conf = request.vhost.settings.get::<ZstdServer>();
+    let compressor = match Compressor::new(conf.level(), body.length()) {
+        Ok(compressor) => compressor,
+        Err(error) => {
+            request.log("zstd", Level::Error, format!("the answer is not compressed: {error}"));
+            return body;
+        }
+    };
+    match choose(request, "zstd", "no-zstd", "zstd", conf.etag.or(AlterEtag::AddSuffix)) {
+        Choice::AsIs => return body,
+        Choice::Known => return Body::Empty,
+        Choice::Coded => {}
+    }
+    let tell = notes([&conf.note_input, &conf.note_output, &conf.note_ratio]);
+    code(request, "zstd", body, Box::new(Zstd { compressor, taken: 0, given: 0 }), BUFFER, tell).await
+}
+
+/// Makes Zstandard.
+struct Zstd {
+    compressor: Compressor,
+    taken: u64,
+    given: u64,
+}
+
+impl Coder for Zstd {
+    fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+        let before = out.len();
+        let taken = self.compressor.feed(input, out)?;
+        self.taken += taken as u64;
+        self.given += (out.len() - before) as u64;
+        Ok(taken)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let before = out.len();
+        while !self.compressor.finish(out)? {
+            out.reserve(4096);
+        }
+        self.given += (out.len() - before) as u64;
+        Ok(())
+    }
+
+    fn totals(&self) -> (u64, u64) {
+        (self.taken, self.given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lines_and_their_errors() {
+        crate::testing::check(&[
+            ("ZstdCompressionLevel 22\nZstdAlterETag remove\nZstdFilterNote r\nZstdFilterNote input i", ""),
+            ("ZstdCompressionLevel 23", "ZstdCompressionLevel must be between 1 and 22"),
+            ("ZstdCompressionLevel 0", "ZstdCompressionLevel must be between 1 and 22"),
+            ("ZstdAlterETag x", "ZstdAlterETag accepts only 'AddSuffix', 'NoChange' and 'Remove'"),
+            ("ZstdFilterNote in x", "Unknown ZstdFilterNote type 'in'"),
+        ]);
+    }
+}

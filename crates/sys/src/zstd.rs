@@ -1,0 +1,141 @@
+//! Zstandard (RFC 8878), by its own library, which is loaded when it is first wanted (<https://facebook.github.io/zstd/>).
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io;
+use std::ptr::NonNull;
+
+use crate::library::functions;
+
+/// The library's compressor, which is its own business.
+enum Context {}
+
+/// What it reads.
+#[repr(C)]
+struct Input {
+    start: *const c_void,
+    size: usize,
+    position: usize,
+}
+
+/// Where it writes.
+#[repr(C)]
+struct Output {
+    start: *mut c_void,
+    size: usize,
+    position: usize,
+}
+
+functions! {
+    /// The functions that are used here.
+    #[derive(Debug)]
+    struct Functions of c"libzstd.so.1" {
+        create: c"ZSTD_createCCtx" () -> *mut Context;
+        free: c"ZSTD_freeCCtx" (*mut Context) -> usize;
+        set_parameter: c"ZSTD_CCtx_setParameter" (*mut Context, c_int, c_int) -> usize;
+        set_size: c"ZSTD_CCtx_setPledgedSrcSize" (*mut Context, u64) -> usize;
+        compress: c"ZSTD_compressStream2" (*mut Context, *mut Output, *mut Input, c_int) -> usize;
+        is_error: c"ZSTD_isError" (usize) -> c_uint;
+        error_name: c"ZSTD_getErrorName" (usize) -> *const c_char;
+    }
+}
+
+const LEVEL: c_int = 100;
+const WINDOW_LOG: c_int = 101;
+const CONTINUE: c_int = 0;
+const END: c_int = 2;
+
+/// The highest level.
+pub const LEVEL_MAX: i32 = 22;
+/// Up to this level windows are no larger than clients of HTTP have to take: 8 MiB (RFC 9659, section 3).
+const LEVEL_OF_HTTP: i32 = 19;
+const WINDOW_LOG_OF_HTTP: c_int = 23;
+
+/// Loads the library. `Err` says why that cannot be done.
+pub fn load() -> Result<(), String> {
+    Functions::get().map(|_| ())
+}
+
+/// Compresses one body, in pieces.
+#[derive(Debug)]
+pub struct Compressor {
+    functions: &'static Functions,
+    context: NonNull<Context>,
+}
+
+// SAFETY: a compressor belongs to no thread, and two threads never use one at a time, since everything here takes `&mut self`.
+unsafe impl Send for Compressor {}
+
+impl Compressor {
+    /// For a body of `size` bytes, where that is known: a small one then needs little memory.
+    ///
+    /// # Errors
+    /// There is no library, or no memory.
+    pub fn new(level: i32, size: Option<u64>) -> io::Result<Compressor> {
+        let functions = Functions::get().map_err(io::Error::other)?;
+        // SAFETY: it takes nothing, and gives a compressor or NULL.
+        let context = NonNull::new(unsafe { (functions.create)() }).ok_or(io::ErrorKind::OutOfMemory)?;
+        let compressor = Compressor { functions, context };
+        compressor.set(LEVEL, level)?;
+        if level > LEVEL_OF_HTTP {
+            compressor.set(WINDOW_LOG, WINDOW_LOG_OF_HTTP)?;
+        }
+        if let Some(size) = size {
+            // SAFETY: the compressor lives as long as `self`.
+            compressor.check(unsafe { (functions.set_size)(context.as_ptr(), size) })?;
+        }
+        Ok(compressor)
+    }
+
+    fn set(&self, parameter: c_int, value: c_int) -> io::Result<()> {
+        // SAFETY: the compressor lives as long as `self`.
+        self.check(unsafe { (self.functions.set_parameter)(self.context.as_ptr(), parameter, value) }).map(|_| ())
+    }
+
+    /// Takes some of `input` and appends to `out`, within its capacity. Returns how much it took.
+    ///
+    /// # Errors
+    /// The library's own words.
+    pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+        self.step(input, out, CONTINUE).map(|(taken, _)| taken)
+    }
+
+    /// There is no more input: appends the rest, within the capacity of `out`. Whether that was all.
+    ///
+    /// # Errors
+    /// The library's own words; also that the body was not as long as `new` was told.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        self.step(&[], out, END).map(|(_, left)| left == 0)
+    }
+
+    /// What was taken, and a hint how much is still to be written.
+    fn step(&mut self, input: &[u8], out: &mut Vec<u8>, how: c_int) -> io::Result<(usize, usize)> {
+        let room = out.spare_capacity_mut();
+        let mut output = Output { start: room.as_mut_ptr().cast(), size: room.len(), position: 0 };
+        let mut source = Input { start: input.as_ptr().cast(), size: input.len(), position: 0 };
+        // SAFETY: the compressor lives as long as `self`; both buffers are as long as they say, and outlive the call, which keeps
+        // neither.
+        let left = unsafe { (self.functions.compress)(self.context.as_ptr(), &raw mut output, &raw mut source, how) };
+        let left = self.check(left)?;
+        let length = out.len() + output.position;
+        // SAFETY: so many bytes of the spare capacity were written just now.
+        unsafe { out.set_len(length) };
+        Ok((source.position, left))
+    }
+
+    fn check(&self, result: usize) -> io::Result<usize> {
+        // SAFETY: it looks at a number.
+        if unsafe { (self.functions.is_error)(result) } == 0 {
+            return Ok(result);
+        }
+        // SAFETY: it gives a text that lasts as long as the library.
+        let name = unsafe { CStr::from_ptr((self.functions.error_name)(result)) };
+        Err(io::Error::other(name.to_string_lossy()))
+    }
+}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        // SAFETY: it came from the library, and is given back once.
+        unsafe { (self.functions.free)(self.context.as_ptr()) };
+    }
+}
