@@ -16,8 +16,10 @@ use crate::load::build::Build;
 use crate::load::url::Url;
 use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
 
+mod blocks;
 mod csv;
 pub(crate) mod json;
+mod picture;
 mod text;
 
 /// Choices for `load`.
@@ -168,6 +170,7 @@ pub(crate) fn run(options: &LoadOptions) -> Result<()> {
     }
     match options.json {
         true => say_line!("{}", json::written(&record)?),
+        false if std::io::stdout().is_terminal() => say!("{}", text::drawn(&options.urls, &plan, &record)),
         false => say!("{}", text::written(&options.urls, &plan, &record)),
     }
     match record.answers {

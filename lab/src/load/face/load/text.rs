@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::doubts;
 use super::json::SHARES;
+use super::{doubts, picture};
 use crate::load::{Arrival, Plan, Record};
 use crate::style;
 use crate::table::Table;
@@ -13,14 +13,27 @@ const WIDTH: usize = 40;
 /// The heights of a line over time.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// As other programs find it in a file.
 pub(super) fn written(urls: &[String], plan: &Plan, record: &Record) -> String {
+    whole(urls, plan, record, [distribution, over_time])
+}
+
+/// As people see it in a terminal.
+pub(super) fn drawn(urls: &[String], plan: &Plan, record: &Record) -> String {
+    whole(urls, plan, record, [picture::distribution, picture::over_time])
+}
+
+/// Draws something below the figures.
+type Part = fn(&mut String, &Record) -> std::fmt::Result;
+
+fn whole(urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
-    let _ = write(&mut out, urls, plan, record);
+    let _ = write(&mut out, urls, plan, record, parts);
     out
 }
 
-fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record) -> std::fmt::Result {
+fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts: [Part; 2]) -> std::fmt::Result {
     let manner = match plan.arrival {
         Arrival::Closed => format!("{} connections", plan.clients),
         _ => format!("at a fixed rate, over {} connections at most", plan.clients),
@@ -55,8 +68,7 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record) -> std
     }
     table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out)?;
-    distribution(out, record)?;
-    over_time(out, record)
+    parts.into_iter().try_for_each(|part| part(out, record))
 }
 
 /// How often each latency occurred: a bar for each of ten steps, the last of which has all that is longer.
