@@ -222,6 +222,29 @@ fn servers_that_say_nothing() {
     assert!(text.contains("0 succeeded, 0 failed, 10 errored"), "{text}");
 }
 
+/// A terminal gets a view while the load runs, and drawings at the end; a pipe gets neither.
+#[test]
+fn load_draws_in_a_terminal() {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("not tried: script is not installed (apt-get install bsdutils)");
+        return;
+    }
+    let url = format!("http://{}/", serve());
+    let load = format!("stty cols 80 && {} load -c 2 -r 500 -d 2500ms {url}", env!("CARGO_BIN_EXE_tsubame-lab"));
+    let output = said(Command::new("script").args(["-qec", &load, "/dev/null"]).env("TERM", "xterm"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    for part in
+        ["answers per second on average, 0 failed", "in the last second, 0 failed, p50 ", "Distribution", "p99.9"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let output = said(lab().args(["load", "-c", "2", "-n", "100", &url]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Latency in milliseconds") && !text.contains("Distribution"), "{text}");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// The same page in two ways: what is compared, and what is doubted.
 #[test]
 fn compare_tells_what_it_measured() {

@@ -3,14 +3,13 @@
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::crowd::check_descriptors;
 use crate::error::{Context as _, Error, Result, write_file};
+use crate::interrupt;
 use crate::launch;
 use crate::load::build::Build;
 use crate::load::url::Url;
@@ -21,6 +20,9 @@ mod csv;
 pub(crate) mod json;
 mod picture;
 mod text;
+mod view;
+
+use view::View;
 
 /// Choices for `load`.
 #[derive(Args, Clone, Debug)]
@@ -162,9 +164,10 @@ pub(crate) fn run(options: &LoadOptions) -> Result<()> {
     let descriptors = launch::raise_descriptor_limit()?;
     let plan = options.plan(&options.urls, descriptors)?;
     options.warm_up(&plan)?;
-    let bar = options.bar();
-    let record = load::run(&plan, &Live::default(), |live| options.show(&bar, live))?;
-    bar.finish_and_clear();
+    let mut view = View::of(&plan);
+    let record = load::run(&plan, &Live::default(), |live| view.show(live));
+    view.end();
+    let record = record?;
     if let Some(path) = &options.csv {
         write_file(path, csv::written(&record)?)?;
     }
@@ -238,30 +241,6 @@ impl LoadOptions {
             spin: self.spin,
         })
     }
-
-    fn bar(&self) -> ProgressBar {
-        if !std::io::stderr().is_terminal() {
-            return ProgressBar::hidden();
-        }
-        let (length, style) = match self.requests {
-            Some(count) => (count, "{bar:40} {pos}/{len} requests  {msg}"),
-            None => (self.duration.unwrap_or(LENGTH).as_millis() as u64, "{bar:40} {elapsed}  {msg}"),
-        };
-        // The template is a constant, and in order.
-        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::new(length).with_style(style)
-    }
-
-    fn show(&self, bar: &ProgressBar, live: &Live) {
-        let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
-        let elapsed = bar.elapsed();
-        match self.requests {
-            Some(_) => bar.set_position(answers + failures),
-            None => bar.set_position(elapsed.as_millis() as u64),
-        }
-        let failed = if failures == 0 { String::new() } else { format!(", {failures} failed") };
-        bar.set_message(format!("{:.0} a second{failed}", answers as f64 / elapsed.as_secs_f64().max(0.001)));
-    }
 }
 
 /// How long it takes where nobody says.
@@ -270,6 +249,9 @@ const LENGTH: Duration = Duration::from_secs(10);
 /// Why the figures may not be those of the server.
 pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     let mut doubts = Vec::new();
+    if interrupt::is_asked() {
+        doubts.push("it was interrupted: requests that were under way do not count".to_owned());
+    }
     if record.busy > BUSY_MAX && !plan.spin {
         let share = record.busy * 100.0;
         doubts.push(format!(

@@ -1,0 +1,87 @@
+//! What can be seen in a terminal while a load runs: a few lines that are drawn anew, and gone when it is over.
+
+use std::io::IsTerminal as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::blocks;
+use crate::load::bulletin::Moment;
+use crate::load::{Live, Plan};
+
+/// So many seconds stand side by side.
+const SECONDS: u64 = 60;
+
+/// The lines, on standard error.
+pub(super) struct View {
+    bar: ProgressBar,
+    count: Option<u64>,
+    /// The last second that is shown.
+    shown: Option<u64>,
+    /// What the last seconds were like.
+    recent: String,
+}
+
+impl View {
+    /// That of a plan; nothing is seen where standard error is no terminal.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+        let (length, of) = match (plan.count, plan.time) {
+            (Some(count), _) => (count, "{pos} of {len} requests".to_owned()),
+            (None, time) => {
+                let time = time.unwrap_or_default();
+                (time.as_millis() as u64, format!("{{elapsed}} of {:.0} s", time.as_secs_f64()))
+            }
+        };
+        // The template is a constant, and in order.
+        let style = ProgressStyle::with_template(&format!("{{bar:40}} {{percent:>3}} %  {of}\n{{msg}}"));
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_length(length);
+        Self { bar, count: plan.count, shown: None, recent: String::new() }
+    }
+
+    /// Shows how far it is. Several times a second.
+    pub(super) fn show(&mut self, live: &Live) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
+        let elapsed = live.elapsed();
+        self.bar.set_position(match self.count {
+            Some(_) => answers + failures,
+            None => elapsed.as_millis() as u64,
+        });
+        let last = live.last_second();
+        if last.is_some() && last != self.shown {
+            self.shown = last;
+            self.recent = last.map(|last| recent(live, last)).unwrap_or_default();
+        }
+        let mean = answers as f64 / elapsed.as_secs_f64().max(0.001);
+        self.bar.set_message(format!("{mean:>12.0} answers per second on average, {failures} failed{}", self.recent));
+    }
+
+    /// Takes it away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Two lines of the last seconds: what the last one was like, and answers in each.
+fn recent(live: &Live, last: u64) -> String {
+    let progress = live.progress();
+    let first = (last + 1).saturating_sub(SECONDS);
+    let answers = (first..=last).map(|second| progress.second(second).map_or(0, |second| second.answers));
+    let answers: Vec<u64> = answers.collect();
+    let latest = progress.second(last).map(Moment::of).unwrap_or_default();
+    drop(progress);
+    let milliseconds = |micros: u64| micros as f64 / 1000.0;
+    format!(
+        "\n{:>12} in the last second, {} failed, p50 {:.3} ms, p99 {:.3} ms\n{:>12} {}",
+        latest.answers,
+        latest.failures,
+        milliseconds(latest.p50_us),
+        milliseconds(latest.p99_us),
+        "",
+        blocks::plot(&answers, 1).concat(),
+    )
+}
