@@ -82,6 +82,9 @@ pub(crate) enum Command {
     /// Serve the floor: a fixed response to whatever arrives
     #[command(hide = true)]
     Floor(FloorOptions),
+    /// Do a part of a load that is too large for one process
+    #[command(hide = true)]
+    LoadCopy,
     /// Enter a control group, a core and limits, then become another program
     #[command(hide = true)]
     Launch(LaunchOptions),

@@ -96,7 +96,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let mut sides = [a, b].map(|name| Side::new(name));
     if starter.is_none() {
         for side in &mut sides {
-            side.prepare(&options.load, side.name, descriptors)?;
+            side.prepare(&options.load, side.name)?;
         }
     }
     for round in 0..options.rounds {
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
             eprintln!("[{}/{}] {}", round + 1, options.rounds, side.name);
             let running = starter.as_ref().map(|starter| starter.start(side.name)).transpose()?;
             if let Some((_, address)) = &running {
-                side.prepare(&options.load, &format!("http://{address}{}", options.path), descriptors)?;
+                side.prepare(&options.load, &format!("http://{address}{}", options.path))?;
             }
             side.measure()?;
             interrupt::check()?;
@@ -129,8 +129,8 @@ impl<'o> Side<'o> {
     }
 
     /// Finds its server, and asks it as long as is wanted before anything counts.
-    fn prepare(&mut self, load: &LoadOptions, url: &str, descriptors: u64) -> Result<()> {
-        let plan = load.plan(&[url.to_owned()], descriptors)?;
+    fn prepare(&mut self, load: &LoadOptions, url: &str) -> Result<()> {
+        let plan = load.plan(&[url.to_owned()])?;
         self.server = plan.servers.first().and_then(|address| Listener::at(*address));
         load.warm_up(&plan)?;
         self.plan = Some(plan);

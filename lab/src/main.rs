@@ -74,6 +74,7 @@ fn main() -> ExitCode {
         Command::Ab(options) => load::face::ab::run(&options),
         Command::Weighttp(options) => load::face::weighttp::run(&options),
         Command::Httperf(options) => load::face::httperf::run(&options),
+        Command::LoadCopy => load::copies::serve(),
         Command::Launch(options) => launch::exec(&options),
     };
     match outcome {

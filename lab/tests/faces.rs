@@ -3,9 +3,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Answers every request, as the path wants it: `/none` is not found, `/gone` is answered with nothing.
 fn serve() -> SocketAddr {
@@ -243,6 +246,85 @@ fn load_draws_in_a_terminal() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("Latency in milliseconds") && !text.contains("Distribution"), "{text}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The command of a load that may have 64 open files and no more, also where it is root.
+fn confined(arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    if rustix::process::geteuid().is_root() {
+        command = Command::new("setpriv");
+        command.args(["--bounding-set=-sys_resource", "sh"]);
+    }
+    command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tsubame-lab")]).args(arguments);
+    command
+}
+
+/// More connections than one process may open files: several share them, and nobody sees that in what is told.
+#[test]
+fn loads_that_are_too_large_for_one_process() {
+    let server = serve();
+    let (good, gone) = (format!("http://{server}/"), format!("http://{server}/gone"));
+    let output = said(&mut confined(&["load", "-c", "200", "-n", "2000", "--json", &good]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    for (name, figure) in [("answers", 2000), ("good", 2000), ("requests", 2000), ("connections", 200)] {
+        assert_eq!(results[name], figure, "{name}: {text}");
+    }
+    assert_eq!((&results["bytes"]["body"], &results["failures"]), (&10_000.into(), &serde_json::json!({})), "{text}");
+    let seconds = results["timeline"].as_array().expect("a timeline");
+    assert_eq!(seconds.iter().filter_map(|second| second["answers"].as_u64()).sum::<u64>(), 2000, "{text}");
+
+    // At a fixed rate, and under other names.
+    let output = said(&mut confined(&["load", "-c", "100", "-r", "1000", "-n", "300", "--json", &good]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\"answers\":300,"), "{output:?}");
+    let output = said(&mut confined(&["ab", "-c", "150", "-n", "300", "-q", &good]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Complete requests:      300\n") && text.contains("Failed requests:        0\n"), "{text}");
+
+    // What fails is told as ever, and what cannot be is refused.
+    let output = said(&mut confined(&["load", "-c", "60", "-n", "60", "--json", &gone]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && text.contains("\"failures\":{\"read\":60}"), "{output:?}");
+    let output = said(&mut confined(&["load", "-c", "5000", "-n", "5000", &good]));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("only 64 open files are allowed"), "{text}");
+}
+
+/// A load in several processes ends as a whole: interrupted, it tells what was done until then; without one of its processes, it says
+/// so. Nothing of it is left.
+#[test]
+fn several_processes_end_together() {
+    let url = format!("http://{}/", serve());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // Whoever is left would keep the pipes open.
+    let end = |whom: fn(u32, u32) -> u32, signal: Signal| {
+        let mut command = confined(&["load", "-c", "100", "-d", "1h", "--json", &url]);
+        let mut load = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a load");
+        let children = format!("/proc/{}/task/{}/children", load.id(), load.id());
+        let copy = loop {
+            assert!(Instant::now() < deadline, "there are no copies");
+            let copies = std::fs::read_to_string(&children).unwrap_or_default();
+            if let Some(last) = copies.split_whitespace().nth(2) {
+                break last.parse().expect("a number of a process");
+            }
+            std::thread::yield_now();
+        };
+        let pid = Pid::from_raw(whom(load.id(), copy).cast_signed()).expect("a process");
+        kill_process(pid, signal).expect("send a signal");
+        let (mut results, mut errors) = (String::new(), String::new());
+        load.stdout.take().expect("a pipe").read_to_string(&mut results).expect("results");
+        load.stderr.take().expect("a pipe").read_to_string(&mut errors).expect("errors");
+        assert!(Instant::now() < deadline, "{errors}");
+        (results, errors, load.wait().expect("an end").success())
+    };
+    let (results, errors, _) = end(|load, _| load, Signal::TERM);
+    assert!(results.contains("\"failures\":{}"), "{results} {errors}");
+    let (results, errors, is_good) = end(|_, copy| copy, Signal::KILL);
+    assert!(!is_good && results.is_empty(), "{results}");
+    assert!(errors.contains("a process of the generator ended too early (signal: 9 (SIGKILL))"), "{errors}");
+    let (_, errors, is_good) = end(|load, _| load, Signal::KILL);
+    assert!(!is_good && errors.is_empty(), "{errors}");
 }
 
 /// The same page in two ways: what is compared, and what is doubted.

@@ -38,6 +38,11 @@ pub(crate) struct Progress {
 }
 
 impl Live {
+    /// One in which everything counts from this moment on.
+    pub(super) fn since(start: Instant) -> Self {
+        Self { start: OnceLock::from(start), ..Self::default() }
+    }
+
     /// Says that it is enough.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Relaxed);
@@ -82,6 +87,11 @@ impl Progress {
     /// What happened in a second; nothing where that was nothing, or too long ago.
     pub(crate) fn second(&self, number: u64) -> Option<&Interval> {
         self.recent.get(&number)
+    }
+
+    /// Takes out the last seconds, for another process.
+    pub(super) fn hand_on(&mut self) -> Seconds {
+        std::mem::take(&mut self.recent).into_iter().collect()
     }
 
     /// Takes what a thread has to tell.

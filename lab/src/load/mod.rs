@@ -7,6 +7,7 @@
 mod build;
 pub(crate) mod bulletin;
 mod connection;
+pub(crate) mod copies;
 pub(crate) mod face;
 mod live;
 mod plan;
@@ -23,33 +24,49 @@ pub(crate) use plan::{Arrival, Pace, Plan};
 pub(crate) use record::Record;
 
 use bulletin::Board;
+use copies::Division;
+use plan::Share;
 
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
+use crate::launch;
 
 /// Carries out a plan, and calls `watch` about ten times a second meanwhile. It ends early, with what it has, when somebody
 /// interrupts it; other programs see it run ([`bulletin`]).
 ///
 /// # Errors
-/// A thread cannot be started, or the kernel has no events for it.
+/// A thread or another process cannot be started, the kernel has no events for it, or this machine allows too few open files.
 pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
     interrupt::catch()?;
+    let division = Division::of(plan, launch::raise_descriptor_limit()?)?;
     let mut board = Board::put_up(plan);
-    let shares = plan.shares();
+    let watch = |live: &Live| {
+        if interrupt::is_asked() {
+            live.stop();
+        }
+        if let Some(board) = &mut board {
+            board.tell(live);
+        }
+        watch(live);
+    };
+    let mut whole = match division.processes {
+        1 => threads(&plan.shares(), live, watch)?,
+        _ => together(copies::run(&division, live, watch)?)?,
+    };
+    whole.timeline = std::mem::take(&mut live.progress().timeline);
+    Ok(whole)
+}
+
+/// A thread for each share.
+fn threads(shares: &[Share<'_>], live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
     let start = live.start();
-    let records = std::thread::scope(|scope| {
+    together(std::thread::scope(|scope| {
         let started = shares.iter().map(|share| {
             let work = move || worker::run(share, live, start);
             std::thread::Builder::new().spawn_scoped(scope, work).context(|| "start a thread".to_owned())
         });
         let threads: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| live.stop())?;
         while !threads.iter().all(|thread| thread.is_finished()) {
-            if interrupt::is_asked() {
-                live.stop();
-            }
-            if let Some(board) = &mut board {
-                board.tell(live);
-            }
             watch(live);
             std::thread::park_timeout(WATCH);
         }
@@ -58,11 +75,14 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
             ended.context(|| "wait for events".to_owned())
         });
         joined.collect::<Result<Vec<Record>>>()
-    })?;
+    })?)
+}
+
+/// All records in one.
+fn together(records: Vec<Record>) -> Result<Record> {
     let mut records = records.into_iter();
     let mut whole = records.next().ok_or_else(|| Error::new("the plan has nothing to do"))?;
     records.for_each(|record| whole.add(record));
-    whole.timeline = std::mem::take(&mut live.progress().timeline);
     Ok(whole)
 }
 

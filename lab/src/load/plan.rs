@@ -4,8 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A load, as it is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// The server, or its addresses, which connections take in turn.
     pub(crate) servers: Vec<SocketAddr>,
@@ -41,7 +43,7 @@ pub(crate) struct Plan {
 }
 
 /// The bytes of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) bytes: Arc<[u8]>,
     /// Its answer has no body, whatever the head says (`HEAD`).
@@ -49,7 +51,7 @@ pub(crate) struct Request {
 }
 
 /// When there is something to do.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Arrival {
     /// A client asks again as soon as it has its answer: a closed loop.
     Closed,
@@ -61,7 +63,7 @@ pub(crate) enum Arrival {
 }
 
 /// The times between two of what becomes due.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Pace {
     /// Always the same. Without a distance, the next is due as soon as there is room for it.
     Constant(Duration),

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::copies::{counts, moment};
 use super::response::Answer;
 use super::timeline::{Seconds, Timeline};
 
@@ -11,7 +13,7 @@ use super::timeline::{Seconds, Timeline};
 const LONGEST: u64 = 3_600_000_000;
 
 /// What failed, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failures {
     /// The server refused a connection.
     pub(crate) refused: u64,
@@ -68,21 +70,32 @@ impl Failures {
 }
 
 /// When things happened to a request that was answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// It was due, or its connection was begun, or the answer before it had come.
+    #[serde(with = "moment")]
     pub(crate) began: Instant,
     /// Its connection was there; the same as `began` where it was there already.
+    #[serde(with = "moment")]
     pub(crate) connected: Instant,
+    #[serde(with = "moment")]
     pub(crate) sent: Instant,
     /// The first byte of the answer had come.
+    #[serde(with = "moment")]
     pub(crate) first: Instant,
+    #[serde(with = "moment")]
     pub(crate) done: Instant,
 }
 
 /// Durations in microseconds.
-#[derive(Clone, Debug)]
-pub(crate) struct Spread(pub(crate) Histogram<u64>);
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Spread(
+    #[serde(serialize_with = "counts::serialize", deserialize_with = "fill")] pub(crate) Histogram<u64>,
+);
+
+fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+    counts::fill(Spread::new().0, from)
+}
 
 impl Spread {
     fn new() -> Self {
@@ -115,8 +128,9 @@ impl Spread {
 }
 
 /// What came of a load, or of one thread's share of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
+    #[serde(with = "moment")]
     start: Instant,
     pub(crate) answers: u64,
     /// Answers by the first digit of their status.
@@ -156,8 +170,10 @@ pub(crate) struct Record {
     /// How long connections lasted that made all their requests.
     pub(crate) lives: Spread,
     /// What was not handed over yet.
+    #[serde(skip)]
     pub(super) seconds: Seconds,
     /// All of it over time; empty until all threads are done.
+    #[serde(skip)]
     pub(crate) timeline: Timeline,
     pub(crate) samples: Vec<Times>,
     /// The processor time that the threads had, of the time there was.

@@ -3,18 +3,26 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::copies::counts;
 
 /// How many intervals of time are told apart; beyond that they become longer.
 const INTERVALS: usize = 600;
 
 /// What happened in an interval.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Interval {
     pub(crate) answers: u64,
     pub(crate) failures: u64,
     pub(crate) bytes: u64,
     /// From beginning to end, in microseconds, with two digits.
+    #[serde(serialize_with = "counts::serialize", deserialize_with = "fill")]
     pub(crate) total: Histogram<u32>,
+}
+
+fn fill<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u32>, D::Error> {
+    counts::fill(Interval::default().total, from)
 }
 
 impl Default for Interval {
@@ -74,7 +82,7 @@ impl Timeline {
 }
 
 /// What one thread has met, by seconds since the beginning, and has not handed over yet. The last one goes on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Seconds(Vec<(u64, Interval)>);
 
 impl Seconds {
@@ -96,6 +104,12 @@ impl Seconds {
     /// Takes out everything.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Interval)> {
         self.0.drain(..)
+    }
+}
+
+impl FromIterator<(u64, Interval)> for Seconds {
+    fn from_iter<I: IntoIterator<Item = (u64, Interval)>>(seconds: I) -> Self {
+        Self(seconds.into_iter().collect())
     }
 }
 

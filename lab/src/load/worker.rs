@@ -146,7 +146,7 @@ impl Worker<'_> {
         let is_idle = self.pending == 0 && self.paused.is_empty() && self.waiting.is_empty();
         match &self.schedule {
             None => self.is_over || (is_idle && self.left == Some(0)),
-            Some(schedule) => is_idle && (self.is_over || schedule.next().is_none()),
+            Some(schedule) => self.live.is_enough() || (is_idle && (self.is_over || schedule.next().is_none())),
         }
     }
 

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::crowd::check_descriptors;
 use crate::error::{Context as _, Error, Result, write_file};
-use crate::launch;
 use crate::load::build::Build;
 use crate::load::record::Failures;
 use crate::load::url::Url;
@@ -153,7 +151,7 @@ pub(crate) struct AbOptions {
 /// Runs `tsubame-lab ab`.
 pub(crate) fn run(options: &AbOptions) -> Result<()> {
     let url = Url::parse(&options.url)?;
-    let plan = options.plan(&url, launch::raise_descriptor_limit()?)?;
+    let plan = options.plan(&url)?;
     let shows = !options.quiet && plan.count.is_some_and(|count| count > QUIET);
     say!("{}", options.banner(&url, shows));
     let step = plan.count.map_or(1, |count| (count / 10).max(100));
@@ -217,13 +215,12 @@ fn broken(failures: &Failures) -> Option<&'static str> {
 }
 
 impl AbOptions {
-    fn plan(&self, url: &Url, descriptors: u64) -> Result<Plan> {
+    fn plan(&self, url: &Url) -> Result<Plan> {
         let count = self.requests.unwrap_or(if self.time.is_some() { 50_000 } else { 1 });
         if u64::from(self.concurrency) > count {
             return Err(Error::new("Cannot use concurrency level greater than total number of requests")
                 .advise("a larger -n or a smaller -c"));
         }
-        check_descriptors(descriptors, self.concurrency)?;
         let path = self.post.as_ref().or(self.put.as_ref());
         let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
         let mut fields = Vec::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::crowd::{DESCRIPTORS_IN_RESERVE, check_descriptors};
+use crate::crowd::DESCRIPTORS_IN_RESERVE;
 use crate::error::{Context as _, Error, Result};
 use crate::launch;
 use crate::load::build::Build;
@@ -263,9 +263,8 @@ impl HttperfOptions {
         let most = match self.max_connections {
             Some(most) => most,
             None if pace == Pace::Constant(Duration::ZERO) => 1,
-            None => u32::try_from(descriptors.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX),
+            None => u32::try_from(descriptors.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX).max(1),
         };
-        check_descriptors(descriptors, most)?;
         let paths = match &self.wlog {
             None => vec![self.uri.clone()],
             Some((_, file)) => {

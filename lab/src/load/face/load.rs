@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::crowd::check_descriptors;
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::interrupt;
-use crate::launch;
 use crate::load::build::Build;
 use crate::load::url::Url;
 use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
@@ -161,8 +159,7 @@ fn field(text: &str) -> std::result::Result<String, String> {
 
 /// Runs `tsubame-lab load`.
 pub(crate) fn run(options: &LoadOptions) -> Result<()> {
-    let descriptors = launch::raise_descriptor_limit()?;
-    let plan = options.plan(&options.urls, descriptors)?;
+    let plan = options.plan(&options.urls)?;
     options.warm_up(&plan)?;
     let mut view = View::of(&plan);
     let record = load::run(&plan, &Live::default(), |live| view.show(live));
@@ -193,15 +190,14 @@ impl LoadOptions {
     /// The load on these URLs.
     ///
     /// # Errors
-    /// There is none, they are of several servers, or this machine has not enough descriptors.
-    pub(crate) fn plan(&self, urls: &[String], descriptors: u64) -> Result<Plan> {
+    /// There is none, or they are of several servers.
+    pub(crate) fn plan(&self, urls: &[String]) -> Result<Plan> {
         let urls = urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
         let [first, others @ ..] = &urls[..] else { return Err(Error::new("there is no URL")) };
         if let Some(other) = others.iter().find(|url| (&url.host, url.port) != (&first.host, first.port)) {
             return Err(Error::new(format!("{} and {} are two servers", first.authority(), other.authority()))
                 .advise("one `load` for each, at the same time"));
         }
-        check_descriptors(descriptors, u32::try_from(self.connections).unwrap_or(u32::MAX))?;
         let body = match &self.body_file {
             Some(path) => std::fs::read(path).context(|| format!("read {}", path.display()))?,
             None => self.body.clone().unwrap_or_default().into_bytes(),

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::crowd::check_descriptors;
 use crate::error::{Error, Result};
-use crate::launch;
 use crate::load::build::Build;
 use crate::load::url::Url;
 use crate::load::{self, Live, Plan, Record, target};
@@ -59,7 +57,7 @@ pub(crate) struct WeighttpOptions {
 
 /// Runs `tsubame-lab weighttp`.
 pub(crate) fn run(options: &WeighttpOptions) -> Result<()> {
-    let plan = options.plan(launch::raise_descriptor_limit()?)?;
+    let plan = options.plan()?;
     say_line!("weighttp - a lightweight and simple webserver benchmarking tool\n");
     say_line!("starting benchmark...");
     for share in plan.shares() {
@@ -107,12 +105,11 @@ fn text(requests: u64, record: &Record) -> String {
 }
 
 impl WeighttpOptions {
-    fn plan(&self, descriptors: u64) -> Result<Plan> {
+    fn plan(&self) -> Result<Plan> {
         let url = Url::parse(&self.url)?;
         if u64::from(self.clients) > self.requests {
             return Err(Error::new("there are more clients than requests").advise("a larger -n or a smaller -c"));
         }
-        check_descriptors(descriptors, self.clients)?;
         let build = Build {
             method: "GET",
             minor: 1,

@@ -1,0 +1,347 @@
+//! A load in several processes, where one may not have as many descriptors as it has connections: copies of this program each do some
+//! threads' shares of the plan.
+//!
+//! A copy reads its task from standard input, says that it is ready, and begins when it is told the moment from which everything
+//! counts. It tells what happens on standard output, a line of JSON each time, and ends early when its input ends: by an
+//! order, or with whoever gave it.
+
+use std::io::{BufRead, BufReader, Read as _, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::live::Live;
+use super::plan::Plan;
+use super::record::Record;
+use super::timeline::Seconds;
+use super::{WATCH, threads};
+use crate::error::{Context as _, Error, Result};
+use crate::interrupt;
+
+/// Descriptors that a process needs besides those of its connections, and of its threads, one each.
+const RESERVE: usize = 16;
+/// Descriptors that a copy takes from whoever starts it.
+const PIPES: usize = 2;
+
+/// A plan that is divided among processes.
+#[derive(Clone, Debug)]
+pub(super) struct Division {
+    plan: Plan,
+    /// How many threads each has.
+    threads: usize,
+    pub(super) processes: usize,
+}
+
+impl Division {
+    /// As few processes as can be, each of which may open so many files.
+    ///
+    /// # Errors
+    /// There would be more of them than one process can hold pipes to.
+    pub(super) fn of(plan: &Plan, descriptors: u64) -> Result<Self> {
+        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let (clients, threads) = (plan.clients, plan.threads.clamp(1, plan.clients.max(1)));
+        let fits = |processes: &usize| {
+            let each = threads.div_ceil(*processes);
+            clients.div_ceil(*processes * each).saturating_mul(each) + each + RESERVE <= descriptors
+        };
+        let most = (descriptors.saturating_sub(RESERVE) / PIPES).min(clients).max(1);
+        let processes = (1..=most).find(fits).ok_or_else(|| {
+            let text = format!("only {descriptors} open files are allowed, too few for {clients} connections, even of several processes");
+            Error::new(text).advise("ulimit -n 50000 (as root, or after raising the hard limit)")
+        })?;
+        let each = threads.div_ceil(processes);
+        Ok(Self { plan: Plan { threads: processes * each, ..plan.clone() }, threads: each, processes })
+    }
+}
+
+/// What a copy is to do: the shares of so many threads, from the first on.
+#[derive(Debug, Serialize, Deserialize)]
+struct Task {
+    plan: Plan,
+    first: usize,
+    threads: usize,
+}
+
+/// A moment, the same for all processes of this machine.
+#[derive(Debug, Serialize, Deserialize)]
+struct Start(#[serde(with = "moment")] Instant);
+
+/// What a copy tells.
+#[derive(Debug, Serialize, Deserialize)]
+enum News {
+    /// It has its task.
+    Ready,
+    /// Answers and failures since the beginning, and seconds that were not told before.
+    Progress { answers: u64, failures: u64, seconds: Seconds },
+    /// It is done.
+    Done(Box<Record>),
+}
+
+/// Carries out a plan in copies of this program; like [`super::run`] otherwise.
+///
+/// # Errors
+/// A copy cannot be started, or fails; then the others are ended, and nothing is left of them.
+pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Vec<Record>> {
+    let mut copies = Vec::new();
+    for process in 0..division.processes {
+        let (first, threads) = (process * division.threads, division.threads);
+        let mut copy = Copy::start()?;
+        copy.order(&Task { plan: division.plan.clone(), first, threads })?;
+        copies.push(copy);
+    }
+    for copy in &mut copies {
+        copy.hear()?;
+    }
+    let start = Start(live.start());
+    copies.iter_mut().try_for_each(|copy| copy.order(&start))?;
+    let mut orders: Vec<ChildStdin> = copies.iter_mut().filter_map(|copy| copy.orders.take()).collect();
+    std::thread::scope(|scope| {
+        let started = copies.iter_mut().map(|copy| {
+            let listen = move || copy.listen(live).inspect_err(|_| live.stop());
+            std::thread::Builder::new().spawn_scoped(scope, listen).context(|| "start a thread".to_owned())
+        });
+        // Without an order to go on, those that have begun end.
+        let listeners: Vec<_> = started.collect::<Result<_>>().inspect_err(|_| orders.clear())?;
+        while !listeners.iter().all(|listener| listener.is_finished()) {
+            watch(live);
+            if live.is_enough() {
+                orders.clear();
+            }
+            std::thread::park_timeout(WATCH);
+        }
+        let joined = listeners.into_iter().map(|listener| {
+            let panicked = |_| Err(Error::new("a thread of the generator has panicked"));
+            listener.join().unwrap_or_else(panicked)
+        });
+        joined.collect()
+    })
+}
+
+/// A copy; dropping it ends it.
+struct Copy {
+    process: Child,
+    /// It goes on as long as this is there.
+    orders: Option<ChildStdin>,
+    news: BufReader<ChildStdout>,
+}
+
+impl Copy {
+    fn start() -> Result<Self> {
+        let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
+        let mut command = Command::new(lab);
+        command.arg("load-copy").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().context(|| "start another process of the generator".to_owned())?;
+        let news = process.stdout.take().ok_or_else(|| Error::new("a process of the generator has no pipe"))?;
+        Ok(Self { orders: process.stdin.take(), news: BufReader::new(news), process })
+    }
+
+    /// Tells it something. One that does not listen has ended.
+    fn order(&mut self, what: &impl Serialize) -> Result<()> {
+        let told = self.orders.as_mut().map_or(Ok(()), |orders| tell(orders, what));
+        told.map_err(|error| self.hear().err().unwrap_or(error))
+    }
+
+    /// The next thing that it tells.
+    fn hear(&mut self) -> Result<News> {
+        match read(&mut self.news)? {
+            Some(news) => Ok(news),
+            None => {
+                let status = self.process.wait().context(|| "wait for a process of the generator".to_owned())?;
+                Err(Error::new(format!("a process of the generator ended too early ({status})")))
+            }
+        }
+    }
+
+    /// Passes on what it tells, until it is done.
+    fn listen(&mut self, live: &Live) -> Result<Record> {
+        let mut told = [0, 0];
+        loop {
+            match self.hear()? {
+                News::Ready => {}
+                News::Progress { answers, failures, mut seconds } => {
+                    live.answers.fetch_add(answers - told[0], Relaxed);
+                    live.failures.fetch_add(failures - told[1], Relaxed);
+                    told = [answers, failures];
+                    live.progress().take(&mut seconds);
+                }
+                News::Done(record) => return Ok(*record),
+            }
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Does what a copy has to do.
+///
+/// # Errors
+/// The task cannot be understood, or as with [`super::run`].
+pub(crate) fn serve() -> Result<()> {
+    // Whoever gave the task decides what an interrupt means.
+    interrupt::catch()?;
+    let mut orders = BufReader::new(std::io::stdin());
+    // Without an order nobody is left who could be told of that.
+    let Some(task) = read::<Task>(&mut orders)? else { return Ok(()) };
+    let mut news = std::io::stdout();
+    let _ = tell(&mut news, &News::Ready);
+    let Some(Start(start)) = read(&mut orders)? else { return Ok(()) };
+    let live = Arc::new(Live::since(start));
+    let stopped = Arc::clone(&live);
+    std::thread::spawn(move || {
+        let _ = orders.read_to_end(&mut Vec::new());
+        stopped.stop();
+    });
+    let shares: Vec<_> = task.plan.shares().into_iter().skip(task.first).take(task.threads).collect();
+    let mut progress = |live: &Live| {
+        let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
+        tell(&mut news, &News::Progress { answers, failures, seconds: live.progress().hand_on() })
+    };
+    let record = threads(&shares, &live, |live| {
+        if progress(live).is_err() {
+            live.stop();
+        }
+    })?;
+    let _ = progress(&live).and_then(|()| tell(&mut news, &News::Done(Box::new(record))));
+    Ok(())
+}
+
+fn tell(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
+    let mut tell = || -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        to.write_all(&line)?;
+        to.flush()
+    };
+    tell().context(|| "talk to another process of the generator".to_owned())
+}
+
+/// The next line; nothing when there is none any more.
+fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>> {
+    let mut line = String::new();
+    let read = from.read_line(&mut line).context(|| "listen to another process of the generator".to_owned())?;
+    let understood =
+        || serde_json::from_str(&line).context(|| "understand another process of the generator".to_owned());
+    if read == 0 { Ok(None) } else { understood().map(Some) }
+}
+
+/// Moments in messages: nanoseconds of the machine's monotonic clock, which is what an `Instant` is made of.
+pub(super) mod moment {
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    use rustix::time::{ClockId, clock_gettime};
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    fn origin() -> Instant {
+        static ORIGIN: OnceLock<Instant> = OnceLock::new();
+        *ORIGIN.get_or_init(|| {
+            let (now, clock) = (Instant::now(), clock_gettime(ClockId::Monotonic));
+            now.checked_sub(Duration::new(clock.tv_sec.cast_unsigned(), clock.tv_nsec as u32)).unwrap_or(now)
+        })
+    }
+
+    pub(in crate::load) fn serialize<S: Serializer>(moment: &Instant, to: S) -> Result<S::Ok, S::Error> {
+        (moment.saturating_duration_since(origin()).as_nanos() as u64).serialize(to)
+    }
+
+    pub(in crate::load) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Instant, D::Error> {
+        u64::deserialize(from).map(|nanoseconds| origin() + Duration::from_nanos(nanoseconds))
+    }
+}
+
+/// Histograms in messages: the values that occurred, with how often they did, which is all that is in one.
+pub(super) mod counts {
+    use hdrhistogram::{Counter, Histogram};
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(in crate::load) fn serialize<C, S>(all: &Histogram<C>, to: S) -> Result<S::Ok, S::Error>
+    where
+        C: Counter + serde::Serialize,
+        S: Serializer,
+    {
+        to.collect_seq(all.iter_recorded().map(|one| (one.value_iterated_to(), one.count_at_value())))
+    }
+
+    /// Into one that is empty.
+    pub(in crate::load) fn fill<'de, C, D>(mut all: Histogram<C>, from: D) -> Result<Histogram<C>, D::Error>
+    where
+        C: Counter + Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        for (value, count) in Vec::<(u64, C)>::deserialize(from)? {
+            all.record_n(value, count).map_err(D::Error::custom)?;
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::super::plan::tests::plan;
+    use super::super::plan::{Arrival, Pace};
+    use super::*;
+
+    #[test]
+    fn no_more_processes_than_it_takes() {
+        let division = |clients, threads, descriptors| {
+            let plan = Plan { clients, threads, ..plan(SocketAddr::from(([127, 0, 0, 1], 1))) };
+            Division::of(&plan, descriptors)
+                .map(|division| (division.processes, division.threads, division.plan.threads))
+        };
+        assert_eq!(division(100, 2, 1000).ok(), Some((1, 2, 2)));
+        assert_eq!(division(200, 1, 64).ok(), Some((5, 1, 5)));
+        assert_eq!(division(200, 8, 64).ok(), Some((5, 2, 10)));
+        assert_eq!(division(20_000, 1, 1024).ok().map(|(processes, ..)| processes), Some(20));
+        for (clients, descriptors) in [(200, 20), (10_000, 64), (1, 0)] {
+            let error = division(clients, 1, descriptors).unwrap_err().to_string();
+            assert!(error.contains(&format!("only {descriptors} open files are allowed")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_arrives_as_it_was() {
+        let start = Instant::now();
+        let mut record = Record::new(start);
+        for micros in [0, 7, 1234, 98_765_432] {
+            record.total.record(Duration::from_micros(micros));
+        }
+        record.answers = 3;
+        record.classes[2] = 3;
+        record.failures.reset = 1;
+        record.first = Some((Some("Scripted".to_owned()), 5));
+        let mut seconds = Seconds::default();
+        seconds.at(Duration::from_secs(9)).total.record(1234).unwrap();
+        let mut line = Vec::new();
+        tell(&mut line, &(Start(start), &record, &seconds)).unwrap();
+        let (told, copy, mut copied): (Start, Record, Seconds) = read(&mut line.as_slice()).unwrap().unwrap();
+        assert!(told.0.max(start) - told.0.min(start) < Duration::from_millis(1));
+        assert_eq!(copy.total.0, record.total.0);
+        assert_eq!((copy.answers, copy.classes, copy.failures), (3, record.classes, record.failures));
+        assert_eq!(copy.first, record.first);
+        let (second, interval) = copied.take().next().unwrap();
+        assert_eq!(
+            (second, interval.total.len(), interval.total.max()),
+            (9, 1, seconds.take().next().unwrap().1.total.max())
+        );
+        assert!(read::<Start>(&mut &b""[..]).unwrap().is_none());
+        let task = Task { plan: plan(SocketAddr::from(([127, 0, 0, 1], 1))), first: 2, threads: 3 };
+        let task = Task { plan: Plan { arrival: Arrival::Requests(Pace::per_second(3.0)), ..task.plan }, ..task };
+        let mut line = Vec::new();
+        tell(&mut line, &task).unwrap();
+        let copy: Task = read(&mut line.as_slice()).unwrap().unwrap();
+        assert_eq!(format!("{copy:?}"), format!("{task:?}"));
+    }
+}
