@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::error::{Context as _, Error, Result, write_file};
+use super::sent::Sent;
+use crate::error::{Error, Result, write_file};
 use crate::load::build::Build;
 use crate::load::record::Failures;
 use crate::load::url::Url;
-use crate::load::{self, Live, Plan, Record, target};
+use crate::load::{self, Live, Plan, Record};
 
 mod files;
 mod text;
@@ -47,18 +48,6 @@ pub(crate) struct AbOptions {
     #[arg(short = 'B', value_name = "ADDRESS")]
     source: Option<IpAddr>,
 
-    /// A file to POST
-    #[arg(short = 'p', value_name = "FILE")]
-    post: Option<PathBuf>,
-
-    /// A file to PUT
-    #[arg(short = 'u', value_name = "FILE")]
-    put: Option<PathBuf>,
-
-    /// The media type of that file
-    #[arg(short = 'T', value_name = "TYPE", default_value = "text/plain")]
-    content_type: String,
-
     /// How much to tell: accepted, and ignored
     #[arg(short = 'v', value_name = "LEVEL")]
     verbosity: Option<u32>,
@@ -66,10 +55,6 @@ pub(crate) struct AbOptions {
     /// Print HTML tables
     #[arg(short = 'w')]
     html: bool,
-
-    /// HEAD instead of GET
-    #[arg(short = 'i', conflicts_with_all = ["post", "put"])]
-    head: bool,
 
     /// Attributes of the table
     #[arg(short = 'x', value_name = "ATTRIBUTES", default_value = "")]
@@ -82,26 +67,6 @@ pub(crate) struct AbOptions {
     /// Attributes of table cells
     #[arg(short = 'z', value_name = "ATTRIBUTES", default_value = "bgcolor=white")]
     cell_attributes: String,
-
-    /// A cookie, as name=value; may be given more than once
-    #[arg(short = 'C', value_name = "COOKIE")]
-    cookies: Vec<String>,
-
-    /// A field of the request, as `Name: value`; may be given more than once
-    #[arg(short = 'H', value_name = "FIELD")]
-    fields: Vec<String>,
-
-    /// user:password for the server
-    #[arg(short = 'A', value_name = "USER")]
-    user: Option<String>,
-
-    /// user:password for the proxy
-    #[arg(short = 'P', value_name = "USER")]
-    proxy_user: Option<String>,
-
-    /// A proxy
-    #[arg(short = 'X', value_name = "HOST:PORT")]
-    proxy: Option<String>,
 
     /// Print the version
     #[arg(short = 'V', action = clap::ArgAction::Version)]
@@ -139,13 +104,8 @@ pub(crate) struct AbOptions {
     #[arg(short = 'r')]
     go_on: bool,
 
-    /// The method
-    #[arg(short = 'm', value_name = "METHOD", conflicts_with_all = ["head", "post", "put"])]
-    method: Option<String>,
-
-    /// The host is not on this machine, and may be loaded all the same
-    #[arg(long, value_name = "HOST")]
-    i_own_this_target: Option<String>,
+    #[command(flatten)]
+    sent: Sent,
 }
 
 /// Runs `tsubame-lab ab`.
@@ -221,43 +181,17 @@ impl AbOptions {
             return Err(Error::new("Cannot use concurrency level greater than total number of requests")
                 .advise("a larger -n or a smaller -c"));
         }
-        let path = self.post.as_ref().or(self.put.as_ref());
-        let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
-        let mut fields = Vec::new();
-        if !self.cookies.is_empty() {
-            fields.push(format!("Cookie: {}", self.cookies.join("; ")));
-        }
-        for (name, user) in [("Authorization", &self.user), ("Proxy-Authorization", &self.proxy_user)] {
-            fields.extend(user.as_ref().map(|user| format!("{name}: Basic {}", load::build::base64(user))));
-        }
-        fields.extend(self.fields.iter().cloned());
-        if let Some(bad) = fields.iter().find(|field| !field.contains(':') || field.contains(['\r', '\n', '\0'])) {
-            return Err(Error::new(format!("{bad:?} is not a field of a request")).advise("-H 'Name: value'"));
-        }
-        let method = match (&self.method, &self.post, &self.put) {
-            (Some(method), _, _) => method,
-            (_, Some(_), _) => "POST",
-            (_, _, Some(_)) => "PUT",
-            _ if self.head => "HEAD",
-            _ => "GET",
-        };
-        let build = Build {
-            method,
+        let manner = Build {
+            method: "GET",
             minor: 0,
-            fields: &fields,
-            body: body.as_deref().unwrap_or_default(),
-            content_type: &self.content_type,
+            fields: &[],
+            body: &[],
+            content_type: "",
             agent: Some("ApacheBench/2.3"),
             accepts_all: true,
             connection: self.keep.then_some("Keep-Alive"),
         };
-        let proxy = self.proxy.as_deref().map(Url::parse).transpose()?;
-        let asked = match proxy {
-            Some(_) => Url { path: format!("http://{}{}", url.authority(), url.path), ..url.clone() },
-            None => url.clone(),
-        };
-        let next = proxy.as_ref().unwrap_or(url);
-        let server = target::server(next, false, self.i_own_this_target.as_deref())?;
+        let (request, server) = self.sent.request(url, false, manner)?;
         Ok(Plan {
             sources: self.source.into_iter().collect(),
             clients: self.concurrency as usize,
@@ -266,7 +200,7 @@ impl AbOptions {
             time: self.time.map(Duration::from_secs),
             timeout: Duration::from_secs(self.timeout),
             samples: self.gnuplot.is_some(),
-            ..Plan::of(server, vec![build.of(&asked)])
+            ..Plan::of(server, vec![request])
         })
     }
 
@@ -281,7 +215,7 @@ impl AbOptions {
             let lines = lines.map(|line| format!(" {}<br>\n", text::escaped(line))).concat();
             return format!("<p>\n{lines}</p>\n<p>\n");
         }
-        let proxy = self.proxy.as_ref().map(|proxy| format!("[through {proxy}] ")).unwrap_or_default();
+        let proxy = self.sent.proxy.as_ref().map(|proxy| format!("[through {proxy}] ")).unwrap_or_default();
         let end = if tells { "" } else { "..." };
         format!("{}\n\nBenchmarking {} {proxy}(be patient){end}", lines.join("\n"), url.host)
     }

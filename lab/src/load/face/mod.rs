@@ -3,4 +3,5 @@
 pub(crate) mod ab;
 pub(crate) mod httperf;
 pub(crate) mod load;
+mod sent;
 pub(crate) mod weighttp;

@@ -60,7 +60,7 @@ fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Li
 }
 
 fn sends(options: &AbOptions) -> bool {
-    options.post.is_some() || options.put.is_some()
+    options.sent.post.is_some() || options.sent.put.is_some()
 }
 
 /// Kilobytes a second: received, sent, both.

@@ -1,0 +1,111 @@
+//! The options of ab that say what is sent, to whom and through what proxy; weighttp 0.5 has them too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::{Context as _, Error, Result};
+use crate::load::build::{Build, base64};
+use crate::load::plan::Request;
+use crate::load::target;
+use crate::load::url::Url;
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct Sent {
+    /// A file to POST
+    #[arg(short = 'p', value_name = "FILE")]
+    pub(super) post: Option<PathBuf>,
+
+    /// A file to PUT
+    #[arg(short = 'u', value_name = "FILE")]
+    pub(super) put: Option<PathBuf>,
+
+    /// The media type of that file [default: text/plain]
+    #[arg(short = 'T', value_name = "TYPE")]
+    pub(super) content_type: Option<String>,
+
+    /// HEAD instead of GET
+    #[arg(short = 'i', conflicts_with_all = ["post", "put"])]
+    pub(super) head: bool,
+
+    /// The method
+    #[arg(short = 'm', value_name = "METHOD", conflicts_with_all = ["head", "post", "put"])]
+    pub(super) method: Option<String>,
+
+    /// A cookie, as name=value; may be given more than once
+    #[arg(short = 'C', value_name = "COOKIE")]
+    pub(super) cookies: Vec<String>,
+
+    /// A field of the request, as `Name: value`; may be given more than once
+    #[arg(short = 'H', value_name = "FIELD")]
+    fields: Vec<String>,
+
+    /// user:password for the server
+    #[arg(short = 'A', value_name = "USER")]
+    pub(super) user: Option<String>,
+
+    /// user:password for the proxy
+    #[arg(short = 'P', value_name = "USER")]
+    pub(super) proxy_user: Option<String>,
+
+    /// A proxy
+    #[arg(short = 'X', value_name = "HOST:PORT")]
+    pub(super) proxy: Option<String>,
+
+    /// The host is not on this machine, and may be loaded all the same
+    #[arg(long, value_name = "HOST")]
+    i_own_this_target: Option<String>,
+}
+
+impl Sent {
+    /// The request for a URL, and where it goes. What these options do not say is as in `manner`.
+    ///
+    /// # Errors
+    /// A file cannot be read, a field is none, or the server may not be loaded.
+    pub(super) fn request(&self, url: &Url, only_six: bool, manner: Build<'_>) -> Result<(Request, SocketAddr)> {
+        let path = self.post.as_ref().or(self.put.as_ref());
+        let body = path.map(|path| std::fs::read(path).context(|| format!("read {}", path.display()))).transpose()?;
+        let fields = self.fields()?;
+        let build = Build {
+            method: self.method(),
+            fields: &fields,
+            body: body.as_deref().unwrap_or_default(),
+            content_type: self.content_type.as_deref().unwrap_or("text/plain"),
+            ..manner
+        };
+        let proxy = self.proxy.as_deref().map(Url::parse).transpose()?;
+        let asked = match proxy {
+            Some(_) => Url { path: format!("http://{}{}", url.authority(), url.path), ..url.clone() },
+            None => url.clone(),
+        };
+        let next = proxy.as_ref().unwrap_or(url);
+        let server = target::server(next, only_six, self.i_own_this_target.as_deref())?;
+        Ok((build.of(&asked), server))
+    }
+
+    fn method(&self) -> &str {
+        match (&self.method, &self.post, &self.put) {
+            (Some(method), _, _) => method,
+            (_, Some(_), _) => "POST",
+            (_, _, Some(_)) => "PUT",
+            _ if self.head => "HEAD",
+            _ => "GET",
+        }
+    }
+
+    fn fields(&self) -> Result<Vec<String>> {
+        let mut fields = Vec::new();
+        if !self.cookies.is_empty() {
+            fields.push(format!("Cookie: {}", self.cookies.join("; ")));
+        }
+        for (name, user) in [("Authorization", &self.user), ("Proxy-Authorization", &self.proxy_user)] {
+            fields.extend(user.as_ref().map(|user| format!("{name}: Basic {}", base64(user))));
+        }
+        fields.extend(self.fields.iter().cloned());
+        match fields.iter().find(|field| !field.contains(':') || field.contains(['\r', '\n', '\0'])) {
+            Some(bad) => Err(Error::new(format!("{bad:?} is not a field of a request")).advise("-H 'Name: value'")),
+            None => Ok(fields),
+        }
+    }
+}
