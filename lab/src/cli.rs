@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Advise(Box<AdviseOptions>),
     /// `load` with the options and the text of ApacheBench
     Ab(Box<AbOptions>),
-    /// `load` with the options and the text of weighttp 0.4
+    /// `load` with the options of weighttp, the text of 0.4 and the JSON of 0.5
     Weighttp(Box<WeighttpOptions>),
     /// `load` with the options and the text of httperf 0.9
     Httperf(Box<HttperfOptions>),

@@ -200,6 +200,64 @@ fn weighttp() {
     assert!(text.contains("5000 bytes data"), "{text}");
 }
 
+/// Options that 0.4 has not are those of 0.5, which prints JSON.
+#[test]
+fn newer_weighttp() {
+    let server = serve();
+    let (good, none) = (format!("{server}/"), format!("{server}/none"));
+    let results = |arguments: &[&str]| {
+        let output = said(lab().arg("weighttp").args(arguments));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let json = text.find('{').map_or("", |start| &text[start..]).to_owned();
+        (text, serde_json::from_str::<serde_json::Value>(&json).unwrap_or_else(|_| panic!("{output:?}")))
+    };
+    let (text, json) = results(&["-n", "100", "-c", "4", "-t2", "-K", "2", "-i", "-H", "X-A: b", &good]);
+    let lines: Vec<String> = shape(text.as_bytes()).into_iter().take(7).collect();
+    let expected = [
+        "",
+        "weighttp # - a lightweight and simple webserver benchmarking tool",
+        "",
+        "spawning thread #: # concurrent requests, # total requests",
+        "spawning thread #: # concurrent requests, # total requests",
+        "starting benchmark...",
+        "progress: #% done",
+    ];
+    assert_eq!(lines, expected, "{text}");
+    let names =
+        |value: &serde_json::Value| value.as_object().map(|all| all.keys().cloned().collect::<Vec<_>>().join(" "));
+    let names = |value| names(value).unwrap_or_default();
+    let expected = [
+        ("request_counts", "keep-alive retired started total"),
+        ("response_counts", "errs fail pass"),
+        ("status_codes", "2xx 3xx 4xx 5xx"),
+        ("traffic", "bytes_body bytes_headers bytes_total"),
+        ("connect_times", "0% 100% 50% 66% 75% 80% 90% 95% 98% 99% avg num stddev unit"),
+        ("time_to_first_byte", "0% 100% 50% 66% 75% 80% 90% 95% 98% 99% avg num stddev unit"),
+        ("response_times", "0% 100% 50% 66% 75% 80% 90% 95% 98% 99% avg num stddev unit"),
+    ];
+    for (name, inner) in expected {
+        assert_eq!(names(&json[name]), inner, "{text}");
+    }
+    assert!(["reqs_per_sec", "kBps_per_sec", "secs_elapsed"].iter().all(|name| json[name].is_number()), "{text}");
+    assert_eq!(
+        (&json["request_counts"]["keep-alive"], &json["traffic"]["bytes_body"]),
+        (&96.into(), &0.into()),
+        "{text}"
+    );
+
+    let (text, json) = results(&["-n", "10", "--json", "-k", &none]);
+    assert!(text.starts_with('{'), "{text}");
+    assert_eq!((&json["response_counts"]["fail"], &json["status_codes"]["4xx"]), (&10.into(), &10.into()), "{text}");
+    let (text, _) = results(&["-qd", "-n", "10", &good]);
+    assert!(text.starts_with('{'), "{text}");
+
+    for (option, name) in [("-F", "-F"), ("-a5", "-a"), ("-s1", "-s"), ("-ex", "-e")] {
+        let absent = said(lab().args(["weighttp", "-n", "10", option, &good]));
+        let text = String::from_utf8_lossy(&absent.stderr);
+        assert!(!absent.status.success() && text.contains(&format!("{name} is not there")), "{text}");
+    }
+}
+
 /// Readers like `head` leave before everything is said.
 #[test]
 fn nobody_has_to_read_to_the_end() {

@@ -23,19 +23,19 @@ pub(super) struct Sent {
 
     /// The media type of that file [default: text/plain]
     #[arg(short = 'T', value_name = "TYPE")]
-    pub(super) content_type: Option<String>,
+    content_type: Option<String>,
 
     /// HEAD instead of GET
     #[arg(short = 'i', conflicts_with_all = ["post", "put"])]
-    pub(super) head: bool,
+    head: bool,
 
     /// The method
     #[arg(short = 'm', value_name = "METHOD", conflicts_with_all = ["head", "post", "put"])]
-    pub(super) method: Option<String>,
+    method: Option<String>,
 
     /// A cookie, as name=value; may be given more than once
     #[arg(short = 'C', value_name = "COOKIE")]
-    pub(super) cookies: Vec<String>,
+    cookies: Vec<String>,
 
     /// A field of the request, as `Name: value`; may be given more than once
     #[arg(short = 'H', value_name = "FIELD")]
@@ -43,11 +43,11 @@ pub(super) struct Sent {
 
     /// user:password for the server
     #[arg(short = 'A', value_name = "USER")]
-    pub(super) user: Option<String>,
+    user: Option<String>,
 
     /// user:password for the proxy
     #[arg(short = 'P', value_name = "USER")]
-    pub(super) proxy_user: Option<String>,
+    proxy_user: Option<String>,
 
     /// A proxy
     #[arg(short = 'X', value_name = "HOST:PORT")]
@@ -82,6 +82,25 @@ impl Sent {
         let next = proxy.as_ref().unwrap_or(url);
         let server = target::server(next, only_six, self.i_own_this_target.as_deref())?;
         Ok((build.of(&asked), server))
+    }
+
+    /// Whether more is said than weighttp 0.4 can: it has fields of the request alone.
+    pub(super) fn is_more_than_fields(&self) -> bool {
+        let Self {
+            post,
+            put,
+            content_type,
+            head,
+            method,
+            cookies,
+            user,
+            proxy_user,
+            proxy,
+            fields: _,
+            i_own_this_target: _,
+        } = self;
+        let texts = [content_type, method, user, proxy_user, proxy];
+        post.is_some() || put.is_some() || *head || !cookies.is_empty() || texts.iter().any(|text| text.is_some())
     }
 
     fn method(&self) -> &str {
