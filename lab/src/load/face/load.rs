@@ -34,7 +34,7 @@ pub(crate) struct LoadOptions {
     connections: usize,
 
     /// For how long [default: 10s, unless -n says how often]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, visible_short_alias = 'z', long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
 
     /// How many requests
@@ -42,7 +42,7 @@ pub(crate) struct LoadOptions {
     requests: Option<u64>,
 
     /// So many requests a second, whatever becomes of those before (an open loop); latencies count from when a request was due
-    #[arg(short, long, value_name = "N", value_parser = rate)]
+    #[arg(short, visible_short_aliases = ['q', 'R'], long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
 
     /// Threads that share the work
@@ -50,7 +50,7 @@ pub(crate) struct LoadOptions {
     threads: usize,
 
     /// A connection for each request
-    #[arg(long)]
+    #[arg(long, visible_alias = "disable-keepalive")]
     close: bool,
 
     /// Close a connection after so many requests
@@ -82,7 +82,7 @@ pub(crate) struct LoadOptions {
     body_file: Option<PathBuf>,
 
     /// The media type of the body
-    #[arg(long, value_name = "TYPE", default_value = "application/octet-stream")]
+    #[arg(short = 'T', long, value_name = "TYPE", default_value = "application/octet-stream")]
     content_type: String,
 
     /// A file whose content is the body of every good answer
@@ -94,7 +94,7 @@ pub(crate) struct LoadOptions {
     timeout: Duration,
 
     /// Ask for so long before anything counts
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, visible_alias = "warm-up-time", value_name = "TIME", value_parser = duration)]
     warm_up: Option<Duration>,
 
     /// The addresses to come from, in turn: one has some 28 000 ports
@@ -116,6 +116,10 @@ pub(crate) struct LoadOptions {
     /// Print the results as JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Accepted, since wrk has it: latencies are always told
+    #[arg(long, hide = true)]
+    latency: bool,
 
     /// Write the time of each request to a file
     #[arg(long, value_name = "FILE")]
@@ -287,6 +291,30 @@ mod tests {
         assert_eq!(milliseconds("20ms"), Ok(20));
         assert_eq!(milliseconds("2m"), Ok(120_000));
         assert!(["", "s", "10x", "0", "-1s", "1e99h"].into_iter().all(|text| milliseconds(text).is_err()));
+    }
+
+    #[test]
+    fn letters_of_other_generators_are_understood() {
+        use clap::Parser as _;
+        let options = |line: &str| {
+            let words = ["tsubame-lab", "load"].into_iter().chain(line.split(' '));
+            match crate::cli::Cli::try_parse_from(words).map(|cli| cli.command) {
+                Ok(crate::cli::Command::Load(options)) => format!("{options:?}"),
+                other => panic!("{line}: {:?}", other.err()),
+            }
+        };
+        for (theirs, ours) in [
+            (
+                "-n200 -c50 -q 100 -m POST -T text/plain -H a:b x",
+                "-n 200 -c 50 -r 100 -m POST --content-type text/plain -H a:b x",
+            ),
+            ("-z 30s -c 100 --disable-keepalive x", "-d 30s -c 100 --close x"),
+            ("-t2 -c100 -d30s -R2000 x", "-t 2 -c 100 -d 30 --rate 2000 x"),
+            ("-n1 -c1 --warm-up-time=3 x", "-n 1 -c 1 --warm-up 3s x"),
+        ] {
+            assert_eq!(options(theirs), options(ours));
+        }
+        options("-t2 -c100 -d30s --latency x");
     }
 
     #[test]
