@@ -11,7 +11,7 @@ use crate::compare::CompareOptions;
 use crate::experiment::{self, Experiment};
 use crate::load::face::ab::AbOptions;
 use crate::load::face::httperf::HttperfOptions;
-use crate::load::face::load::LoadOptions;
+use crate::load::face::load::LoadCommand;
 use crate::load::face::weighttp::WeighttpOptions;
 use crate::stat::StatOptions;
 
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Run(Choice),
     /// Send requests to a URL, and tell how it answers
-    Load(Box<LoadOptions>),
+    Load(Box<LoadCommand>),
     /// Load two URLs, or servers of two configurations, in turn, and tell which answers better, and by how much
     Compare(Box<CompareOptions>),
     /// Work out how many workers a running server should have, from its status page and its memory, without any load

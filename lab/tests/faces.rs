@@ -385,6 +385,24 @@ fn several_processes_end_together() {
     assert!(!is_good && errors.is_empty(), "{errors}");
 }
 
+/// A search ends with a rate that was tried.
+#[test]
+fn load_finds_a_rate() {
+    let url = format!("http://{}/", serve());
+    let find = |limit: &str| {
+        said(lab().args(["load", "--find-rate", "--p99", limit, "-d", "100ms", "-c", "4", "--json", &url]))
+    };
+    let output = find("10s");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let steps = results["steps"].as_array().expect("steps");
+    let good = steps.iter().filter(|step| step["too_high"].is_null()).filter_map(|step| step["rate"].as_f64());
+    assert_eq!(results["rate"].as_f64(), good.reduce(f64::max), "{results}");
+    let output = find("0.001ms");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && text.contains("\"rate\":null"), "{text}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(" too "), "{output:?}");
+}
+
 /// The same page in two ways: what is compared, and what is doubted.
 #[test]
 fn compare_tells_what_it_measured() {

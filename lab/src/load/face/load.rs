@@ -16,6 +16,7 @@ use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
 mod blocks;
 mod csv;
 pub(crate) mod json;
+mod knee;
 mod picture;
 mod text;
 mod view;
@@ -23,6 +24,31 @@ mod view;
 use view::View;
 
 /// Choices for `load`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LoadCommand {
+    #[command(flatten)]
+    load: LoadOptions,
+
+    /// Find the highest rate at which the server answers in time: several open loops of 3 s, or of --duration
+    #[arg(long, conflicts_with_all = ["rate", "requests", "csv"])]
+    find_rate: bool,
+
+    /// In time is that 99 of 100 answers take no longer than this
+    #[arg(long, value_name = "TIME", requires = "find_rate", default_value = "100ms", value_parser = duration)]
+    p99: Duration,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tsubame-lab load http://localhost:8080/ -c 100 -d 30s          a closed loop: as many as are answered
+  tsubame-lab load http://localhost:8080/ -c 100 -d 30s -r 5000  an open loop: 5 000 a second
+  tsubame-lab load http://localhost:8080/ -c 100 --find-rate --p99 20ms
+  tsubame-lab load http://localhost:8080/ -n 100000 --close --json | jq .latency.percentiles_us
+
+Letters that hey, oha, wrk, wrk2 and h2load agree on mean the same here.";
+
+/// What is asked for, and how; `compare` has these, too.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LoadOptions {
     /// What to ask for; several take turns
@@ -162,7 +188,11 @@ fn field(text: &str) -> std::result::Result<String, String> {
 }
 
 /// Runs `tsubame-lab load`.
-pub(crate) fn run(options: &LoadOptions) -> Result<()> {
+pub(crate) fn run(command: &LoadCommand) -> Result<()> {
+    let options = &command.load;
+    if command.find_rate {
+        return knee::find(options, command.p99);
+    }
     let plan = options.plan(&options.urls)?;
     options.warm_up(&plan)?;
     let mut view = View::of(&plan);
