@@ -21,8 +21,6 @@ mod picture;
 mod text;
 mod view;
 
-use view::View;
-
 /// Choices for `load`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -195,10 +193,7 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
     }
     let plan = options.plan(&options.urls)?;
     options.warm_up(&plan)?;
-    let mut view = View::of(&plan);
-    let record = load::run(&plan, &Live::default(), |live| view.show(live));
-    view.end();
-    let record = record?;
+    let record = view::run(&plan)?;
     if let Some(path) = &options.csv {
         write_file(path, csv::written(&record)?)?;
     }

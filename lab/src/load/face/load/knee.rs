@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{LATE_MAX_MS, LoadOptions};
+use super::{LATE_MAX_MS, LoadOptions, view};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
-use crate::load::{self, Arrival, Live, Pace, Plan, Record};
+use crate::load::{Arrival, Pace, Plan, Record};
 use crate::style;
 use crate::table::Table;
 
@@ -79,7 +79,7 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
     options.warm_up(&plan)?;
     // Half of what goes at most is where to begin.
     eprintln!("[0] as many as are answered");
-    let most = load::run(&plan, &Live::default(), |_| {})?;
+    let most = view::run(&plan)?;
     interrupt::check()?;
     if most.answers == 0 {
         return Err(Error::new("not one request was answered"));
@@ -90,7 +90,7 @@ pub(super) fn find(options: &LoadOptions, limit: Duration) -> Result<()> {
         let rate = search.next;
         eprintln!("[{}] {rate:.0} requests per second", steps.len() + 1);
         let plan = Plan { arrival: Arrival::Requests(Pace::per_second(rate)), ..plan.clone() };
-        let record = load::run(&plan, &Live::default(), |_| {})?;
+        let record = view::run(&plan)?;
         interrupt::check()?;
         let too_high = too_high(&record, rate, limit);
         let goes_on = search.learn(too_high.is_none());

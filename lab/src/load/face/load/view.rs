@@ -3,17 +3,26 @@
 use std::io::IsTerminal as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
 
 use super::blocks;
+use crate::error::Result;
 use crate::load::bulletin::Moment;
-use crate::load::{Live, Plan};
+use crate::load::{self, Live, Plan, Record};
 
 /// So many seconds stand side by side.
 const SECONDS: u64 = 60;
 
+/// Carries out a plan, like [`load::run`], and shows it.
+pub(super) fn run(plan: &Plan) -> Result<Record> {
+    let mut view = View::of(plan);
+    let record = load::run(plan, &Live::default(), |live| view.show(live));
+    view.bar.finish_and_clear();
+    record
+}
+
 /// The lines, on standard error.
-pub(super) struct View {
+struct View {
     bar: ProgressBar,
     count: Option<u64>,
     /// The last second that is shown.
@@ -24,13 +33,13 @@ pub(super) struct View {
 
 impl View {
     /// That of a plan; nothing is seen where standard error is no terminal.
-    pub(super) fn of(plan: &Plan) -> Self {
+    fn of(plan: &Plan) -> Self {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
         let (length, of) = match (plan.count, plan.time) {
             (Some(count), _) => (count, "{pos} of {len} requests".to_owned()),
             (None, time) => {
                 let time = time.unwrap_or_default();
-                (time.as_millis() as u64, format!("{{elapsed}} of {:.0} s", time.as_secs_f64()))
+                (time.as_millis() as u64, format!("{{elapsed_precise}} of {}", FormattedDuration(time)))
             }
         };
         // The template is a constant, and in order.
@@ -41,7 +50,7 @@ impl View {
     }
 
     /// Shows how far it is. Several times a second.
-    pub(super) fn show(&mut self, live: &Live) {
+    fn show(&mut self, live: &Live) {
         if self.bar.is_hidden() {
             return;
         }
@@ -58,11 +67,6 @@ impl View {
         }
         let mean = answers as f64 / elapsed.as_secs_f64().max(0.001);
         self.bar.set_message(format!("{mean:>12.0} answers per second on average, {failures} failed{}", self.recent));
-    }
-
-    /// Takes it away.
-    pub(super) fn end(&self) {
-        self.bar.finish_and_clear();
     }
 }
 
