@@ -385,6 +385,20 @@ fn several_processes_end_together() {
     assert!(!is_good && errors.is_empty(), "{errors}");
 }
 
+/// Clients that rest, and requests that are due by chance.
+#[test]
+fn load_has_the_paces_of_httperf() {
+    let url = format!("http://{}/", serve());
+    let results = |arguments: &[&str]| {
+        let output = said(lab().args(["load", "--json"]).args(arguments).arg(&url));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let rested = results(&["-c", "1", "-n", "6", "--think", "20ms"]);
+    assert!(rested["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.1), "five rests: {rested}");
+    let due = results(&["-r", "200", "-n", "40", "--poisson"]);
+    assert_eq!((&due["answers"], &due["failures"]), (&40.into(), &serde_json::json!({})), "{due}");
+}
+
 /// A search ends with a rate that was tried.
 #[test]
 fn load_finds_a_rate() {

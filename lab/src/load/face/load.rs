@@ -29,7 +29,7 @@ pub(crate) struct LoadCommand {
     load: LoadOptions,
 
     /// Find the highest rate at which the server answers in time: several open loops of 3 s, or of --duration
-    #[arg(long, conflicts_with_all = ["rate", "requests", "csv"])]
+    #[arg(long, conflicts_with_all = ["rate", "requests", "think", "csv"])]
     find_rate: bool,
 
     /// In time is that 99 of 100 answers take no longer than this
@@ -68,6 +68,14 @@ pub(crate) struct LoadOptions {
     /// So many requests a second, whatever becomes of those before (an open loop); latencies count from when a request was due
     #[arg(short, visible_short_aliases = ['q', 'R'], long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
+
+    /// With --rate: requests are due at random moments, as if many people asked independently of each other (a Poisson process)
+    #[arg(long, requires = "rate")]
+    poisson: bool,
+
+    /// A connection that has its answer rests for so long before it asks again
+    #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = duration)]
+    think: Option<Duration>,
 
     /// Threads that share the work
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = positive())]
@@ -216,6 +224,13 @@ impl LoadOptions {
         load::run(&warm, &Live::default(), |_| {}).map(|_| ())
     }
 
+    fn pace(&self, rate: f64) -> Pace {
+        match self.poisson {
+            true => Pace::Exponential(Duration::from_secs_f64(1.0 / rate)),
+            false => Pace::per_second(rate),
+        }
+    }
+
     /// The load on these URLs.
     ///
     /// # Errors
@@ -252,11 +267,11 @@ impl LoadOptions {
             servers,
             sources: self.source.clone(),
             requests: urls.iter().map(|url| build.of(url)).collect(),
-            arrival: self.rate.map_or(Arrival::Closed, |rate| Arrival::Requests(Pace::per_second(rate))),
+            arrival: self.rate.map_or(Arrival::Closed, |rate| Arrival::Requests(self.pace(rate))),
             clients: self.connections,
             calls: if self.close { Some(1) } else { self.per_connection },
             pipeline: self.pipeline,
-            think: Duration::ZERO,
+            think: self.think.unwrap_or_default(),
             threads: self.threads,
             count: self.requests,
             time: self.duration.or(self.requests.is_none().then_some(LENGTH)),
