@@ -22,7 +22,6 @@ use crate::reading::Reading;
 use crate::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
 use crate::scratch::Scratch;
 use crate::server::{Server, Watch};
-use crate::stats::percentile;
 use crate::subject::{Account, Recipe, Site, Subject};
 use crate::workload::{DOCUMENTS, Gathering, Kind, Profile, SMALL};
 use probe::{probe, probe_script};
@@ -153,9 +152,9 @@ impl Bench {
                 };
                 self.shoot(server, site, shot)
             }
-            Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::Load),
-            Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::Load),
-            Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::Load),
+            Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::from),
+            Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::from),
+            Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::from),
             Kind::Idle { connections } => self.idle(server, site, *connections).map(Measure::Memory),
             Kind::Children { count, clients } => {
                 let shot = shot(site, SMALL.name, *clients, trial.seconds);
@@ -228,7 +227,7 @@ impl Bench {
         if counts.requests == 0 {
             return Err(Error::new("not one request was answered under load"));
         }
-        Ok(Measure::Load(Load {
+        Ok(Measure::from(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
             course: course.moments.into(),
             replaced: watch.newcomers(),
@@ -243,6 +242,8 @@ impl Bench {
             requests: counts.requests,
             bytes: counts.bytes,
             server_cpu_seconds: after.server - before.server,
+            min_us: counts.min_us,
+            mean_us: counts.mean_us,
             p50_us: counts.p50_us,
             p99_us: counts.p99_us,
             max_us: counts.max_us,
@@ -336,16 +337,7 @@ fn ask(address: SocketAddr, times: u32) -> Counts {
             break;
         }
     }
-    latencies_us.sort_unstable();
-    Counts {
-        seconds: began.elapsed().as_secs_f64(),
-        requests: latencies_us.len() as u64,
-        p50_us: percentile(&latencies_us, 0.5),
-        p99_us: percentile(&latencies_us, 0.99),
-        max_us: percentile(&latencies_us, 1.0),
-        errors,
-        ..Counts::default()
-    }
+    Counts::of_latencies(began.elapsed().as_secs_f64(), latencies_us, errors)
 }
 
 fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {

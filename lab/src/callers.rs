@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use crate::client::Dial;
 use crate::generator::{Counts, Errors};
 use crate::interrupt;
-use crate::stats::percentile;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -100,25 +99,17 @@ impl Call<'_> {
 
 /// Adds up what clients met. The time that is counted ends with the last good answer.
 fn count(began: Instant, met: &[Met]) -> Counts {
-    let mut latencies_us: Vec<u64> = met.iter().flat_map(|met| met.latencies_us.iter().copied()).collect();
-    latencies_us.sort_unstable();
+    let latencies_us = met.iter().flat_map(|met| met.latencies_us.iter().copied()).collect();
     let ended = met.iter().filter_map(|met| met.last).max().unwrap_or_else(Instant::now);
     let sum = |figure: fn(&Errors) -> u64| met.iter().map(|met| figure(&met.errors)).sum();
-    Counts {
-        seconds: (ended - began).as_secs_f64(),
-        requests: latencies_us.len() as u64,
-        p50_us: percentile(&latencies_us, 0.5),
-        p99_us: percentile(&latencies_us, 0.99),
-        max_us: percentile(&latencies_us, 1.0),
-        errors: Errors {
-            connect: sum(|errors| errors.connect),
-            read: sum(|errors| errors.read),
-            timeout: sum(|errors| errors.timeout),
-            status: sum(|errors| errors.status),
-            write: 0,
-        },
-        ..Counts::default()
-    }
+    let errors = Errors {
+        connect: sum(|errors| errors.connect),
+        read: sum(|errors| errors.read),
+        timeout: sum(|errors| errors.timeout),
+        status: sum(|errors| errors.status),
+        write: 0,
+    };
+    Counts::of_latencies((ended - began).as_secs_f64(), latencies_us, errors)
 }
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ fn text(sides: &[Side<'_>; 2], doubts: &[String]) -> String {
         String::new(),
         String::new(),
     ]);
-    out.push_str(&table.to_text());
+    out.push_str(&table.to_screen());
     if let Some((name, found)) = verdict {
         out.push_str(&format!("\n{}\n", style::heading(&said(name, &found))));
     }

@@ -11,6 +11,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::launch;
 use crate::load::bulletin;
 use crate::load::face::load::json;
+use crate::stats::percentile;
 
 /// A generator stops by itself; if it has not after this much longer than it should take, it hangs.
 const OVERTIME: Duration = Duration::from_secs(20);
@@ -30,7 +31,11 @@ pub(crate) struct Counts {
     pub(crate) requests: u64,
     /// Bytes received.
     pub(crate) bytes: u64,
-    /// Median time from request to response, in microseconds.
+    /// The shortest time from request to response, in microseconds.
+    pub(crate) min_us: u64,
+    /// The mean of these times, in microseconds.
+    pub(crate) mean_us: f64,
+    /// Their median, in microseconds.
     pub(crate) p50_us: u64,
     /// The time that one of a hundred exceeds, in microseconds.
     pub(crate) p99_us: u64,
@@ -122,9 +127,25 @@ impl Shot<'_> {
 }
 
 impl Counts {
+    /// What came of requests that were made in so many seconds without a generator.
+    pub(crate) fn of_latencies(seconds: f64, mut latencies_us: Vec<u64>, errors: Errors) -> Self {
+        latencies_us.sort_unstable();
+        Self {
+            seconds,
+            requests: latencies_us.len() as u64,
+            min_us: percentile(&latencies_us, 0.0),
+            mean_us: latencies_us.iter().sum::<u64>() as f64 / (latencies_us.len() as f64).max(1.0),
+            p50_us: percentile(&latencies_us, 0.5),
+            p99_us: percentile(&latencies_us, 0.99),
+            max_us: percentile(&latencies_us, 1.0),
+            errors,
+            ..Self::default()
+        }
+    }
+
     fn of(results: &json::Results) -> Self {
         let failed = |kinds: &[&str]| kinds.iter().filter_map(|kind| results.failures.get(*kind)).sum();
-        let percentile = |times: &json::Times, name: &str| times.percentiles_us.get(name).copied().unwrap_or_default();
+        let within = |times: &json::Times, name: &str| times.percentiles_us.get(name).copied().unwrap_or_default();
         let least = std::iter::once((0.0, results.latency.min_us));
         let points = results.latency.percentiles_us.iter();
         let points = points.filter_map(|(name, value)| Some((name.parse::<f64>().ok()?, *value)));
@@ -134,8 +155,10 @@ impl Counts {
             seconds: results.seconds,
             requests: results.good,
             bytes: results.bytes.head + results.bytes.body + results.bytes.framing,
-            p50_us: percentile(&results.latency, "50"),
-            p99_us: percentile(&results.latency, "99"),
+            min_us: results.latency.min_us,
+            mean_us: results.latency.mean_us,
+            p50_us: within(&results.latency, "50"),
+            p99_us: within(&results.latency, "99"),
             max_us: results.latency.max_us,
             errors: Errors {
                 connect: failed(&["refused", "connect", "no_descriptor", "no_port"]),
@@ -144,7 +167,7 @@ impl Counts {
                 timeout: failed(&["timeout"]),
                 status: results.answers - results.good,
             },
-            late_p99_us: percentile(&results.lag, "99"),
+            late_p99_us: within(&results.lag, "99"),
             latencies,
         }
     }

@@ -12,6 +12,7 @@ mod say;
 
 mod accounting;
 mod advise;
+mod article;
 mod bench;
 mod cage;
 mod callers;

@@ -1,5 +1,6 @@
 //! Tells a run: tables on the terminal, report.md for the documentation, report.html for people, setup.txt for whoever repeats it.
 
+mod beside;
 mod html;
 mod limit;
 mod plot;
@@ -16,6 +17,7 @@ use crate::summary::{Summary, place};
 use crate::table::Table;
 use crate::trust;
 use crate::workload::{self, Entry};
+use beside::Beside;
 use tables::workload_table;
 
 /// Writes report.md, report.html and setup.txt for results that were kept earlier.
@@ -40,13 +42,30 @@ pub(crate) fn print(results: &Results) {
     for workload in experiment.workloads {
         if let Some(table) = workload_table(&summary, workload) {
             say_line!("\n{} — {}", style::heading(workload.id), workload.title);
-            say!("{}", table.to_text());
+            say!("{}", table.to_screen());
         }
     }
+    print_articles(&[results]);
     print_targets(experiment, &summary);
     print_list("Reasons to doubt these figures", &doubts(results, &summary));
     print_list("Not measured", &absences(results));
     say_line!("");
+}
+
+/// Prints the articles' figures beside those of these runs; nothing where no article printed any.
+pub(crate) fn print_articles(runs: &[&Results]) {
+    let mut all = runs.iter().flat_map(|results| beside::beside(results, &Summary::of(results))).peekable();
+    if all.peek().is_some() {
+        say_line!("\n{}", style::heading(beside::HEADING));
+    }
+    for Beside { published, tables, notes } in all {
+        say_line!("\n{}\nThe article: {}", style::heading(published.title), published.machine);
+        for (name, table) in tables {
+            say_line!("\n{name}");
+            say!("{}", table.to_screen());
+        }
+        notes.iter().for_each(|note| say_line!("  {note}"));
+    }
 }
 
 fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
@@ -127,6 +146,7 @@ fn markdown(results: &Results) -> String {
         host.kernel
     );
     text += &markdown_list("Reasons to doubt these figures", &doubts(results, &summary));
+    text += &markdown_articles(results, &summary);
     if let Some(table) = target_table(experiment, &summary) {
         text += &format!("## Targets\n\n{}", table.to_markdown());
     }
@@ -147,6 +167,23 @@ fn markdown(results: &Results) -> String {
     text += &versions.to_markdown();
     text += "\nRaw data: `results.json` and `raw.csv`; exact configurations and the machine: `setup.txt`.\n";
     text
+}
+
+fn markdown_articles(results: &Results, summary: &Summary<'_>) -> String {
+    let all = beside::beside(results, summary);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("## {}\n\n{}\n", beside::HEADING, beside::EXPLANATION);
+    for Beside { published, tables, notes } in all {
+        text += &format!("\n### {}\n\nThe article: {}. {}\n", published.title, published.machine, published.here);
+        for (name, table) in tables {
+            text += &format!("\n{name}:\n\n{}", table.to_markdown());
+        }
+        let notes: String = notes.iter().map(|note| format!("- {note}\n")).collect();
+        text += &if notes.is_empty() { notes } else { format!("\n{notes}") };
+    }
+    text + "\n"
 }
 
 fn markdown_list(heading: &str, items: &[String]) -> String {
@@ -240,7 +277,7 @@ mod tests {
     fn the_document_has_ratios_targets_and_absences() {
         let text = markdown(&results());
         for expected in [
-            "| Tsubame percore | 90 000 | 0 % | 0.90 | 1.50 | 90 000 | 1.00 | 2.00 | 0 | 1.0 |",
+            "| Tsubame percore | 90 000 | 0 % | 0.90 | 1.50 (1.50–1.50) | 90 000 | 1.00 | 2.00 | 0 | 1.0 |",
             "| subject | req per CPU-s | spread | × floor | × h2o |",
             "| keep-alive: percore ≥ 0.85 × the floor | met | 0.90 × floor (bare epoll loop) |",
             "| nginx | 2 | 1.0 | 6.0 | 0.51 | 0 |",
@@ -269,6 +306,31 @@ mod tests {
             "cgi-static/300 Apache event, mod_cgid, 1 time(s) in all: it ended",
         ];
         assert_eq!(absences(&results), expected);
+    }
+
+    #[test]
+    fn an_article_stands_beside_its_repetition_only() {
+        assert!(!markdown(&results()).contains(beside::HEADING));
+        let mut results = results();
+        results.experiment = "cgi-mpm".to_owned();
+        for round in 1..=3 {
+            for (subject, profile, requests) in
+                [("apache-worker", workload::Profile::Cgid, 500), ("apache-prefork", workload::Profile::Cgi, 1000)]
+            {
+                let sample = example::load("cgi-mpm", subject, 300, round, requests);
+                results.samples.push(crate::results::Sample { profile, ..sample });
+            }
+        }
+        let text = markdown(&results);
+        for expected in [
+            "| worker with mod_cgid, 300 clients | 1 774 | 1.00 | 500 | 1.00 | – | – |",
+            "| prefork with mod_cgi, 300 clients | 3 292 | 1.86 | 1 000 | 2.00 (2.00–2.00) | – | – |",
+            "| prefork with mod_cgi, 1 000 clients | 3 258 | 1.84 | – | – | – | – |",
+            "- worker with mod_cgid, 300 clients: 155 requests failed in the article",
+            "- prefork with mod_cgi, 300 clients: Tsubame prefork, mod_cgi is not measured in this run",
+        ] {
+            assert!(text.contains(expected), "{expected}\nis not in\n{text}");
+        }
     }
 
     #[test]

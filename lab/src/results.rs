@@ -102,9 +102,15 @@ pub(crate) struct Sample {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Measure {
     /// Under load.
-    Load(Load),
+    Load(Box<Load>),
     /// At rest.
     Memory(Memory),
+}
+
+impl From<Load> for Measure {
+    fn from(load: Load) -> Self {
+        Self::Load(Box::new(load))
+    }
 }
 
 /// Figures under load.
@@ -119,10 +125,16 @@ pub(crate) struct Load {
     /// CPU time of the server, in seconds.
     pub(crate) server_cpu_seconds: f64,
     /// Latencies in microseconds.
+    #[serde(default)]
+    pub(crate) min_us: u64,
+    /// See `min_us`.
+    #[serde(default)]
+    pub(crate) mean_us: f64,
+    /// See `min_us`.
     pub(crate) p50_us: u64,
-    /// See `p50_us`.
+    /// See `min_us`.
     pub(crate) p99_us: u64,
-    /// See `p50_us`.
+    /// See `min_us`.
     pub(crate) max_us: u64,
     /// What failed.
     pub(crate) errors: Errors,
@@ -378,11 +390,13 @@ pub(crate) mod example {
             profile: Profile::Bare,
             connections,
             round,
-            measure: Measure::Load(Load {
+            measure: Measure::from(Load {
                 seconds: 1.0,
                 requests,
                 bytes: 0,
                 server_cpu_seconds: 1.0,
+                min_us: 500,
+                mean_us: 1100.0,
                 p50_us: 1000,
                 p99_us: 2000,
                 max_us: 3000,

@@ -30,7 +30,7 @@ pub(crate) fn run(experiments: &[&'static Experiment], options: &RunOptions) -> 
     let host = Host::observe();
     let bench = Bench::new()?;
     let host = Host { descriptors: bench.descriptors(), ..host };
-    let mut measured = false;
+    let mut runs = Vec::new();
     for experiment in experiments {
         let selection = Selection::new(experiment, options)?;
         if selection.workloads.is_empty() || selection.programs.is_empty() {
@@ -42,9 +42,12 @@ pub(crate) fn run(experiments: &[&'static Experiment], options: &RunOptions) -> 
         });
         let results = run_one(&bench, &host, experiment, selection, out.as_ref())?;
         finish(&results, options, out.as_ref())?;
-        measured |= !results.samples.is_empty();
+        runs.push(results);
     }
-    match measured {
+    if experiments.len() > 1 && !options.json {
+        report::print_articles(&runs.iter().collect::<Vec<_>>());
+    }
+    match runs.iter().any(|results| !results.samples.is_empty()) {
         true => Ok(()),
         false => Err(Error::new("nothing was measured").advise("tsubame-lab doctor")),
     }

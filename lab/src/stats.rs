@@ -33,23 +33,35 @@ pub(crate) struct Ratio {
     pub(crate) bounds: Option<[f64; 2]>,
 }
 
-/// What `one` is to `other` where both were taken in turn: the geometric mean of the ratios of each round, with Student's bounds,
-/// which need two rounds. Nothing where a value is not above 0.
+/// What `one` is to `other` where both were taken in turn: the geometric mean of the ratios of each round, with their
+/// [`interval`]. Nothing where a value is not above 0.
 pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Ratio> {
-    let pairs: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
-    if pairs.is_empty() || pairs.iter().any(|(one, other)| *one <= 0.0 || *other <= 0.0) {
+    if one.iter().chain(other).any(|value| *value <= 0.0) {
         return None;
     }
-    let logarithms: Vec<f64> = pairs.iter().map(|(one, other)| (one / other).ln()).collect();
-    let count = logarithms.len() as f64;
-    let mean = logarithms.iter().sum::<f64>() / count;
-    let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
-    let quantile = STUDENT.get(logarithms.len().wrapping_sub(2)).copied().unwrap_or(1.96);
-    let bounds = (logarithms.len() > 1).then(|| {
-        let reach = quantile * (squares / (count - 1.0) / count).sqrt();
-        [(mean - reach).exp(), (mean + reach).exp()]
-    });
-    Some(Ratio { middle: mean.exp(), bounds })
+    let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
+    Some(Ratio { middle: logarithms(&ratios)?.0.exp(), bounds: interval(&ratios) })
+}
+
+/// Between which bounds the middle of what these values are taken from is in 95 of 100 cases: Student's, for the logarithms,
+/// because what disturbs a measurement multiplies it. Two values are needed, all of them above 0.
+pub(crate) fn interval(values: &[f64]) -> Option<[f64; 2]> {
+    let (mean, deviation) = logarithms(values)?;
+    let quantile = STUDENT.get(values.len().checked_sub(2)?).copied().unwrap_or(1.96);
+    let reach = quantile * deviation / (values.len() as f64).sqrt();
+    Some([(mean - reach).exp(), (mean + reach).exp()])
+}
+
+/// Mean and deviation of the logarithms; nothing where there are none. The deviation of one value is 0.
+fn logarithms(values: &[f64]) -> Option<(f64, f64)> {
+    if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
+        return None;
+    }
+    let logarithms = || values.iter().map(|value| value.ln());
+    let count = values.len() as f64;
+    let mean = logarithms().sum::<f64>() / count;
+    let squares: f64 = logarithms().map(|logarithm| (logarithm - mean).powi(2)).sum();
+    Some((mean, (squares / (count - 1.0).max(1.0)).sqrt()))
 }
 
 /// Quantiles of Student's distribution for 95 % on both sides, by degrees of freedom from 1 (any table of it).
@@ -77,6 +89,14 @@ mod tests {
         assert!(
             (wide.middle - 2.0).abs() < 1e-9 && (high - 2.0 * reach).abs() < 1e-9 && (low - 2.0 / reach).abs() < 1e-9
         );
+    }
+
+    #[test]
+    fn one_series_has_bounds() {
+        assert_eq!([interval(&[]), interval(&[5.0]), interval(&[5.0, 0.0])], [None; 3]);
+        let [low, high] = interval(&[100.0, 200.0, 400.0]).unwrap();
+        let reach = 2_f64.powf(4.303 / 3_f64.sqrt());
+        assert!((high - 200.0 * reach).abs() < 1e-6 && (low - 200.0 / reach).abs() < 1e-6);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::results::{Load, Measure, Memory, Results, Sample, Squeezed};
-use crate::stats;
+use crate::stats::{self, Ratio};
 use crate::subject;
 use crate::workload::{Entry, Profile, Workload};
 
@@ -20,7 +20,7 @@ impl<'a> Cell<'a> {
     /// The rounds under load, with their numbers.
     pub(crate) fn loads(&self) -> impl Iterator<Item = (u32, &'a Load)> {
         self.rounds.iter().filter_map(|(round, sample)| match &sample.measure {
-            Measure::Load(load) => Some((*round, load)),
+            Measure::Load(load) => Some((*round, &**load)),
             Measure::Memory(_) => None,
         })
     }
@@ -82,13 +82,21 @@ impl<'a> Cell<'a> {
     /// The median over rounds of this cell's figure over the other's in the same round, which cancels what changes
     /// slowly on the machine.
     pub(crate) fn ratio_of(&self, other: &Cell<'_>, figure: Figure) -> Option<f64> {
+        stats::median(&self.ratios(other, figure))
+    }
+
+    /// The same with its bounds.
+    pub(crate) fn bounded_ratio(&self, other: &Cell<'_>, figure: Figure) -> Option<Ratio> {
+        let ratios = self.ratios(other, figure);
+        Some(Ratio { middle: stats::median(&ratios)?, bounds: stats::interval(&ratios) })
+    }
+
+    fn ratios(&self, other: &Cell<'_>, figure: Figure) -> Vec<f64> {
         let theirs: BTreeMap<u32, &Load> = other.loads().collect();
-        let ratios: Vec<f64> = self
-            .loads()
+        self.loads()
             .filter_map(|(round, load)| Some(figure(load) / figure(theirs.get(&round)?)))
             .filter(|ratio| ratio.is_finite())
-            .collect();
-        stats::median(&ratios)
+            .collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! A table of text: aligned for a terminal, or in Markdown.
 
+use rustix::termios::tcgetwinsize;
+
 /// Headers and rows of equal length; the first columns are text, the others figures.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -41,23 +43,43 @@ impl Table {
         )
     }
 
-    /// For a terminal.
+    /// As text.
     pub(crate) fn to_text(&self) -> String {
+        self.to_text_within(usize::MAX)
+    }
+
+    /// For standard output: columns that are too many for the width of a terminal stand below, beside the first ones again.
+    pub(crate) fn to_screen(&self) -> String {
+        let window = tcgetwinsize(std::io::stdout()).ok().filter(|window| window.ws_col > 0);
+        self.to_text_within(window.map_or(usize::MAX, |window| window.ws_col.into()))
+    }
+
+    fn to_text_within(&self, most: usize) -> String {
         let widths: Vec<usize> = (0..self.headers.len())
             .map(|column| self.lines().map(|row| row[column].chars().count()).max().unwrap_or(0))
             .collect();
+        let width = |columns: &[usize]| columns.iter().map(|column| widths[*column] + 2).sum::<usize>() - 2;
+        let first: Vec<usize> = (0..self.text_columns).collect();
+        let mut blocks = vec![first.clone()];
+        for column in self.text_columns..self.headers.len() {
+            let with = [&blocks[blocks.len() - 1][..], &[column]].concat();
+            match width(&with) > most && with.len() > first.len() + 1 {
+                true => blocks.push([&first[..], &[column]].concat()),
+                false => *blocks.last_mut().expect("the first block") = with,
+            }
+        }
+        let blocks: Vec<String> = blocks.iter().map(|columns| self.block(columns, &widths)).collect();
+        blocks.join("\n")
+    }
+
+    fn block(&self, columns: &[usize], widths: &[usize]) -> String {
         let mut text = String::new();
         for row in self.lines() {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(&widths)
-                .enumerate()
-                .map(|(column, (cell, width))| match column < self.text_columns {
-                    true => format!("{cell:<width$}"),
-                    false => format!("{cell:>width$}"),
-                })
-                .collect();
-            text += cells.join("  ").trim_end();
+            let cell = |column: &usize| match (widths[*column], *column < self.text_columns) {
+                (width, true) => format!("{:<width$}", row[*column]),
+                (width, false) => format!("{:>width$}", row[*column]),
+            };
+            text += columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end();
             text += "\n";
         }
         text
@@ -99,6 +121,15 @@ mod tests {
     #[test]
     fn text_is_aligned_by_characters() {
         assert_eq!(example().to_text(), "who      much\n× nginx     7\n");
+    }
+
+    #[test]
+    fn what_is_too_wide_goes_on_below() {
+        let mut table = Table::new(1, &["who", "a", "b", "c"]);
+        table.push(["nginx", "10", "20", "30"].map(str::to_owned).to_vec());
+        assert_eq!(table.to_text_within(13), "who     a   b\nnginx  10  20\n\nwho     c\nnginx  30\n");
+        let narrow = "who     a\nnginx  10\n\nwho     b\nnginx  20\n\nwho     c\nnginx  30\n";
+        assert_eq!([1, 9].map(|width| table.to_text_within(width)), [narrow; 2]);
     }
 
     #[test]

@@ -152,7 +152,7 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
 fn about_machine(samples: &[Sample]) -> Vec<Doubt> {
     let loads = || {
         samples.iter().filter_map(|sample| match &sample.measure {
-            Measure::Load(load) => Some(load),
+            Measure::Load(load) => Some(&**load),
             Measure::Memory(_) => None,
         })
     };

@@ -1,5 +1,6 @@
 //! report.html: one page without anything from elsewhere. Every element is closed, so that XML parsers read it too.
 
+use super::beside::{self, Beside};
 use super::plot::{self, Axis, Bar, Line};
 use super::{absences, limit::limit, setup, tables::workload_table, target_table};
 use crate::results::{Load, Results};
@@ -46,6 +47,7 @@ pub(super) fn page(results: &Results) -> String {
     measured().for_each(|workload| text += &picture(&summary, workload));
     text += "</div>\n<p class=\"soft\">Bars are medians; the thin lines go from the lowest round to the highest. Tsubame is \
              filled, a floor is dashed. Point at a figure to read its values.</p>\n";
+    text += &articles(results, &summary, &doubts);
     if let Some(table) = target_table(experiment, &summary) {
         text += &format!("<h2>Targets</h2>\n{}", table.to_html());
     }
@@ -63,6 +65,25 @@ pub(super) fn page(results: &Results) -> String {
          <a href=\"setup.txt\">setup.txt</a>, <a href=\"report.md\">report.md</a>.</p>\n</body></html>\n",
         escape(&setup(results))
     );
+    text
+}
+
+/// What the article printed, beside the same here.
+fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> String {
+    let all = beside::beside(results, summary);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(beside::HEADING), escape(beside::EXPLANATION));
+    for Beside { published, tables, notes } in all {
+        text += &format!("<h3>{}</h3>\n", escape(published.title));
+        text += &format!("<p>The article: {}. {}</p>\n", escape(published.machine), escape(published.here));
+        published.workloads().for_each(|workload| text += &doubt_list(doubts, Some(workload)));
+        for (name, table) in tables {
+            text += &format!("<p class=\"caption\">{}</p>\n{}", escape(&name), table.to_html());
+        }
+        text += &unordered("soft", &notes);
+    }
     text
 }
 
@@ -239,8 +260,13 @@ fn versions(results: &Results) -> String {
 }
 
 fn list(heading: &str, items: &[String]) -> String {
+    let list = unordered("list", items);
+    if list.is_empty() { list } else { format!("<h2>{heading}</h2>\n{list}") }
+}
+
+fn unordered(class: &str, items: &[String]) -> String {
     let list: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
-    if list.is_empty() { list } else { format!("<h2>{heading}</h2>\n<ul>{list}</ul>\n") }
+    if list.is_empty() { list } else { format!("<ul class=\"{class}\">{list}</ul>\n") }
 }
 
 /// Markdown's `**` and `*` and backquotes of the methods, as elements.

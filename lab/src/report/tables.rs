@@ -1,9 +1,9 @@
 //! One table for each workload: which columns, and how figures are written.
 
 use crate::results::{Load, Squeezed};
-use crate::stats::median;
+use crate::stats::{Ratio, median};
 use crate::subject;
-use crate::summary::{Cell, Summary, title};
+use crate::summary::{Cell, Figure, Summary, title};
 use crate::table::Table;
 use crate::workload::{Crush, Entry, Gathering, Kind, Workload, bare};
 
@@ -49,7 +49,7 @@ fn load_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(count(cell.median(Load::per_cpu_second)));
         row.push(percent(cell.spread(Load::per_cpu_second)));
         row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
-        row.push(decimals(best.and_then(|(_, best)| cell.ratio(best)), 2));
+        row.push(beside(cell, best.map(|(_, best)| best), Load::per_cpu_second));
         row.extend(common_columns(cell));
         table.push(row);
     }
@@ -69,8 +69,10 @@ fn common_columns(cell: &Cell<'_>) -> [String; 5] {
 
 /// One row for each number of connections, compared with the subject's own best.
 fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
-    let headers = ["subject", "connections", "req per CPU-s", "× floor", "of best", "of best req/s"];
-    let rest = ["req/s", "p50 ms", "p99 ms", "errors", "PSS MB", "hung"];
+    let peer = workload.peers.first().map(|peer| format!("× {}", title(*peer)));
+    let mut headers = vec!["subject", "connections", "req per CPU-s", "× floor"];
+    headers.extend(peer.as_deref());
+    let rest = ["of best", "of best req/s", "req/s", "p50 ms", "p99 ms", "errors", "PSS MB", "hung"];
     let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
     let rows = summary.rows(workload);
     for (entry, connections, cell) in &rows {
@@ -83,6 +85,9 @@ fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(count(cell.median(Load::per_cpu_second)));
         let floor = summary.cell(workload, *connections, FLOOR);
         row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
+        if let Some(peer) = workload.peers.first() {
+            row.push(beside(cell, summary.cell(workload, *connections, *peer), Load::per_cpu_second));
+        }
         row.push(decimals(of_best(Load::per_cpu_second), 2));
         row.push(decimals(of_best(Load::per_second), 2));
         row.extend(common_columns(cell));
@@ -105,7 +110,7 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         row.push(count(cell.median(Load::per_cpu_second)));
         row.push(percent(cell.spread(Load::per_cpu_second)));
         row.push(decimals(floor.and_then(|floor| cell.ratio(floor)), 2));
-        row.push(decimals(best.and_then(|(_, best)| cell.ratio(best)), 2));
+        row.push(beside(cell, best.map(|(_, best)| best), Load::per_cpu_second));
         row.extend(common_columns(cell));
         row.push(decimals(cell.median(|load| load.busiest), 2));
         row.push(percent(cell.median(|load| load.busy.idle)));
@@ -157,7 +162,7 @@ fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
             title(entry),
             decimals(cell.median(Load::per_second), 2),
             percent(cell.spread(Load::per_second)),
-            decimals(tuned.and_then(|tuned| cell.ratio_of(tuned, Load::per_second)), 2),
+            beside(cell, tuned, Load::per_second),
             milliseconds(cell.median(|load| load.p50_us as f64)),
             milliseconds(cell.median(|load| load.p99_us as f64)),
             count(Some(cell.errors() as f64)),
@@ -185,7 +190,7 @@ fn rate_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
         table.push(vec![
             title(entry),
             decimals(cell.median(Load::cpu_share), 3),
-            decimals(apache.and_then(|apache| cell.ratio_of(apache, Load::cpu_share)), 2),
+            beside(cell, apache, Load::cpu_share),
             decimals(floor.and_then(|floor| cell.ratio_of(floor, Load::cpu_share)), 2),
             percent(cell.spread(Load::cpu_share)),
             count(cell.median(Load::per_second)),
@@ -259,11 +264,29 @@ fn children_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     table
 }
 
+/// The ratio to a peer with its bounds; the peer's own is 1.
+fn beside(cell: &Cell<'_>, peer: Option<&Cell<'_>>, figure: Figure) -> String {
+    match peer {
+        Some(peer) if std::ptr::eq(peer, cell) => "1".to_owned(),
+        _ => ratio(peer.and_then(|peer| cell.bounded_ratio(peer, figure))),
+    }
+}
+
+/// `1.86 (1.80–1.93)`; without bounds where there was one round.
+pub(super) fn ratio(found: Option<Ratio>) -> String {
+    let Some(Ratio { middle, bounds }) = found else {
+        return NOTHING.to_owned();
+    };
+    let told = |ratio: f64| if ratio < 100.0 { format!("{ratio:.2}") } else { count(Some(ratio)) };
+    let bounds = bounds.map(|[low, high]| format!(" ({}–{})", told(low), told(high)));
+    told(middle) + &bounds.unwrap_or_default()
+}
+
 fn milliseconds(microseconds: Option<f64>) -> String {
     decimals(microseconds.map(|value| value / 1000.0), 2)
 }
 
-fn decimals(value: Option<f64>, places: usize) -> String {
+pub(super) fn decimals(value: Option<f64>, places: usize) -> String {
     value.map_or(NOTHING.to_owned(), |value| format!("{value:.places$}"))
 }
 

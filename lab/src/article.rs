@@ -1,0 +1,114 @@
+//! Published experiments that Tsubame began with: the figures that their articles printed, and what stands beside each here. The
+//! table is below.
+
+mod table;
+
+use std::collections::BTreeSet;
+
+use crate::summary::{Cell, Figure, Summary};
+use crate::workload::{self, Entry, Workload};
+pub(crate) use table::PUBLISHED;
+
+/// A table of an article.
+#[derive(Debug)]
+pub(crate) struct Published {
+    /// The experiment that repeats it.
+    pub(crate) experiment: &'static str,
+    /// What was measured, with what load.
+    pub(crate) title: &'static str,
+    /// On what machine, with what software, and when, where the article says so.
+    pub(crate) machine: &'static str,
+    /// What is different here, in sentences.
+    pub(crate) here: &'static str,
+    /// What the article measured: the heading of the figures that stand beside its own.
+    pub(crate) peer: &'static str,
+    /// The figures of each row.
+    pub(crate) metrics: &'static [Metric],
+    /// The row whose ratio is 1.
+    pub(crate) base: usize,
+    /// In the order of the article.
+    pub(crate) rows: &'static [Row],
+}
+
+/// A figure that an article printed.
+#[derive(Debug)]
+pub(crate) struct Metric {
+    /// With its unit.
+    pub(crate) name: &'static str,
+    /// Whether a lower one is better; nothing where neither is.
+    pub(crate) lower_is_better: Option<bool>,
+    /// The same here.
+    pub(crate) figure: Figure,
+}
+
+/// A row of the article's table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    /// One for each metric.
+    pub(crate) figures: &'static [f64],
+    /// What the article says besides, as the rest of a sentence.
+    pub(crate) remark: &'static str,
+    /// The workload that repeats it.
+    pub(crate) workload: &'static str,
+    /// Over how many connections.
+    pub(crate) connections: u32,
+    /// The server of the article, or why it is not measured here.
+    pub(crate) same: Counterpart,
+    /// Tsubame in its place.
+    pub(crate) tsubame: Counterpart,
+}
+
+/// What stands beside a row, or why nothing does: in a word, empty where a reason would say nothing.
+pub(crate) type Counterpart = Result<Entry, &'static str>;
+
+impl Published {
+    /// The tables that an experiment repeats and that a run has measured a row of.
+    pub(crate) fn of<'s>(
+        experiment: &'static str,
+        summary: &'s Summary<'_>,
+    ) -> impl Iterator<Item = &'static Published> + 's {
+        let is_measured = |published: &&Published| published.rows.iter().any(|row| row.is_measured(summary));
+        PUBLISHED.iter().filter(move |published| published.experiment == experiment).filter(is_measured)
+    }
+
+    /// The workloads that repeat its rows.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = &'static Workload> {
+        let ids: BTreeSet<&str> = self.rows.iter().map(|row| row.workload).collect();
+        ids.into_iter().filter_map(workload::find)
+    }
+}
+
+impl Row {
+    /// What a run has measured of one side.
+    pub(crate) fn cell<'s, 'a>(&self, summary: &'s Summary<'a>, side: Counterpart) -> Option<&'s Cell<'a>> {
+        summary.cell(workload::find(self.workload)?, self.connections, side.ok()?)
+    }
+
+    fn is_measured(&self, summary: &Summary<'_>) -> bool {
+        [self.same, self.tsubame].into_iter().any(|side| self.cell(summary, side).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+
+    #[test]
+    fn every_row_is_whole_and_stands_beside_something_that_is_measured() {
+        for published in &PUBLISHED {
+            let experiment = Experiment::find(published.experiment).expect("an experiment");
+            assert!(published.base < published.rows.len(), "{published:?}");
+            for row in published.rows {
+                assert_eq!(row.figures.len(), published.metrics.len(), "{row:?}");
+                let sides = [row.same, row.tsubame].into_iter().flatten();
+                for side in sides {
+                    let workload = experiment.workloads.iter().find(|it| it.id == row.workload).expect("a workload");
+                    assert!(workload.connections().contains(&row.connections), "{row:?}");
+                    assert!(workload.entries.contains(&side), "{row:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The figures that an article printed, beside those of this machine. Ratios are what can be compared between machines.
+
+use super::tables::{NOTHING, count, decimals, ratio};
+use crate::article::{Counterpart, Metric, Published, Row};
+use crate::results::Results;
+use crate::summary::{Cell, Summary, title};
+use crate::table::Table;
+
+/// The heading above them.
+pub(super) const HEADING: &str = "The article's figures beside yours";
+
+/// What has to be known about them.
+pub(super) const EXPLANATION: &str = "Ratios are those within the article, within what it measured, and within Tsubame: they are what can be compared \
+     between machines. In parentheses are the bounds within which a ratio is in 95 of 100 cases.";
+
+/// A table of an article beside the same here.
+pub(super) struct Beside {
+    pub(super) published: &'static Published,
+    /// One for each metric, with its name.
+    pub(super) tables: Vec<(String, Table)>,
+    /// What is missing, what failed, and what the article says besides.
+    pub(super) notes: Vec<String>,
+}
+
+/// All that a run has a row of.
+pub(super) fn beside(results: &Results, summary: &Summary<'_>) -> Vec<Beside> {
+    let of = |published: &'static Published| Beside {
+        published,
+        tables: (0..published.metrics.len()).map(|at| table(published, at, summary)).collect(),
+        notes: published.rows.iter().flat_map(|row| notes(published, row, summary)).collect(),
+    };
+    Published::of(results.experiment().id, summary).map(of).collect()
+}
+
+fn table(published: &Published, at: usize, summary: &Summary<'_>) -> (String, Table) {
+    let metric = &published.metrics[at];
+    let base = &published.rows[published.base];
+    let (peer, own) = (format!("{} here", published.peer), "Tsubame here");
+    let mut table = Table::new(1, &["", "article", "ratio", &peer, "ratio", own, "ratio"]);
+    let base_of_same = base.cell(summary, base.same);
+    // Where Tsubame has no row to compare with, it is compared with what the article measured.
+    let base_of_own = base.cell(summary, base.tsubame).or(base_of_same);
+    for row in published.rows {
+        let mut cells = vec![row.name.to_owned(), number(row.figures[at])];
+        cells.push(decimals(Some(row.figures[at] / base.figures[at]), 2));
+        cells.extend(measured(row.cell(summary, row.same), base_of_same, metric));
+        cells.extend(measured(row.cell(summary, row.tsubame), base_of_own, metric));
+        table.push(cells);
+    }
+    let better = match metric.lower_is_better {
+        Some(true) => " (lower is better)",
+        Some(false) => " (higher is better)",
+        None => "",
+    };
+    (format!("{}{better}", metric.name), table)
+}
+
+/// The median and its ratio to that of the base.
+fn measured(cell: Option<&Cell<'_>>, base: Option<&Cell<'_>>, metric: &Metric) -> [String; 2] {
+    let value = cell.and_then(|cell| cell.median(metric.figure));
+    let compared = match (cell, base) {
+        (Some(cell), Some(base)) if std::ptr::eq(cell, base) => decimals(Some(1.0), 2),
+        (Some(cell), Some(base)) => ratio(cell.bounded_ratio(base, metric.figure)),
+        _ => NOTHING.to_owned(),
+    };
+    [value.map_or(NOTHING.to_owned(), number), compared]
+}
+
+/// Figures of articles have up to four digits.
+fn number(value: f64) -> String {
+    match value {
+        small if small < 100.0 => decimals(Some(small), 2),
+        large => count(Some(large)),
+    }
+}
+
+fn notes(published: &Published, row: &Row, summary: &Summary<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut add = |what: String| notes.push(format!("{}: {what}", row.name));
+    if !row.remark.is_empty() {
+        add(format!("{} in the article", row.remark));
+    }
+    let sides = [(published.peer, row.same), ("Tsubame", row.tsubame)];
+    match (row.same, row.tsubame) {
+        (Err(one), Err(other)) if one == other => add(format!("not measured here, {one}")),
+        _ => sides.into_iter().filter_map(|(who, side)| absence(who, row, side, summary)).for_each(&mut add),
+    }
+    for (_, side) in sides {
+        if let (Ok(entry), Some(cell)) = (side, row.cell(summary, side))
+            && cell.errors() > 0
+        {
+            add(format!("{} requests of {} failed here", cell.errors(), title(entry)));
+        }
+    }
+    notes
+}
+
+fn absence(who: &str, row: &Row, side: Counterpart, summary: &Summary<'_>) -> Option<String> {
+    match side {
+        Err("") => None,
+        Err(reason) => Some(format!("{who} is not measured here, {reason}")),
+        Ok(entry) => row.cell(summary, side).is_none().then(|| format!("{} is not measured in this run", title(entry))),
+    }
+}
