@@ -117,9 +117,9 @@ impl Bench {
         let site = self.site(trial)?;
         let recipe = (trial.subject.recipe)(&site)?;
         let configuration = describe(trial, &recipe);
-        let cores = match trial.kind {
-            Kind::Script { .. } | Kind::Queue(_) => self.cores.both(),
-            _ => vec![self.cores.server],
+        let cores = match trial.kind.has_all_cores() {
+            true => self.cores.both(),
+            false => vec![self.cores.server],
         };
         let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?;
         let measure = self.take(&server, &site, trial);
@@ -259,6 +259,9 @@ impl Bench {
             squeezed: None,
             latencies: counts.latencies.into(),
             course: Box::default(),
+            intervals: counts.intervals.into(),
+            averages: Some(after.averages_since(before)),
+            swap_before_kib: before.swap_used_kib,
         })
     }
 

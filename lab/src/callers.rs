@@ -7,8 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::client::Dial;
-use crate::generator::{Counts, Errors};
+use crate::generator::{Counts, Errors, intervals};
 use crate::interrupt;
+use crate::load::face::load::json::Moment;
+use crate::load::timeline::Timeline;
+
+/// Scripts are slow: a few answers in each interval are wanted.
+const INTERVALS: usize = 32;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +35,9 @@ pub(crate) struct Call<'a> {
 /// What one client met.
 #[derive(Default)]
 struct Met {
-    latencies_us: Vec<u64>,
+    /// When good answers were complete, and how long they took.
+    answers: Vec<(Instant, Duration)>,
     errors: Errors,
-    last: Option<Instant>,
 }
 
 impl Call<'_> {
@@ -85,8 +90,7 @@ impl Call<'_> {
         };
         match connection.fetch(name) {
             Ok(response) if response.status == 200 && response.body == self.answer.as_bytes() => {
-                met.latencies_us.push(asked.elapsed().as_micros() as u64);
-                met.last = Some(Instant::now());
+                met.answers.push((Instant::now(), asked.elapsed()));
                 return true;
             }
             Ok(_) => met.errors.status += 1,
@@ -99,8 +103,13 @@ impl Call<'_> {
 
 /// Adds up what clients met. The time that is counted ends with the last good answer.
 fn count(began: Instant, met: &[Met]) -> Counts {
-    let latencies_us = met.iter().flat_map(|met| met.latencies_us.iter().copied()).collect();
-    let ended = met.iter().filter_map(|met| met.last).max().unwrap_or_else(Instant::now);
+    let answers = || met.iter().flat_map(|met| &met.answers);
+    let ended = answers().map(|(when, _)| *when).max().unwrap_or_else(Instant::now);
+    let mut timeline = Timeline::default();
+    answers().for_each(|(when, took)| timeline.at(*when - began).answer(*took, 0));
+    let timeline = timeline.within(INTERVALS);
+    let moments: Vec<Moment> = timeline.intervals.iter().map(Moment::of).collect();
+    let seconds = (ended - began).as_secs_f64();
     let sum = |figure: fn(&Errors) -> u64| met.iter().map(|met| figure(&met.errors)).sum();
     let errors = Errors {
         connect: sum(|errors| errors.connect),
@@ -109,7 +118,11 @@ fn count(began: Instant, met: &[Met]) -> Counts {
         status: sum(|errors| errors.status),
         write: 0,
     };
-    Counts::of_latencies((ended - began).as_secs_f64(), latencies_us, errors)
+    let latencies_us = answers().map(|(_, took)| took.as_micros() as u64).collect();
+    Counts {
+        intervals: intervals(&moments, timeline.length.as_secs_f64(), seconds),
+        ..Counts::of_latencies(seconds, latencies_us, errors)
+    }
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Clocks {
         Some(Self {
             when: Instant::now(),
             server: server.cpu().ok()?.as_secs_f64(),
-            generator_core: procfs::core_time(&[cores.generator]).ok()?.busy.as_secs_f64(),
+            generator_core: procfs::core_time(&[cores.generator]).ok()?.busy().as_secs_f64(),
         })
     }
 }

@@ -119,7 +119,7 @@ fn examine_quiet() -> Result<Finding> {
     std::thread::sleep(WATCH);
     let after = procfs::core_time(&cores)?;
     let share = |spent: Duration| spent.as_secs_f64() / (WATCH.as_secs_f64() * cores.len() as f64);
-    let (busy, stolen) = (share(after.busy - before.busy), share(after.stolen - before.stolen));
+    let (busy, stolen) = (share(after.busy() - before.busy()), share(after.stolen - before.stolen));
     Ok(Finding {
         what: "quiet".to_owned(),
         found: Some(format!("{:.0} % busy, {:.0} % stolen", busy * 100.0, stolen * 100.0)),

@@ -11,6 +11,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::launch;
 use crate::load::bulletin;
 use crate::load::face::load::json;
+use crate::results::Interval;
 use crate::stats::percentile;
 
 /// A generator stops by itself; if it has not after this much longer than it should take, it hangs.
@@ -48,6 +49,8 @@ pub(crate) struct Counts {
     pub(crate) late_p99_us: u64,
     /// How many of a hundred requests took at most so many microseconds, in order.
     pub(crate) latencies: Vec<(f64, u64)>,
+    /// The same over time.
+    pub(crate) intervals: Vec<Interval>,
 }
 
 /// Failures, by kind.
@@ -169,8 +172,26 @@ impl Counts {
             },
             late_p99_us: within(&results.lag, "99"),
             latencies,
+            intervals: intervals(&results.timeline, results.interval, results.seconds),
         }
     }
+}
+
+/// Answers over time, from what happened in each `length` of these seconds. A last interval that is less than half is left out.
+pub(crate) fn intervals(moments: &[json::Moment], length: f64, seconds: f64) -> Vec<Interval> {
+    let interval = |(index, moment): (usize, &json::Moment)| {
+        let from = index as f64 * length;
+        let until = seconds.min(from + length);
+        let lasts = until - from;
+        (lasts >= length / 2.0).then(|| Interval {
+            until,
+            answers: moment.answers as f64 / lasts,
+            failures: moment.failures as f64 / lasts,
+            p50_us: moment.p50_us,
+            p99_us: moment.p99_us,
+        })
+    };
+    moments.iter().enumerate().filter_map(interval).collect()
 }
 
 /// Runs `command`, which should take `seconds`, and calls `watch` all the while; when that fails, it is over.
@@ -222,6 +243,20 @@ mod tests {
         assert_eq!(said(Shot { per_connection: 1, ..shot }), format!("{always} --close"));
         let paced = Shot { per_connection: 10, per_second: Some(1000), ..shot };
         assert_eq!(said(paced), format!("{always} --per-connection 10 --rate 1000 --spin"));
+    }
+
+    #[test]
+    fn what_happened_in_an_interval_is_told_by_the_second() {
+        let mut timeline = crate::load::timeline::Timeline::default();
+        for (at_ms, times) in [(0, 10), (300, 20), (510, 3)] {
+            (0..times).for_each(|_| timeline.at(Duration::from_millis(at_ms)).answer(Duration::from_millis(2), 1));
+        }
+        let moments: Vec<json::Moment> = timeline.intervals.iter().map(json::Moment::of).collect();
+        // The last interval has ten milliseconds, of which nothing can be said.
+        let told = intervals(&moments, timeline.length.as_secs_f64(), 0.51);
+        let figures: Vec<(f64, f64)> = told.iter().map(|interval| (interval.until, interval.answers)).collect();
+        assert_eq!(figures, [(0.25, 40.0), (0.5, 80.0)]);
+        assert!((1990..2010).contains(&told[0].p99_us));
     }
 
     #[test]

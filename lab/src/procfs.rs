@@ -144,9 +144,11 @@ fn parse_memory(text: &str) -> Option<f64> {
 }
 
 fn parse_memory_kib(text: &str) -> Option<(u64, u64)> {
-    let kib =
-        |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok();
-    Some((kib("MemTotal:")?, kib("MemAvailable:")?))
+    Some((parse_kib(text, "MemTotal:")?, parse_kib(text, "MemAvailable:")?))
+}
+
+fn parse_kib(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// Pages that the machine has swapped out since it started.
@@ -156,33 +158,67 @@ pub(crate) fn swapped_out() -> u64 {
     pages.and_then(|pages| pages.trim().parse().ok()).unwrap_or(0)
 }
 
+/// Swap space that is in use, in KiB.
+pub(crate) fn swap_used_kib() -> u64 {
+    parse_swap_used(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()).unwrap_or(0)
+}
+
+fn parse_swap_used(text: &str) -> Option<u64> {
+    Some(parse_kib(text, "SwapTotal:")?.saturating_sub(parse_kib(text, "SwapFree:")?))
+}
+
 /// Time that cores have spent since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreTime {
-    /// Working, for anyone.
-    pub(crate) busy: Duration,
+    /// In programs.
+    pub(crate) user: Duration,
+    /// In programs that give way to others.
+    pub(crate) nice: Duration,
+    /// In the kernel, interrupts included.
+    pub(crate) system: Duration,
+    /// Idle, while something waited for a disk.
+    pub(crate) iowait: Duration,
     /// Ready to work while the hypervisor ran someone else.
     pub(crate) stolen: Duration,
+    /// Idle otherwise.
+    pub(crate) idle: Duration,
+}
+
+impl CoreTime {
+    /// Working, for anyone.
+    pub(crate) fn busy(&self) -> Duration {
+        self.user + self.nice + self.system
+    }
 }
 
 /// The sum over the given cores.
 pub(crate) fn core_time(cores: &[usize]) -> Result<CoreTime> {
-    Ok(parse_core_time(&read_text("/proc/stat")?, cores))
+    let is_one = |name: &str| name.parse().is_ok_and(|core| cores.contains(&core));
+    Ok(parse_core_time(&read_text("/proc/stat")?, is_one))
 }
 
-fn parse_core_time(text: &str, cores: &[usize]) -> CoreTime {
+/// The sum over all cores of the machine.
+pub(crate) fn machine_time() -> Result<CoreTime> {
+    Ok(parse_core_time(&read_text("/proc/stat")?, str::is_empty))
+}
+
+/// The line of the whole machine has no number behind `cpu`.
+fn parse_core_time(text: &str, is_wanted: impl Fn(&str) -> bool) -> CoreTime {
     let mut sum = CoreTime::default();
     for line in text.lines() {
         let mut fields = line.split_whitespace();
-        let core = fields.next().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
-        if !core.is_some_and(|core| cores.contains(&core)) {
+        if !fields.next().and_then(|name| name.strip_prefix("cpu")).is_some_and(&is_wanted) {
             continue;
         }
         let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
-        let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+        let at = |index: usize| from_ticks(ticks.get(index).copied().unwrap_or(0));
         // user, nice, system, idle, iowait, irq, softirq, steal
-        sum.busy += from_ticks(at(0) + at(1) + at(2) + at(5) + at(6));
-        sum.stolen += from_ticks(at(7));
+        sum.user += at(0);
+        sum.nice += at(1);
+        sum.system += at(2) + at(5) + at(6);
+        sum.idle += at(3);
+        sum.iowait += at(4);
+        sum.stolen += at(7);
     }
     sum
 }
@@ -237,10 +273,18 @@ mod tests {
 
     #[test]
     fn core_time_sums_the_cores_asked_for() {
-        let text = "cpu  1 1 1 1 1 1 1 1\ncpu0 100 0 100 900 5 0 100 50 0 0\ncpu1 10 10 10 9 9 10 10 0 0 0\nintr 5\n";
-        let time = parse_core_time(text, &[0]);
-        assert_eq!((time.busy, time.stolen), (Duration::from_secs(3), Duration::from_millis(500)));
-        assert_eq!(parse_core_time(text, &[0, 1]).busy, Duration::from_millis(3500));
+        let text = "cpu  110 10 110 909 14 10 110 50 0 0\ncpu0 100 0 100 900 5 0 100 50 0 0\ncpu1 10 10 10 9 9 10 10 0 0 0\nintr 5\n";
+        let [first, all] = [parse_core_time(text, |name| name == "0"), parse_core_time(text, str::is_empty)];
+        assert_eq!((first.busy(), first.stolen), (Duration::from_secs(3), Duration::from_millis(500)));
+        assert_eq!((first.idle, first.iowait), (Duration::from_secs(9), Duration::from_millis(50)));
+        assert_eq!(all.busy(), Duration::from_millis(3500));
+        assert_eq!(parse_core_time(text, |name| ["0", "1"].contains(&name)), all);
+    }
+
+    #[test]
+    fn swap_in_use_is_what_is_not_free() {
+        assert_eq!(parse_swap_used("SwapTotal:  2000 kB\nSwapFree:   500 kB\n"), Some(1500));
+        assert_eq!(parse_swap_used("SwapTotal:  2000 kB\n"), None);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Who used the cores between two moments.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::host::Cores;
-use crate::procfs;
-use crate::results::Busy;
+use crate::procfs::{self, CoreTime};
+use crate::results::{Averages, Busy, CoreUse};
 use crate::server::Server;
 
 /// All clocks at one moment, in seconds.
@@ -17,6 +17,11 @@ pub(crate) struct Reading {
     laboratory: f64,
     busy: f64,
     stolen: f64,
+    /// The clocks of the whole machine, and of the server's core.
+    machine: CoreTime,
+    core: CoreTime,
+    /// Swap space in use, in KiB.
+    pub(crate) swap_used_kib: u64,
 }
 
 impl Reading {
@@ -28,8 +33,11 @@ impl Reading {
             server: server.cpu()?.as_secs_f64(),
             generator: procfs::reaped_children().as_secs_f64(),
             laboratory: procfs::own_time().as_secs_f64(),
-            busy: times.busy.as_secs_f64(),
+            busy: times.busy().as_secs_f64(),
             stolen: times.stolen.as_secs_f64(),
+            machine: procfs::machine_time()?,
+            core: procfs::core_time(&[cores.server])?,
+            swap_used_kib: procfs::swap_used_kib(),
         })
     }
 
@@ -51,10 +59,31 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// What the machine and the server's core did since `before`.
+    pub(crate) fn averages_since(&self, before: &Self) -> Averages {
+        Averages { machine: averages(&before.machine, &self.machine), core: averages(&before.core, &self.core) }
+    }
+}
+
+fn averages(before: &CoreTime, after: &CoreTime) -> CoreUse {
+    // The kernel takes back idle time that turns out to be none.
+    let spent = [
+        after.user.saturating_sub(before.user),
+        after.nice.saturating_sub(before.nice),
+        after.system.saturating_sub(before.system),
+        after.iowait.saturating_sub(before.iowait),
+        after.stolen.saturating_sub(before.stolen),
+        after.idle.saturating_sub(before.idle),
+    ];
+    let all = spent.iter().sum::<Duration>().as_secs_f64().max(f64::MIN_POSITIVE);
+    let [user, nice, system, iowait, steal, idle] = spent.map(|spent| spent.as_secs_f64() / all * 100.0);
+    CoreUse { user, nice, system, iowait, steal, idle }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn shares_are_of_the_time_that_passed() {
@@ -66,9 +95,20 @@ mod tests {
             laboratory: 0.0,
             busy,
             stolen: 0.0,
+            machine: CoreTime {
+                user: Duration::from_secs_f64(busy),
+                idle: Duration::from_secs(1),
+                ..CoreTime::default()
+            },
+            core: CoreTime::default(),
+            swap_used_kib: 0,
         };
         let cores = Cores { server: 1, generator: 0 };
-        let busy = reading(2.0, 1.0, 1.5, 3.0).busy_since(&reading(0.0, 0.0, 0.0, 0.0), cores);
+        let (before, after) = (reading(0.0, 0.0, 0.0, 0.0), reading(2.0, 1.0, 1.5, 3.0));
+        let busy = after.busy_since(&before, cores);
         assert_eq!((busy.server, busy.generator, busy.others, busy.idle), (0.5, 0.75, 0.125, 0.25));
+        let later = Reading { machine: CoreTime { idle: Duration::from_secs(2), ..after.machine }, ..after };
+        let averages = later.averages_since(&before);
+        assert_eq!((averages.machine.user, averages.machine.idle, averages.core.user), (75.0, 25.0, 0.0));
     }
 }

@@ -338,6 +338,6 @@ mod tests {
         let mut results = results();
         results.rounds = 1;
         let text = markdown(&results);
-        assert!(text.find("only 1 round").unwrap() < text.find("## Targets").unwrap());
+        assert!(text.find("only one round").unwrap() < text.find("## Targets").unwrap());
     }
 }

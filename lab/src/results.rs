@@ -11,10 +11,13 @@ use crate::error::{Context as _, Error, Result, read_text, write_file};
 use crate::experiment::{self, Experiment};
 use crate::host::Host;
 use crate::workload::Profile;
-pub(crate) use measure::{Busy, FRESH_LIMIT, Load, Measure, Memory, Moment, Squeezed};
+pub(crate) use measure::{Averages, Busy, CoreUse, FRESH_LIMIT, Interval, Load, Measure, Memory, Moment, Squeezed};
 
-/// Rises when a reader of older results would misunderstand.
-pub(crate) const SCHEMA: u32 = 1;
+/// Rises when results tell something new: 2 has what clients saw over time, what cores did, and swap in use beforehand.
+pub(crate) const SCHEMA: u32 = 2;
+
+/// The oldest that can be read: what it lacks stays empty.
+const OLDEST_SCHEMA: u32 = 1;
 
 /// The name of the file in the output directory.
 const FILE: &str = "results.json";
@@ -158,11 +161,12 @@ impl Results {
     fn from_json(text: &str) -> Result<Self> {
         let value: serde_json::Value = serde_json::from_str(text).context(|| "read JSON".to_owned())?;
         let schema = &value["schema"];
-        if *schema != SCHEMA {
-            return Err(Error::new(format!("its schema is {schema}, this laboratory reads {SCHEMA}"))
-                .advise("use the laboratory of that time, or measure again"));
+        if !schema.as_u64().is_some_and(|schema| (OLDEST_SCHEMA.into()..=SCHEMA.into()).contains(&schema)) {
+            let known = format!("its schema is {schema}, this laboratory reads {OLDEST_SCHEMA} to {SCHEMA}");
+            return Err(Error::new(known).advise("use the laboratory of that time, or measure again"));
         }
-        serde_json::from_value(value).context(|| "read results".to_owned())
+        let results: Self = serde_json::from_value(value).context(|| "read results".to_owned())?;
+        Ok(Self { schema: SCHEMA, ..results })
     }
 
     /// What was measured and promised.
@@ -234,6 +238,11 @@ pub(crate) mod example {
                 course: [0.0, 0.2, 0.4]
                     .map(|at| Moment { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })
                     .into(),
+                intervals: [0.25, 0.5]
+                    .map(|until| Interval { until, answers: 1234.0, failures: 0.0, p50_us: 1000, p99_us: 2000 })
+                    .into(),
+                averages: Some(Averages::default()),
+                swap_before_kib: 0,
             }),
         }
     }
@@ -265,9 +274,21 @@ mod tests {
     }
 
     #[test]
-    fn another_schema_is_refused() {
-        let json = example::empty().to_json().unwrap().replace("\"schema\": 1", "\"schema\": 9");
-        let error = Results::from_json(&json).unwrap_err().to_string();
-        assert!(error.contains("its schema is 9"), "{error}");
+    fn older_results_are_read_and_newer_ones_refused() {
+        let mut results = example::empty();
+        results.samples.push(example::load("keepalive", "nginx", 100, 1, 50_000));
+        let mut value: serde_json::Value = serde_json::from_str(&results.to_json().unwrap()).unwrap();
+        value["schema"] = 1.into();
+        let measure = value["samples"][0]["measure"].as_object_mut().unwrap();
+        for name in ["intervals", "averages", "swap_before_kib", "min_us", "mean_us"] {
+            assert!(measure.remove(name).is_some(), "{name}");
+        }
+        let kept = Results::from_json(&value.to_string()).unwrap();
+        let Measure::Load(load) = &kept.samples[0].measure else { panic!("{kept:?}") };
+        assert_eq!((kept.schema, load.averages, load.intervals.len()), (SCHEMA, None, 0));
+
+        value["schema"] = 9.into();
+        let error = Results::from_json(&value.to_string()).unwrap_err().to_string();
+        assert!(error.contains("its schema is 9, this laboratory reads 1 to 2"), "{error}");
     }
 }

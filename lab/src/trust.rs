@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::crowd::DESCRIPTORS_IN_RESERVE;
 use crate::results::{Load, Measure, Results, Sample};
-use crate::summary::{Summary, place};
+use crate::summary::{Cell, Summary, place};
 use crate::workload::{Kind, Workload};
 
 /// Fewer rounds have no median worth the name.
@@ -21,6 +21,10 @@ const OTHERS_MAX: f64 = 0.05;
 const STOLEN_MAX: f64 = 0.02;
 /// A generator that is late by more than this, in microseconds, was kept from working.
 const LATE_MAX_US: f64 = 500.0;
+/// Swap space in KiB that anybody may have in use: more was left by what ran before, and has to be read again.
+const SWAP_USED_MAX: u64 = 1024;
+/// Of fewer answers nobody can say what one of a hundred exceeds.
+const ANSWERS_MIN: u64 = 100;
 /// Rounds that differ more than this measure something else.
 const SPREAD_MAX: f64 = 0.10;
 
@@ -41,10 +45,16 @@ pub(crate) enum Doubt {
     NoSwap,
     /// The load generator was the limit, not the server.
     GeneratorSaturated(Vec<String>),
-    /// Somebody else worked on the two cores: in so many measurements, at worst this share.
-    OthersBusy(usize, f64),
+    /// Somebody else worked on the two cores.
+    OthersBusy(Vec<String>),
     /// The hypervisor took time away.
-    Stolen(usize, f64),
+    Stolen(Vec<String>),
+    /// Something was swapped out when it began.
+    SwapInUse(Vec<String>),
+    /// Too few answers for a percentile.
+    FewAnswers(Vec<String>),
+    /// Some rounds are missing.
+    RoundsMissing(Vec<String>),
     /// Requests failed or connections were lost.
     Errors(Vec<String>),
     /// A fresh request was not answered after the load.
@@ -58,7 +68,12 @@ pub(crate) enum Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FewRounds(rounds) => write!(f, "only {rounds} round(s): use --rounds {ROUNDS_MIN} or more"),
+            Self::FewRounds(1) => {
+                write!(f, "only one round, so there are no intervals: use --rounds {ROUNDS_MIN} or more")
+            }
+            Self::FewRounds(rounds) => {
+                write!(f, "only {rounds} rounds, so intervals are wide: use --rounds {ROUNDS_MIN} or more")
+            }
             Self::Short(seconds) => {
                 write!(f, "only {seconds} s for each measurement: use --seconds {SECONDS_MIN} or more")
             }
@@ -80,19 +95,24 @@ impl fmt::Display for Doubt {
                  remain): {}",
                 who.join("; ")
             ),
-            Self::OthersBusy(count, worst) => write!(
-                f,
-                "other programs worked on the two cores during {count} measurement(s), up to {:.0} % of their time",
-                worst * 100.0
-            ),
-            Self::Stolen(count, worst) => {
-                write!(f, "the hypervisor took time away during {count} measurement(s), up to {:.0} %", worst * 100.0)
+            Self::OthersBusy(who) => {
+                write!(f, "other programs used the two cores, up to this share of them: {}", who.join("; "))
             }
+            Self::Stolen(who) => write!(f, "the hypervisor took time away, up to this share: {}", who.join("; ")),
+            Self::SwapInUse(who) => write!(
+                f,
+                "swap was in use before the measurement began (swapoff -a && swapon -a empties it): {}",
+                who.join("; ")
+            ),
+            Self::FewAnswers(who) => {
+                write!(f, "fewer than {ANSWERS_MIN} answers in a round, so p99 means nothing: {}", who.join("; "))
+            }
+            Self::RoundsMissing(who) => write!(f, "rounds are missing: {}", who.join("; ")),
             Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", who.join("; ")),
             Self::Hung(who) => write!(f, "no fresh request was answered after the load: {}", who.join("; ")),
             Self::GeneratorLate(who) => write!(
                 f,
-                "the load generator was late, which latencies contain: one of a hundred requests by more than {}",
+                "the load generator was late, which latencies contain; one of a hundred requests by more than this: {}",
                 who.join("; ")
             ),
             Self::Spread(who) => {
@@ -111,6 +131,11 @@ impl Doubt {
             Self::Hung(who) => (who, Self::Hung),
             Self::GeneratorLate(who) => (who, Self::GeneratorLate),
             Self::Spread(who) => (who, Self::Spread),
+            Self::OthersBusy(who) => (who, Self::OthersBusy),
+            Self::Stolen(who) => (who, Self::Stolen),
+            Self::SwapInUse(who) => (who, Self::SwapInUse),
+            Self::FewAnswers(who) => (who, Self::FewAnswers),
+            Self::RoundsMissing(who) => (who, Self::RoundsMissing),
             general => return workload.is_none().then(|| general.clone()),
         };
         let id = workload?.id;
@@ -144,66 +169,77 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
     if results.host.swap_mib == 0 && results.samples.iter().any(is_squeezed) {
         doubts.push(Doubt::NoSwap);
     }
-    doubts.extend(about_machine(&results.samples));
-    doubts.extend(about_cells(summary, results.experiment().workloads));
+    doubts.extend(about_cells(summary, results.experiment().workloads, results.rounds));
     doubts
 }
 
-fn about_machine(samples: &[Sample]) -> Vec<Doubt> {
-    let loads = || {
-        samples.iter().filter_map(|sample| match &sample.measure {
-            Measure::Load(load) => Some(&**load),
-            Measure::Memory(_) => None,
-        })
-    };
-    let above = |limit: f64, share: fn(&Load) -> f64| {
-        let shares: Vec<f64> = loads().map(share).filter(|share| *share > limit).collect();
-        let worst = shares.iter().copied().fold(0.0, f64::max);
-        (!shares.is_empty()).then_some((shares.len(), worst))
-    };
-    let others = above(OTHERS_MAX, |load| load.busy.others).map(|(count, worst)| Doubt::OthersBusy(count, worst));
-    let stolen = above(STOLEN_MAX, |load| load.busy.stolen).map(|(count, worst)| Doubt::Stolen(count, worst));
-    others.into_iter().chain(stolen).collect()
+/// What speaks against one cell, as a figure; nothing where nothing does. The number is that of the rounds that were wanted.
+type Ground = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
+
+/// Where it was found, with figures, makes a reason.
+type Place = fn(Vec<String>) -> Doubt;
+
+/// What is looked for in every cell, gravest first.
+const GROUNDS: [(Place, Ground); 10] = [
+    (Doubt::Hung, |_, cell, _| counted(cell.hung())),
+    (Doubt::Errors, |_, cell, _| counted(cell.errors())),
+    (Doubt::GeneratorSaturated, saturation),
+    (Doubt::GeneratorLate, lateness),
+    (Doubt::SwapInUse, swap),
+    (Doubt::OthersBusy, |_, cell, _| shared(cell.worst(|load| load.busy.others), OTHERS_MAX)),
+    (Doubt::Stolen, |_, cell, _| shared(cell.worst(|load| load.busy.stolen), STOLEN_MAX)),
+    (Doubt::RoundsMissing, |_, cell, rounds| {
+        let taken = cell.loads().count().max(cell.memories().count());
+        (taken < rounds as usize).then(|| format!("{taken} of {rounds}"))
+    }),
+    (Doubt::FewAnswers, |_, cell, _| {
+        let fewest = cell.loads().map(|(_, load)| load.requests).min()?;
+        (fewest < ANSWERS_MIN).then(|| fewest.to_string())
+    }),
+    (Doubt::Spread, |workload, cell, _| {
+        // What a crowd costs is not what is asked of it.
+        let is_compared = !matches!(workload.kind, Kind::Crowd(_));
+        shared(cell.spread(Load::per_cpu_second).filter(|_| is_compared), SPREAD_MAX)
+    }),
+];
+
+fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload], rounds: u32) -> Vec<Doubt> {
+    let cells =
+        || workloads.iter().flat_map(|workload| summary.rows(workload).into_iter().map(move |row| (workload, row)));
+    let all = GROUNDS.iter().map(|(doubt, ground)| {
+        let who = cells().filter_map(|(workload, (entry, connections, cell))| {
+            Some(format!("{} ({})", place(workload, entry, connections), ground(workload, cell, rounds)?))
+        });
+        (doubt, who.collect::<Vec<String>>())
+    });
+    all.filter(|(_, who)| !who.is_empty()).map(|(doubt, who)| doubt(who)).collect()
 }
 
-fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload]) -> Vec<Doubt> {
-    let (mut saturated, mut errors, mut spread) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut hung, mut late) = (Vec::new(), Vec::new());
-    for workload in workloads {
-        for (entry, connections, cell) in summary.rows(workload) {
-            let name = place(workload, entry, connections);
-            let generator = cell.median(|load| load.busy.generator).unwrap_or(0.0);
-            let server = cell.median(|load| load.busy.server).unwrap_or(1.0);
-            // At a fixed rate the generator is always busy, looking for events.
-            let is_limited = matches!(workload.kind, Kind::Load { .. });
-            if is_limited && generator > GENERATOR_BUSY_MAX && server < SERVER_BUSY_MIN {
-                saturated.push(format!("{name} (server {:.0} % busy)", server * 100.0));
-            }
-            if cell.errors() > 0 {
-                errors.push(format!("{name} ({})", cell.errors()));
-            }
-            if cell.hung() > 0 {
-                hung.push(format!("{name} ({})", cell.hung()));
-            }
-            if let Some(delay) = cell.median(|load| load.late_p99_us as f64).filter(|delay| *delay > LATE_MAX_US) {
-                late.push(format!("{:.1} ms in {name}", delay / 1000.0));
-            }
-            // What a crowd costs is not what is asked of it.
-            let is_compared = !matches!(workload.kind, Kind::Crowd(_));
-            if let Some(share) = cell.spread(Load::per_cpu_second).filter(|share| is_compared && *share > SPREAD_MAX) {
-                spread.push(format!("{name} ({:.0} %)", share * 100.0));
-            }
-        }
-    }
-    let some = |who: Vec<String>, doubt: fn(Vec<String>) -> Doubt| (!who.is_empty()).then(|| doubt(who));
-    let all = [
-        some(hung, Doubt::Hung),
-        some(errors, Doubt::Errors),
-        some(saturated, Doubt::GeneratorSaturated),
-        some(late, Doubt::GeneratorLate),
-        some(spread, Doubt::Spread),
-    ];
-    all.into_iter().flatten().collect()
+fn counted(times: u64) -> Option<String> {
+    (times > 0).then(|| times.to_string())
+}
+
+fn shared(share: Option<f64>, limit: f64) -> Option<String> {
+    share.filter(|share| *share > limit).map(|share| format!("{:.0} %", share * 100.0))
+}
+
+fn saturation(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
+    let generator = cell.median(|load| load.busy.generator)?;
+    let server = cell.median(|load| load.busy.server)?;
+    // At a fixed rate the generator is always busy, looking for events.
+    let is_limited = matches!(workload.kind, Kind::Load { .. });
+    let says = || format!("server {:.0} % busy", server * 100.0);
+    (is_limited && generator > GENERATOR_BUSY_MAX && server < SERVER_BUSY_MIN).then(says)
+}
+
+fn lateness(_: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
+    let delay = cell.median(|load| load.late_p99_us as f64)?;
+    (delay > LATE_MAX_US).then(|| format!("{:.1} ms", delay / 1000.0))
+}
+
+fn swap(_: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
+    let most = cell.loads().map(|(_, load)| load.swap_before_kib).max()?;
+    (most > SWAP_USED_MAX).then(|| format!("{} MB", most / 1024))
 }
 
 #[cfg(test)]
@@ -217,12 +253,18 @@ mod tests {
 
     fn with(change: fn(&mut Load)) -> Results {
         let mut results = example::empty();
-        let mut sample = example::load("keepalive", "nginx", 100, 1, 1000);
-        if let Measure::Load(load) = &mut sample.measure {
-            change(load);
+        for round in 1..=3 {
+            let mut sample = example::load("keepalive", "nginx", 100, round, 1000);
+            if let Measure::Load(load) = &mut sample.measure {
+                change(load);
+            }
+            results.samples.push(sample);
         }
-        results.samples.push(sample);
         results
+    }
+
+    fn at_nginx(figure: &str) -> Vec<String> {
+        vec![format!("keepalive nginx ({figure})")]
     }
 
     #[test]
@@ -234,6 +276,7 @@ mod tests {
     fn a_quick_run_does() {
         let mut results = with(|_| ());
         (results.rounds, results.seconds, results.host.cores) = (1, 1, 1);
+        assert!(Doubt::FewRounds(1).to_string().contains("no intervals"));
         results.accounting = crate::accounting::Accounting::ProcessTree.to_string();
         let expected = [Doubt::FewRounds(1), Doubt::Short(1), Doubt::OneCore, Doubt::CoarseClock];
         assert_eq!(doubts_of(&results), expected);
@@ -257,13 +300,33 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_neighbours_are_told() {
-        let errors = doubts_of(&with(|load| load.errors.timeout = 7));
-        assert_eq!(errors, [Doubt::Errors(vec!["keepalive nginx (7)".to_owned()])]);
-        let neighbours = doubts_of(&with(|load| (load.busy.others, load.busy.stolen) = (0.2, 0.03)));
-        assert_eq!(neighbours, [Doubt::OthersBusy(1, 0.2), Doubt::Stolen(1, 0.03)]);
-        let hung = doubts_of(&with(|load| load.fresh_us = 1_000_000));
-        assert_eq!(hung, [Doubt::Hung(vec!["keepalive nginx (1)".to_owned()])]);
+    fn each_kind_is_told_where_it_was() {
+        type Change = fn(&mut Load);
+        let expected: [(Change, Doubt); 8] = [
+            (|load| load.errors.timeout = 7, Doubt::Errors(at_nginx("21"))),
+            (|load| load.busy.others = 0.2, Doubt::OthersBusy(at_nginx("20 %"))),
+            (|load| load.busy.stolen = 0.03, Doubt::Stolen(at_nginx("3 %"))),
+            (|load| load.fresh_us = 1_000_000, Doubt::Hung(at_nginx("3"))),
+            (|load| load.late_p99_us = 700, Doubt::GeneratorLate(at_nginx("0.7 ms"))),
+            (|load| load.swap_before_kib = 300 * 1024, Doubt::SwapInUse(at_nginx("300 MB"))),
+            (|load| load.requests = 99, Doubt::FewAnswers(at_nginx("99"))),
+            (
+                |load| (load.busy.generator, load.busy.server) = (1.0, 0.5),
+                Doubt::GeneratorSaturated(at_nginx("server 50 % busy")),
+            ),
+        ];
+        for (change, doubt) in expected {
+            assert_eq!(doubts_of(&with(change)), std::slice::from_ref(&doubt));
+            let keepalive = crate::workload::find("keepalive");
+            assert_eq!((doubt.concerning(keepalive), doubt.concerning(None)), (Some(doubt.clone()), None));
+        }
+    }
+
+    #[test]
+    fn a_round_that_is_missing_is_told() {
+        let mut results = with(|_| ());
+        results.samples.pop();
+        assert_eq!(doubts_of(&results), [Doubt::RoundsMissing(at_nginx("2 of 3"))]);
     }
 
     #[test]
@@ -277,7 +340,7 @@ mod tests {
     #[test]
     fn rounds_that_differ_are_told() {
         let mut results = with(|_| ());
-        results.samples.push(example::load("keepalive", "nginx", 100, 2, 2000));
+        results.samples[1] = example::load("keepalive", "nginx", 100, 2, 2000);
         assert!(matches!(&doubts_of(&results)[..], [Doubt::Spread(_)]));
     }
 }

@@ -199,6 +199,13 @@ pub(crate) enum Kind {
     Squeeze(Squeeze),
 }
 
+impl Kind {
+    /// Whether server and scripts have all cores, and not one for themselves.
+    pub(crate) fn has_all_cores(&self) -> bool {
+        matches!(self, Self::Script { .. } | Self::Queue(_))
+    }
+}
+
 /// More requests than one process can serve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crush {

@@ -1,7 +1,7 @@
 //! What the articles printed. tidy: table
 
 use super::{Counterpart, Metric, Published, Row};
-use crate::results::Load;
+use crate::results::{CoreUse, Load};
 use crate::workload::Profile::{
     Bare, Cgi, Cgid, Event243, EventFour, EventOne, EventSingles, EventSmall, EventThreads, Fcgid, FourWorkers,
     ManyConnections, PerlCgi, Registry, Speedy, Unconfigured,
@@ -9,7 +9,7 @@ use crate::workload::Profile::{
 use crate::workload::{Profile, under};
 
 /// The tables, in the order of the articles.
-pub(crate) static PUBLISHED: [Published; 6] = [
+pub(crate) static PUBLISHED: [Published; 9] = [
     Published {
         experiment: "cgi-mpm",
         title: "A CGI program that says hello: weighttp -k -c 300 -n 1000000, then -c 1000 -n 10000000",
@@ -139,6 +139,40 @@ pub(crate) static PUBLISHED: [Published; 6] = [
             perl("text file", &[196.7, 5.084], Err("run http measures files"), Err("run http measures files")),
         ],
     },
+    Published {
+        title: "A file of 31 bytes at a fixed rate: 2 x httperf --num-conns 200000 --rate 2000",
+        metrics: &[
+            USER,
+            SYSTEM,
+            IOWAIT,
+            IDLE,
+            Metric { name: "longest connection, ms", figure: |load| load.max_us as f64 / 1000.0, ..MILLISECONDS },
+        ],
+        rows: &[
+            threads("worker", &[13.09, 18.91, 0.09, 67.92, 4.8], "threads-rate", WORKER_MPM),
+            threads("event", &[13.23, 19.10, 0.09, 67.59, 4.8], "threads-rate", EVENT_MPM),
+        ],
+        ..EVENT_AND_WORKER
+    },
+    Published {
+        title: "The same as fast as ab can, without keep-alive",
+        rows: &[
+            threads("worker", &[24.19, 37.66, 0.27, 37.88], "threads-close", WORKER_MPM),
+            threads("event", &[36.56, 53.04, 0.34, 10.06], "threads-close", EVENT_MPM),
+        ],
+        ..EVENT_AND_WORKER
+    },
+    Published {
+        title: "The same with keep-alive",
+        rows: &[
+            threads("worker", &[23.42, 25.28, 0.15, 51.14], "threads-kept", WORKER_MPM),
+            Row {
+                remark: "some requests failed",
+                ..threads("event", &[42.74, 51.03, 0.14, 6.09], "threads-kept", EVENT_MPM)
+            },
+        ],
+        ..EVENT_AND_WORKER
+    },
 ];
 
 const REQUESTS: Metric = Metric { name: "requests/s", lower_is_better: Some(false), figure: Load::per_second };
@@ -148,6 +182,18 @@ const BUSIEST: Metric = Metric {
     figure: |load| load.busiest * 100.0,
 };
 const MILLISECONDS: Metric = Metric { name: "", lower_is_better: Some(true), figure: |load| load.p50_us as f64 };
+
+const USER: Metric = Metric { name: "%user", lower_is_better: None, figure: |load| core(load).user };
+const SYSTEM: Metric = Metric { name: "%system", lower_is_better: None, figure: |load| core(load).system };
+const IOWAIT: Metric = Metric { name: "%iowait", lower_is_better: None, figure: |load| core(load).iowait };
+const IDLE: Metric = Metric { name: "%idle", lower_is_better: None, figure: |load| core(load).idle };
+
+/// What the server's core did; not a number in results that do not tell.
+fn core(load: &Load) -> CoreUse {
+    const NOT_TOLD: CoreUse =
+        CoreUse { user: f64::NAN, nice: f64::NAN, system: f64::NAN, iowait: f64::NAN, steal: f64::NAN, idle: f64::NAN };
+    load.averages.map_or(NOT_TOLD, |averages| averages.core)
+}
 
 /// Debian had those of 2006 once, and has them no longer.
 const NO_PACKAGE: Counterpart = Err("there is no Debian package");
@@ -166,12 +212,36 @@ const EVENT_AND_NGINX: Published = Published {
     rows: &[],
 };
 
+const EVENT_AND_WORKER: Published = Published {
+    experiment: "event-vs-worker",
+    title: "",
+    machine: "a server with CentOS 5 and Apache 2.4, clients on another machine, a network of 100 Mbit/s, 2014",
+    here: "Here it is the use of the core that the server has to itself; the clients have the other. The article's requests per \
+           second are a picture, which has no figures.",
+    peer: "Apache",
+    metrics: &[USER, SYSTEM, IOWAIT, IDLE],
+    base: 0,
+    rows: &[],
+};
+
 const fn beside(profile: Profile, subject: &'static str) -> Counterpart {
     Ok(under(profile, subject))
 }
 
 const WORKER: [Counterpart; 2] = [beside(Cgid, "apache-worker"), beside(Cgid, "tsubame-worker")];
 const PREFORK: [Counterpart; 2] = [beside(Cgi, "apache-prefork"), beside(Cgi, "tsubame-prefork")];
+
+const WORKER_MPM: [Counterpart; 2] = [beside(Bare, "apache-worker"), beside(Bare, "tsubame-worker")];
+const EVENT_MPM: [Counterpart; 2] = [beside(Bare, "apache-event"), beside(Bare, "tsubame-event")];
+
+const fn threads(
+    name: &'static str,
+    figures: &'static [f64],
+    workload: &'static str,
+    [same, tsubame]: [Counterpart; 2],
+) -> Row {
+    Row { name, figures, workload, connections: 100, same, tsubame, ..ROW }
+}
 
 const fn cgi(name: &'static str, figures: &'static [f64], connections: u32, [same, tsubame]: [Counterpart; 2]) -> Row {
     Row { name, figures, workload: "cgi-mpm", connections, same, tsubame, ..ROW }

@@ -100,7 +100,8 @@ impl Board {
         self.told = last;
         {
             let progress = live.progress();
-            self.bulletin.latest = last.and_then(|last| progress.second(last)).map(Moment::of).unwrap_or_default();
+            self.bulletin.latest =
+                last.and_then(|last| progress.second(last)).map(|second| Moment::of(&second)).unwrap_or_default();
             self.bulletin.answers = progress.whole.answers;
             self.bulletin.failures = progress.whole.failures;
         }

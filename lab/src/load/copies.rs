@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::live::Live;
 use super::plan::Plan;
 use super::record::Record;
-use super::timeline::Seconds;
+use super::timeline::Quarters;
 use super::{WATCH, threads};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
@@ -75,8 +75,8 @@ struct Start(#[serde(with = "moment")] Instant);
 enum News {
     /// It has its task.
     Ready,
-    /// Answers and failures since the beginning, and seconds that were not told before.
-    Progress { answers: u64, failures: u64, seconds: Seconds },
+    /// Answers and failures since the beginning, and quarters of seconds that were not told before.
+    Progress { answers: u64, failures: u64, quarters: Quarters },
     /// It is done.
     Done(Box<Record>),
 }
@@ -162,11 +162,11 @@ impl Copy {
         loop {
             match self.hear()? {
                 News::Ready => {}
-                News::Progress { answers, failures, mut seconds } => {
+                News::Progress { answers, failures, mut quarters } => {
                     live.answers.fetch_add(answers - told[0], Relaxed);
                     live.failures.fetch_add(failures - told[1], Relaxed);
                     told = [answers, failures];
-                    live.progress().take(&mut seconds);
+                    live.progress().take(&mut quarters);
                 }
                 News::Done(record) => return Ok(*record),
             }
@@ -203,7 +203,7 @@ pub(crate) fn serve() -> Result<()> {
     let shares: Vec<_> = task.plan.shares().into_iter().skip(task.first).take(task.threads).collect();
     let mut progress = |live: &Live| {
         let (answers, failures) = (live.answers.load(Relaxed), live.failures.load(Relaxed));
-        tell(&mut news, &News::Progress { answers, failures, seconds: live.progress().hand_on() })
+        tell(&mut news, &News::Progress { answers, failures, quarters: live.progress().hand_on() })
     };
     let record = threads(&shares, &live, |live| {
         if progress(live).is_err() {
@@ -322,19 +322,19 @@ mod tests {
         record.classes[2] = 3;
         record.failures.reset = 1;
         record.first = Some((Some("Scripted".to_owned()), 5));
-        let mut seconds = Seconds::default();
-        seconds.at(Duration::from_secs(9)).total.record(1234).unwrap();
+        let mut quarters = Quarters::default();
+        quarters.at(Duration::from_secs(9)).total.record(1234).unwrap();
         let mut line = Vec::new();
-        tell(&mut line, &(Start(start), &record, &seconds)).unwrap();
-        let (told, copy, mut copied): (Start, Record, Seconds) = read(&mut line.as_slice()).unwrap().unwrap();
+        tell(&mut line, &(Start(start), &record, &quarters)).unwrap();
+        let (told, copy, mut copied): (Start, Record, Quarters) = read(&mut line.as_slice()).unwrap().unwrap();
         assert!(told.0.max(start) - told.0.min(start) < Duration::from_millis(1));
         assert_eq!(copy.total.0, record.total.0);
         assert_eq!((copy.answers, copy.classes, copy.failures), (3, record.classes, record.failures));
         assert_eq!(copy.first, record.first);
-        let (second, interval) = copied.take().next().unwrap();
+        let (quarter, interval) = copied.take().next().unwrap();
         assert_eq!(
-            (second, interval.total.len(), interval.total.max()),
-            (9, 1, seconds.take().next().unwrap().1.total.max())
+            (quarter, interval.total.len(), interval.total.max()),
+            (36, 1, quarters.take().next().unwrap().1.total.max())
         );
         assert!(read::<Start>(&mut &b""[..]).unwrap().is_none());
         let task = Task { plan: plan(SocketAddr::from(([127, 0, 0, 1], 1))), first: 2, threads: 3 };

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use super::timeline::{Interval, Seconds, Timeline};
+use super::timeline::{Interval, QUARTER, Quarters, Timeline};
 
 /// How many of the last seconds are kept one by one.
-const RECENT: usize = 120;
+const RECENT: u64 = 120;
 
 /// After this a second that is past was handed over by all threads: each looks ten times a second.
 const LATE: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
     pub(crate) whole: Interval,
     /// All of them, in order.
     pub(crate) timeline: Timeline,
-    /// The last [`RECENT`] of them in which anything happened, by their numbers.
+    /// The quarters of the last [`RECENT`] of them, by their numbers.
     recent: BTreeMap<u64, Interval>,
 }
 
@@ -74,10 +74,10 @@ impl Live {
     }
 
     /// Takes what a thread has to tell, unless somebody reads just now.
-    pub(super) fn tell(&self, seconds: &mut Seconds) {
+    pub(super) fn tell(&self, quarters: &mut Quarters) {
         match self.progress.try_lock() {
-            Ok(mut progress) => progress.take(seconds),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(seconds),
+            Ok(mut progress) => progress.take(quarters),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(quarters),
             Err(TryLockError::WouldBlock) => {}
         }
     }
@@ -85,23 +85,27 @@ impl Live {
 
 impl Progress {
     /// What happened in a second; nothing where that was nothing, or too long ago.
-    pub(crate) fn second(&self, number: u64) -> Option<&Interval> {
-        self.recent.get(&number)
+    pub(crate) fn second(&self, number: u64) -> Option<Interval> {
+        self.recent.range(number * 4..number * 4 + 4).map(|(_, quarter)| quarter.clone()).reduce(|mut one, other| {
+            one.add(&other);
+            one
+        })
     }
 
     /// Takes out the last seconds, for another process.
-    pub(super) fn hand_on(&mut self) -> Seconds {
+    pub(super) fn hand_on(&mut self) -> Quarters {
         std::mem::take(&mut self.recent).into_iter().collect()
     }
 
     /// Takes what a thread has to tell.
-    pub(super) fn take(&mut self, seconds: &mut Seconds) {
-        for (second, interval) in seconds.take() {
+    pub(super) fn take(&mut self, quarters: &mut Quarters) {
+        for (quarter, interval) in quarters.take() {
             self.whole.add(&interval);
-            self.timeline.at(Duration::from_secs(second)).add(&interval);
-            self.recent.entry(second).or_default().add(&interval);
+            self.timeline.at(QUARTER * quarter as u32).add(&interval);
+            self.recent.entry(quarter).or_default().add(&interval);
         }
-        while self.recent.len() > RECENT {
+        let last = self.recent.last_key_value().map_or(0, |(quarter, _)| quarter / 4);
+        while self.recent.first_key_value().is_some_and(|(quarter, _)| quarter / 4 + RECENT <= last) {
             self.recent.pop_first();
         }
     }
@@ -114,7 +118,7 @@ mod tests {
     #[test]
     fn threads_tell_of_the_same_seconds_and_wait_for_nobody() {
         let live = Live::default();
-        let (mut one, mut other) = (Seconds::default(), Seconds::default());
+        let (mut one, mut other) = (Quarters::default(), Quarters::default());
         for second in 0..200 {
             one.at(Duration::from_secs(second)).answers += 1;
             other.at(Duration::from_secs(second)).answers += 2;
@@ -127,7 +131,7 @@ mod tests {
         live.tell(&mut other);
         let progress = live.progress();
         assert_eq!(progress.whole.answers, 600);
-        assert_eq!(progress.timeline.intervals.len(), 200);
+        assert_eq!((progress.timeline.length, progress.timeline.intervals.len()), (Duration::from_millis(500), 399));
         assert_eq!(progress.second(199).map(|second| second.answers), Some(3));
         assert!(progress.second(79).is_none() && progress.second(80).is_some(), "only the last ones are kept");
     }

@@ -15,7 +15,7 @@ mod record;
 mod response;
 mod schedule;
 mod target;
-mod timeline;
+pub(crate) mod timeline;
 pub(crate) mod url;
 mod worker;
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::copies::{counts, moment};
 use super::response::Answer;
-use super::timeline::{Seconds, Timeline};
+use super::timeline::{Quarters, Timeline};
 
 /// The longest time that is told from longer ones, in microseconds: more than any time limit.
-const LONGEST: u64 = 3_600_000_000;
+pub(super) const LONGEST: u64 = 3_600_000_000;
 
 /// What failed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,7 +171,7 @@ pub(crate) struct Record {
     pub(crate) lives: Spread,
     /// What was not handed over yet.
     #[serde(skip)]
-    pub(super) seconds: Seconds,
+    pub(super) quarters: Quarters,
     /// All of it over time; empty until all threads are done.
     #[serde(skip)]
     pub(crate) timeline: Timeline,
@@ -207,7 +207,7 @@ impl Record {
             total: Spread::new(),
             lag: Spread::new(),
             lives: Spread::new(),
-            seconds: Seconds::default(),
+            quarters: Quarters::default(),
             timeline: Timeline::default(),
             samples: Vec::new(),
             busy: 0.0,
@@ -231,17 +231,13 @@ impl Record {
         self.transfer += times.done - times.first;
         self.processing.record(times.done - times.connected);
         self.total.record(total);
-        let interval = self.seconds.at(times.done - self.start);
-        interval.answers += 1;
-        interval.bytes += answer.head + answer.body + answer.framing;
-        // It grows as it has to.
-        let _ = interval.total.record(u64::try_from(total.as_micros()).unwrap_or(u64::MAX).min(LONGEST));
+        self.quarters.at(times.done - self.start).answer(total, answer.head + answer.body + answer.framing);
     }
 
     /// Counts a failure.
     pub(super) fn fail(&mut self, now: Instant, count: fn(&mut Failures) -> &mut u64) {
         *count(&mut self.failures) += 1;
-        self.seconds.at(now - self.start).failures += 1;
+        self.quarters.at(now - self.start).failures += 1;
     }
 
     /// Adds what another thread has met.

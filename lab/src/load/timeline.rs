@@ -1,4 +1,4 @@
-//! A load over time, second by second, and in intervals that grow with its length.
+//! A load over time, in quarters of a second, and in intervals that grow with its length.
 
 use std::time::Duration;
 
@@ -6,6 +6,10 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::copies::counts;
+use super::record::LONGEST;
+
+/// The shortest interval: a load of a second has a course.
+pub(super) const QUARTER: Duration = Duration::from_millis(250);
 
 /// How many intervals of time are told apart; beyond that they become longer.
 const INTERVALS: usize = 600;
@@ -34,6 +38,14 @@ impl Default for Interval {
 }
 
 impl Interval {
+    /// Takes an answer that took so long.
+    pub(crate) fn answer(&mut self, total: Duration, bytes: u64) {
+        self.answers += 1;
+        self.bytes += bytes;
+        // It grows as it has to.
+        let _ = self.total.record(u64::try_from(total.as_micros()).unwrap_or(u64::MAX).min(LONGEST));
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.answers += other.answers;
         self.failures += other.failures;
@@ -52,13 +64,13 @@ pub(crate) struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self { length: Duration::from_secs(1), intervals: Vec::new() }
+        Self { length: QUARTER, intervals: Vec::new() }
     }
 }
 
 impl Timeline {
     /// The interval in which this moment is, counted from the beginning.
-    pub(super) fn at(&mut self, since: Duration) -> &mut Interval {
+    pub(crate) fn at(&mut self, since: Duration) -> &mut Interval {
         while since.as_nanos() >= self.length.as_nanos() * INTERVALS as u128 {
             self.halve();
         }
@@ -67,6 +79,14 @@ impl Timeline {
             self.intervals.resize_with(index + 1, Interval::default);
         }
         &mut self.intervals[index]
+    }
+
+    /// The same in no more than so many intervals.
+    pub(crate) fn within(mut self, most: usize) -> Self {
+        while self.intervals.len() > most.max(1) {
+            self.halve();
+        }
+        self
     }
 
     /// Makes one interval of two.
@@ -81,16 +101,16 @@ impl Timeline {
     }
 }
 
-/// What one thread has met, by seconds since the beginning, and has not handed over yet. The last one goes on.
+/// What one thread has met, by quarters of a second since the beginning, and has not handed over yet. The last one goes on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Seconds(Vec<(u64, Interval)>);
+pub(crate) struct Quarters(Vec<(u64, Interval)>);
 
-impl Seconds {
-    /// The second in which this moment is, counted from the beginning.
+impl Quarters {
+    /// The quarter in which this moment is, counted from the beginning.
     pub(super) fn at(&mut self, since: Duration) -> &mut Interval {
-        let second = since.as_secs();
-        if self.0.last().is_none_or(|(last, _)| *last != second) {
-            self.0.push((second, Interval::default()));
+        let quarter = since.as_secs() * 4 + u64::from(since.subsec_millis() / 250);
+        if self.0.last().is_none_or(|(last, _)| *last != quarter) {
+            self.0.push((quarter, Interval::default()));
         }
         let last = self.0.len() - 1;
         &mut self.0[last].1
@@ -98,18 +118,18 @@ impl Seconds {
 
     /// Whether a second is over.
     pub(super) fn is_due(&self, since: Duration) -> bool {
-        self.0.first().is_some_and(|(second, _)| *second < since.as_secs())
+        self.0.first().is_some_and(|(quarter, _)| quarter / 4 < since.as_secs())
     }
 
-    /// Takes out everything.
+    /// Takes out everything, with the numbers of the quarters.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Interval)> {
         self.0.drain(..)
     }
 }
 
-impl FromIterator<(u64, Interval)> for Seconds {
-    fn from_iter<I: IntoIterator<Item = (u64, Interval)>>(seconds: I) -> Self {
-        Self(seconds.into_iter().collect())
+impl FromIterator<(u64, Interval)> for Quarters {
+    fn from_iter<I: IntoIterator<Item = (u64, Interval)>>(quarters: I) -> Self {
+        Self(quarters.into_iter().collect())
     }
 }
 
@@ -125,21 +145,23 @@ mod tests {
         }
         assert_eq!((timeline.length, timeline.intervals.len()), (Duration::from_secs(4), 375));
         assert!(timeline.intervals.iter().all(|one| one.answers == 4));
+        let fewer = timeline.within(100);
+        assert_eq!((fewer.length, fewer.intervals.len()), (Duration::from_secs(16), 94));
     }
 
     #[test]
     fn a_second_is_handed_over_when_it_is_past() {
-        let mut seconds = Seconds::default();
+        let mut quarters = Quarters::default();
         let at = Duration::from_millis;
-        assert!(!seconds.is_due(at(5000)), "there is nothing");
+        assert!(!quarters.is_due(at(5000)), "there is nothing");
         for moment in [100, 900, 2100] {
-            seconds.at(at(moment)).answers += 1;
+            quarters.at(at(moment)).answers += 1;
         }
-        assert!(seconds.is_due(at(2200)));
-        let told: Vec<_> = seconds.take().map(|(second, interval)| (second, interval.answers)).collect();
-        assert_eq!(told, [(0, 2), (2, 1)]);
-        assert!(!seconds.is_due(at(2300)));
-        seconds.at(at(2400)).answers += 1;
-        assert!(!seconds.is_due(at(2900)) && seconds.is_due(at(3000)));
+        assert!(quarters.is_due(at(2200)));
+        let told: Vec<_> = quarters.take().map(|(quarter, interval)| (quarter, interval.answers)).collect();
+        assert_eq!(told, [(0, 1), (3, 1), (8, 1)]);
+        assert!(!quarters.is_due(at(2300)));
+        quarters.at(at(2400)).answers += 1;
+        assert!(!quarters.is_due(at(2900)) && quarters.is_due(at(3000)));
     }
 }

@@ -114,8 +114,8 @@ impl Worker<'_> {
             }
             if now >= inspection {
                 self.expire(now);
-                if self.record.seconds.is_due(now - start) {
-                    self.live.tell(&mut self.record.seconds);
+                if self.record.quarters.is_due(now - start) {
+                    self.live.tell(&mut self.record.quarters);
                 }
                 inspection = now + INSPECTION;
             }
@@ -136,7 +136,7 @@ impl Worker<'_> {
         let used = Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec as u32);
         self.record.busy = used.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
         self.record.elapsed = elapsed;
-        self.live.progress().take(&mut self.record.seconds);
+        self.live.progress().take(&mut self.record.quarters);
         Ok(self.record)
     }
 

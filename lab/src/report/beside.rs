@@ -57,7 +57,7 @@ fn table(published: &Published, at: usize, summary: &Summary<'_>) -> (String, Ta
 
 /// The median and its ratio to that of the base.
 fn measured(cell: Option<&Cell<'_>>, base: Option<&Cell<'_>>, metric: &Metric) -> [String; 2] {
-    let value = cell.and_then(|cell| cell.median(metric.figure));
+    let value = cell.and_then(|cell| cell.median(metric.figure)).filter(|value| value.is_finite());
     let compared = match (cell, base) {
         (Some(cell), Some(base)) if std::ptr::eq(cell, base) => decimals(Some(1.0), 2),
         (Some(cell), Some(base)) => ratio(cell.bounded_ratio(base, metric.figure)),

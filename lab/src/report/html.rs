@@ -2,8 +2,15 @@
 
 use super::beside::{self, Beside};
 use super::plot::{self, Axis, Bar, Line};
-use super::{absences, limit::limit, setup, tables::workload_table, target_table};
-use crate::results::{Load, Results};
+use super::{
+    absences,
+    limit::limit,
+    setup,
+    tables::{cores_table, workload_table},
+    target_table,
+};
+use crate::results::{Interval, Load, Moment, Results};
+use crate::stats;
 use crate::summary::{Cell, Summary, title};
 use crate::table::{Table, escape};
 use crate::trust::{self, Doubt};
@@ -14,12 +21,15 @@ const STYLE: &str = include_str!("page.css");
 /// More reasons to doubt than this are folded.
 const DOUBTS_OPEN: usize = 3;
 
-const CONNECTIONS: Axis = Axis { name: "connections", is_logarithmic: true };
-const RATE: Axis = Axis { name: "requests/s", is_logarithmic: false };
-const LATENCY: Axis = Axis { name: "ms", is_logarithmic: true };
-const SHARE: Axis = Axis { name: "% of requests", is_logarithmic: false };
-const TIME: Axis = Axis { name: "s", is_logarithmic: false };
-const USE: Axis = Axis { name: "% in use", is_logarithmic: false };
+const CONNECTIONS: Axis = Axis { name: "connections", is_logarithmic: true, end: 0.0 };
+const RATE: Axis = Axis { name: "requests/s", is_logarithmic: false, end: 0.0 };
+const LATENCY: Axis = Axis { name: "ms", is_logarithmic: true, end: 0.0 };
+const SHARE: Axis = Axis { name: "% of requests", is_logarithmic: false, end: 0.0 };
+const TIME: Axis = Axis { name: "s", is_logarithmic: false, end: 0.0 };
+const ANSWERS: Axis = Axis { name: "answers/s", is_logarithmic: false, end: 0.0 };
+const MILLISECONDS: Axis = Axis { name: "ms", is_logarithmic: false, end: 0.0 };
+const SWAPPED: Axis = Axis { name: "pages", is_logarithmic: false, end: 0.0 };
+const USE: Axis = Axis { name: "% in use", is_logarithmic: false, end: 0.0 };
 
 /// The whole page.
 pub(super) fn page(results: &Results) -> String {
@@ -45,8 +55,9 @@ pub(super) fn page(results: &Results) -> String {
     text += &doubt_list(&doubts, None);
     text += "<div class=\"plots\">\n";
     measured().for_each(|workload| text += &picture(&summary, workload));
-    text += "</div>\n<p class=\"soft\">Bars are medians; the thin lines go from the lowest round to the highest. Tsubame is \
-             filled, a floor is dashed. Point at a figure to read its values.</p>\n";
+    text += "</div>\n<p class=\"soft\">Bars are medians, a thin line is the 95 % interval (Student, of the logarithms); there \
+             is none where there was one round, and what goes beyond the drawing has no end. Tsubame is filled, a floor is dashed. Point at a \
+             figure to read its values.</p>\n";
     text += &articles(results, &summary, &doubts);
     if let Some(table) = target_table(experiment, &summary) {
         text += &format!("<h2>Targets</h2>\n{}", table.to_html());
@@ -95,7 +106,11 @@ fn section(summary: &Summary<'_>, workload: &'static Workload, doubts: &[Doubt])
     text +=
         &format!("<div class=\"plots\">\n{}{}</div>\n", concurrency(summary, workload), latencies(summary, workload));
     text += &limits(summary, workload);
-    text + &courses(summary, workload)
+    text += &courses(summary, workload);
+    let cores = cores_table(summary, workload);
+    text + &cores.map_or(String::new(), |table| {
+        format!("<details><summary>What cores did meanwhile, as sar has it</summary>\n{}</details>\n", table.to_html())
+    })
 }
 
 /// What is compared in a workload: its name, its unit, and how to get it.
@@ -123,7 +138,7 @@ fn compared(workload: &Workload) -> Compared {
     }
 }
 
-/// The figure to compare, with the interval of its rounds.
+/// The figure to compare, with its interval.
 fn picture(summary: &Summary<'_>, workload: &'static Workload) -> String {
     let (heading, unit, values) = compared(workload);
     let several = workload.connections().len() > 1;
@@ -132,8 +147,8 @@ fn picture(summary: &Summary<'_>, workload: &'static Workload) -> String {
         let name = if several { format!("{}, {connections}", title(*entry)) } else { title(*entry) };
         Some(Bar {
             name,
-            value: crate::stats::median(&values)?,
-            interval: [values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(0.0, f64::max)],
+            value: stats::median(&values)?,
+            interval: stats::interval(&values),
             class: match entry.subject {
                 own if own.starts_with("tsubame-") => "own",
                 floor if floor.starts_with("floor") => "floor",
@@ -201,37 +216,66 @@ fn limits(summary: &Summary<'_>, workload: &'static Workload) -> String {
     if table.is_empty() { String::new() } else { format!("<h3>What limited it</h3>\n{}", table.to_html()) }
 }
 
-/// The first round of each over time.
+/// The first round of each over time: what clients saw, and what server and machine did, on one time line.
 fn courses(summary: &Summary<'_>, workload: &'static Workload) -> String {
-    let mut plots = String::new();
+    let mut figures = String::new();
     for (entry, connections, cell) in summary.rows(workload) {
-        let Some((_, load)) = cell.loads().find(|(_, load)| load.course.len() > 1) else { continue };
-        let line = |name: &str, figure: fn(&crate::results::Moment) -> f64| Line {
-            name: name.to_owned(),
-            points: load.course.iter().map(|moment| [moment.at, figure(moment) * 100.0]).collect(),
+        let Some((_, load)) = cell.loads().find(|(_, load)| load.course.len() > 1 || load.intervals.len() > 1) else {
+            continue;
         };
-        let lines = [
-            line("server, of a core", |moment| moment.server),
-            line("the generator's core", |moment| moment.generator_core),
-            line("memory of the machine", |moment| moment.memory),
-        ];
-        let swapped = load.course.last().map_or(0, |moment| moment.swapped_pages);
-        let heading = format!("{}, {connections} connections; {swapped} pages swapped out", title(entry));
-        plots += &plotted(&heading, [&TIME, &USE], &lines);
+        let heading = format!("{}, {connections} connections", title(entry));
+        figures += &format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(&heading), course(&heading, load));
     }
-    match plots.is_empty() {
-        true => plots,
+    match figures.is_empty() {
+        true => figures,
         false => format!(
-            "<details><summary>CPU and memory over time, first round</summary>\n<div class=\"plots\">\n{plots}</div></details>\n"
+            "<details><summary>Answers, latencies, CPU, memory and swap over time, first round</summary>\n\
+             <div class=\"plots\">\n{figures}</div></details>\n"
         ),
     }
+}
+
+/// One below the other, so that a moment stands at the same place in all of them.
+fn course(heading: &str, load: &Load) -> String {
+    let seen = |name: &str, figure: fn(&Interval) -> f64| Line {
+        name: name.to_owned(),
+        points: load.intervals.iter().map(|interval| [interval.until, figure(interval)]).collect(),
+    };
+    let done = |name: &str, figure: fn(&Moment) -> f64| Line {
+        name: name.to_owned(),
+        points: load.course.iter().map(|moment| [moment.at, figure(moment)]).collect(),
+    };
+    let mut answers = vec![seen("answers", |interval| interval.answers)];
+    answers.extend(load.errors.total().gt(&0).then(|| seen("failures", |interval| interval.failures)));
+    let latencies = [
+        seen("p50 of latency", |interval| interval.p50_us as f64 / 1000.0),
+        seen("p99 of latency", |interval| interval.p99_us as f64 / 1000.0),
+    ];
+    let shares = [
+        done("CPU of the server, of a core", |moment| moment.server * 100.0),
+        done("the generator's core", |moment| moment.generator_core * 100.0),
+        done("memory of the machine", |moment| moment.memory * 100.0),
+    ];
+    let swapped = [done("swapped out since the beginning", |moment| moment.swapped_pages as f64)];
+    let last = |points: &[[f64; 2]]| points.last().map_or(0.0, |[at, _]| *at);
+    let end = last(&answers[0].points).max(last(&shares[0].points));
+    let time = Axis { end, ..TIME };
+    let plot = |up: &Axis, lines: &[Line]| match lines.iter().any(|line| line.points.len() > 1) {
+        true => plot::lines(&format!("{heading}: {}", up.name), plot::LOW, [&time, up], lines),
+        false => String::new(),
+    };
+    let mut text = plot(&ANSWERS, &answers) + &plot(&MILLISECONDS, &latencies) + &plot(&USE, &shares);
+    if load.course.iter().any(|moment| moment.swapped_pages > 0) {
+        text += &plot(&SWAPPED, &swapped);
+    }
+    text
 }
 
 fn plotted(heading: &str, axes: [&Axis; 2], lines: &[Line]) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(heading), plot::lines(heading, axes, lines))
+    format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(heading), plot::lines(heading, plot::TALL, axes, lines))
 }
 
 /// The reasons to doubt a workload's figures, or all figures: folded where they are many.
@@ -347,12 +391,14 @@ mod tests {
             );
         }
         for expected in [
-            "Tsubame percore: 54 321 requests per CPU-second, rounds from 54 321 to 54 321",
-            "h2o: 40 000 requests per CPU-second, rounds from 20 000 to 60 000",
+            "Tsubame percore: 54 321 requests per CPU-second, 95 % interval from 54 321 to 54 321",
+            "h2o: 40 000 requests per CPU-second, 95 % interval from 9 141 to 144 482",
             "Tsubame percore: 1 000 connections, 40 000 requests/s",
             "Tsubame percore: 2 ms, 99 % of requests",
-            "server, of a core: 0.2 s, 90 % in use",
-            "nginx: 6 MB",
+            "CPU of the server, of a core: 0.2 s, 90 % in use",
+            "answers: 0.25 s, 1 234 answers/s",
+            "p99 of latency: 0.5 s, 2 ms",
+            "nginx: 6 MB, one round, no interval",
         ] {
             assert!(page.contains(expected), "{expected}");
         }

@@ -19,7 +19,7 @@ pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
     let busiest = percent(|load| load.busiest)?;
     let squeezed = cell.squeezed().map(|(squeezed, _)| squeezed.at_limit + squeezed.swapped_pages).max().unwrap_or(0);
     let full = FULL * 100.0;
-    let both_cores = matches!(workload.kind, Kind::Script { .. } | Kind::Queue(_));
+    let both_cores = workload.kind.has_all_cores();
     Some(if matches!(workload.kind, Kind::Rate { .. } | Kind::Crowd(_) | Kind::Queue(_)) && server < full {
         format!("the load: no more was asked for; the server used {server:.0} % of a core")
     } else if squeezed > 0 {

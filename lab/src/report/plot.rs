@@ -4,43 +4,56 @@ use crate::table::escape;
 
 /// Units of a drawing, which is as wide as its column: narrow enough that its letters can be read on a telephone.
 const WIDTH: f64 = 440.0;
-const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 10.0;
-const BOTTOM: f64 = HEIGHT - 40.0;
+/// Room for the axis below.
+const BELOW: f64 = 40.0;
+
+/// The height of a plot that stands alone, and of one that shares its time line with others.
+pub(super) const TALL: f64 = 240.0;
+pub(super) const LOW: f64 = 150.0;
 
 /// From one bar to the next.
 const STEP: f64 = 46.0;
 
+/// More points of a line than this have no values on hover: there would be one beside the other.
+const POINTS: usize = 60;
+
 /// How many lines can be told apart, by dashes and colours.
 const STYLES: usize = 8;
 
-/// A bar from 0 to a figure, with the interval in which the rounds were.
+/// A bar from 0 to a figure, with the interval in which it is in 95 of 100 cases.
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) value: f64,
-    /// The lowest and the highest round.
-    pub(super) interval: [f64; 2],
+    /// Nothing where there was one round.
+    pub(super) interval: Option<[f64; 2]>,
     /// What is pointed out: Tsubame, and the floor.
     pub(super) class: &'static str,
 }
 
+/// Intervals of two rounds can be far longer than their bars, which are what is to be seen: so much of them is drawn.
+const BEYOND: f64 = 1.2;
+
 /// Bars with their names and figures, so that no axis has to be read.
 pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
-    let most = bars.iter().flat_map(|bar| [bar.value, bar.interval[1]]).fold(f64::MIN_POSITIVE, f64::max);
-    let length = |value: f64| value.max(0.0) / most * (WIDTH - 8.0);
+    let highest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
+    let ends = bars.iter().filter_map(|bar| bar.interval.map(|[_, high]| high));
+    let most = ends.fold(highest, f64::max).min(highest * BEYOND);
+    let length = |value: f64| value.clamp(0.0, most) / most * (WIDTH - 8.0);
     let mut text = begin(title, bars.len() as f64 * STEP + 4.0);
     for (index, bar) in bars.iter().enumerate() {
         let top = index as f64 * STEP;
-        let [low, high] = bar.interval;
         let (name, value) = (escape(&bar.name), figure(bar.value));
+        let bounds = match bar.interval {
+            Some([low, high]) => format!("95 % interval from {} to {}", figure(low), figure(high)),
+            None => "one round, no interval".to_owned(),
+        };
         text += &format!(
-            "<g><title>{name}: {value} {unit}, rounds from {} to {}</title>\
+            "<g><title>{name}: {value} {unit}, {bounds}</title>\
              <text x=\"0\" y=\"{:.1}\">{name}</text><text x=\"{WIDTH}\" y=\"{:.1}\" class=\"value\">{value}</text>\
              <rect class=\"bar {}\" x=\"0.5\" y=\"{:.1}\" width=\"{:.1}\" height=\"15\"/>",
-            figure(low),
-            figure(high),
             top + 14.0,
             top + 14.0,
             bar.class,
@@ -48,11 +61,12 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
             length(bar.value),
             unit = escape(unit),
         );
-        if high > low {
-            let (low, high, middle) = (length(low), length(high), top + 29.5);
-            text +=
-                &format!("<path class=\"interval\" d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}m0 -4.5v9\"/>", middle - 4.5);
-        }
+        text += &bar.interval.map_or(String::new(), |interval| {
+            let [low, high] = interval.map(length);
+            // What goes on beyond the drawing has no end.
+            let end = if interval[1] > most { "" } else { "m0 -4.5v9" };
+            format!("<path class=\"interval\" d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}{end}\"/>", top + 25.0)
+        });
         text += "</g>\n";
     }
     text + "</svg>\n"
@@ -63,6 +77,8 @@ pub(super) struct Axis {
     /// With its unit.
     pub(super) name: &'static str,
     pub(super) is_logarithmic: bool,
+    /// Where it ends; 0 where the figures do.
+    pub(super) end: f64,
 }
 
 /// A line through points.
@@ -72,50 +88,51 @@ pub(super) struct Line {
 }
 
 /// Lines over an axis, and their names below; the vertical axis begins at 0.
-pub(super) fn lines(title: &str, [across, up]: [&Axis; 2], lines: &[Line]) -> String {
+pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &[Line]) -> String {
+    let bottom = height - BELOW;
     let all = || lines.iter().flat_map(|line| &line.points);
     let least = all().map(|[x, _]| *x).filter(|x| !across.is_logarithmic || *x > 0.0).fold(f64::MAX, f64::min);
-    let most = all().map(|[x, _]| *x).fold(f64::MIN, f64::max).max(least * 1.01).max(1e-9);
+    let most = all().map(|[x, _]| *x).fold(across.end, f64::max).max(least * 1.01).max(1e-9);
     let least = if across.is_logarithmic { least } else { 0.0 };
-    let rows = nice(all().map(|[_, y]| *y).fold(f64::MIN_POSITIVE, f64::max));
+    let rows = nice(all().map(|[_, y]| *y).fold(up.end.max(f64::MIN_POSITIVE), f64::max));
     let highest = rows.last().copied().unwrap_or(1.0);
     let place = |x: f64| match across.is_logarithmic {
         true => LEFT + (x.max(least) / least).ln() / (most / least).ln() * (RIGHT - LEFT),
         false => LEFT + (x - least) / (most - least) * (RIGHT - LEFT),
     };
-    let height = |y: f64| BOTTOM - y / highest * (BOTTOM - TOP);
+    let level = |y: f64| bottom - y / highest * (bottom - TOP);
 
-    let mut text = begin(title, HEIGHT);
+    let mut text = begin(title, height);
     for row in &rows {
-        let y = height(*row);
+        let y = level(*row);
         text += &format!("<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
         text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 4.0, figure(*row));
     }
     let columns = if across.is_logarithmic { powers(least, most) } else { nice(most) };
     for column in columns.into_iter().filter(|column| *column <= most) {
         let x = place(column);
-        text += &format!("<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/>");
-        text += &format!("<text class=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", BOTTOM + 15.0, figure(column));
+        text += &format!("<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>");
+        text += &format!("<text class=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", bottom + 15.0, figure(column));
     }
     text += &format!(
         "<text class=\"middle axis\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
          <text class=\"middle axis\" transform=\"translate(11 {:.1}) rotate(-90)\">{}</text>\n",
         f64::midpoint(LEFT, RIGHT),
-        HEIGHT - 6.0,
+        height - 6.0,
         escape(across.name),
-        f64::midpoint(TOP, BOTTOM),
+        f64::midpoint(TOP, bottom),
         escape(up.name)
     );
     for (index, line) in lines.iter().enumerate() {
         let name = escape(&line.name);
         let points: Vec<String> =
-            line.points.iter().map(|[x, y]| format!("{:.1},{:.1}", place(*x), height(*y))).collect();
+            line.points.iter().map(|[x, y]| format!("{:.1},{:.1}", place(*x), level(*y))).collect();
         text += &format!("<g class=\"line s{}\"><polyline points=\"{}\"/>", index % STYLES, points.join(" "));
-        for [x, y] in &line.points {
+        for [x, y] in line.points.iter().step_by(line.points.len().div_ceil(POINTS).max(1)) {
             text += &format!(
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"><title>{name}: {} {}, {} {}</title></circle>",
                 place(*x),
-                height(*y),
+                level(*y),
                 figure(*x),
                 escape(across.name),
                 figure(*y),

@@ -1,6 +1,6 @@
 //! One table for each workload: which columns, and how figures are written.
 
-use crate::results::{Load, Squeezed};
+use crate::results::{Averages, CoreUse, Load, Squeezed};
 use crate::stats::{Ratio, median};
 use crate::subject;
 use crate::summary::{Cell, Figure, Summary, title};
@@ -280,6 +280,29 @@ pub(super) fn ratio(found: Option<Ratio>) -> String {
     let told = |ratio: f64| if ratio < 100.0 { format!("{ratio:.2}") } else { count(Some(ratio)) };
     let bounds = bounds.map(|[low, high]| format!(" ({}–{})", told(low), told(high)));
     told(middle) + &bounds.unwrap_or_default()
+}
+
+/// What cores did under each load, as `sar` tells it; nothing where a run does not tell.
+pub(super) fn cores_table(summary: &Summary<'_>, workload: &'static Workload) -> Option<Table> {
+    let headers = ["subject", "connections", "cores", "%user", "%nice", "%system", "%iowait", "%steal", "%idle"];
+    let mut table = Table::new(3, &headers);
+    let machine: fn(&Averages) -> CoreUse = |averages| averages.machine;
+    let core: fn(&Averages) -> CoreUse = |averages| averages.core;
+    let own = (!workload.kind.has_all_cores()).then_some(("the server's", core));
+    for (entry, connections, cell) in summary.rows(workload) {
+        for (name, of) in [("all", machine)].into_iter().chain(own) {
+            let uses: Vec<CoreUse> = cell.loads().filter_map(|(_, load)| Some(of(load.averages.as_ref()?))).collect();
+            let median = |figure: fn(&CoreUse) -> f64| median(&uses.iter().map(figure).collect::<Vec<_>>());
+            let figures: [fn(&CoreUse) -> f64; 6] =
+                [|it| it.user, |it| it.nice, |it| it.system, |it| it.iowait, |it| it.steal, |it| it.idle];
+            let mut row = vec![title(entry), connections.to_string(), name.to_owned()];
+            row.extend(figures.map(|figure| decimals(median(figure), 2)));
+            if !uses.is_empty() {
+                table.push(row);
+            }
+        }
+    }
+    (!table.is_empty()).then_some(table)
 }
 
 fn milliseconds(microseconds: Option<f64>) -> String {

@@ -80,6 +80,56 @@ pub(crate) struct Load {
     /// The measurement over time.
     #[serde(default)]
     pub(crate) course: Box<[Moment]>,
+    /// What the clients saw over time.
+    #[serde(default)]
+    pub(crate) intervals: Box<[Interval]>,
+    /// What cores did meanwhile, as `sar` tells it.
+    #[serde(default)]
+    pub(crate) averages: Option<Averages>,
+    /// Swap space that was in use before it began, in KiB.
+    #[serde(default)]
+    pub(crate) swap_before_kib: u64,
+}
+
+/// What cores did in a measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Averages {
+    /// All cores of the machine.
+    pub(crate) machine: CoreUse,
+    /// The core that the server has to itself where it has one.
+    pub(crate) core: CoreUse,
+}
+
+/// Hundredths of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CoreUse {
+    /// In programs.
+    pub(crate) user: f64,
+    /// In programs that give way to others.
+    pub(crate) nice: f64,
+    /// In the kernel, interrupts included.
+    pub(crate) system: f64,
+    /// Idle, while something waited for a disk.
+    pub(crate) iowait: f64,
+    /// Taken by the hypervisor.
+    pub(crate) steal: f64,
+    /// Idle otherwise.
+    pub(crate) idle: f64,
+}
+
+/// What clients saw in an interval of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interval {
+    /// Its end, in seconds since the measurement began.
+    pub(crate) until: f64,
+    /// Answers per second.
+    pub(crate) answers: f64,
+    /// Failures per second.
+    pub(crate) failures: f64,
+    /// Latencies in microseconds.
+    pub(crate) p50_us: u64,
+    /// See `p50_us`.
+    pub(crate) p99_us: u64,
 }
 
 /// The machine at a moment of a measurement.

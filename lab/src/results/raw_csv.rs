@@ -17,6 +17,8 @@ struct Row<'a> {
     requests: Option<u64>,
     bytes: Option<u64>,
     server_cpu_seconds: Option<f64>,
+    min_us: Option<u64>,
+    mean_us: Option<f64>,
     p50_us: Option<u64>,
     p99_us: Option<u64>,
     max_us: Option<u64>,
@@ -48,6 +50,13 @@ struct Row<'a> {
     file_p99_us: Option<u64>,
     file_max_us: Option<u64>,
     file_errors: Option<u64>,
+    swap_before_kib: Option<u64>,
+    machine_user: Option<f64>,
+    machine_nice: Option<f64>,
+    machine_system: Option<f64>,
+    machine_iowait: Option<f64>,
+    machine_steal: Option<f64>,
+    machine_idle: Option<f64>,
 }
 
 impl Results {
@@ -88,11 +97,14 @@ impl Sample {
 fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
     let Load { errors, busy, .. } = load;
     let squeezed = load.squeezed.as_deref();
+    let machine = load.averages.map(|averages| averages.machine);
     Row {
         seconds: Some(rounded(load.seconds, 4)),
         requests: Some(load.requests),
         bytes: Some(load.bytes),
         server_cpu_seconds: Some(rounded(load.server_cpu_seconds, 4)),
+        min_us: Some(load.min_us),
+        mean_us: Some(rounded(load.mean_us, 1)),
         p50_us: Some(load.p50_us),
         p99_us: Some(load.p99_us),
         max_us: Some(load.max_us),
@@ -123,6 +135,13 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
         file_p99_us: squeezed.map(|squeezed| squeezed.file_p99_us),
         file_max_us: squeezed.map(|squeezed| squeezed.file_max_us),
         file_errors: squeezed.map(|squeezed| squeezed.file_errors),
+        swap_before_kib: Some(load.swap_before_kib),
+        machine_user: machine.map(|machine| rounded(machine.user, 2)),
+        machine_nice: machine.map(|machine| rounded(machine.nice, 2)),
+        machine_system: machine.map(|machine| rounded(machine.system, 2)),
+        machine_iowait: machine.map(|machine| rounded(machine.iowait, 2)),
+        machine_steal: machine.map(|machine| rounded(machine.steal, 2)),
+        machine_idle: machine.map(|machine| rounded(machine.idle, 2)),
         ..row
     }
 }
@@ -149,7 +168,7 @@ mod tests {
             table.records().collect::<Result<_, _>>().expect("as many columns in each line");
         let value =
             |line: usize, name: &str| &lines[line][names.iter().position(|known| known == name).expect("a column")];
-        assert_eq!((names.len(), lines.len()), (40, 2));
+        assert_eq!((names.len(), lines.len()), (49, 2));
         assert_eq!((value(0, "subject"), value(1, "subject")), ("nginx", "nginx, newest"));
         assert_eq!((value(0, "pss_before_kib"), value(1, "pss_before_kib"), value(1, "pss_kib")), ("", "100", "200"));
     }

@@ -7,7 +7,7 @@ use super::HttperfOptions;
 use crate::load::{Pace, Plan, Record};
 
 /// The rate of replies is told by samples of this length, in seconds.
-const SAMPLE: usize = 5;
+const SAMPLE: f64 = 5.0;
 
 /// The options as they were understood.
 pub(super) fn command_line(options: &HttperfOptions) -> String {
@@ -184,7 +184,7 @@ fn sessions(out: &mut String, plan: &Plan, record: &Record, seconds: f64) -> std
 /// Replies per second, in each whole sample.
 fn samples(record: &Record) -> Vec<f64> {
     let length = record.timeline.length.as_secs_f64();
-    let each = SAMPLE.div_ceil(length as usize).max(1);
+    let each = (SAMPLE / length).ceil().max(1.0) as usize;
     let whole = (record.elapsed.as_secs_f64() / length) as usize;
     let intervals = &record.timeline.intervals[..whole.min(record.timeline.intervals.len())];
     let sum = |part: &[_]| part.iter().map(|one: &crate::load::timeline::Interval| one.answers).sum::<u64>();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context as _, Result};
 use crate::load::Record;
 use crate::load::record::Spread;
+use crate::load::timeline::Interval;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
@@ -54,12 +55,25 @@ pub(crate) struct Times {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Moment {
-    answers: u64,
-    failures: u64,
+    pub(crate) answers: u64,
+    pub(crate) failures: u64,
     bytes: u64,
-    p50_us: u64,
-    p99_us: u64,
+    pub(crate) p50_us: u64,
+    pub(crate) p99_us: u64,
     max_us: u64,
+}
+
+impl Moment {
+    pub(crate) fn of(interval: &Interval) -> Self {
+        Self {
+            answers: interval.answers,
+            failures: interval.failures,
+            bytes: interval.bytes,
+            p50_us: interval.total.value_at_quantile(0.5),
+            p99_us: interval.total.value_at_quantile(0.99),
+            max_us: interval.total.max(),
+        }
+    }
 }
 
 /// The percentiles that are told.
@@ -96,14 +110,6 @@ fn times(spread: &Spread) -> Times {
 /// One line of JSON.
 pub(super) fn written(record: &Record) -> Result<String> {
     let classes = record.classes.iter().enumerate().filter(|(_, count)| **count > 0);
-    let moments = record.timeline.intervals.iter().map(|one| Moment {
-        answers: one.answers,
-        failures: one.failures,
-        bytes: one.bytes,
-        p50_us: one.total.value_at_quantile(0.5),
-        p99_us: one.total.value_at_quantile(0.99),
-        max_us: one.total.max(),
-    });
     let failures = record.failures.kinds().into_iter();
     let results = Results {
         seconds: record.elapsed.as_secs_f64(),
@@ -122,7 +128,7 @@ pub(super) fn written(record: &Record) -> Result<String> {
         lag: times(&record.lag),
         busy: record.busy,
         interval: record.timeline.length.as_secs_f64(),
-        timeline: moments.collect(),
+        timeline: record.timeline.intervals.iter().map(Moment::of).collect(),
     };
     serde_json::to_string(&results).context(|| "write the results as JSON".to_owned())
 }

@@ -75,13 +75,13 @@ pub(super) fn over_time(out: &mut String, record: &Record) -> Result {
     if intervals.len() < 3 {
         return Ok(());
     }
-    let per_second = |one: &Interval| one.answers / length.as_secs().max(1);
+    let per_second = |one: &Interval| (one.answers as f64 / length.as_secs_f64()) as u64;
     let quantile = |share: f64| move |one: &Interval| one.total.value_at_quantile(share);
     let time = |micros: u64| format!("{:.3}", micros as f64 / 1000.0);
     plot(out, "Answers per second", &intervals.iter().map(per_second).collect::<Vec<_>>(), |count| count.to_string())?;
     plot(out, "p50, ms", &intervals.iter().map(quantile(0.5)).collect::<Vec<_>>(), time)?;
     plot(out, "p99, ms", &intervals.iter().map(quantile(0.99)).collect::<Vec<_>>(), time)?;
-    let seconds = (length * intervals.len() as u32).as_secs();
+    let seconds = (length * intervals.len() as u32).as_secs_f64();
     let width = blocks::fit(&vec![0; intervals.len()], PLOT).len();
     writeln!(out, "{:>12} 0{:>width$} s", "", seconds, width = width.saturating_sub(2).max(1))
 }
@@ -123,7 +123,7 @@ mod tests {
             (0..times).for_each(|_| record.total.record(Duration::from_micros(micros)));
         }
         record.answers = record.total.0.len();
-        record.elapsed = Duration::from_millis(200_500);
+        record.elapsed = Duration::from_millis(200_250);
         for second in 0..=200 {
             let interval = record.timeline.at(Duration::from_secs(second));
             interval.answers = second + 1;
@@ -137,7 +137,7 @@ mod tests {
         let full = "█".repeat(BAR);
         assert!(rows.contains(&vec!["0.100", &full, "900", "90.000", "%", "p50", "p90"]), "{out}");
         assert!(rows.contains(&vec!["50000.000", "▏", "1", "100.000", "%"]), "{out}");
-        assert!(rows.iter().any(|row| row.starts_with(&["200", "│"])), "the last interval is not whole: {out}");
+        assert!(rows.iter().any(|row| row.starts_with(&["400", "│"])), "the last interval is not whole: {out}");
         assert!(rows.last().unwrap().join(" ").ends_with("0 200 s"), "{out}");
     }
 }

@@ -10,6 +10,8 @@ use crate::table::Table;
 
 /// How wide a bar may be, in characters.
 const WIDTH: usize = 40;
+/// How many intervals a line over time has at most.
+const COLUMNS: usize = 64;
 /// The heights of a line over time.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -92,7 +94,8 @@ fn distribution(out: &mut String, record: &Record) -> std::fmt::Result {
 
 /// Answers and latency in each interval.
 fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
-    let intervals = &record.timeline.intervals;
+    let timeline = record.timeline.clone().within(COLUMNS);
+    let intervals = &timeline.intervals;
     if intervals.len() < 3 {
         return Ok(());
     }
@@ -102,7 +105,7 @@ fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
         ("answers", whole.iter().map(|one| one.answers).collect()),
         ("p99", whole.iter().map(|one| one.total.value_at_quantile(0.99)).collect()),
     ];
-    writeln!(out, "\nOver time, {:.0} s each", record.timeline.length.as_secs_f64())?;
+    writeln!(out, "\nOver time, {} s each", timeline.length.as_secs_f64())?;
     for (name, values) in lines {
         let highest = values.iter().copied().max().unwrap_or(0).max(1);
         let line: String = values.iter().map(|value| HEIGHTS[(value * 7 / highest) as usize]).collect();

@@ -76,7 +76,7 @@ fn recent(live: &Live, last: u64) -> String {
     let first = (last + 1).saturating_sub(SECONDS);
     let answers = (first..=last).map(|second| progress.second(second).map_or(0, |second| second.answers));
     let answers: Vec<u64> = answers.collect();
-    let latest = progress.second(last).map(Moment::of).unwrap_or_default();
+    let latest = progress.second(last).map(|second| Moment::of(&second)).unwrap_or_default();
     drop(progress);
     let milliseconds = |micros: u64| micros as f64 / 1000.0;
     format!(
