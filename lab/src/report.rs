@@ -1,6 +1,7 @@
 //! Tells a run: tables on the terminal, report.md for the documentation, report.html for people, setup.txt for whoever repeats it.
 
 mod beside;
+mod figures;
 mod html;
 mod limit;
 mod plot;
@@ -118,7 +119,7 @@ fn absences(results: &Results) -> Vec<String> {
             continue;
         };
         let times = results.failures.iter().filter(|other| is_alike(other, failure)).count();
-        items.push(format!("{place}, {times} time(s) in all: {}", failure.reason));
+        items.push(format!("{place}, {} in all: {}", counted(times, "time"), failure.reason));
     }
     items
 }
@@ -134,14 +135,14 @@ fn markdown(results: &Results) -> String {
     let (host, id) = (&results.host, experiment.id);
     let mut text = format!(
         "# {}\n\n\
-         Measured {} by `tsubame-lab run {id}`: {} round(s) of {} s, on {} ({} core(s), {}, Linux {}). \
+         Measured {} by `tsubame-lab run {id}`: {} of {} s, on {} ({}, {}, Linux {}). \
          Measure it on your own machine: `cargo run --release -p tsubame-lab -- run {id} --out DIR`.\n\n",
         experiment.title,
         results.started,
-        results.rounds,
+        counted(results.rounds as usize, "round"),
         results.seconds,
         host.cpu,
-        host.cores,
+        counted(host.cores, "core"),
         host.system,
         host.kernel
     );
@@ -209,19 +210,24 @@ fn target_table(experiment: &Experiment, summary: &Summary<'_>) -> Option<Table>
     (!table.is_empty()).then_some(table)
 }
 
+/// `1 round`, `2 rounds`.
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Everything that a repetition must reproduce.
 fn setup(results: &Results) -> String {
     let host = &results.host;
     let mut text = format!(
-        "Measured {}, {} round(s) of {} s\n\nsystem     {}\nkernel     {}\nprocessor  {}, {} core(s), governor {}\n\
+        "Measured {}, {} of {} s\n\nsystem     {}\nkernel     {}\nprocessor  {}, {}, governor {}\n\
          memory     {} MiB, swap {} MiB\nload       {} when it began\ngenerator  {}\nCPU time   {}\n",
         results.started,
-        results.rounds,
+        counted(results.rounds as usize, "round"),
         results.seconds,
         host.system,
         host.kernel,
         host.cpu,
-        host.cores,
+        counted(host.cores, "core"),
         host.governor.as_deref().unwrap_or("unknown"),
         host.memory_mib,
         host.swap_mib,
@@ -302,8 +308,8 @@ mod tests {
             });
         }
         let expected = [
-            "cgi-static/100 Apache event, mod_cgid, 2 time(s) in all: no such module",
-            "cgi-static/300 Apache event, mod_cgid, 1 time(s) in all: it ended",
+            "cgi-static/100 Apache event, mod_cgid, 2 times in all: no such module",
+            "cgi-static/300 Apache event, mod_cgid, 1 time in all: it ended",
         ];
         assert_eq!(absences(&results), expected);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::crowd::DESCRIPTORS_IN_RESERVE;
 use crate::results::{Load, Measure, Results, Sample};
-use crate::summary::{Cell, Summary, place};
+use crate::summary::{Cell, Summary, title};
 use crate::workload::{Kind, Workload};
 
 /// Fewer rounds have no median worth the name.
@@ -28,6 +28,13 @@ const ANSWERS_MIN: u64 = 100;
 /// Rounds that differ more than this measure something else.
 const SPREAD_MAX: f64 = 0.10;
 
+/// Where something was found: the workload, and who, with a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    workload: &'static str,
+    what: String,
+}
+
 /// One reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Doubt {
@@ -44,25 +51,25 @@ pub(crate) enum Doubt {
     /// There is no swap, which would have been used.
     NoSwap,
     /// The load generator was the limit, not the server.
-    GeneratorSaturated(Vec<String>),
+    GeneratorSaturated(Vec<Found>),
     /// Somebody else worked on the two cores.
-    OthersBusy(Vec<String>),
+    OthersBusy(Vec<Found>),
     /// The hypervisor took time away.
-    Stolen(Vec<String>),
+    Stolen(Vec<Found>),
     /// Something was swapped out when it began.
-    SwapInUse(Vec<String>),
+    SwapInUse(Vec<Found>),
     /// Too few answers for a percentile.
-    FewAnswers(Vec<String>),
+    FewAnswers(Vec<Found>),
     /// Some rounds are missing.
-    RoundsMissing(Vec<String>),
+    RoundsMissing(Vec<Found>),
     /// Requests failed or connections were lost.
-    Errors(Vec<String>),
+    Errors(Vec<Found>),
     /// A fresh request was not answered after the load.
-    Hung(Vec<String>),
+    Hung(Vec<Found>),
     /// The generator did not keep its schedule.
-    GeneratorLate(Vec<String>),
+    GeneratorLate(Vec<Found>),
     /// Rounds differ.
-    Spread(Vec<String>),
+    Spread(Vec<Found>),
 }
 
 impl fmt::Display for Doubt {
@@ -93,30 +100,30 @@ impl fmt::Display for Doubt {
                 f,
                 "the load generator was the limit, so req/s and latencies say little (requests per CPU-second \
                  remain): {}",
-                who.join("; ")
+                told(who)
             ),
             Self::OthersBusy(who) => {
-                write!(f, "other programs used the two cores, up to this share of them: {}", who.join("; "))
+                write!(f, "other programs used the two cores, up to this share of them: {}", told(who))
             }
-            Self::Stolen(who) => write!(f, "the hypervisor took time away, up to this share: {}", who.join("; ")),
+            Self::Stolen(who) => write!(f, "the hypervisor took time away, up to this share: {}", told(who)),
             Self::SwapInUse(who) => write!(
                 f,
                 "swap was in use before the measurement began (swapoff -a && swapon -a empties it): {}",
-                who.join("; ")
+                told(who)
             ),
             Self::FewAnswers(who) => {
-                write!(f, "fewer than {ANSWERS_MIN} answers in a round, so p99 means nothing: {}", who.join("; "))
+                write!(f, "fewer than {ANSWERS_MIN} answers in a round, so p99 means nothing: {}", told(who))
             }
-            Self::RoundsMissing(who) => write!(f, "rounds are missing: {}", who.join("; ")),
-            Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", who.join("; ")),
-            Self::Hung(who) => write!(f, "no fresh request was answered after the load: {}", who.join("; ")),
+            Self::RoundsMissing(who) => write!(f, "rounds are missing: {}", told(who)),
+            Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", told(who)),
+            Self::Hung(who) => write!(f, "no fresh request was answered after the load: {}", told(who)),
             Self::GeneratorLate(who) => write!(
                 f,
                 "the load generator was late, which latencies contain; one of a hundred requests by more than this: {}",
-                who.join("; ")
+                told(who)
             ),
             Self::Spread(who) => {
-                write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, who.join("; "))
+                write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, told(who))
             }
         }
     }
@@ -125,7 +132,7 @@ impl fmt::Display for Doubt {
 impl Doubt {
     /// The part of it that concerns this workload, or, without one, what concerns the whole run.
     pub(crate) fn concerning(&self, workload: Option<&Workload>) -> Option<Self> {
-        let (who, doubt): (_, fn(Vec<String>) -> Self) = match self {
+        let (who, doubt): (_, fn(Vec<Found>) -> Self) = match self {
             Self::GeneratorSaturated(who) => (who, Self::GeneratorSaturated),
             Self::Errors(who) => (who, Self::Errors),
             Self::Hung(who) => (who, Self::Hung),
@@ -139,8 +146,9 @@ impl Doubt {
             general => return workload.is_none().then(|| general.clone()),
         };
         let id = workload?.id;
-        let concerns = |place: &&String| place.split([' ', '/']).any(|word| word == id);
-        let who: Vec<String> = who.iter().filter(concerns).cloned().collect();
+        // Its heading says which workload it is.
+        let here = who.iter().filter(|found| found.workload == id).map(|found| Found { workload: "", ..found.clone() });
+        let who: Vec<Found> = here.collect();
         (!who.is_empty()).then(|| doubt(who))
     }
 }
@@ -177,7 +185,7 @@ pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
 type Ground = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
 
 /// Where it was found, with figures, makes a reason.
-type Place = fn(Vec<String>) -> Doubt;
+type Place = fn(Vec<Found>) -> Doubt;
 
 /// What is looked for in every cell, gravest first.
 const GROUNDS: [(Place, Ground); 10] = [
@@ -208,11 +216,26 @@ fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload], rounds: u3
         || workloads.iter().flat_map(|workload| summary.rows(workload).into_iter().map(move |row| (workload, row)));
     let all = GROUNDS.iter().map(|(doubt, ground)| {
         let who = cells().filter_map(|(workload, (entry, connections, cell))| {
-            Some(format!("{} ({})", place(workload, entry, connections), ground(workload, cell, rounds)?))
+            let figure = ground(workload, cell, rounds)?;
+            let what = match workload.connections().len() {
+                1 => format!("{} ({figure})", title(entry)),
+                _ => format!("{} at {connections} ({figure})", title(entry)),
+            };
+            Some(Found { workload: workload.id, what })
         });
-        (doubt, who.collect::<Vec<String>>())
+        (doubt, who.collect::<Vec<Found>>())
     });
     all.filter(|(_, who)| !who.is_empty()).map(|(doubt, who)| doubt(who)).collect()
+}
+
+/// Each workload with all that was found in it.
+fn told(who: &[Found]) -> String {
+    let of = |part: &[Found]| {
+        let all: Vec<&str> = part.iter().map(|found| found.what.as_str()).collect();
+        let heading = part.first().filter(|first| !first.workload.is_empty());
+        heading.map_or(String::new(), |first| format!("{}: ", first.workload)) + &all.join("; ")
+    };
+    who.chunk_by(|one, other| one.workload == other.workload).map(of).collect::<Vec<_>>().join(". ")
 }
 
 fn counted(times: u64) -> Option<String> {
@@ -263,8 +286,8 @@ mod tests {
         results
     }
 
-    fn at_nginx(figure: &str) -> Vec<String> {
-        vec![format!("keepalive nginx ({figure})")]
+    fn at_nginx(figure: &str) -> Vec<Found> {
+        vec![Found { workload: "keepalive", what: format!("nginx ({figure})") }]
     }
 
     #[test]
@@ -318,7 +341,9 @@ mod tests {
         for (change, doubt) in expected {
             assert_eq!(doubts_of(&with(change)), std::slice::from_ref(&doubt));
             let keepalive = crate::workload::find("keepalive");
-            assert_eq!((doubt.concerning(keepalive), doubt.concerning(None)), (Some(doubt.clone()), None));
+            let (here, elsewhere) = (doubt.concerning(keepalive), doubt.concerning(None));
+            assert_eq!(elsewhere, None);
+            assert_eq!(here.unwrap().to_string(), doubt.to_string().replace("keepalive: ", ""));
         }
     }
 

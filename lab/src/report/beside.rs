@@ -10,8 +10,8 @@ use crate::table::Table;
 pub(super) const HEADING: &str = "The article's figures beside yours";
 
 /// What has to be known about them.
-pub(super) const EXPLANATION: &str = "Ratios are those within the article, within what it measured, and within Tsubame: they are what can be compared \
-     between machines. In parentheses are the bounds within which a ratio is in 95 of 100 cases.";
+pub(super) const EXPLANATION: &str = "Compare the ratios: your machine is another one. Each is to the row that has 1.00, in the same column, with its 95 % interval in \
+     parentheses. Where Tsubame has no such row, its ratios are to that row in the column before.";
 
 /// A table of an article beside the same here.
 pub(super) struct Beside {

@@ -65,7 +65,8 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
             let [low, high] = interval.map(length);
             // What goes on beyond the drawing has no end.
             let end = if interval[1] > most { "" } else { "m0 -4.5v9" };
-            format!("<path class=\"interval\" d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}{end}\"/>", top + 25.0)
+            let path = format!("d=\"M{low:.1} {:.1}v9m0 -4.5H{high:.1}{end}\"", top + 25.0);
+            format!("<path class=\"halo\" {path}/><path class=\"interval\" {path}/>")
         });
         text += "</g>\n";
     }
@@ -127,10 +128,10 @@ pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &
         let name = escape(&line.name);
         let points: Vec<String> =
             line.points.iter().map(|[x, y]| format!("{:.1},{:.1}", place(*x), level(*y))).collect();
-        text += &format!("<g class=\"line s{}\"><polyline points=\"{}\"/>", index % STYLES, points.join(" "));
+        text += &format!("<g class=\"{}\"><polyline points=\"{}\"/>", style(index), points.join(" "));
         for [x, y] in line.points.iter().step_by(line.points.len().div_ceil(POINTS).max(1)) {
             text += &format!(
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"><title>{name}: {} {}, {} {}</title></circle>",
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{name}: {} {}, {} {}</title></circle>",
                 place(*x),
                 level(*y),
                 figure(*x),
@@ -144,16 +145,26 @@ pub(super) fn lines(title: &str, height: f64, [across, up]: [&Axis; 2], lines: &
     text + "</svg>\n" + &legend(lines)
 }
 
+/// The names of the lines; one that is alone has its name at the axis.
 fn legend(lines: &[Line]) -> String {
     let item = |(index, line): (usize, &Line)| {
         format!(
-            "<li><svg viewBox=\"0 0 36 10\" width=\"36\" height=\"10\" aria-hidden=\"true\"><g class=\"line s{}\">\
-             <polyline points=\"0,5 36,5\"/></g></svg> {}</li>",
-            index % STYLES,
+            "<li><svg viewBox=\"0 0 36 10\" width=\"36\" height=\"10\" aria-hidden=\"true\"><g class=\"{}\">\
+             <polyline points=\"0,5 36,5\"/><circle cx=\"18\" cy=\"5\" r=\"3\"/></g></svg> {}</li>",
+            style(index),
             escape(&line.name)
         )
     };
-    format!("<ul class=\"legend\">{}</ul>\n", lines.iter().enumerate().map(item).collect::<String>())
+    match lines {
+        [_] => String::new(),
+        _ => format!("<ul class=\"legend\">{}</ul>\n", lines.iter().enumerate().map(item).collect::<String>()),
+    }
+}
+
+/// Colour and dashes; when these begin anew, points are hollow.
+fn style(index: usize) -> String {
+    let hollow = if index / STYLES % 2 == 1 { " hollow" } else { "" };
+    format!("line s{}{hollow}", index % STYLES)
 }
 
 fn begin(title: &str, height: f64) -> String {
@@ -200,6 +211,34 @@ pub(super) fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_is_drawn_as_far_as_there_is_room() {
+        let bar = |name: &str, value, interval| Bar { name: name.to_owned(), value, interval, class: "" };
+        let drawn = bars(
+            "t",
+            "u",
+            &[bar("a", 100.0, Some([90.0, 110.0])), bar("b", 50.0, Some([1.0, 9999.0])), bar("c", 5.0, None)],
+        );
+        let mut bars = drawn.lines().filter(|line| line.starts_with("<g>"));
+        assert!(bars.next().is_some_and(|line| line.ends_with("m0 -4.5v9\"/></g>")), "{drawn}");
+        assert!(bars.next().is_some_and(|line| line.ends_with("H432.0\"/></g>")), "{drawn}");
+        assert!(
+            drawn.contains("b: 50 u, 95 % interval from 1 to 9 999")
+                && drawn.contains("c: 5 u, one round, no interval")
+        );
+    }
+
+    #[test]
+    fn a_line_alone_has_no_legend_and_the_ninth_looks_like_no_other() {
+        let axis = Axis { name: "x", is_logarithmic: false, end: 0.0 };
+        let drawn = |count: usize| {
+            let line = |index: usize| Line { name: format!("n{index}"), points: vec![[0.0, 1.0], [1.0, 2.0]] };
+            lines("t", LOW, [&axis, &axis], &(0..count).map(line).collect::<Vec<_>>())
+        };
+        assert!(!drawn(1).contains("legend"));
+        assert_eq!(drawn(9).matches("\"line s0 hollow\"").count(), 2);
+    }
 
     #[test]
     fn axes_have_round_numbers() {
