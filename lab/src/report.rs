@@ -60,7 +60,7 @@ pub(crate) fn print_articles(runs: &[&Results]) {
         say_line!("\n{}", style::heading(beside::HEADING));
     }
     for Beside { published, tables, notes } in all {
-        say_line!("\n{}\nThe article: {}", style::heading(published.title), published.machine);
+        say_line!("\n{}\nThe article: {}. {}", style::heading(published.title), published.machine, published.here);
         for (name, table) in tables {
             say_line!("\n{name}");
             say!("{}", table.to_screen());

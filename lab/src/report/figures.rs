@@ -135,16 +135,20 @@ fn course(heading: &str, load: &Load) -> String {
         name: name.to_owned(),
         points: load.intervals.iter().map(|interval| [interval.until, figure(interval)]).collect(),
     };
+    // Where nothing was answered, nothing took any time.
+    let took = |name: &str, figure: fn(&Interval) -> u64| {
+        let answered = load.intervals.iter().filter(|interval| interval.answers > 0.0);
+        let points = answered.map(|interval| [interval.until, figure(interval) as f64 / 1000.0]).collect();
+        Line { name: name.to_owned(), points }
+    };
     let done = |name: &str, figure: fn(&Moment) -> f64| Line {
         name: name.to_owned(),
         points: load.course.iter().map(|moment| [moment.at, figure(moment)]).collect(),
     };
     let mut answers = vec![seen("answers", |interval| interval.answers)];
     answers.extend(load.errors.total().gt(&0).then(|| seen("failures", |interval| interval.failures)));
-    let latencies = [
-        seen("p50 of latency", |interval| interval.p50_us as f64 / 1000.0),
-        seen("p99 of latency", |interval| interval.p99_us as f64 / 1000.0),
-    ];
+    let latencies =
+        [took("p50 of latency", |interval| interval.p50_us), took("p99 of latency", |interval| interval.p99_us)];
     let shares = [
         done("CPU of the server, of a core", |moment| moment.server * 100.0),
         done("the generator's core", |moment| moment.generator_core * 100.0),
