@@ -145,12 +145,19 @@ fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
         .map(|sample| {
             assert!(sample["measure"]["requests"].as_u64() > Some(0), "{sample}");
             assert!(sample["measure"]["server_cpu_seconds"].as_f64() > Some(0.0), "{sample}");
+            let intervals = sample["measure"]["intervals"].as_array().expect("intervals");
+            assert!(intervals.len() >= 3 && intervals.iter().any(|it| it["answers"].as_f64() > Some(0.0)), "{sample}");
+            let machine = sample["measure"]["averages"]["machine"].as_object().expect("averages of the machine");
+            let all: f64 = machine.values().filter_map(Value::as_f64).sum();
+            assert!((99.0..101.0).contains(&all), "{sample}");
             sample["subject"].as_str().expect("a name")
         })
         .collect();
     assert_eq!(subjects, ["floor", "tsubame-event"]);
     let configuration = &results["subjects"][1]["configurations"][0]["files"][0][1];
     assert!(configuration.as_str().is_some_and(|text| text.contains("ThreadsPerChild")), "{configuration}");
+    let page = std::fs::read_to_string(place.0.join("out/report.html")).expect("a page");
+    assert!(page.contains("The same as fast as ab can, without keep-alive") && page.contains("answers/s"), "{page}");
     for name in ["raw.csv", "setup.txt", "report.md"] {
         assert!(place.0.join("out").join(name).exists(), "{name}");
     }

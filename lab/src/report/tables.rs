@@ -73,7 +73,7 @@ fn sweep_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let mut headers = vec!["subject", "connections", "req per CPU-s", "× floor"];
     headers.extend(peer.as_deref());
     let rest = ["of best", "of best req/s", "req/s", "p50 ms", "p99 ms", "errors", "PSS MB", "hung"];
-    let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
+    let mut table = Table::new(2, &[&headers[..], &rest[..]].concat());
     let rows = summary.rows(workload);
     for (entry, connections, cell) in &rows {
         let of_best = |figure: fn(&Load) -> f64| {
@@ -102,7 +102,7 @@ fn script_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
     let headers = ["subject", "clients", "req per CPU-s", "spread", "× floor", &peer];
     let rest = ["req/s", "p50 ms", "p99 ms", "errors", "PSS MB", "busiest", "idle"];
-    let mut table = Table::new(1, &[&headers[..], &rest[..]].concat());
+    let mut table = Table::new(2, &[&headers[..], &rest[..]].concat());
     for (entry, connections, cell) in summary.rows(workload) {
         let floor = summary.cell(workload, connections, FLOOR_OF_SCRIPTS);
         let best = summary.best(workload, connections, workload.peers);
