@@ -40,7 +40,7 @@ pub trait Subject {
     fn file_contents(&self, path: &str) -> Result<String, FileError>;
     /// The size of a regular file, 0 if there is none.
     fn file_size(&self, path: &str) -> u64;
-    /// Whether a subrequest would be allowed; `None`: to find out one would have to wait.
+    /// Whether a subrequest would be allowed; `None`: nobody knows, or to find out one would have to wait.
     fn access(&self, access: Access, target: &str) -> Option<bool>;
     /// The address of the client.
     fn client_address(&self) -> Option<IpAddr>;
@@ -79,8 +79,8 @@ pub enum EvalError {
     File(FileError, String),
     /// PCRE2 has given up on a regular expression.
     Regex(MatchError),
-    /// A subrequest for that path would have to wait, for a password or a name, and an expression cannot.
-    Waits(String),
+    /// A subrequest for that path could not be decided, or would have to wait where an expression cannot.
+    Subrequest(String),
     /// Nobody knows what a variable is, and why.
     Unknown(String),
 }
@@ -88,7 +88,7 @@ pub enum EvalError {
 impl EvalError {
     /// Whether nobody knows what the expression comes to, so that what it decides has to be refused.
     pub fn is_undecided(&self) -> bool {
-        matches!(self, EvalError::Regex(_) | EvalError::Waits(_) | EvalError::Unknown(_))
+        matches!(self, EvalError::Regex(_) | EvalError::Subrequest(_) | EvalError::Unknown(_))
     }
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for EvalError {
             Self::File(FileError::Read, path) => write!(f, "Cannot read from file {path}"),
             Self::Regex(why) => why.fmt(f),
             Self::Unknown(why) => f.write_str(why),
-            Self::Waits(path) => write!(f, "a subrequest for {path} has to wait, which an expression cannot"),
+            Self::Subrequest(path) => write!(f, "nobody knows what a subrequest for {path} would come to"),
         }
     }
 }
@@ -271,7 +271,7 @@ impl<'a> Walk<'a, '_> {
             UnaryOp::File(test) => self.subject.file_test(test, word),
             UnaryOp::Access(access) => {
                 let allowed = self.subject.access(access, word);
-                return allowed.ok_or_else(|| EvalError::Waits(word.to_string()));
+                return allowed.ok_or_else(|| EvalError::Subrequest(word.to_string()));
             }
         })
     }

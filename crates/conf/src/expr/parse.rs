@@ -9,6 +9,7 @@ mod conditions;
 mod words;
 
 use super::lex::{self, Token};
+use super::names::UnaryOp;
 use super::tree::{Condition, Expr, Options, StringExpr, Word};
 
 /// How deep parentheses, functions and variables may nest.
@@ -29,6 +30,23 @@ impl Expr {
     /// Apache's own message, without the directive's words in front.
     pub fn parse_with(text: &str, options: Options) -> Result<Self, String> {
         condition(text, options).map(|root| Self { root })
+    }
+
+    /// Whether it may ask what a subrequest would come to.
+    #[must_use]
+    pub fn looks_up(&self) -> bool {
+        self.root.looks_up()
+    }
+}
+
+impl Condition {
+    fn looks_up(&self) -> bool {
+        match self {
+            Condition::Not(inner) => inner.looks_up(),
+            Condition::Any(parts) | Condition::All(parts) => parts.iter().any(Condition::looks_up),
+            Condition::Unary(operator, _) => matches!(operator, UnaryOp::Access(_)),
+            _ => false,
+        }
     }
 }
 

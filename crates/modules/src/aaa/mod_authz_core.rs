@@ -303,7 +303,7 @@ fn flow_of(verdict: Verdict, request: &mut Request, conf: &AuthzDir, has_logged_
             if conf.forbidden() { Flow::Status(403) } else { try_again(request) }
         }
         // Whoever could not decide has said why.
-        Verdict::Error => Flow::Status(500),
+        Verdict::Error => request.fails_closed(),
     }
 }
 

@@ -62,8 +62,6 @@ const END: &str = "rewrite_really_last";
 /// The value of `END` in a look-up: a request that goes on as what was found (`DirectoryIndex`) has not ended.
 const LOOK_UP: &str = "look-up";
 const NOCANON: &str = "proxy-nocanon";
-/// The note of a request whose rules went round and round until `N` allowed no more.
-const ENDLESS: &str = "rewrite-endless";
 
 /// Whether it is on where nothing is said.
 const ENGINE: bool = false;

@@ -14,7 +14,7 @@ pub(crate) fn run(request: &mut Request, from: From) -> Waiting<'_, Result<(), F
             From::File => {
                 phases::map_file(request)?;
                 walk::locations(request)?;
-                walk::conditions(request)?;
+                walk::conditions(request).await?;
             }
         }
         phases::late(request).await

@@ -200,7 +200,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     }
     walk::locations(request)?;
     name_client(request).await;
-    walk::conditions(request)?;
+    walk::conditions(request).await?;
     if let Flow::Status(status) = first(request, &phase::TRANSLATE).await {
         return Err(Flow::Status(status));
     }
@@ -215,7 +215,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     }
     walk::locations(request)?;
     name_client(request).await;
-    walk::conditions(request)?;
+    walk::conditions(request).await?;
     name_client(request).await;
     Ok(())
 }

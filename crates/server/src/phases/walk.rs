@@ -75,7 +75,7 @@ fn merge_slashes(request: &Request, path: &str) -> Option<String> {
 }
 
 /// `<If>` sections of the settings merged so far, `skip` of which were looked at before.
-pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
+pub(crate) async fn conditions(request: &mut Request) -> Result<(), Flow> {
     // Sections inside the taken sections add to the list while it is walked.
     let (mut at, mut taken) = (0, false);
     loop {
@@ -88,7 +88,7 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
             continue;
         }
         taken = match &section.matcher {
-            Matcher::If(expr) => holds(request, expr, &section.origin)?,
+            Matcher::If(expr) => holds(request, expr, &section.origin).await?,
             Matcher::Else => true,
             _ => false,
         };
@@ -100,9 +100,9 @@ pub(crate) fn conditions(request: &mut Request) -> Result<(), Flow> {
 }
 
 /// Whether the condition of an `<If>` holds. As in Apache one that cannot be evaluated does not hold.
-fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Flow> {
-    match crate::request::subject::evaluate(request, expr) {
-        Ok(holds) => Ok(holds),
+async fn holds(request: &mut Request, expr: &Expr, origin: &Origin) -> Result<bool, Flow> {
+    match crate::request::subject::evaluate_waiting(request, expr).await {
+        Ok((holds, _)) => Ok(holds),
         Err(why) if why.is_undecided() => Err(request.undecided("core", &why, origin)),
         Err(why) => {
             request.not_evaluated("core", &why, origin);

@@ -47,6 +47,35 @@ pub enum AuthzCheck {
     Now(fn(&mut Request, &Parsed) -> Verdict),
     /// Perhaps after waiting for somebody: a name server, a file.
     Later(for<'a> fn(&'a mut Request, &'a Parsed) -> Waiting<'a, Verdict>),
+    /// One or the other, which depends on the arguments.
+    Either {
+        /// Whether somebody may have to be waited for.
+        waits: fn(&Parsed) -> bool,
+        /// Decides at once.
+        now: fn(&mut Request, &Parsed) -> Verdict,
+        /// Decides perhaps after waiting.
+        later: for<'a> fn(&'a mut Request, &'a Parsed) -> Waiting<'a, Verdict>,
+    },
+}
+
+impl AuthzCheck {
+    /// Whether a line with these arguments may have to wait for somebody.
+    pub fn waits(&self, arguments: &Parsed) -> bool {
+        match self {
+            AuthzCheck::Now(_) => false,
+            AuthzCheck::Later(_) => true,
+            AuthzCheck::Either { waits, .. } => waits(arguments),
+        }
+    }
+
+    /// Decides.
+    pub async fn ask(&self, request: &mut Request, arguments: &Parsed) -> Verdict {
+        match self {
+            AuthzCheck::Now(now) => now(request, arguments),
+            AuthzCheck::Either { waits, now, .. } if !waits(arguments) => now(request, arguments),
+            AuthzCheck::Later(later) | AuthzCheck::Either { later, .. } => later(request, arguments).await,
+        }
+    }
 }
 
 /// What a password check says.

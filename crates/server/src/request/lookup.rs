@@ -153,13 +153,8 @@ impl Request {
         stand_in
     }
 
-    /// Whether this is a look-up on behalf of so many others, or behind so many redirects, that it was not begun
+    /// Which limit keeps a look-up on behalf of many others, or behind many redirects, from being begun
     /// (`LimitInternalRecursion`).
-    pub fn is_too_deep(&self) -> bool {
-        self.limit_reached().is_some()
-    }
-
-    /// Which limit keeps this look-up from being begun.
     fn limit_reached(&self) -> Option<(&'static str, String)> {
         let Kind::Lookup { depth, redirects, .. } = self.kind else { return None };
         let plan = &self.vhost.plan;
@@ -183,6 +178,9 @@ impl Request {
             }
         };
         self.answer.set_status(status);
+        if self.is_undecided() {
+            asker.fails_closed();
+        }
         if let Some(id) = self.account.log_id() {
             // What was logged on behalf of a request was logged of it.
             asker.account.name(|| id.to_string());

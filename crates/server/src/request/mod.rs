@@ -30,6 +30,7 @@ pub mod written;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use conf::Settings;
 
@@ -135,6 +136,8 @@ pub struct Request {
     pub account: Account,
     /// What happened to it, where somebody asks.
     pub(crate) trace: Option<Box<Trace>>,
+    /// A line was met that could not be decided (see [`fails_closed`](Request::fails_closed)).
+    pub(crate) undecided: AtomicBool,
 }
 
 /// Who asks.
@@ -181,6 +184,7 @@ impl Request {
             interim: None,
             account,
             trace: None,
+            undecided: AtomicBool::new(false),
         })
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
@@ -40,8 +41,8 @@ pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(boo
         let (vary, missing) = (asked.vary.into_inner(), asked.missing.into_inner());
         match missing {
             Some((access, target)) if answers.len() < LOOKUPS_MAX => {
-                let is_allowed = look_up(request, access, &target).await;
-                answers.push((access, target, is_allowed));
+                let answer = Box::pin(look_up(request, access, &target)).await;
+                answers.push((access, target, answer));
             }
             _ => {
                 note_deciding(request, vary);
@@ -61,15 +62,17 @@ fn note_deciding(request: &mut Request, vary: Vec<String>) {
     }
 }
 
-/// Whether the client may have what a target stands for.
-async fn look_up(request: &Request, access: Access, target: &str) -> bool {
-    match access {
-        Access::Url => request.lookup_link(target).await.answer.status() < 400,
-        Access::File => request
-            .lookup_named(target)
-            .await
-            .is_some_and(|found| found.answer.status() < 400 && found.mapped.stat.is_some_and(|meta| meta.is_file())),
-    }
+/// Whether the client may have what a target stands for. `None`: nobody knows.
+async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool> {
+    let found = match access {
+        Access::Url => request.lookup_link(target).await,
+        Access::File => match request.lookup_named(target).await {
+            Some(found) => found,
+            None => return Some(false),
+        },
+    };
+    let is_found = access == Access::Url || found.mapped.stat.is_some_and(|meta| meta.is_file());
+    (!found.is_undecided()).then(|| is_found && found.answer.status() < 400)
 }
 
 impl Request {
@@ -91,7 +94,19 @@ impl Request {
             Level::Error,
             format!("{why}, so the line at {origin} decides nothing; simplify the expression, or ask for less in it"),
         );
+        self.fails_closed()
+    }
+
+    /// Refuses what cannot be decided, for a reason that was logged. What looks this request up then does not know what it comes
+    /// to, whereas any other status is an answer.
+    pub fn fails_closed(&self) -> Flow {
+        self.undecided.store(true, Ordering::Relaxed);
         Flow::Status(500)
+    }
+
+    /// Whether nobody knows what this look-up comes to.
+    pub fn is_undecided(&self) -> bool {
+        self.answer.status() == 500 && self.undecided.load(Ordering::Relaxed)
     }
 }
 
@@ -108,8 +123,8 @@ pub fn evaluate_string_keeping(request: &Request, expr: &StringExpr, eval: &mut 
     expr.eval(&OfRequest::new(request, None), eval).map(Cow::into_owned)
 }
 
-/// What was looked up, and whether the client may have it.
-type Answers = [(Access, String, bool)];
+/// What was looked up, and whether the client may have it, if that is known.
+type Answers = [(Access, String, Option<bool>)];
 
 struct OfRequest<'a> {
     request: &'a Request,
@@ -190,12 +205,12 @@ impl Subject for OfRequest<'_> {
         if matches!(&self.request.kind, Kind::Lookup { asker, .. } if **asker == *self.request.asked.uri) {
             return Some(false);
         }
-        let Some(answers) = self.answers else { return at_once(look_up(self.request, access, target)) };
+        let Some(answers) = self.answers else { return at_once(look_up(self.request, access, target)).flatten() };
         let known = answers.iter().find(|(of, path, _)| *of == access && path == target);
         if known.is_none() {
             *self.missing.borrow_mut() = Some((access, target.to_string()));
         }
-        known.map(|(_, _, is_allowed)| *is_allowed)
+        known.and_then(|(_, _, answer)| *answer)
     }
 
     fn client_address(&self) -> Option<IpAddr> {

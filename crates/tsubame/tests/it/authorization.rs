@@ -55,6 +55,29 @@ fn redirects_do_not_lead_around() {
     });
 }
 
+/// Sections and `Require expr` that look something up wait for the password there.
+#[test]
+fn a_look_up_for_a_password_is_waited_for() {
+    let configuration = format!(
+        "<Location /secret>\n{BASIC}Require valid-user\n</Location>\nAlias /require ${{DOCS}}\nAlias /if ${{DOCS}}\n\
+         Alias /not ${{DOCS}}\n<Location /require>\nRequire expr -U '/secret/d/e/f.txt'\n</Location>\n\
+         <Location /not>\n<RequireAll>\nRequire all granted\nRequire not expr -U '/secret/d/e/f.txt'\n</RequireAll>\n</Location>\n\
+         <Location /if>\n<If \"-U '/secret/d/e/f.txt'\">\nRequire all granted\n</If>\n<Else>\nRequire all denied\n</Else>\n</Location>\n\
+         Alias /secret ${{DOCS}}\n<Directory ${{DOCS}}>\nRequire all granted\n</Directory>\n"
+    );
+    oracle::both("a_look_up_for_a_password_is_waited_for", build, &configuration, |site| {
+        for (place, let_in, kept_out) in [("require", 200, 403), ("not", 403, 200), ("if", 200, 403)] {
+            for (credentials, status) in [(GOOD, let_in), (BAD, kept_out)] {
+                let text = format!(
+                    "GET /{place}/d/e/f.txt HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {credentials}\r\n\r\n"
+                );
+                let answer = Client::connect(site.address()).request(text);
+                assert_eq!(answer.status, status, "/{place} with {credentials}");
+            }
+        }
+    });
+}
+
 /// A redirect that changes the method is judged anew, also where it leads to a place with the same settings: they may say
 /// something else of that method.
 #[test]

@@ -315,6 +315,10 @@ fn look_ups() {
         "/a.html -U",
         "/closed/x -U",
         "/none -U",
+        "/broken/x -U",
+        "/broken/x !-U",
+        "%{DOCUMENT_ROOT}/broken/x !-F",
+        "expr \"! -U '/broken/x' && %{REQUEST_URI} =~ /./\"",
         "%{LA-U:REQUEST_FILENAME} html$",
         "%{LA-F:REQUEST_FILENAME} html$",
         "%{LA-U:REMOTE_USER} ^$",
@@ -329,15 +333,17 @@ fn look_ups() {
         )
     };
     let names: Vec<String> = (0..tests.len()).map(|number| format!("u{number}/")).collect();
+    let broken = ("broken/", "Nonsense\n");
     let texts: Vec<String> = (0..tests.len()).map(rules).collect();
-    let files: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+    let files: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).chain([broken]).collect();
     let requests: Vec<String> =
         names.iter().flat_map(|name| ["x.html", "none/x"].map(|path| format!("GET /{name}{path}"))).collect();
     let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
     let header = "SetEnvIf Host . A=b\nHeader always set X-C \"%{C}e %{V}e\"\n<Location /closed>\nRequire all denied\n</Location>\n";
     check("look_ups", header, &files, &requests);
     for text in texts {
-        check("look_ups", &format!("{header}{text}"), &[], &["GET /a.html", "GET /none/x"]);
+        check("look_ups", &format!("{header}{text}"), &[broken], &["GET /a.html", "GET /none/x"]);
     }
 }
 

@@ -170,6 +170,24 @@ fn what_cannot_be_decided_is_refused() {
     assert_eq!(server.get("/a.html").status, 200);
 }
 
+/// A look-up that ends with a status has one, also with 500; one in which something cannot be decided has none.
+#[test]
+fn a_look_up_that_cannot_be_decided_decides_nothing() {
+    let site = Site::with([("a.html", "a\n")]);
+    let configuration = "RewriteEngine On\nRewriteMap none txt:${ROOT}/map\nRewriteRule ^/unknown ${none:x}\n\
+        RewriteCond /unknown !-U\nRewriteRule ^/rule$ /a.html\nRewriteCond expr \"! -U '/unknown'\"\nRewriteRule ^/expr$ /a.html\n\
+        <Location /if>\n<If \"! -U '/unknown'\">\nRequire all granted\n</If>\n</Location>\n\
+        <Location /require>\nRequire expr ! -U '/unknown'\n</Location>\n";
+    site.file("map", "k v\n");
+    let server = Server::start(Mpm::Event, &site, configuration);
+    server.allow("");
+    std::fs::remove_file(site.root.join("map")).expect("remove");
+    for path in ["/rule", "/expr", "/if", "/require"] {
+        assert_eq!(server.get(path).status, 500, "{path}");
+    }
+    assert_eq!(server.get("/a.html").status, 200);
+}
+
 #[test]
 fn loops_end_with_apaches_messages() {
     let build = |site: &Site| {

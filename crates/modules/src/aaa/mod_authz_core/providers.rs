@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use conf::expr::Expr;
+use conf::expr::{EvalError, Expr};
 use conf::words::words;
 use conf::{Cmd, Level, Origin};
 use server::Request;
-use server::authz::AuthzCheck::Now;
+use server::authz::AuthzCheck::{Either, Now};
 use server::authz::{AuthzProvider, Parsed, Verdict};
 
 use crate::aaa::in_require_line;
@@ -16,7 +16,15 @@ pub(super) static ALL: AuthzProvider =
 pub(super) static ENV: AuthzProvider =
     AuthzProvider { name: "env", parse: |_, names| Ok(Arc::new(words(names))), check: Now(is_in_environment) };
 pub(super) static METHOD: AuthzProvider = AuthzProvider { name: "method", parse: parse_methods, check: Now(is_method) };
-pub(super) static EXPR: AuthzProvider = AuthzProvider { name: "expr", parse: parse_expr, check: Now(holds) };
+pub(super) static EXPR: AuthzProvider = AuthzProvider {
+    name: "expr",
+    parse: parse_expr,
+    check: Either {
+        waits: looks_up,
+        now: holds,
+        later: |request, condition| Box::pin(holds_later(request, condition)),
+    },
+};
 
 /// Fails closed: arguments of another type than the parser made cannot be judged.
 fn granted_if<T: 'static>(arguments: &Parsed, yes: impl FnOnce(&T) -> bool) -> Verdict {
@@ -54,10 +62,13 @@ fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
     granted_if(methods, |methods: &Vec<String>| methods.iter().any(|name| one(name) == own))
 }
 
-/// A condition, and whether it asks who the user is.
+/// A condition.
 struct Condition {
     expr: Expr,
+    /// It asks who the user is.
     asks_for_user: bool,
+    /// It looks something up.
+    looks_up: bool,
     origin: Origin,
 }
 
@@ -66,21 +77,38 @@ fn parse_expr(cmd: &mut Cmd<'_>, text: &str) -> Result<Parsed, String> {
     let text = quoted.unwrap_or(text);
     let expr = Expr::parse_with(text, cmd.expr_options()).map_err(in_require_line)?;
     let asks_for_user = text.to_ascii_uppercase().contains("REMOTE_USER");
-    Ok(Arc::new(Condition { expr, asks_for_user, origin: cmd.origin() }))
+    Ok(Arc::new(Condition { looks_up: expr.looks_up(), expr, asks_for_user, origin: cmd.origin() }))
+}
+
+fn looks_up(condition: &Parsed) -> bool {
+    condition.downcast_ref::<Condition>().is_some_and(|condition| condition.looks_up)
 }
 
 fn holds(request: &mut Request, condition: &Parsed) -> Verdict {
     let Some(condition) = condition.downcast_ref::<Condition>() else { return Verdict::Error };
-    match server::evaluate(request, &condition.expr) {
-        Ok(true) => Verdict::Granted,
-        // It might hold for somebody who has logged in.
-        Ok(false) if condition.asks_for_user => Verdict::DeniedNoUser,
-        Ok(false) => Verdict::Denied,
-        Err(why) => {
-            request.not_evaluated("authz_core", &why, &condition.origin);
-            let text = format!("AH02320: Error evaluating expression in 'Require expr': {why}");
-            request.log("authz_core", Level::Error, text);
-            Verdict::Error
+    let holds = server::evaluate(request, &condition.expr);
+    condition.verdict(request, holds)
+}
+
+async fn holds_later(request: &mut Request, condition: &Parsed) -> Verdict {
+    let Some(condition) = condition.downcast_ref::<Condition>() else { return Verdict::Error };
+    let holds = server::evaluate_waiting(request, &condition.expr).await.map(|(holds, _)| holds);
+    condition.verdict(request, holds)
+}
+
+impl Condition {
+    fn verdict(&self, request: &Request, holds: Result<bool, EvalError>) -> Verdict {
+        match holds {
+            Ok(true) => Verdict::Granted,
+            // It might hold for somebody who has logged in.
+            Ok(false) if self.asks_for_user => Verdict::DeniedNoUser,
+            Ok(false) => Verdict::Denied,
+            Err(why) => {
+                request.not_evaluated("authz_core", &why, &self.origin);
+                let text = format!("AH02320: Error evaluating expression in 'Require expr': {why}");
+                request.log("authz_core", Level::Error, text);
+                Verdict::Error
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use conf::{Level, Limited, Origin};
-use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
+use server::authz::{AuthzProvider, Parsed, Verdict};
 use server::{Layer, Request};
 
 /// How the parts of a group are combined.
@@ -136,7 +136,7 @@ impl Group {
 
     pub(super) fn push(&mut self, part: Node) {
         self.waits |= match &part.what {
-            What::Require(require) => matches!(require.check.provider.check, AuthzCheck::Later(_)),
+            What::Require(require) => require.check.provider.check.waits(&require.check.arguments),
             What::Group(group) => group.waits,
         };
         self.parts.push(part);
@@ -222,10 +222,7 @@ fn concluded(node: &Node, verdict: Verdict, request: &Request) -> Verdict {
 
 async fn check(check: &Check, request: &mut Request) -> Verdict {
     let outside = check.layer.as_ref().map(|layer| request.enter(layer));
-    let verdict = match check.provider.check {
-        AuthzCheck::Now(ask) => ask(request, &check.arguments),
-        AuthzCheck::Later(ask) => ask(request, &check.arguments).await,
-    };
+    let verdict = check.provider.check.ask(request, &check.arguments).await;
     outside.into_iter().for_each(|outside| request.leave(outside));
     verdict
 }

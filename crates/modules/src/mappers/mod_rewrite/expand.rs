@@ -7,13 +7,13 @@ use conf::{Level, Origin};
 use seam::{Load, offload};
 use server::{Flow, Kind, Request};
 
+use super::RewriteServer;
 use super::flags::Flags;
 use super::pass::Pass;
 use super::rule::Rule;
 use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
 use super::variables::{Ahead, Known, Variable, value};
-use super::{ENDLESS, RewriteServer};
 
 /// A text, filled in.
 #[derive(Default)]
@@ -151,16 +151,15 @@ pub(super) fn may_look_up(request: &Request) -> bool {
     }
 }
 
-/// Refuses a look-up that has failed: what it was to find out is unknown.
+/// Refuses what depends on a look-up that could not be decided. One that has ended with a status has, as in Apache.
 pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &Origin) -> Result<(), Flow> {
-    // One that would have gone too deep or round and round has failed, too, but as in Apache it decides: there is nothing to be had.
-    if found.answer.status() != 500 || found.is_too_deep() || found.notes.contains(ENDLESS) {
+    if !found.is_undecided() {
         return Ok(());
     }
     let text =
         format!("the look-up of {path} has failed, so the line at {origin} decides nothing; see the lines before this");
     request.log("rewrite", Level::Error, text);
-    Err(Flow::Status(500))
+    Err(request.fails_closed())
 }
 
 /// The value of a variable that is known at once.

@@ -178,7 +178,7 @@ fn unreadable(request: &Request, path: &str, error: &io::Error, origin: &Origin)
         "AH00661: mod_rewrite: can't access text RewriteMap file {path}, so the line at {origin} decides nothing"
     );
     request.log_os("rewrite", Level::Error, error, text);
-    Flow::Status(500)
+    request.fails_closed()
 }
 
 /// Refuses what such a file was to decide that cannot be read.
@@ -189,14 +189,14 @@ fn not_opened(request: &Request, file: &dbm::Named, error: &io::Error, origin: &
         _ => "AH00656: mod_rewrite: can't open DBM RewriteMap",
     };
     request.log_os("rewrite", Level::Error, error, format!("{what} {path}, so the line at {origin} decides nothing"));
-    Flow::Status(500)
+    request.fails_closed()
 }
 
 /// Refuses what a program was to decide that has not answered.
 fn unanswered(request: &Request, name: &str, error: &io::Error, origin: &Origin) -> Flow {
     let text = format!("the program of RewriteMap {name} has not answered, so the line at {origin} decides nothing");
     request.log_os("rewrite", Level::Error, error, text);
-    Flow::Status(500)
+    request.fails_closed()
 }
 
 impl Internal {

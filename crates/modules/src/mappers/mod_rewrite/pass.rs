@@ -14,7 +14,7 @@ use super::rule::Rule;
 use super::rules::{List, Rules};
 use super::said::Said;
 use super::url::{qualified, reduced, scheme};
-use super::{ENDLESS, PROXY, cookie};
+use super::{PROXY, cookie};
 
 /// What a pass has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,6 @@ impl<'r> Pass<'r> {
                         rule.pattern, self.request.asked.uri, rule.given.rounds
                     );
                     self.request.log("rewrite", Level::Error, text);
-                    self.request.notes.set(ENDLESS, "");
                     return Ok(Outcome::Status(500));
                 }
                 at = 0;

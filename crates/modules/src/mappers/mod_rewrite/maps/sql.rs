@@ -90,5 +90,5 @@ fn unanswered(request: &Request, name: &str, key: &str, failure: &Failure, origi
         }
     };
     request.log("rewrite", Level::Error, format!("{text}, so the line at {origin} decides nothing"));
-    Flow::Status(500)
+    request.fails_closed()
 }
