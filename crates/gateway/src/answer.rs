@@ -1,5 +1,7 @@
 //! From a script's header to the fields of an answer.
 
+use std::borrow::Cow;
+
 use conf::Level;
 use http1::date::{http_date, parse_http_date};
 use http1::text::to_bytes;
@@ -37,9 +39,17 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
         let date = http_date(modified.min(sys::time::realtime_coarse().as_secs() as i64));
         request.answer.headers_out.set("Last-Modified", String::from_utf8_lossy(&date));
     }
-    let (cookies, others): (Vec<_>, Vec<_>) =
-        reply.fields.into_iter().partition(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie"));
-    for (name, value) in others {
+    // As in Apache, of each name but this there is one field now, also where the configuration has added several before.
+    let join = |out: &mut Fields, name: Cow<'static, str>, value: String| match name.eq_ignore_ascii_case("Set-Cookie")
+    {
+        true => out.add(name, value),
+        false => out.merge(name, &value),
+    };
+    let out = &mut request.answer.err_headers_out;
+    for (name, value) in std::mem::take(out).iter() {
+        join(out, name.to_string().into(), value.to_string());
+    }
+    for (name, value) in reply.fields {
         match () {
             () if name.eq_ignore_ascii_case("Connection") => {
                 // Framing and connection are the server's, but a script may ask for the end.
@@ -48,11 +58,8 @@ pub fn apply(request: &mut Request, reply: Reply, module: &'static str, name: &s
                 }
             }
             () if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) => {}
-            () => request.answer.err_headers_out.merge(name, &value),
+            () => join(out, name.into(), value),
         }
-    }
-    for (name, value) in cookies {
-        request.answer.err_headers_out.add(name, value);
     }
     Ok(())
 }

@@ -103,9 +103,12 @@ fn early(request: &mut Request) -> Flow {
         return Flow::Declined;
     }
     let host = request.vhost;
-    for line in host.settings.get::<HeadersServer>().early.iter() {
-        if let Err(flow) = act(request, line) {
-            return flow;
+    let lines = &host.settings.get::<HeadersServer>().early;
+    for table in [Table::Request, Table::Always, Table::OnSuccess] {
+        for line in lines.iter().filter(|line| line.table == table) {
+            if let Err(flow) = act(request, line) {
+                return flow;
+            }
         }
     }
     Flow::Declined
@@ -293,7 +296,8 @@ fn has_item(list: &str, item: &str) -> bool {
             _ => {}
         }
     }
-    items.push(&bytes[start..]);
+    // Behind the last comma, and in an empty list, there is nothing.
+    items.extend(Some(&bytes[start..]).filter(|rest| !rest.is_empty()));
     items.iter().any(|one| one.trim_ascii() == &*item)
 }
 

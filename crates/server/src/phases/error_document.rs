@@ -77,13 +77,13 @@ pub(crate) fn unsendable(request: &mut Request) -> Body {
 
 /// The fields of a page or text of our own.
 fn begin_page(request: &mut Request, status: u16) {
-    clear_entity(request);
+    clear_entity(request, status);
     // Some old clients choke on a charset (Apache manual, special purpose environment variables).
     let bare = request.env.contains("suppress-error-charset");
     request.answer.set_content_type(if bare { "text/html" } else { "text/html; charset=iso-8859-1" });
-    if matches!(status, 405 | 501) && !request.answer.err_headers_out.contains("Allow") {
+    if matches!(status, 405 | 501) && !request.answer.headers_out.contains("Allow") {
         let allow = request.allowed_methods();
-        request.answer.err_headers_out.set("Allow", allow);
+        request.answer.headers_out.set("Allow", allow);
     }
 }
 
@@ -97,19 +97,19 @@ fn value(request: &mut Request, expr: &conf::expr::StringExpr) -> Option<String>
     }
 }
 
-/// Takes away what described the body that is not sent.
-fn clear_entity(request: &mut Request) {
-    let location =
-        request.answer.headers_out.get("Location").filter(|location| !location.is_empty()).map(str::to_string);
-    request.answer.headers_out.clear();
+/// Takes away what described the body that is not sent. What holds for all answers takes its place, and is no more what
+/// `Header always` changes, as in Apache.
+fn clear_entity(request: &mut Request, status: u16) {
+    let answer = &mut request.answer;
+    let is_led = matches!(status, 201 | 300..400);
+    let location = answer.headers_out.get("Location").filter(|text| is_led && !text.is_empty()).map(str::to_string);
+    answer.headers_out = std::mem::take(&mut answer.err_headers_out);
     if let Some(location) = location {
-        // It leads to one place.
-        request.answer.err_headers_out.remove("Location");
-        request.answer.headers_out.set("Location", location);
+        answer.headers_out.set("Location", location);
     }
-    request.answer.content_encoding = None;
-    request.answer.content_languages.clear();
-    request.answer.clear_content_type();
+    answer.content_encoding = None;
+    answer.content_languages.clear();
+    answer.clear_content_type();
 }
 
 fn page(request: &mut Request, status: u16, document_status: Option<u16>) -> Body {

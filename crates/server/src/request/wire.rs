@@ -11,8 +11,9 @@ impl Request {
         let is = |one: &str| one.eq_ignore_ascii_case(name);
         let field = || self.answer.err_headers_out.get(name).or_else(|| self.answer.headers_out.get(name));
         if is("Content-Type") {
-            // A 304 says nothing about a body.
-            let text = self.answer.content_type().or_else(field).filter(|_| self.answer.status() != 304)?;
+            // A 304 says nothing of its own about a body.
+            let own = self.answer.content_type().filter(|_| self.answer.status() != 304);
+            let text = own.or_else(field)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
         }
         if is("Set-Cookie") {

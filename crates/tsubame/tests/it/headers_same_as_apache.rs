@@ -18,15 +18,20 @@ fn fields_of_answers_and_requests() {
         let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\nX-Own: a\\nSet-Cookie: b=c\\nSet-Cookie: d=e\\n\\n'\n\
             env | grep ^HTTP_X | sort\n";
         site.script("echo", text);
+        let text =
+            "#!/bin/sh\nprintf 'Status: 304\\nContent-Type: text/x\\nContent-Language: fr\\nContent-MD5: x\\n\\n'\n";
+        site.script("same", text);
     };
     let cases: Vec<Case> = [
         ("/f.txt", ""),
         ("/f.txt", "X-A: one\r\nX-A: two\r\nX-B: b\r\n"),
         ("/f.txt", "If-Modified-Since: Fri, 31 Dec 2038 00:00:00 GMT\r\n"),
+        ("/f.txt", "If-None-Match: *\r\n"),
         ("/f.txt", "Range: bytes=1-2\r\n"),
         ("/none", "X-A: one\r\n"),
         ("/d/f.html", "X-A: one\r\n"),
         ("/d", ""),
+        ("/cgi/same", ""),
         ("/cgi/echo", "X-A: one\r\nX-C: c\r\nX-Gone: x\r\n"),
         ("/cgi/echo", "X-D: client\r\nX-C: c\r\nX-D: again\r\nX-C: d\r\nX-G: e\r\nX-G: f\r\n"),
     ]
@@ -47,6 +52,11 @@ fn fields_of_answers_and_requests() {
          <Location /d>\nHeader unset X-All\nHeader always unset X-All\n</Location>\n",
         "Header onsuccess set Cache-Control max-age=3\nHeader set Content-Type: text/y\nHeader unset Content-Type env=none\n\
          Header note ETag tag\nHeader set Vary X-V\nHeader append Vary X-W\n",
+        "Header set Content-Type text/x\nHeader set Content-Length 7 \"expr=%{REQUEST_STATUS} -eq 304\"\n\
+         Header always set Content-Encoding x\n",
+        "Header always add X-Own one early\nHeader always add X-Own two early\nHeader always append X-Own end\n\
+         RequestHeader set X-A \"expr=<%{resp:X-Own}>\" early\nRequestHeader merge X-B \"\"\nRequestHeader merge X-B \"\"\n",
+        "Header set Location /x early\nHeader always set Allow GET early\n",
     ];
     let length = ["content-length", "transfer-encoding"].map(|what| Allowed {
         case: "/cgi/echo*",
