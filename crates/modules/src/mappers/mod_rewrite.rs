@@ -59,8 +59,8 @@ const PROXY: &str = "proxy:";
 const FORCED_TYPE: &str = "rewrite-forced-mimetype";
 const FORCED_HANDLER: &str = "rewrite-forced-handler";
 const END: &str = "rewrite_really_last";
-/// The value of `END` in a look-up: a request that goes on as what was found (`DirectoryIndex`) has not ended.
-const LOOK_UP: &str = "look-up";
+/// That of a look-up: a request that goes on as what was found (`DirectoryIndex`) has not ended by it.
+const END_OF_LOOK_UP: &str = "rewrite_really_last_of_look_up";
 const NOCANON: &str = "proxy-nocanon";
 
 /// Whether it is on where nothing is said.
@@ -97,9 +97,8 @@ fn prepare(server: &Server) -> Result<(), String> {
 /// Whether a rule with `END` has been there, for this path or for one before it.
 fn has_ended(request: &Request) -> bool {
     let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    let ended = |end: Option<&str>| end.is_some_and(|place| place != LOOK_UP);
-    let in_look_up = request.is_lookup() && request.notes.contains(END);
-    in_look_up || ended(request.notes.get(END)) || before.into_iter().any(|one| ended(one.notes.get(END)))
+    let has_look_up = request.is_lookup() && request.notes.contains(END_OF_LOOK_UP);
+    has_look_up || request.notes.contains(END) || before.into_iter().any(|one| one.notes.contains(END))
 }
 
 /// Type and handler that rules have asked for.

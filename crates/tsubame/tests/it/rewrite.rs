@@ -306,6 +306,25 @@ fn conditions_and_variables() {
     check("conditions_and_variables", &header, &[("", &rules)], &requests);
 }
 
+/// A broken query counts before a status, what `-F` finds has to be there under its new name, and an index does not take an END back.
+#[test]
+fn what_counts_first() {
+    let header = "Header always set X-C \"%{C}e %{REDIRECT_C}e\"\n";
+    let query = "RewriteEngine On\nRewriteRule ^a a.html?%{HTTP:X-A}\nRewriteRule ^a - [G]\n";
+    let file = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-F\nRewriteRule ^ - [E=C:not]\nRewriteRule ^a\\.html$ /b.txt\n";
+    let requests = ["GET /q/a|X-A: a b", "GET /q/a|X-A: ab", "GET /d/a.html", "GET /d/index.html"];
+    check("what_counts_first", header, &[("q/", query), ("d/", file)], &requests);
+    check(
+        "what_counts_first",
+        &query.replace(" ^a", " ^/a").replace(" a.html", " /a.html"),
+        &[],
+        &["GET /a|X-A: a b", "GET /a"],
+    );
+    let end = "RewriteEngine On\nRewriteRule ^$ %{DOCUMENT_ROOT}/ [END]\nRewriteRule ^index\\.html$ /a.html [END]\n\
+        RewriteRule ^a\\.html$ - [G]\n";
+    check("what_counts_first", header, &[("", end)], &["GET /", "GET /index.html", "GET /a.html"]);
+}
+
 /// A look-up asks the rules again, so each of these has a directory of its own.
 #[test]
 fn look_ups() {

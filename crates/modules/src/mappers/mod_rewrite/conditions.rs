@@ -144,7 +144,8 @@ impl Pass<'_> {
         let (status, file) = (found.answer.status(), &found.mapped.filename);
         self.say_apart(5, |_| format!("RewriteCond file (-F check: path={path} -> file={file} status={status}"));
         decided(self.request, &found, path, &condition.origin)?;
-        Ok(status < 300 && found.mapped.stat.is_some())
+        // Where its own rules lead on there is no file of that name.
+        Ok(status < 300 && c_path(file).is_some_and(|path| sys::file::stat(&path).is_ok()))
     }
 }
 

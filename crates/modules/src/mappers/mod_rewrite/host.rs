@@ -48,14 +48,13 @@ pub(super) async fn translate(request: &mut Request) -> Flow {
     let mut pass = Pass::new(request, said, rules);
     match pass.apply(&rules.list).await {
         Err(flow) => flow,
-        Ok(Outcome::Status(status)) => Flow::Status(status),
         Ok(Outcome::Unchanged) => {
             pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
             // Others begin with nothing.
             pass.request.mapped.filename.clear();
             Flow::Declined
         }
-        Ok(Outcome::Changed { escape }) => pass.finish(escape, args.as_deref()).await,
+        Ok(outcome) => pass.finish(outcome, args.as_deref()).await,
     }
 }
 
@@ -71,8 +70,9 @@ fn set_script_url(request: &mut Request) {
 
 impl Pass<'_> {
     /// What becomes of the request. `args`: its query before the rules.
-    async fn finish(&mut self, escape: bool, args: Option<&str>) -> Flow {
+    async fn finish(&mut self, outcome: Outcome, args: Option<&str>) -> Flow {
         let absolute = scheme(&self.request.mapped.filename);
+        let escape = outcome.escapes();
         if self.has_bad_query(absolute.is_some() && escape) {
             self.request.log(
                 "rewrite",
@@ -80,6 +80,9 @@ impl Pass<'_> {
                 "AH10410: Rewritten query string contains control characters or spaces",
             );
             return Flow::Status(403);
+        }
+        if let Outcome::Status(status) = outcome {
+            return Flow::Status(status);
         }
         if self.request.mapped.filename.starts_with(PROXY) {
             return self.go_to_backend(escape);

@@ -30,6 +30,13 @@ pub(super) enum Outcome {
     Status(u16),
 }
 
+impl Outcome {
+    /// Whether what becomes of the path in a redirect is escaped.
+    pub(super) fn escapes(self) -> bool {
+        self != Outcome::Changed { escape: false }
+    }
+}
+
 /// What one rule has done.
 enum Done {
     AsIs,
@@ -190,8 +197,8 @@ impl<'r> Pass<'r> {
             }
             if rule.given.flags.any(Flags::END) {
                 self.say(8, |_| "Rule has END flag, no further rewriting for this request".into());
-                let place = if self.request.is_lookup() { super::LOOK_UP } else { "" };
-                self.request.notes.set(super::END, place);
+                let note = if self.request.is_lookup() { super::END_OF_LOOK_UP } else { super::END };
+                self.request.notes.set(note, "");
                 break;
             }
             if rule.given.flags.any(Flags::PROXY.and(Flags::LAST)) {

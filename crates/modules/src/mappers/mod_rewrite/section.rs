@@ -40,19 +40,19 @@ pub(super) async fn fixup(request: &mut Request) -> Flow {
     let mut pass = Pass::new(request, said, rules);
     match pass.apply(&rules.list).await {
         Err(flow) => flow,
-        Ok(Outcome::Status(status)) => Flow::Status(status),
         Ok(Outcome::Unchanged) => {
             pass.say(1, |pass| format!("pass through {}", pass.request.mapped.filename));
             Flow::Declined
         }
-        Ok(Outcome::Changed { escape }) => pass.leave(escape, args.as_deref(), rules.options()),
+        Ok(outcome) => pass.leave(outcome, args.as_deref(), rules.options()),
     }
 }
 
 impl Pass<'_> {
     /// What becomes of the request. `args`: its query before the rules.
-    fn leave(&mut self, escape: bool, args: Option<&str>, options: Choices) -> Flow {
+    fn leave(&mut self, outcome: Outcome, args: Option<&str>, options: Choices) -> Flow {
         let absolute = scheme(&self.request.mapped.filename);
+        let escape = outcome.escapes();
         if self.has_bad_query(absolute.is_some() && escape) {
             self.request.log(
                 "rewrite",
@@ -60,6 +60,9 @@ impl Pass<'_> {
                 "AH10411: Rewritten query string contains control characters or spaces",
             );
             return Flow::Status(403);
+        }
+        if let Outcome::Status(status) = outcome {
+            return Flow::Status(status);
         }
         if self.request.mapped.filename.starts_with(PROXY) {
             return self.leave_for_backend(escape);
