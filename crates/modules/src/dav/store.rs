@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What every such file begins with; the number is that of the format.
@@ -13,6 +14,9 @@ const MAGIC: &[u8] = b"Tsubame DAV 1\n";
 const FILE_MAX: usize = 32 << 20;
 /// What the names of files begin with that are still being written; Apache's own name.
 pub(super) const TEMPORARY: &str = ".davfs.tmp";
+
+/// The permission bits of a new file, of which the umask takes away.
+pub(super) const NEW: u32 = 0o666;
 
 /// A row of texts.
 pub(super) type Row = Vec<String>;
@@ -32,7 +36,7 @@ pub(super) fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     if bytes.len() > FILE_MAX {
         return Err(io::ErrorKind::StorageFull.into());
     }
-    let (mut file, name) = temporary(path.parent().unwrap_or(Path::new("/")))?;
+    let (mut file, name) = temporary(path.parent().unwrap_or(Path::new("/")), NEW)?;
     let written = file.write_all(&bytes).and_then(|()| fs::rename(&name, path));
     if written.is_err() {
         // What is left is only a file that nobody looks at.
@@ -41,11 +45,11 @@ pub(super) fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     written
 }
 
-/// A new file in a directory, which clients do not see, and its name.
-pub(super) fn temporary(dir: &Path) -> io::Result<(fs::File, PathBuf)> {
+/// A new file in a directory, which clients do not see, with these permission bits that the umask allows; and its name.
+pub(super) fn temporary(dir: &Path, mode: u32) -> io::Result<(fs::File, PathBuf)> {
     loop {
         let path = unused(dir);
-        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        match fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
             Ok(file) => return Ok((file, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

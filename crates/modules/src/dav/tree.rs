@@ -145,10 +145,11 @@ fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> 
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut source = fs::File::open(os_path(&from.path))?;
-    let (mut file, name) = store::temporary(&os_path(dir_name(&to.path)))?;
+    // As in Apache a copy is a new file, but what can be run still can.
+    let mode = Some(meta.permissions().mode() & 0o777).filter(|mode| mode & 0o100 != 0);
+    let (mut file, name) = store::temporary(&os_path(dir_name(&to.path)), mode.unwrap_or(store::NEW))?;
     let copied = io::copy(&mut source, &mut file)
-        .and_then(|_| file.set_permissions(fs::Permissions::from_mode(meta.permissions().mode() & 0o777)))
-        .and_then(|()| properties::hold(dir_name(&to.path)))
+        .and_then(|_| properties::hold(dir_name(&to.path)))
         .and_then(|_held| name_file(&name, from, to));
     if copied.is_err() {
         let _ = fs::remove_file(&name);

@@ -427,6 +427,44 @@ fn a_large_file_goes_through_in_pieces() {
     }
 }
 
+/// A copy is a new file: it has no permissions of the old one's but to be run.
+#[test]
+fn the_modes_of_copies_are_those_of_apache() {
+    let mode = |path: std::path::PathBuf| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let build = |site: &Site| {
+        writable(site);
+        for (name, mode) in [("c/a", 0o606), ("c/x", 0o705), ("c/d/s", 0o604), ("old", 0o646), ("ran", 0o646)] {
+            let path = site.page(&format!("dav/{name}"), name);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("permissions");
+        }
+        for name in ["c", "c/d"] {
+            let path = site.root.join("htdocs/dav").join(name);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("permissions");
+        }
+        for name in ["old", "ran"] {
+            // What the children run as has to own what it changes.
+            std::os::unix::fs::chown(site.root.join("htdocs/dav").join(name), Some(65534), Some(65534)).expect("owner");
+        }
+    };
+    oracle::both("the_modes_of_copies_are_those_of_apache", build, CONFIGURATION, |site| {
+        for (from, to, status) in [("c/", "copy/", 201), ("c/a", "old", 204), ("c/x", "ran", 204)] {
+            let destination = format!("Destination: http://localhost/dav/{to}");
+            assert_eq!(ask(site, &format!("COPY /dav/{from}"), &[&destination], "").status, status, "{from} {to}");
+        }
+        for (name, want) in [
+            ("copy", 0o755),
+            ("copy/a", 0o644),
+            ("copy/x", 0o705),
+            ("copy/d", 0o755),
+            ("copy/d/s", 0o644),
+            ("old", 0o644),
+            ("ran", 0o705),
+        ] {
+            assert_eq!(mode(site.root.join("htdocs/dav").join(name)), want, "{name}");
+        }
+    });
+}
+
 #[test]
 fn who_may_is_asked_at_both_ends() {
     let configuration = "DavLockDB run/locks\nDirectorySlash Off\n<Location /dav>\nDav On\n</Location>\n\

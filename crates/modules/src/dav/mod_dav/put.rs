@@ -63,7 +63,7 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
         let text = format!("An error occurred while opening a resource for writing: {}.", target.path);
         Failure::os(status, error, text).within(format!("Unable to PUT new contents for {}.", escaped(target)))
     };
-    let (file, name) = store::temporary(&os_path(dir_name(&target.path))).map_err(unable)?;
+    let (file, name) = store::temporary(&os_path(dir_name(&target.path)), store::NEW).map_err(unable)?;
     let mut upload = Upload { file: Some(file), name };
     let Some(start) = start else { return Ok(upload) };
     let filled = upload.file.as_mut().map_or(Ok(()), |file| {
