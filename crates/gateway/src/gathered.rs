@@ -109,7 +109,7 @@ async fn keep(file: Option<Arc<OwnedFd>>, pieces: Vec<Bytes>) -> io::Result<Arc<
     offload(Load::Wait, move || {
         let file = match file {
             Some(file) => file,
-            None => Arc::new(sys::file::unnamed(&std::env::temp_dir())?),
+            None => Arc::new(sys::file::unnamed(&std::env::temp_dir(), 0o600)?),
         };
         for mut piece in pieces {
             while !piece.is_empty() {

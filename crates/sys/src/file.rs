@@ -124,10 +124,17 @@ pub fn open_append(path: &CStr, mode: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// A file for reading and writing in that directory, which has no name and goes with its last descriptor.
-pub fn unnamed(directory: &std::path::Path) -> io::Result<OwnedFd> {
+/// A file for reading and writing in that directory, with these permission bits that the umask allows. It has no name, and goes
+/// with its last descriptor unless it gets one. Not every file system has such files.
+pub fn unnamed(directory: &std::path::Path, mode: u32) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-    Ok(fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?)
+    Ok(fs::open(directory, flags, Mode::from_raw_mode(mode))?)
+}
+
+/// Gives an unnamed file a name that nothing has, in the same file system. Needs `/proc`.
+pub fn give_name(file: impl AsFd, path: &std::path::Path) -> io::Result<()> {
+    let own = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    Ok(fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// How much a pipe can hold, in bytes. More than the system grants a user (`/proc/sys/fs/pipe-max-size`) is an error, and the

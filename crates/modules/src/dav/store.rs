@@ -36,23 +36,58 @@ pub(super) fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     if bytes.len() > FILE_MAX {
         return Err(io::ErrorKind::StorageFull.into());
     }
-    let (mut file, name) = temporary(path.parent().unwrap_or(Path::new("/")), NEW)?;
-    let written = file.write_all(&bytes).and_then(|()| fs::rename(&name, path));
-    if written.is_err() {
-        // What is left is only a file that nobody looks at.
-        let _ = fs::remove_file(&name);
-    }
-    written
+    let mut draft = Draft::new(path.parent().unwrap_or(Path::new("/")), NEW)?;
+    draft.file.write_all(&bytes)?;
+    draft.put(path)
 }
 
-/// A new file in a directory, which clients do not see, with these permission bits that the umask allows; and its name.
-pub(super) fn temporary(dir: &Path, mode: u32) -> io::Result<(fs::File, PathBuf)> {
-    loop {
-        let path = unused(dir);
-        match fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
-            Ok(file) => return Ok((file, path)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+/// A file that is being written. Where the file system can do so it has no name yet, so nothing is left of it when this process is
+/// killed; elsewhere it has one that clients do not see.
+pub(super) struct Draft {
+    pub(super) file: fs::File,
+    dir: PathBuf,
+    name: Option<PathBuf>,
+}
+
+impl Draft {
+    /// One for a directory, with these permission bits that the umask allows.
+    pub(super) fn new(dir: &Path, mode: u32) -> io::Result<Draft> {
+        let mut name = match sys::file::unnamed(dir, mode) {
+            Ok(file) if Path::new("/proc/self/fd").exists() => {
+                return Ok(Draft { file: file.into(), dir: dir.into(), name: None });
+            }
+            _ => unused(dir),
+        };
+        loop {
+            match fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&name) {
+                Ok(file) => return Ok(Draft { file, dir: dir.into(), name: Some(name) }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => name = unused(dir),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the place of whatever is at a path in its directory.
+    pub(super) fn put(mut self, path: &Path) -> io::Result<()> {
+        // A link never takes the place of something.
+        while self.name.is_none() {
+            let name = unused(&self.dir);
+            match sys::file::give_name(&self.file, &name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                result => result.map(|()| self.name = Some(name))?,
+            }
+        }
+        self.name.as_ref().map_or(Ok(()), |name| fs::rename(name, path))?;
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // What is left is only a file that nobody looks at.
+            let _ = fs::remove_file(name);
         }
     }
 }

@@ -14,7 +14,7 @@ use sys::file::Meta;
 use super::claim::Target;
 use super::failure::Failure;
 use super::properties::{self, DIRECTORY};
-use super::store::{self, TEMPORARY};
+use super::store::{self, Draft, TEMPORARY};
 
 /// How deep a tree may be that is copied or removed.
 const DEPTH_MAX: usize = 1024;
@@ -147,14 +147,10 @@ fn copy_file(from: &Target, to: &Target, meta: &fs::Metadata) -> io::Result<()> 
     let mut source = fs::File::open(os_path(&from.path))?;
     // As in Apache a copy is a new file, but what can be run still can.
     let mode = Some(meta.permissions().mode() & 0o777).filter(|mode| mode & 0o100 != 0);
-    let (mut file, name) = store::temporary(&os_path(dir_name(&to.path)), mode.unwrap_or(store::NEW))?;
-    let copied = io::copy(&mut source, &mut file)
-        .and_then(|_| properties::hold(dir_name(&to.path)))
-        .and_then(|_held| name_file(&name, from, to));
-    if copied.is_err() {
-        let _ = fs::remove_file(&name);
-    }
-    copied
+    let mut draft = Draft::new(&os_path(dir_name(&to.path)), mode.unwrap_or(store::NEW))?;
+    io::copy(&mut source, &mut draft.file)?;
+    let _held = properties::hold(dir_name(&to.path))?;
+    name_file(from, to, |path| draft.put(path))
 }
 
 /// Gives a file or a directory another name, on another disk too. The new name is as for [`copy`].
@@ -178,7 +174,7 @@ pub(super) fn rename(from: &Target, to: &Target, failures: &mut Failures) -> io:
 
 fn rename_file(os: &Path, from: &Target, to: &Target) -> io::Result<()> {
     let _held = properties::hold_both(dir_name(&from.path), dir_name(&to.path))?;
-    name_file(os, from, to)?;
+    name_file(from, to, |path| fs::rename(os, path))?;
     // They belong to nothing any more.
     let _ = properties::remove(&from.path, false);
     Ok(())
@@ -186,10 +182,10 @@ fn rename_file(os: &Path, from: &Target, to: &Target) -> io::Result<()> {
 
 /// Gives a file its new name, and that the properties of another one. First the properties: whichever name the file has when
 /// this process is killed, they are there.
-fn name_file(file: &Path, from: &Target, to: &Target) -> io::Result<()> {
+fn name_file(from: &Target, to: &Target, name: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let before = properties::read(&to.path, false)?;
     properties::copy(&from.path, &to.path, false)?;
-    fs::rename(file, os_path(&to.path)).inspect_err(|_| {
+    name(&os_path(&to.path)).inspect_err(|_| {
         // The error that counts is the first.
         let _ = properties::write(&to.path, false, &before);
     })

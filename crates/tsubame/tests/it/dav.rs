@@ -342,11 +342,21 @@ fn what_was_written_survives_a_killed_process() {
             half.len() * 2
         ));
         client.send(&half);
-        let names = || std::fs::read_dir(site.root.join("htdocs/dav")).expect("a directory").flatten();
-        until("a part of it is on the disk", || {
-            names().any(|entry| entry.metadata().is_ok_and(|meta| meta.len() >= 256 * 1024)).then_some(())
-        });
+        // What is written to has no name.
+        let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+        let place = site.root.join("htdocs/dav");
+        let holds_much = |child: &i32| {
+            entries(Path::new(&format!("/proc/{child}/fd"))).any(|entry| {
+                std::fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(&place))
+                    && std::fs::metadata(entry.path()).is_ok_and(|meta| meta.len() >= 256 * 1024)
+            })
+        };
+        until("a part of it is on the disk", || server.children().iter().any(holds_much).then_some(()));
         kill_children(&server);
+        if sys::file::unnamed(&place, 0o600).is_ok() {
+            let left: Vec<_> = entries(&place).map(|entry| entry.file_name()).collect();
+            assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".davfs")), "{left:?}");
+        }
 
         assert_eq!(server.get("/dav/f").text(), "old", "{mpm}");
         let found = ask(&site, "PROPFIND /dav/", &["Depth: 1"], FIND).text();

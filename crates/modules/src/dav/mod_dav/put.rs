@@ -3,14 +3,14 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 
 use seam::{Load, offload, offload_apart};
 use server::paths::{dir_name, os_path};
 use server::{Answer, Request};
 
 use super::{Claim, Failure, Target, created, escaped, on_disk, resource};
-use crate::dav::{properties, store, tree};
+use crate::dav::store::{self, Draft};
+use crate::dav::{properties, tree};
 
 /// How much of the body is written at once, in bytes.
 const PIECE: usize = 256 * 1024;
@@ -63,10 +63,9 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
         let text = format!("An error occurred while opening a resource for writing: {}.", target.path);
         Failure::os(status, error, text).within(format!("Unable to PUT new contents for {}.", escaped(target)))
     };
-    let (file, name) = store::temporary(&os_path(dir_name(&target.path)), store::NEW).map_err(unable)?;
-    let mut upload = Upload { file: Some(file), name };
+    let mut upload = Upload(Some(Draft::new(&os_path(dir_name(&target.path)), store::NEW).map_err(unable)?));
     let Some(start) = start else { return Ok(upload) };
-    let filled = upload.file.as_mut().map_or(Ok(()), |file| {
+    let filled = upload.0.as_mut().map_or(Ok(()), |Draft { file, .. }| {
         let path = os_path(&target.path);
         match fs::metadata(&path) {
             Ok(meta) if !meta.is_file() => return Err(io::ErrorKind::InvalidInput.into()),
@@ -80,11 +79,8 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
     Ok(upload)
 }
 
-/// A file that is being written, under another name.
-struct Upload {
-    file: Option<File>,
-    name: PathBuf,
-}
+/// A file that is being written.
+struct Upload(Option<Draft>);
 
 /// Writes the body, a piece at a time.
 async fn receive(request: &Request, mut upload: Upload, target: &Target) -> Result<Upload, Failure> {
@@ -99,7 +95,7 @@ async fn receive(request: &Request, mut upload: Upload, target: &Target) -> Resu
         if piece.len() >= PIECE || is_end && !piece.is_empty() {
             let bytes = std::mem::take(&mut piece);
             let (back, written) = offload(Load::Wait, move || {
-                let written = upload.file.as_mut().map_or(Ok(()), |file| file.write_all(&bytes));
+                let written = upload.0.as_mut().map_or(Ok(()), |draft| draft.file.write_all(&bytes));
                 (upload, written)
             })
             .await;
@@ -130,8 +126,8 @@ impl Upload {
         if before.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(Failure::page(409, "Cannot PUT to a collection."));
         }
-        match (&before, &self.file) {
-            (Some(before), Some(file)) => {
+        match (&before, &self.0) {
+            (Some(before), Some(Draft { file, .. })) => {
                 let mode = before.permissions().mode() & 0o777;
                 // A file of somebody else's has a mode that this process may not need.
                 let _ = file.set_permissions(fs::Permissions::from_mode(mode));
@@ -139,21 +135,16 @@ impl Upload {
             // Properties of what was there once are not those of what comes.
             _ => properties::remove(&target.path, false).map_err(unable)?,
         }
-        fs::rename(&self.name, os_path(&target.path)).map_err(unable)?;
-        self.file = None;
+        self.0.take().map_or(Ok(()), |draft| draft.put(&os_path(&target.path))).map_err(unable)?;
         Ok(before.is_some())
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let Some(file) = self.file.take() {
-            let name = std::mem::take(&mut self.name);
+        if let Some(draft) = self.0.take() {
             // To free a large file takes a while.
-            offload_apart(Load::Wait, move || {
-                drop(file);
-                let _ = fs::remove_file(name);
-            });
+            offload_apart(Load::Wait, move || drop(draft));
         }
     }
 }
