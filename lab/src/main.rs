@@ -44,6 +44,7 @@ mod script;
 mod server;
 mod stat;
 mod stats;
+mod status;
 mod style;
 mod subject;
 mod summary;

@@ -1,10 +1,9 @@
 //! `tsubame-lab advise`: how many workers a running server should have, from its status page and /proc, without any load.
 //!
-//! [`status`] and [`memory`] see, [`decision`] decides.
+//! [`crate::status`] and [`memory`] see, [`decision`] decides.
 
 mod decision;
 mod memory;
-mod status;
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +17,11 @@ use crate::interrupt;
 use crate::listener::Listener;
 use crate::load::face::load::duration;
 use crate::load::url::Url;
+use crate::status::{self, Status};
 use crate::style;
 use crate::table::Table;
 use decision::{Advice, Facts};
 use memory::{Room, Used};
-use status::Status;
 
 /// Choices for `advise`.
 #[derive(Args, Clone, Debug)]

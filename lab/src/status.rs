@@ -4,22 +4,22 @@ use crate::error::{Error, Result};
 
 /// What the page says of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Status {
+pub(crate) struct Status {
     /// The multi-processing module, in lower case; `nginx` for nginx.
-    pub(super) mpm: String,
+    pub(crate) mpm: String,
     /// Workers that serve a request, the page's own included; connections of nginx.
-    pub(super) busy: u64,
+    pub(crate) busy: u64,
     /// Workers that wait for one; none of nginx.
-    pub(super) idle: u64,
+    pub(crate) idle: u64,
     /// Whether no place is left for another worker.
-    pub(super) is_full: bool,
+    pub(crate) is_full: bool,
 }
 
 /// Reads either page.
 ///
 /// # Errors
 /// It is neither.
-pub(super) fn parse(text: &str) -> Result<Status> {
+pub(crate) fn parse(text: &str) -> Result<Status> {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
