@@ -14,6 +14,7 @@ mod accounting;
 mod advise;
 mod article;
 mod bench;
+mod blocks;
 mod cage;
 mod callers;
 mod cli;

@@ -13,7 +13,6 @@ use crate::load::build::Build;
 use crate::load::url::Url;
 use crate::load::{self, Arrival, Live, Pace, Plan, Record, target};
 
-mod blocks;
 mod csv;
 pub(crate) mod json;
 mod knee;

@@ -2,7 +2,7 @@
 
 use std::fmt::{Result, Write as _};
 
-use super::blocks;
+use crate::blocks;
 use crate::load::Record;
 use crate::load::timeline::Interval;
 use crate::style;

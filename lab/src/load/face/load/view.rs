@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
 
-use super::blocks;
+use crate::blocks;
 use crate::error::Result;
 use crate::load::bulletin::Moment;
 use crate::load::{self, Live, Plan, Record};

@@ -6,7 +6,7 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 const WIDTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// A bar for a share (0 to 1) of `width` cells, filled up with blanks. What is more than nothing can be seen.
-pub(super) fn bar(share: f64, width: usize) -> String {
+pub(crate) fn bar(share: f64, width: usize) -> String {
     let eighths = eighths(share, width);
     let mut out = "█".repeat(eighths / 8);
     if !eighths.is_multiple_of(8) {
@@ -17,7 +17,7 @@ pub(super) fn bar(share: f64, width: usize) -> String {
 }
 
 /// A row of cells for values, each as high as the value is of the highest; or several rows, the highest first.
-pub(super) fn plot(values: &[u64], rows: usize) -> Vec<String> {
+pub(crate) fn plot(values: &[u64], rows: usize) -> Vec<String> {
     let highest = values.iter().copied().max().unwrap_or(0).max(1) as f64;
     let heights: Vec<usize> = values.iter().map(|value| eighths(*value as f64 / highest, rows)).collect();
     let cell = |height: usize, row: usize| match height.saturating_sub(row * 8) {
@@ -32,7 +32,7 @@ fn eighths(share: f64, cells: usize) -> usize {
 }
 
 /// Values for so many columns: the highest of several where there are more, each several times where there are fewer.
-pub(super) fn fit(values: &[u64], columns: usize) -> Vec<u64> {
+pub(crate) fn fit(values: &[u64], columns: usize) -> Vec<u64> {
     let highest = |chunk: &[u64]| chunk.iter().copied().max().unwrap_or(0);
     let chunk = values.len().div_ceil(columns).max(1);
     let times = (columns / values.len().max(1)).max(1);
