@@ -19,7 +19,12 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
 /// A row of cells for values, each as high as the value is of the highest; or several rows, the highest first.
 pub(crate) fn plot(values: &[u64], rows: usize) -> Vec<String> {
     let highest = values.iter().copied().max().unwrap_or(0).max(1) as f64;
-    let heights: Vec<usize> = values.iter().map(|value| eighths(*value as f64 / highest, rows)).collect();
+    columns(values.iter().map(|value| *value as f64 / highest), rows)
+}
+
+/// The same for shares (0 to 1) of what is as high as all rows.
+pub(crate) fn columns(shares: impl Iterator<Item = f64>, rows: usize) -> Vec<String> {
+    let heights: Vec<usize> = shares.map(|share| eighths(share, rows)).collect();
     let cell = |height: usize, row: usize| match height.saturating_sub(row * 8) {
         0 => ' ',
         eighths => HEIGHTS[eighths.min(8) - 1],
@@ -54,6 +59,7 @@ mod tests {
         assert_eq!(plot(&[0, 1, 4, 8], 1), [" ▁▄█"]);
         assert_eq!(plot(&[0, 0], 1), ["  "]);
         assert_eq!(plot(&[], 1), [""]);
+        assert_eq!(columns([0.001, 0.5, 7.0].into_iter(), 1), ["▁▄█"], "nothing is too high");
     }
 
     #[test]

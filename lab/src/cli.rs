@@ -14,6 +14,7 @@ use crate::load::face::httperf::HttperfOptions;
 use crate::load::face::load::LoadCommand;
 use crate::load::face::weighttp::WeighttpOptions;
 use crate::stat::StatOptions;
+use crate::top::TopOptions;
 
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
@@ -73,6 +74,8 @@ pub(crate) enum Command {
     /// Watch the machine: processors, memory, swap, disks, networks, in the columns of dstat
     #[command(visible_alias = "dstat")]
     Stat(Box<StatOptions>),
+    /// Watch a server and its machine: cores, memory, pressure, workers, processes, and the latency of a running load
+    Top(Box<TopOptions>),
     /// Write report.md again from the results.json of an earlier run
     Report(ReportOptions),
     /// Say which servers, tools and kernel controllers are here, and how to get those that are missing

@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More head than any measured server sends.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
+/// More than any page has that is read without knowing its length.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// How to connect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dial {
@@ -90,8 +93,12 @@ impl Connection {
     pub(crate) fn fetch(&mut self, name: &str) -> Result<Response> {
         let request = self.request(name, true);
         let mut received = Vec::new();
-        let exchanged = self.stream.write_all(request.as_bytes()).and_then(|()| self.stream.read_to_end(&mut received));
-        let response = exchanged.context(|| "read the response".to_owned()).and_then(|_| whole::parse(&received));
+        let mut limited = (&self.stream).take(ANSWER_BYTES_MAX);
+        let exchanged = (&self.stream).write_all(request.as_bytes()).and_then(|()| limited.read_to_end(&mut received));
+        let response = match exchanged {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::new("the server took too long")),
+            other => other.context(|| "read the response".to_owned()).and_then(|_| whole::parse(&received)),
+        };
         response.context(|| format!("get /{name} from {}", self.address))
     }
 

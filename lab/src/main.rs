@@ -51,6 +51,7 @@ mod subject;
 mod summary;
 mod table;
 mod target;
+mod top;
 mod trust;
 mod workload;
 
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
             run::run(&experiments, options)
         }
         Command::Stat(options) => stat::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Report(options) => report::rewrite(&options.dir),
         Command::Doctor(options) => doctor::examine(&options),
         Command::List => list::print(),

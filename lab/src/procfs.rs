@@ -11,6 +11,8 @@ const TICKS_PER_SECOND: u64 = 100;
 /// The part of /proc/PID/stat that matters here.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
+    /// What the process calls itself, or the file name of its program: 15 bytes of it.
+    pub(crate) name: String,
     /// The parent's number.
     pub(crate) parent: u32,
     /// Own CPU time, user and system.
@@ -19,6 +21,10 @@ pub(crate) struct Stat {
     pub(crate) user: Duration,
     /// CPU time of children that have ended and were waited for.
     pub(crate) reaped: Duration,
+    /// How many there are.
+    pub(crate) threads: u64,
+    /// Memory that is mapped and there, with what it shares with others, in KiB.
+    pub(crate) resident_kib: u64,
 }
 
 /// Reads /proc/PID/stat; `None` when the process is gone.
@@ -32,8 +38,14 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 /// taken where they are more: they know living threads only.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = stat(pid)?;
-    let scheduled = thread_times(&[pid]).into_values().sum();
-    Some(stat.own.max(scheduled) + stat.reaped)
+    Some(stat.living(pid) + stat.reaped)
+}
+
+impl Stat {
+    /// CPU time of the process itself, as exactly as it is known.
+    pub(crate) fn living(&self, pid: u32) -> Duration {
+        self.own.max(thread_times(&[pid]).into_values().sum())
+    }
 }
 
 /// CPU time of each living thread, by the numbers of its process and its own.
@@ -55,13 +67,18 @@ fn parse_schedstat(text: &str) -> Option<Duration> {
 
 /// The name of a process stands in parentheses and may hold anything, so counting starts after the last one.
 fn parse_stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let (name, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let page_kib = rustix::param::page_size() as u64 / 1024;
     Some(Stat {
+        name: name.split_once('(')?.1.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
         own: from_ticks(ticks(11)? + ticks(12)?),
         user: from_ticks(ticks(11)?),
         reaped: from_ticks(ticks(13)? + ticks(14)?),
+        threads: ticks(17)?,
+        resident_kib: ticks(21)? * page_kib,
     })
 }
 
@@ -149,6 +166,12 @@ fn parse_memory_kib(text: &str) -> Option<(u64, u64)> {
 
 fn parse_kib(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// The command line of a process, its words apart by blanks; nothing of a process that has none, or is gone.
+pub(crate) fn command_line(pid: u32) -> String {
+    let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&text).replace('\0', " ").trim_end().to_owned()
 }
 
 /// Pages that the machine has swapped out since it started.
@@ -239,12 +262,15 @@ mod tests {
 
     #[test]
     fn stat_survives_any_process_name() {
-        let text = "7 (a) R b) S 3 7 7 0 -1 4194304 100 200 0 0 150 50 30 20 20 0 1 0 99 1 1";
+        let text = "7 (a) R b) S 3 7 7 0 -1 4194304 100 200 0 0 150 50 30 20 20 0 3 0 99 1 2";
         let expected = Stat {
+            name: "a) R b".to_owned(),
             parent: 3,
             own: Duration::from_secs(2),
             user: Duration::from_millis(1500),
             reaped: Duration::from_millis(500),
+            threads: 3,
+            resident_kib: 2 * rustix::param::page_size() as u64 / 1024,
         };
         assert_eq!(parse_stat(text), Some(expected));
         assert_eq!(parse_stat("7 (cut"), None);

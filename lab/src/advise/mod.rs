@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use crate::client::Dial;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Result};
 use crate::host;
 use crate::interrupt;
 use crate::listener::Listener;
 use crate::load::face::load::duration;
-use crate::load::url::Url;
-use crate::status::{self, Status};
+use crate::status;
 use crate::style;
 use crate::table::Table;
 use decision::{Advice, Facts};
@@ -55,6 +53,9 @@ Where the status page is: `<Location /server-status> SetHandler server-status` i
 /// How often the server is looked at.
 const INTERVAL: Duration = Duration::from_millis(250);
 
+/// How long the server may take to answer: it may be busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// For other programs.
 #[derive(Serialize)]
 struct Results<'r> {
@@ -79,20 +80,17 @@ pub(crate) fn run(options: &AdviseOptions) -> Result<()> {
 
 /// Looks at the server until the time is over or somebody interrupts.
 fn watch(options: &AdviseOptions) -> Result<Facts> {
-    let mut url = Url::parse(&options.url)?;
-    if !url.path.contains('?') {
-        url.path.push_str("?auto");
-    }
+    let url = status::page(&options.url)?;
     let address = url.resolve(false)?;
     let server = Listener::at(address);
     let begin = Instant::now();
-    let mut last = look(&url)?;
+    let mut last = status::look(&url, PATIENCE)?;
     let mut peak = last.busy;
     let mut was_full = last.is_full;
     let mut used = server.as_ref().and_then(Used::of);
     while begin.elapsed() < options.watch && !interrupt::is_asked() {
         std::thread::sleep(INTERVAL.min(options.watch));
-        last = look(&url)?;
+        last = status::look(&url, PATIENCE)?;
         peak = peak.max(last.busy);
         was_full |= last.is_full;
         used = used.zip(server.as_ref().and_then(Used::of)).map(|(most, now)| Used {
@@ -115,18 +113,6 @@ fn watch(options: &AdviseOptions) -> Result<Facts> {
         room: root.and_then(Room::of),
         cores: host::allowed_cores()?.len() as u64,
     })
-}
-
-/// The status at this moment.
-fn look(url: &Url) -> Result<Status> {
-    let connection = Dial::default().open(url.resolve(false)?)?;
-    let response = connection.with_host(url.authority()).fetch(url.path.trim_start_matches('/'))?;
-    match response.status {
-        200 => status::parse(&String::from_utf8_lossy(&response.body)),
-        other => Err(Error::new(format!("http://{}{} answers {other}", url.authority(), url.path)).advise(
-            "switch the status page on, and give its address with --url (`tsubame-lab advise --help` shows how)",
-        )),
-    }
 }
 
 fn text(facts: &Facts, advice: &Advice) -> String {

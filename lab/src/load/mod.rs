@@ -14,7 +14,7 @@ mod plan;
 mod record;
 mod response;
 mod schedule;
-mod target;
+pub(crate) mod target;
 pub(crate) mod timeline;
 pub(crate) mod url;
 mod worker;

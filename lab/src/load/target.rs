@@ -32,7 +32,7 @@ pub(super) fn check(host: &str, servers: &[SocketAddr], owned: Option<&str>) -> 
 }
 
 /// The kernel binds a socket only to an address of its own.
-fn is_here(server: SocketAddr) -> bool {
+pub(crate) fn is_here(server: SocketAddr) -> bool {
     UdpSocket::bind((server.ip(), 0)).is_ok()
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Group {
 
 /// The groups, by what they are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Id {
+pub(crate) enum Id {
     Cpu,
     Disk,
     Page,
@@ -227,14 +227,7 @@ const GROUPS: [Group; 13] = [
         title: "pressure",
         csv: "memory pressure",
         columns: &[Column("some", Form::Load, Way::Now), Column("full", Form::Load, Way::Now)],
-        read: |texts, _| {
-            let average = |line: &str| {
-                let mut lines = texts.lines(Source::Pressure);
-                let words = lines.find(|words| words.first() == Some(&line)).unwrap_or_default();
-                words.iter().find_map(|word| word.strip_prefix("avg10=")?.parse().ok()).unwrap_or(0.0)
-            };
-            ["some", "full"].map(average).into()
-        },
+        read: |texts, _| pressure(texts, Source::Pressure).into(),
         parts: none,
     },
 ];
@@ -273,8 +266,22 @@ impl Group {
     }
 }
 
+/// The figures of a group of the newer layout, for a part of the machine; none where this kernel has them not.
+pub(crate) fn figures(texts: &Texts, id: Id, part: &str) -> Vec<f64> {
+    Group::of(id, Layout::New).map_or_else(Vec::new, |group| (group.read)(texts, part))
+}
+
+/// In percent of the last ten seconds: how long some wanted what there was too little of, and how long all did.
+pub(crate) fn pressure(texts: &Texts, source: Source) -> [f64; 2] {
+    let average = |line: &str| {
+        let words = texts.lines(source).find(|words| words.first() == Some(&line)).unwrap_or_default();
+        words.iter().find_map(|word| word.strip_prefix("avg10=")?.parse().ok()).unwrap_or(0.0)
+    };
+    ["some", "full"].map(average)
+}
+
 /// The part that is all parts together.
-pub(super) const TOTAL: &str = "total";
+pub(crate) const TOTAL: &str = "total";
 
 fn none(_: &Texts) -> Vec<String> {
     Vec::new()
@@ -285,7 +292,8 @@ fn core_of(part: &str) -> String {
     if part == TOTAL { "cpu".to_owned() } else { format!("cpu{part}") }
 }
 
-fn cores(texts: &Texts) -> Vec<String> {
+/// The numbers of the cores.
+pub(crate) fn cores(texts: &Texts) -> Vec<String> {
     let names = texts.lines(Source::Stat).filter_map(|words| words.first()?.strip_prefix("cpu").map(str::to_owned));
     names.filter(|name| !name.is_empty()).collect()
 }

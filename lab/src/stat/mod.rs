@@ -4,9 +4,9 @@
 //! same, it says how many lines are missing.
 
 mod form;
-mod group;
+pub(crate) mod group;
 mod options;
-mod source;
+pub(crate) mod source;
 mod view;
 
 use std::fs::File;
@@ -21,6 +21,19 @@ use group::{Group, Way};
 pub(crate) use options::StatOptions;
 use source::{Source, Texts};
 use view::View;
+
+/// What the columns are made of.
+const WATCHED: [Source; 9] = [
+    Source::Stat,
+    Source::Memory,
+    Source::Disks,
+    Source::Networks,
+    Source::Load,
+    Source::Paging,
+    Source::Swaps,
+    Source::Pressure,
+    Source::Uptime,
+];
 
 /// A group of columns about a part of the machine.
 #[derive(Clone, Debug)]
@@ -38,7 +51,7 @@ enum Value {
 
 /// Runs `tsubame-lab stat`.
 pub(crate) fn run(options: &StatOptions) -> Result<()> {
-    let mut texts = Texts::open()?;
+    let mut texts = Texts::open(&WATCHED)?;
     texts.read()?;
     if options.is_default() {
         eprintln!("You did not select any stats, using -cdngy by default.");

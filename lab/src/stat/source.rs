@@ -8,7 +8,7 @@ use crate::error::{Context as _, Result};
 
 /// A file of /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Stat,
     Memory,
     Disks,
@@ -17,10 +17,12 @@ pub(super) enum Source {
     Paging,
     Swaps,
     Pressure,
+    CpuPressure,
+    IoPressure,
     Uptime,
 }
 
-const FILES: [(Source, &str); 9] = [
+const FILES: [(Source, &str); 11] = [
     (Source::Stat, "/proc/stat"),
     (Source::Memory, "/proc/meminfo"),
     (Source::Disks, "/proc/diskstats"),
@@ -29,24 +31,26 @@ const FILES: [(Source, &str); 9] = [
     (Source::Paging, "/proc/vmstat"),
     (Source::Swaps, "/proc/swaps"),
     (Source::Pressure, "/proc/pressure/memory"),
+    (Source::CpuPressure, "/proc/pressure/cpu"),
+    (Source::IoPressure, "/proc/pressure/io"),
     (Source::Uptime, "/proc/uptime"),
 ];
 
 /// The texts of these files at one moment.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(crate) struct Texts {
     files: Vec<(Source, RefCell<File>)>,
     texts: Vec<(Source, String)>,
 }
 
 impl Texts {
-    /// Opens the files; what this kernel has not is left out.
+    /// Opens the files that are wanted; what this kernel has not is left out.
     ///
     /// # Errors
     /// There is no /proc.
-    pub(super) fn open() -> Result<Self> {
+    pub(crate) fn open(wanted: &[Source]) -> Result<Self> {
         let open = |(source, path): (Source, &str)| Some((source, RefCell::new(File::open(path).ok()?)));
-        let files: Vec<_> = FILES.into_iter().filter_map(open).collect();
+        let files: Vec<_> = FILES.into_iter().filter(|(source, _)| wanted.contains(source)).filter_map(open).collect();
         if files.is_empty() {
             std::fs::metadata(FILES[0].1).context(|| format!("look at {}", FILES[0].1))?;
         }
@@ -56,7 +60,7 @@ impl Texts {
     }
 
     /// Reads all of them again.
-    pub(super) fn read(&mut self) -> Result<()> {
+    pub(crate) fn read(&mut self) -> Result<()> {
         for ((_, file), (_, text)) in self.files.iter().zip(&mut self.texts) {
             text.clear();
             let mut file = file.borrow_mut();
@@ -67,12 +71,12 @@ impl Texts {
     }
 
     /// A text as it was read last; nothing where this kernel has it not.
-    pub(super) fn of(&self, source: Source) -> &str {
+    pub(crate) fn of(&self, source: Source) -> &str {
         self.texts.iter().find(|(other, _)| *other == source).map_or("", |(_, text)| text)
     }
 
     /// The numbers of the first line whose first word is this.
-    pub(super) fn line(&self, source: Source, first: &str) -> Vec<f64> {
+    pub(crate) fn line(&self, source: Source, first: &str) -> Vec<f64> {
         self.lines(source)
             .find(|words| words.first() == Some(&first))
             .map(|words| numbers(&words[1..]))
@@ -80,7 +84,7 @@ impl Texts {
     }
 
     /// The words of each line.
-    pub(super) fn lines(&self, source: Source) -> impl Iterator<Item = Vec<&str>> {
+    pub(crate) fn lines(&self, source: Source) -> impl Iterator<Item = Vec<&str>> {
         self.of(source).lines().map(|line| line.split_ascii_whitespace().collect())
     }
 }
@@ -88,12 +92,12 @@ impl Texts {
 #[cfg(test)]
 impl Texts {
     /// What a test says instead of a kernel.
-    pub(super) fn said(texts: &[(Source, &str)]) -> Self {
+    pub(crate) fn said(texts: &[(Source, &str)]) -> Self {
         Self { files: Vec::new(), texts: texts.iter().map(|(source, text)| (*source, (*text).to_owned())).collect() }
     }
 }
 
 /// The numbers among words; others are 0.
-pub(super) fn numbers(words: &[&str]) -> Vec<f64> {
+pub(crate) fn numbers(words: &[&str]) -> Vec<f64> {
     words.iter().map(|word| word.parse().unwrap_or(0.0)).collect()
 }
