@@ -1,23 +1,24 @@
 //! `tsubame-lab compare A B`: two servers, two pages, or two configurations, under the same load in turn.
 //!
-//! What disturbs a machine lasts longer than a measurement, so that both have their share of it: every round measures A and B, the
-//! next one B and A. Ratios are those within rounds; their bounds say whether the difference is one.
+//! Every round measures A and B, the next one B and A. Ratios are those within rounds; their bounds say whether the difference is one.
 
 mod configured;
+mod side;
+
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::{Context as _, Error, Result};
+use crate::host::allowed_cores;
 use crate::interrupt;
 use crate::launch;
-use crate::listener::Listener;
-use crate::load::face::load::{LoadOptions, doubts};
-use crate::load::{self, Live, Plan};
-use crate::stats::{Ratio, median, ratio};
+use crate::load::face::load::LoadOptions;
+use crate::stats::{Ratio, ratio};
 use crate::style;
-use crate::table::Table;
-use configured::Starter;
+pub(crate) use configured::{Language, Starter};
+pub(crate) use side::{FIGURES, Side, in_turn, measure, table};
 
 /// Choices for `compare`.
 #[derive(Args, Clone, Debug)]
@@ -31,34 +32,13 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// The server of two configurations: apache2, or the path of any that has httpd's command line [default: tsubame]
+    /// The server of two configurations: apache2, nginx, or the path of any that has httpd's command line [default: tsubame]
     #[arg(long, value_name = "PROGRAM")]
     server: Option<String>,
 
     /// What to ask of two configurations, at the first address at which they listen
     #[arg(long, value_name = "PATH", default_value = "/")]
     path: String,
-}
-
-/// What is compared: its name, whether more of it is better, how many digits are told behind the point.
-const FIGURES: [(&str, bool, usize); 5] = [
-    ("answers per CPU-second", true, 0),
-    ("answers per second", true, 0),
-    ("p50 ms", false, 3),
-    ("p99 ms", false, 3),
-    ("memory MB", false, 1),
-];
-
-/// One of the two.
-struct Side<'o> {
-    /// Its URL, or the name of its configuration.
-    name: &'o str,
-    plan: Option<Plan>,
-    server: Option<Listener>,
-    /// What came of each round, in the order of [`FIGURES`]; nothing where it cannot be known.
-    rounds: [Vec<f64>; FIGURES.len()],
-    failures: u64,
-    doubts: Vec<String>,
 }
 
 /// The results, for other programs.
@@ -89,7 +69,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let starter = match configured::are_files([a, b])? {
         true => {
             interrupt::catch()?;
-            Some(Starter::new(options.server.as_deref(), descriptors)?)
+            Some(Starter::new(options.server.as_deref(), &allowed_cores()?, descriptors)?)
         }
         false => None,
     };
@@ -99,19 +79,14 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
             side.prepare(&options.load, side.name)?;
         }
     }
-    for round in 0..options.rounds {
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for at in order {
-            let side = &mut sides[at];
-            eprintln!("[{}/{}] {}", round + 1, options.rounds, side.name);
-            let running = starter.as_ref().map(|starter| starter.start(side.name)).transpose()?;
-            if let Some((_, address)) = &running {
-                side.prepare(&options.load, &format!("http://{address}{}", options.path))?;
-            }
-            side.measure()?;
-            interrupt::check()?;
+    in_turn(&mut sides, options.rounds, |round, side| {
+        eprintln!("[{}/{}] {}", round + 1, options.rounds, side.name);
+        let running = starter.as_ref().map(|starter| starter.start(Path::new(side.name))).transpose()?;
+        if let Some((_, address)) = &running {
+            side.prepare(&options.load, &format!("http://{address}{}", options.path))?;
         }
-    }
+        side.measure()
+    })?;
     let doubts = doubts_of(&sides, options.rounds);
     match options.load.json {
         true => say_line!("{}", json(&sides, options.rounds, &doubts)?),
@@ -120,49 +95,6 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     match sides.iter().find(|side| side.rounds[1].iter().all(|rate| *rate == 0.0)) {
         Some(side) => Err(Error::new(format!("{} answered not one request", side.name))),
         None => Ok(()),
-    }
-}
-
-impl<'o> Side<'o> {
-    fn new(name: &'o str) -> Self {
-        Self { name, plan: None, server: None, rounds: Default::default(), failures: 0, doubts: Vec::new() }
-    }
-
-    /// Finds its server, and asks it as long as is wanted before anything counts.
-    fn prepare(&mut self, load: &LoadOptions, url: &str) -> Result<()> {
-        let plan = load.plan(&[url.to_owned()])?;
-        self.server = plan.servers.first().and_then(|address| Listener::at(*address));
-        load.warm_up(&plan)?;
-        self.plan = Some(plan);
-        Ok(())
-    }
-
-    fn measure(&mut self) -> Result<()> {
-        let Some(plan) = &self.plan else { return Ok(()) };
-        let spent = || self.server.as_ref().map(Listener::cpu_time);
-        let before = spent();
-        let record = load::run(plan, &Live::default(), |_| {})?;
-        let used = spent().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
-        let memory = self.server.as_ref().and_then(Listener::pss_kib).map(|kib| kib as f64 / 1024.0);
-        let figures = [
-            used.filter(|used| *used > 0.0).map(|used| record.answers as f64 / used),
-            Some(record.rate()),
-            Some(record.total.milliseconds(0.5)),
-            Some(record.total.milliseconds(0.99)),
-            memory,
-        ];
-        for (rounds, figure) in self.rounds.iter_mut().zip(figures) {
-            rounds.extend(figure);
-        }
-        self.failures += record.failures.total() + (record.answers - record.good);
-        // What is wrong in every round is told once, with the figures of the first.
-        let kind = |doubt: &str| doubt.replace(|char: char| char.is_ascii_digit() || char == '.', "");
-        for doubt in doubts(plan, &record) {
-            if !self.doubts.iter().any(|known| kind(known) == kind(&doubt)) {
-                self.doubts.push(doubt);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -188,31 +120,8 @@ fn doubts_of(sides: &[Side<'_>; 2], rounds: u32) -> Vec<String> {
 fn text(sides: &[Side<'_>; 2], doubts: &[String]) -> String {
     let [a, b] = sides;
     let mut out = format!("{}  {}\n{}  {}\n\n", style::heading("A"), a.name, style::heading("B"), b.name);
-    let mut table = Table::new(1, &["median", "A", "B", "A / B", "95 %"]);
-    let mut verdict = None;
-    for (at, (name, more_is_better, digits)) in FIGURES.into_iter().enumerate() {
-        let Some((one, other)) = median(&a.rounds[at]).zip(median(&b.rounds[at])) else { continue };
-        let found = ratio(&a.rounds[at], &b.rounds[at]);
-        verdict = verdict.or(found.map(|found| (name, found)));
-        let better = if more_is_better { "more is better" } else { "less is better" };
-        table.push(vec![
-            format!("{name} ({better})"),
-            format!("{one:.digits$}"),
-            format!("{other:.digits$}"),
-            found.map_or("–".to_owned(), |found| format!("{:.2}", found.middle)),
-            found
-                .and_then(|found| found.bounds)
-                .map_or("–".to_owned(), |[low, high]| format!("{low:.2} – {high:.2}")),
-        ]);
-    }
-    table.push(vec![
-        "failed (none is best)".into(),
-        a.failures.to_string(),
-        b.failures.to_string(),
-        String::new(),
-        String::new(),
-    ]);
-    out.push_str(&table.to_screen());
+    out.push_str(&table(sides, ["A", "B"]).to_screen());
+    let verdict = (0..FIGURES.len()).find_map(|at| Some((FIGURES[at].0, ratio(&a.rounds[at], &b.rounds[at])?)));
     if let Some((name, found)) = verdict {
         out.push_str(&format!("\n{}\n", style::heading(&said(name, &found))));
     }

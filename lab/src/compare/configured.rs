@@ -2,29 +2,62 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::accounting::Accounting;
-use crate::error::{Context as _, Error, Result};
-use crate::host::allowed_cores;
+use crate::error::{Context as _, Error, Result, read_text};
 use crate::programs;
 use crate::scratch::Scratch;
 use crate::server::Server;
 use crate::subject::{Recipe, Site};
 use crate::workload::Profile;
 
-/// What starts them: httpd's command line, which Tsubame has too.
+/// What starts them, and knows their command line.
 #[derive(Debug)]
-pub(super) struct Starter {
+pub(crate) struct Starter {
     program: PathBuf,
+    language: Language,
     scratch: Scratch,
     accounting: Accounting,
     cores: Vec<usize>,
     descriptors: u64,
 }
 
+/// How a configuration is written, and which command line goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// Apache's, which Tsubame has too.
+    Httpd,
+    Nginx,
+}
+
+impl Language {
+    /// That of a program, by its name.
+    fn of(program: &Path) -> Self {
+        let name = program.file_name().unwrap_or_default();
+        if name.to_string_lossy().starts_with("nginx") { Self::Nginx } else { Self::Httpd }
+    }
+
+    /// The command line that starts a configuration in the foreground.
+    fn foreground(self, file: &str) -> Result<Vec<String>> {
+        let arguments: &[&str] = match self {
+            Self::Httpd => &["-f", file, "-DFOREGROUND"],
+            // It may be said once only.
+            Self::Nginx if says_daemon(&read_text(file)?) => &["-c", file],
+            Self::Nginx => &["-c", file, "-g", "daemon off;"],
+        };
+        Ok(arguments.iter().map(|argument| (*argument).to_owned()).collect())
+    }
+}
+
+fn says_daemon(text: &str) -> bool {
+    text.lines().any(|line| line.split_whitespace().next() == Some("daemon"))
+}
+
 impl Starter {
-    /// With a program by name or path; without, the tsubame of this workspace, or the one that is installed.
-    pub(super) fn new(program: Option<&str>, descriptors: u64) -> Result<Self> {
+    /// With a program by name or path; without, the tsubame of this workspace, or the one that is installed. Its servers run on
+    /// `cores`.
+    pub(crate) fn new(program: Option<&str>, cores: &[usize], descriptors: u64) -> Result<Self> {
         let found = match program {
             Some(path) if path.contains('/') => Some(PathBuf::from(path)).filter(|path| path.is_file()),
             Some(name) => programs::find(&[name]),
@@ -36,24 +69,65 @@ impl Starter {
         };
         let program = std::path::absolute(found.ok_or_else(absent)?).context(|| "find the server".to_owned())?;
         Ok(Self {
+            language: Language::of(&program),
             program,
             scratch: Scratch::new()?,
             accounting: Accounting::detect(),
-            cores: allowed_cores()?,
+            cores: cores.to_vec(),
             descriptors,
         })
     }
 
     /// Starts one in the foreground, and tells where it listens.
-    pub(super) fn start(&self, configuration: &str) -> Result<(Server, SocketAddr)> {
-        let file = std::path::absolute(configuration).context(|| format!("find {configuration}"))?;
+    pub(crate) fn start(&self, configuration: &Path) -> Result<(Server, SocketAddr)> {
+        let shown = configuration.display();
+        let file = std::path::absolute(configuration).context(|| format!("find {shown}"))?;
         let site = self.site()?;
-        let arguments = vec!["-f".to_owned(), file.display().to_string(), "-DFOREGROUND".to_owned()];
+        let arguments = self.language.foreground(&file.display().to_string())?;
         let recipe = Recipe { arguments, ..Recipe::default() };
         let server = Server::start(&self.accounting, &self.cores, &self.program, &recipe, &site)
-            .context(|| format!("start {} with {configuration}", self.program.display()))?;
-        let address = server.address().ok_or_else(|| Error::new(format!("nothing listens with {configuration}")))?;
+            .context(|| format!("start {} with {shown}", self.program.display()))?;
+        let address = server.address().ok_or_else(|| Error::new(format!("nothing listens with {shown}")))?;
         Ok((server, address))
+    }
+
+    /// Has the program check a configuration.
+    ///
+    /// # Errors
+    /// What it finds wrong.
+    pub(crate) fn check(&self, configuration: &Path) -> Result<()> {
+        let flag = if self.language == Language::Nginx { "-c" } else { "-f" };
+        let output = Command::new(&self.program).arg("-t").arg(flag).arg(configuration).stdin(Stdio::null()).output();
+        let output = output.context(|| format!("start {}", self.program.display()))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let (program, shown) = (self.program.display(), configuration.display());
+                let refusal = Error::new(format!("{program} refuses {shown}: {}", said.trim()));
+                Err(match said.contains("Config variable ${") {
+                    true => refusal.advise(
+                        "set its variables first: Debian's are in /etc/apache2/envvars (`. /etc/apache2/envvars`)",
+                    ),
+                    false => refusal,
+                })
+            }
+        }
+    }
+
+    /// The program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The language of its configurations.
+    pub(crate) fn language(&self) -> Language {
+        self.language
+    }
+
+    /// The directory that goes with this.
+    pub(crate) fn scratch(&self) -> &Scratch {
+        &self.scratch
     }
 
     /// A place for what it prints; everything else is said by its configuration.

@@ -154,6 +154,8 @@ pub(crate) struct Record {
     pub(crate) kept: u64,
     /// Connections that the server closed while they were idle: what was sent over them at that moment was sent again.
     pub(crate) reopened: u64,
+    /// Clients that were still waiting at the end, and had been for more than half of the time.
+    pub(crate) starved: u64,
     /// The first good answer: what its `Server` says, and the length of its body.
     pub(crate) first: Option<(Option<String>, u64)>,
     pub(crate) connect: Spread,
@@ -199,6 +201,7 @@ impl Record {
             burst: 0,
             kept: 0,
             reopened: 0,
+            starved: 0,
             first: None,
             connect: Spread::new(),
             wait: Spread::new(),
@@ -257,6 +260,7 @@ impl Record {
         self.kept += other.kept;
         self.transfer += other.transfer;
         self.reopened += other.reopened;
+        self.starved += other.starved;
         self.first = self.first.take().or(other.first);
         for (spread, more) in [
             (&mut self.connect, &other.connect),

@@ -24,6 +24,9 @@ const INSPECTION: Duration = Duration::from_millis(100);
 /// million times a second.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A client that waits for less than this has not been forgotten, however short a load is.
+const STARVED: Duration = Duration::from_millis(250);
+
 /// A connection, or the room for one.
 #[derive(Debug, Default)]
 struct Slot {
@@ -129,7 +132,10 @@ impl Worker<'_> {
             }
         }
         let elapsed = start.elapsed();
+        let now = start + elapsed;
         for slot in std::mem::take(&mut self.slots) {
+            let oldest = slot.connection.as_ref().and_then(|connection| connection.asked.front());
+            self.record.starved += u64::from(oldest.is_some_and(|asked| now - asked.began > STARVED.max(elapsed / 2)));
             slot.connection.iter().for_each(|connection| self.note(connection));
         }
         let used = clock_gettime(ClockId::ThreadCPUTime);

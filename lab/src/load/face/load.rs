@@ -216,6 +216,33 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
 }
 
 impl LoadOptions {
+    /// Whether requests are sent at a fixed rate, whatever becomes of them.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// The most connections at a time.
+    pub(crate) fn clients(&self) -> u64 {
+        self.connections as u64
+    }
+
+    /// Threads that share the work.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The load in a few words.
+    pub(crate) fn told(&self) -> String {
+        let pace = self.rate.map_or(String::new(), |rate| format!(", {rate} requests per second"));
+        let reuse = match (self.close, self.per_connection) {
+            (true, _) => ", a connection for each request".to_owned(),
+            (_, Some(count)) => format!(", {count} requests each"),
+            _ => ", kept alive".to_owned(),
+        };
+        let number = self.connections;
+        format!("{number} connection{}{reuse}{pace}", if number == 1 { "" } else { "s" })
+    }
+
     /// Asks as long as is wanted before anything counts.
     pub(crate) fn warm_up(&self, plan: &Plan) -> Result<()> {
         let Some(time) = self.warm_up else { return Ok(()) };
@@ -300,6 +327,12 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     let late = record.lag.milliseconds(0.99);
     if late > LATE_MAX_MS {
         doubts.push(format!("one of a hundred requests was sent {late:.1} ms too late, through the generator's fault"));
+    }
+    if record.starved > 0 {
+        doubts.push(format!(
+            "{} of {} clients waited for their answers for more than half of the time: the others were served in their stead",
+            record.starved, plan.clients
+        ));
     }
     if record.failures.total() > 0 {
         doubts.push(format!("{} requests failed", record.failures.total()));

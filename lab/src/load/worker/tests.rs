@@ -210,6 +210,14 @@ fn time_ends_it() {
     let record = load(&Plan { count: None, time, clients: 3, ..plan(serve(SERVED)) });
     assert!((Duration::from_millis(200)..Duration::from_secs(5)).contains(&record.elapsed), "{:?}", record.elapsed);
     assert!(record.answers > 0 && record.failures == Failures::default(), "{record:?}");
+    assert_eq!(record.starved, 0);
+}
+
+#[test]
+fn clients_that_wait_in_vain_are_counted() {
+    let silent = Script { answer: b"", ..SERVED };
+    let record = load(&Plan { count: None, time: Some(Duration::from_millis(300)), clients: 3, ..plan(serve(silent)) });
+    assert_eq!((record.answers, record.starved), (0, 3));
 }
 
 #[test]
