@@ -15,6 +15,7 @@ use crate::load::face::load::LoadCommand;
 use crate::load::face::weighttp::WeighttpOptions;
 use crate::stat::StatOptions;
 use crate::top::TopOptions;
+use crate::tune::TuneOptions;
 
 /// The laboratory of Tsubame: measures web servers side by side, on your machine.
 ///
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Compare(Box<CompareOptions>),
     /// Work out how many workers a running server should have, from its status page and its memory, without any load
     Advise(Box<AdviseOptions>),
+    /// Search the settings of a server's processes and threads that answer a load best, and prove that they do
+    Tune(Box<TuneOptions>),
     /// `load` with the options and the text of ApacheBench
     Ab(Box<AbOptions>),
     /// `load` with the options of weighttp, the text of 0.4 and the JSON of 0.5

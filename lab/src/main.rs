@@ -36,6 +36,7 @@ mod listener;
 mod load;
 mod procfs;
 mod programs;
+mod progress;
 mod reading;
 mod report;
 mod results;
@@ -53,6 +54,7 @@ mod table;
 mod target;
 mod top;
 mod trust;
+mod tune;
 mod workload;
 
 use std::process::ExitCode;
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Load(options) => load::face::load::run(&options),
         Command::Advise(options) => advise::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Tune(options) => tune::run(&options),
         Command::Ab(options) => load::face::ab::run(&options),
         Command::Weighttp(options) => load::face::weighttp::run(&options),
         Command::Httperf(options) => load::face::httperf::run(&options),

@@ -2,9 +2,9 @@
 
 mod beside;
 mod figures;
-mod html;
+pub(crate) mod html;
 mod limit;
-mod plot;
+pub(crate) mod plot;
 mod tables;
 
 use std::path::Path;

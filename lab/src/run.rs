@@ -1,10 +1,9 @@
 //! A whole run: which measurements, in which order, and what happens to the results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::bench::{Bench, Trial};
 use crate::cli::RunOptions;
@@ -13,6 +12,7 @@ use crate::experiment::Experiment;
 use crate::host::{self, Host};
 use crate::interrupt;
 use crate::programs;
+use crate::progress;
 use crate::report;
 use crate::results::{Configuration, Failure, Results, SCHEMA, Sample, SubjectRecord};
 use crate::subject::{self, Subject};
@@ -219,7 +219,7 @@ impl Run<'_> {
 
     /// Takes the measurements; what exists is saved after every one, for a run may be interrupted.
     fn take(&mut self, steps: &[Step], out: Option<&PathBuf>) -> Result<()> {
-        let progress = progress_bar(steps.len());
+        let progress = progress::bar(steps.len());
         for (index, step) in steps.iter().enumerate() {
             if !self.is_taken(step) {
                 announce(&progress, step);
@@ -306,21 +306,10 @@ fn interrupted(out: Option<&PathBuf>) -> Error {
     }
 }
 
-fn progress_bar(length: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {eta} left  {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length as u64).with_style(style)
-}
-
-/// Says what is being measured: in the bar, or line by line where there is no terminal to draw on.
-fn announce(progress: &ProgressBar, step: &Step) {
+/// Says what is being measured.
+fn announce(bar: &ProgressBar, step: &Step) {
     let Step { workload, round, connections, entry } = step;
-    let text = format!("{} round {round}: {}, {connections} connections", workload.id, title(*entry));
-    if std::io::stderr().is_terminal() {
-        progress.set_message(text);
-    } else {
-        eprintln!("[{}/{}] {text}", progress.position() + 1, progress.length().unwrap_or(0));
-    }
+    progress::announce(bar, &format!("{} round {round}: {}, {connections} connections", workload.id, title(*entry)));
 }
 
 #[cfg(test)]

@@ -306,7 +306,8 @@ fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn check_memory() -> Result<()> {
+/// An error when the machine has so little memory left that a server must not go on.
+pub(crate) fn check_memory() -> Result<()> {
     let left = procfs::memory_left();
     if left < MEMORY_LEFT_MIN {
         return Err(Error::new(format!("it left only {:.0} % of the machine's memory and was ended", left * 100.0)));

@@ -56,7 +56,7 @@ impl Table {
 
     fn to_text_within(&self, most: usize) -> String {
         let widths: Vec<usize> = (0..self.headers.len())
-            .map(|column| self.lines().map(|row| row[column].chars().count()).max().unwrap_or(0))
+            .map(|column| self.lines().map(|row| seen(&row[column])).max().unwrap_or(0))
             .collect();
         let width = |columns: &[usize]| columns.iter().map(|column| widths[*column] + 2).sum::<usize>() - 2;
         let first: Vec<usize> = (0..self.text_columns).collect();
@@ -75,9 +75,9 @@ impl Table {
     fn block(&self, columns: &[usize], widths: &[usize]) -> String {
         let mut text = String::new();
         for row in self.lines() {
-            let cell = |column: &usize| match (widths[*column], *column < self.text_columns) {
-                (width, true) => format!("{:<width$}", row[*column]),
-                (width, false) => format!("{:>width$}", row[*column]),
+            let cell = |column: &usize| {
+                let (cell, blanks) = (&row[*column], " ".repeat(widths[*column] - seen(&row[*column])));
+                if *column < self.text_columns { format!("{cell}{blanks}") } else { format!("{blanks}{cell}") }
             };
             text += columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end();
             text += "\n";
@@ -101,6 +101,13 @@ impl Table {
     fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
         std::iter::once(&self.headers).chain(&self.rows)
     }
+}
+
+/// How many characters are seen of a cell: what colours it is not.
+fn seen(cell: &str) -> usize {
+    let mut parts = cell.split('\x1b');
+    let plain = parts.next().map_or(0, |part| part.chars().count());
+    plain + parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| shown.chars().count())).sum::<usize>()
 }
 
 /// Text as it stands in a page.
@@ -130,6 +137,13 @@ mod tests {
         assert_eq!(table.to_text_within(13), "who     a   b\nnginx  10  20\n\nwho     c\nnginx  30\n");
         let narrow = "who     a\nnginx  10\n\nwho     b\nnginx  20\n\nwho     c\nnginx  30\n";
         assert_eq!([1, 9].map(|width| table.to_text_within(width)), [narrow; 2]);
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let mut table = Table::new(0, &["a"]);
+        table.push(vec!["\x1b[32m77\x1b[0m".to_owned()]);
+        assert_eq!(table.to_text(), " a\n\x1b[32m77\x1b[0m\n");
     }
 
     #[test]

@@ -36,15 +36,12 @@ pub(super) struct Advice {
 }
 
 /// A line of a configuration.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Setting {
-    pub(super) name: &'static str,
-    pub(super) value: u64,
-    pub(super) why: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) value: u64,
+    pub(crate) why: String,
 }
-
-/// What is not given to workers: a tenth of the memory, for other programs and files.
-const RESERVE: u64 = 10;
 
 /// More than the peak, for the day that is busier than this one: the rule of Tsubame's first seed.
 const PEAK_FACTOR: u64 = 2;
@@ -89,7 +86,7 @@ pub(super) fn decide(facts: &Facts) -> Advice {
         );
     }
     advice.settings = match facts.mpm.as_str() {
-        "prefork" => processes(max, why),
+        "prefork" => process_settings(max, why),
         "worker" | "event" => threads(max, is_short, facts.cores, why),
         _ => connections(facts),
     };
@@ -100,8 +97,7 @@ impl Facts {
     /// Workers that fit into what is free and what the present ones have, without the reserve.
     fn memory_bound(&self) -> Option<u64> {
         let room = self.room?;
-        let usable = (room.left + self.used_kib).min(room.all).saturating_sub(room.all / RESERVE);
-        Some(usable / self.worker_kib?.max(1))
+        Some(room.usable(self.used_kib) / self.worker_kib?.max(1))
     }
 
     /// Whether nothing was served but the status page.
@@ -145,7 +141,8 @@ fn all_the_same<const N: usize>(first: Setting, others: [&'static str; N]) -> Ve
     std::iter::once(first).chain(others.map(same)).collect()
 }
 
-fn processes(max: u64, why: String) -> Vec<Setting> {
+/// A fixed number of children with one worker each.
+pub(crate) fn process_settings(max: u64, why: String) -> Vec<Setting> {
     let mut settings =
         vec![Setting { name: "ServerLimit", value: max, why: format!("room for MaxRequestWorkers; {AT_START}") }];
     let first = Setting { name: "MaxRequestWorkers", value: max, why };
@@ -157,6 +154,12 @@ fn processes(max: u64, why: String) -> Vec<Setting> {
 fn threads(max: u64, is_short: bool, cores: u64, why: String) -> Vec<Setting> {
     let children = (max / THREADS_MIN).clamp(1, cores.max(1));
     let per_child = if is_short { (max / children).max(1) } else { max.div_ceil(children) };
+    let children_why = format!("few, large children for {cores} cores");
+    thread_settings(children, per_child, children_why, why)
+}
+
+/// A fixed number of children with a fixed number of threads; the reasons are those of the number of children, and of all workers.
+pub(crate) fn thread_settings(children: u64, per_child: u64, children_why: String, why: String) -> Vec<Setting> {
     let mut settings = vec![Setting {
         name: "ServerLimit",
         value: children * 2,
@@ -172,7 +175,7 @@ fn threads(max: u64, is_short: bool, cores: u64, why: String) -> Vec<Setting> {
         });
     }
     settings.extend([
-        Setting { name: "StartServers", value: children, why: format!("few, large children for {cores} cores") },
+        Setting { name: "StartServers", value: children, why: children_why },
         Setting { name: "ThreadsPerChild", value: per_child, why: "MaxRequestWorkers, divided among them".to_owned() },
     ]);
     let first = Setting { name: "MaxRequestWorkers", value: per_child * children, why };
@@ -184,14 +187,19 @@ fn connections(facts: &Facts) -> Vec<Setting> {
     let each = (PEAK_FACTOR * facts.peak).div_ceil(facts.cores.max(1)).max(CONNECTIONS_MIN);
     let why =
         format!("twice the peak of {}, at least {CONNECTIONS_MIN}; twice as many where nginx is a proxy", facts.peak);
+    nginx_settings(facts.cores, each, "one for each core".to_owned(), why)
+}
+
+/// So many processes of nginx with room for so many connections each, and the reasons.
+pub(crate) fn nginx_settings(processes: u64, connections: u64, processes_why: String, why: String) -> Vec<Setting> {
     vec![
-        Setting { name: "worker_processes", value: facts.cores, why: "one for each core".to_owned() },
-        Setting { name: "worker_connections", value: each, why },
+        Setting { name: "worker_processes", value: processes, why: processes_why },
+        Setting { name: "worker_connections", value: connections, why },
     ]
 }
 
 /// The lines of a configuration, each below its reason.
-pub(super) fn fragment(mpm: &str, settings: &[Setting]) -> String {
+pub(crate) fn fragment(mpm: &str, settings: &[Setting]) -> String {
     let is_nginx = mpm == "nginx";
     let line = |setting: &Setting| {
         let Setting { name, value, why } = setting;

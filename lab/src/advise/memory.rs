@@ -10,38 +10,58 @@ use crate::procfs;
 
 /// Proportional memory of a server's processes at one moment, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Used {
+pub(crate) struct Used {
     /// Of the children that serve, without the parent.
-    pub(super) children: u64,
+    pub(crate) children: u64,
+    /// How many children that are.
+    pub(crate) count: u64,
     /// Of everything else that they started: scripts, and what serves them.
-    pub(super) scripts: u64,
+    pub(crate) scripts: u64,
 }
 
 impl Used {
     /// Reads /proc; `None` where that is forbidden.
-    pub(super) fn of(server: &Listener) -> Option<Self> {
+    pub(crate) fn of(server: &Listener) -> Option<Self> {
         let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
         let own = program(*server.roots().first()?);
         let below: Vec<u32> = server.processes().into_iter().filter(|pid| !server.roots().contains(pid)).collect();
         let (children, scripts): (Vec<u32>, Vec<u32>) = below.into_iter().partition(|pid| program(*pid) == own);
-        Some(Self { children: procfs::pss_kib(&children).ok()?, scripts: procfs::pss_kib(&scripts).ok()? })
+        Some(Self {
+            children: procfs::pss_kib(&children).ok()?,
+            count: children.len() as u64,
+            scripts: procfs::pss_kib(&scripts).ok()?,
+        })
+    }
+
+    /// The most of each, at two moments.
+    pub(crate) fn most(self, other: Self) -> Self {
+        let children = if other.children > self.children { other } else { self };
+        Self { scripts: self.scripts.max(other.scripts), ..children }
     }
 }
 
+/// What is not given to workers: a tenth of the memory, for other programs and files.
+const RESERVE: u64 = 10;
+
 /// How much memory there is where a server lives, in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// The machine's, or the control group's limit where that is narrower.
-    pub(super) all: u64,
+    pub(crate) all: u64,
     /// What programs can still have of it, without swapping.
-    pub(super) left: u64,
+    pub(crate) left: u64,
     /// Whether a control group is the narrower one.
-    pub(super) is_group: bool,
+    pub(crate) is_group: bool,
 }
 
 impl Room {
+    /// What a server may have in all that has `used` now, in KiB: without the reserve.
+    pub(crate) fn usable(self, used: u64) -> u64 {
+        (self.left + used).min(self.all).saturating_sub(self.all / RESERVE)
+    }
+
     /// The narrowest of the machine and the groups that the process is in.
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    pub(crate) fn of(pid: u32) -> Option<Self> {
         let (all, left) = procfs::memory_kib()?;
         let second = accounting::groups_of(pid, "cgroup2", "");
         let second = second.iter().filter_map(|group| limited(group, "memory.max", "memory.current", "inactive_file"));

@@ -2,8 +2,8 @@
 //!
 //! [`crate::status`] and [`memory`] see, [`decision`] decides.
 
-mod decision;
-mod memory;
+pub(crate) mod decision;
+pub(crate) mod memory;
 
 use std::time::{Duration, Instant};
 
@@ -93,10 +93,7 @@ fn watch(options: &AdviseOptions) -> Result<Facts> {
         last = status::look(&url, PATIENCE)?;
         peak = peak.max(last.busy);
         was_full |= last.is_full;
-        used = used.zip(server.as_ref().and_then(Used::of)).map(|(most, now)| Used {
-            children: most.children.max(now.children),
-            scripts: most.scripts.max(now.scripts),
-        });
+        used = used.zip(server.as_ref().and_then(Used::of)).map(|(most, now)| most.most(now));
     }
     // Memory of nginx does not follow from its connections.
     let used = used.filter(|_| last.mpm != "nginx");

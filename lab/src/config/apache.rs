@@ -159,7 +159,8 @@ fn load_mpm(mpm: &str, modules: &str) -> String {
     format!("LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n")
 }
 
-fn root_of(compile_settings: &str) -> Option<&str> {
+/// The compiled-in server root, in what `-V` prints.
+pub(crate) fn root_of(compile_settings: &str) -> Option<&str> {
     compile_settings.lines().find_map(|line| line.trim().strip_prefix("-D HTTPD_ROOT=\""))?.strip_suffix('"')
 }
 

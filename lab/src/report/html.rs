@@ -5,6 +5,7 @@ use super::figures::{concurrency, courses, latencies, picture};
 use super::limit::limit;
 use super::tables::{cores_table, workload_table};
 use super::{absences, counted, setup, target_table};
+use crate::host::Host;
 use crate::results::Results;
 use crate::summary::{Summary, title};
 use crate::table::{Table, escape};
@@ -22,21 +23,8 @@ pub(super) fn page(results: &Results) -> String {
     let (experiment, host) = (results.experiment(), &results.host);
     let doubts = trust::doubts(results, &summary);
     let measured = || experiment.workloads.iter().filter(|workload| !summary.rows(workload).is_empty());
-    let mut text = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n\
-         <style>\n{STYLE}</style></head>\n<body><h1>{0}</h1>\n\
-         <p class=\"soft\">{1}, {2} of {3} s, on {4} ({5} cores, {6} MiB of memory, {7}, Linux {8})</p>\n",
-        escape(experiment.title),
-        escape(&results.started),
-        counted(results.rounds as usize, "round"),
-        results.seconds,
-        escape(&host.cpu),
-        host.cores,
-        host.memory_mib,
-        escape(&host.system),
-        escape(&host.kernel)
-    );
+    let rounds = counted(results.rounds as usize, "round");
+    let mut text = begin(experiment.title, &format!("{}, {rounds} of {} s", results.started, results.seconds), host);
     text += &doubt_list(&doubts, None);
     text += "<div class=\"plots\">\n";
     measured().for_each(|workload| text += &picture(&summary, workload, &doubt_link(&doubts, workload)));
@@ -81,6 +69,23 @@ fn articles(results: &Results, summary: &Summary<'_>, doubts: &[Doubt]) -> Strin
         text += &unordered("soft", &notes);
     }
     text
+}
+
+/// Up to the first line, which says when and where something was measured.
+pub(crate) fn begin(title: &str, when: &str, host: &Host) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n\
+         <style>\n{STYLE}</style></head>\n<body><h1>{0}</h1>\n\
+         <p class=\"soft\">{1}, on {2} ({3} cores, {4} MiB of memory, {5}, Linux {6})</p>\n",
+        escape(title),
+        escape(when),
+        escape(&host.cpu),
+        host.cores,
+        host.memory_mib,
+        escape(&host.system),
+        escape(&host.kernel)
+    )
 }
 
 /// One workload: its doubts, its table, its plots.
@@ -147,7 +152,7 @@ fn versions(results: &Results) -> String {
     format!("<h2>Versions</h2>\n{}", table.to_html())
 }
 
-fn list(heading: &str, items: &[String]) -> String {
+pub(crate) fn list(heading: &str, items: &[String]) -> String {
     let list = unordered("list", items);
     if list.is_empty() { list } else { format!("<h2>{heading}</h2>\n{list}") }
 }

@@ -167,6 +167,68 @@ fn style(index: usize) -> String {
     format!("line s{}{hollow}", index % STYLES)
 }
 
+/// A cell of a surface.
+pub(crate) struct Tile {
+    pub(crate) text: String,
+    /// What is told when somebody points at it.
+    pub(crate) hover: String,
+    /// From 0 to 1: how much it is filled.
+    pub(crate) share: f64,
+    pub(crate) is_best: bool,
+}
+
+/// From one row of tiles to the next.
+const TILE_HEIGHT: f64 = 30.0;
+
+/// Tiles in rows and columns, whose names stand at the edges; each figure stands in its tile, so that no colour has to be read.
+pub(crate) fn surface(
+    title: &str,
+    names: [&str; 2],
+    columns: &[String],
+    rows: &[(String, Vec<Option<Tile>>)],
+) -> String {
+    let width = (WIDTH - LEFT) / columns.len().max(1) as f64;
+    let height = rows.len() as f64 * TILE_HEIGHT;
+    let mut text = begin(title, height + 40.0);
+    for (index, (name, tiles)) in rows.iter().enumerate() {
+        let y = index as f64 * TILE_HEIGHT;
+        text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 20.0, escape(name));
+        for (column, tile) in tiles.iter().enumerate() {
+            let Some(Tile { text: figure, hover, share, is_best }) = tile else { continue };
+            let x = LEFT + column as f64 * width;
+            text += &format!(
+                "<g><title>{}</title><rect class=\"tile{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill-opacity=\"{:.2}\"/><text class=\"middle tile-text\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>\n",
+                escape(hover),
+                if *is_best { " best" } else { "" },
+                x + 1.0,
+                y + 1.0,
+                width - 2.0,
+                TILE_HEIGHT - 2.0,
+                share.clamp(0.0, 1.0) * FILLED,
+                x + width / 2.0,
+                y + 19.0,
+                escape(figure)
+            );
+        }
+    }
+    for (column, name) in columns.iter().enumerate() {
+        let x = LEFT + (column as f64 + 0.5) * width;
+        text += &format!("<text class=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", height + 15.0, escape(name));
+    }
+    let [across, up] = names.map(escape);
+    text + &format!(
+        "<text class=\"middle axis\" x=\"{:.1}\" y=\"{:.1}\">{across}</text>\
+         <text class=\"middle axis\" transform=\"translate(11 {:.1}) rotate(-90)\">{up}</text>\n</svg>\n",
+        f64::midpoint(LEFT, WIDTH),
+        height + 34.0,
+        height / 2.0
+    )
+}
+
+/// The opacity of the best tile: letters can be read on it, in light and in dark.
+const FILLED: f64 = 0.5;
+
 fn begin(title: &str, height: f64) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {WIDTH} {height}\"><title>{}</title>\n",
@@ -193,7 +255,7 @@ fn powers(least: f64, most: f64) -> Vec<f64> {
 }
 
 /// Three digits or whole numbers, in groups.
-pub(super) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let digits = match value.abs() {
         0.0 => 0,
         small if small < 0.1 => 3,

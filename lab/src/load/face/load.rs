@@ -233,14 +233,16 @@ impl LoadOptions {
 
     /// The load in a few words.
     pub(crate) fn told(&self) -> String {
-        let pace = self.rate.map_or(String::new(), |rate| format!(", {rate} requests per second"));
+        let moments = if self.poisson { " at random moments" } else { "" };
+        let pace = self.rate.map_or(String::new(), |rate| format!(", {rate} requests per second{moments}"));
+        let rest = self.think.map_or(String::new(), |rest| format!(", {rest:?} of rest between requests"));
         let reuse = match (self.close, self.per_connection) {
             (true, _) => ", a connection for each request".to_owned(),
             (_, Some(count)) => format!(", {count} requests each"),
             _ => ", kept alive".to_owned(),
         };
         let number = self.connections;
-        format!("{number} connection{}{reuse}{pace}", if number == 1 { "" } else { "s" })
+        format!("{number} connection{}{reuse}{pace}{rest}", if number == 1 { "" } else { "s" })
     }
 
     /// Asks as long as is wanted before anything counts.

@@ -1,0 +1,168 @@
+//! The configuration that is tuned, and copies of it with other settings. It is never changed itself.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use super::httpd::{self, Flattener};
+use super::nginx;
+use super::space::{Candidate, Extent, Mpm};
+use crate::advise::decision::fragment;
+use crate::compare::{Language, Starter};
+use crate::config::apache::{Installation, root_of};
+use crate::error::{Context as _, Error, Result, read_text, write_file};
+use crate::programs;
+use crate::scratch::Scratch;
+use crate::subject::{self, Account, Site};
+use crate::workload::{Profile, SMALL};
+
+/// A configuration, as it is.
+#[derive(Debug)]
+pub(super) struct Base {
+    language: Language,
+    text: String,
+    pub(super) mpm: Mpm,
+    /// What its settings come to.
+    pub(super) extent: Extent,
+    /// Where the modules are, if it loads any.
+    modules: Option<PathBuf>,
+    /// The directory of the copies.
+    directory: PathBuf,
+}
+
+/// The names of copies.
+const PRESENT: &str = "present.conf";
+const CANDIDATE: &str = "candidate.conf";
+
+impl Base {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// The server refuses it, or has a module that cannot be tuned.
+    pub(super) fn read(starter: &Starter, file: &Path) -> Result<Self> {
+        let file = std::path::absolute(file).context(|| format!("find {}", file.display()))?;
+        starter.check(&file)?;
+        let text = read_text(&file)?;
+        let directory = starter.scratch().create("configuration")?;
+        let language = starter.language();
+        match language {
+            Language::Nginx => {
+                link(file.parent().unwrap_or(Path::new("/")), &directory)?;
+                let processes = nginx::number(&text, "worker_processes");
+                let settings = [
+                    ("worker_processes", processes.or_else(|| Some(automatic(&text)))),
+                    ("worker_connections", nginx::number(&text, "worker_connections")),
+                ];
+                let settings = settings.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+                let extent = Extent::of(Mpm::Nginx, &settings.collect());
+                Ok(Self { language, text, mpm: Mpm::Nginx, extent, modules: None, directory })
+            }
+            Language::Httpd => {
+                let told = programs::output_of(starter.program(), &["-V", "-f", &file.display().to_string()]);
+                let told = told.unwrap_or_default();
+                let text = Flattener::new(root_of(&told).unwrap_or("/").into()).flatten(&text);
+                let found = httpd::loaded(&text);
+                let mpm = found.mpm.or_else(|| mpm_of(&told)).ok_or_else(|| {
+                    Error::new(format!(
+                        "{} does not say which multi-processing module it runs",
+                        starter.program().display()
+                    ))
+                    .advise("a LoadModule line for one")
+                })?;
+                let extent = Extent::of(mpm, &httpd::settings(&text, mpm));
+                Ok(Self { language, text, mpm, extent, modules: found.modules, directory })
+            }
+        }
+    }
+
+    /// A copy with the present settings, or with others. It differs from the original in what would touch a server that runs, too.
+    pub(super) fn write(&self, candidate: Option<Candidate>) -> Result<PathBuf> {
+        let path = self.directory.join(if candidate.is_some() { CANDIDATE } else { PRESENT });
+        let pid = self.directory.join("pid").display().to_string();
+        let text = match (self.language, candidate) {
+            (Language::Nginx, _) => nginx::replaced(&self.text, &pid, candidate.map(|one| [one.children, one.threads])),
+            (Language::Httpd, None) => format!("{}PidFile {pid}\n", self.text),
+            (Language::Httpd, Some(candidate)) => {
+                let lines = fragment(candidate.mpm.name(), &candidate.settings(""));
+                let load = (candidate.mpm != self.mpm).then(|| self.load_line(candidate.mpm));
+                format!("{}PidFile {pid}\n", httpd::replaced(&self.text, load.as_deref(), &lines))
+            }
+        };
+        write_file(&path, text)?;
+        Ok(path)
+    }
+
+    /// Tsubame's modules are built in, and the names of their files are never opened.
+    fn load_line(&self, mpm: Mpm) -> String {
+        let modules = self.modules.as_deref().unwrap_or(Path::new("modules"));
+        let name = mpm.name();
+        format!("LoadModule mpm_{name}_module {}/mod_mpm_{name}.so", modules.display())
+    }
+}
+
+/// nginx resolves what it includes from the directory of its main file: everything there is beside the copies, too.
+fn link(from: &Path, to: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(from).context(|| format!("read {}", from.display()))?.flatten() {
+        let name = to.join(entry.file_name());
+        std::os::unix::fs::symlink(entry.path(), &name).context(|| format!("link {}", name.display()))?;
+    }
+    Ok(())
+}
+
+/// What `worker_processes auto` comes to, or what it is without the line.
+fn automatic(text: &str) -> u64 {
+    let is_auto = text.lines().any(|line| line.trim_start().starts_with("worker_processes"));
+    if is_auto { std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64) } else { 1 }
+}
+
+/// The module in what `-V` prints.
+fn mpm_of(told: &str) -> Option<Mpm> {
+    Mpm::of(&told.lines().find_map(|line| line.strip_prefix("Server MPM:"))?.trim().to_ascii_lowercase())
+}
+
+/// Writes the configuration with which the laboratory measures this server, without any setting of its module, and tells what to ask
+/// for: for those who have none of their own.
+pub(super) fn own(starter: &Starter, scratch: &Scratch) -> Result<(PathBuf, String)> {
+    let name = starter.program().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (id, file) = match (starter.language(), name.as_str()) {
+        (Language::Nginx, _) => ("nginx", "nginx.conf"),
+        (_, "apache2" | "httpd") => ("apache-event", "httpd.conf"),
+        _ => ("tsubame-event", "httpd.conf"),
+    };
+    let subject = subject::find(id).ok_or_else(|| Error::new(format!("there is no subject {id}")))?;
+    let directory = scratch.create("site")?;
+    let account = Account::choose();
+    if let Some(account) = &account {
+        std::os::unix::fs::chown(&directory, Some(account.uid), Some(account.gid))
+            .context(|| format!("give {} to {}", directory.display(), account.user))?;
+    }
+    let documents = scratch.create("documents")?;
+    write_file(documents.join(SMALL.name), SMALL.content())?;
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let site = Site {
+        directory: directory.clone(),
+        documents,
+        addresses: vec![address.context(|| "find a free port".to_owned())?],
+        profile: if id == "nginx" { Profile::Bare } else { Profile::Unconfigured },
+        close: false,
+        script: None,
+        memory: None,
+        descriptors: 0,
+        account,
+        apache: Installation::find(),
+    };
+    for file in (subject.recipe)(&site)?.files {
+        write_file(directory.join(&file.name), &file.text)?;
+    }
+    Ok((directory.join(file), format!("/{}", SMALL.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_tells_its_module() {
+        assert_eq!(mpm_of("Architecture: 64-bit\nServer MPM:     event\n"), Some(Mpm::Event));
+        assert_eq!(mpm_of("Server MPM:     \n"), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Everything that a search has found, as text, as a page, and for other programs.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::memory::Memory;
+use super::search::Tried;
+use super::space::{Candidate, Extent};
+use super::surface::{Surface, surfaces};
+use super::trial::{Goal, Measurement};
+use super::verdict::{Outcome, Proof};
+use crate::error::{Context as _, Result, write_file};
+use crate::host::{self, Host};
+use crate::report::html;
+use crate::report::plot::figure;
+use crate::style;
+use crate::table::{Table, escape};
+
+/// How many of the best are listed.
+const LISTED: usize = 5;
+
+/// What was found.
+#[derive(Serialize)]
+pub(super) struct Findings {
+    pub(super) server: String,
+    pub(super) load: String,
+    pub(super) goal: Goal,
+    pub(super) host: Host,
+    /// The cores that the servers had.
+    pub(super) server_cores: Vec<usize>,
+    pub(super) present: Extent,
+    pub(super) memory: Option<Memory>,
+    /// How many workers like the present ones the memory bears.
+    pub(super) memory_bound: Option<u64>,
+    /// The best first, those that left early last.
+    pub(super) tried: Vec<Tried>,
+    /// What could have made the machine swap.
+    pub(super) too_large: Vec<Candidate>,
+    pub(super) proof: Option<Proof>,
+    pub(super) outcome: Outcome,
+    pub(super) verdict: String,
+    pub(super) reasons: Vec<String>,
+    pub(super) fragment: Option<String>,
+    pub(super) doubts: Vec<String>,
+    /// The table of the proof.
+    #[serde(skip)]
+    pub(super) compared: Option<Table>,
+}
+
+impl Findings {
+    /// The best of the settings, where any could be measured.
+    pub(super) fn best(&self) -> Option<&Tried> {
+        self.tried.iter().find(|tried| tried.setting.is_some() && tried.figure(self.goal).is_some())
+    }
+
+    fn surfaces(&self) -> Vec<Surface<'_>> {
+        surfaces(&self.tried, &self.too_large, self.goal, self.best().and_then(|best| best.setting))
+    }
+
+    /// For a terminal.
+    pub(super) fn to_text(&self) -> String {
+        let verdict = match self.outcome {
+            Outcome::Change => style::good(&self.verdict),
+            Outcome::Keep => style::heading(&self.verdict),
+            Outcome::Open => style::doubtful(&self.verdict),
+        };
+        let mut out = format!("{verdict}\n");
+        for reason in &self.reasons {
+            out += &format!("  {reason}\n");
+        }
+        for surface in self.surfaces() {
+            out += &format!("\n{}", surface.to_text());
+        }
+        out += "  * the best  ! something failed\n";
+        out += &format!("\n{}\n{}", style::heading("The best, and the present settings"), self.list().to_screen());
+        if let Some(compared) = &self.compared {
+            out += &format!("\n{}\n{}", style::heading("Measured in turn"), compared.to_screen());
+        }
+        if let Some(fragment) = &self.fragment {
+            out += &format!("\n{}\n{fragment}", style::heading("In place of the present settings"));
+        }
+        out.push('\n');
+        for doubt in &self.doubts {
+            out += &format!("  {} {doubt}\n", style::doubtful("!"));
+        }
+        out
+    }
+
+    /// The best, and the present settings.
+    fn list(&self) -> Table {
+        let headers = [
+            "settings",
+            "come to",
+            "lets in",
+            "per second",
+            "per CPU-second",
+            "p50 ms",
+            "p99 ms",
+            "memory MB",
+            "failed",
+            "waited in vain",
+        ];
+        let mut table = Table::new(2, &headers);
+        let measured = self.tried.iter().filter_map(|tried| Some((tried, tried.measurements.last()?)));
+        let (present, found): (Vec<_>, Vec<_>) = measured.partition(|(tried, _)| tried.setting.is_none());
+        for (tried, last) in found.into_iter().take(LISTED).chain(present) {
+            table.push(row(tried, last));
+        }
+        table
+    }
+
+    /// For people who have a browser.
+    fn page(&self) -> String {
+        let mut text = html::begin(
+            &format!("Settings for {}", self.server),
+            &format!("{}, {}", host::now(), self.load),
+            &self.host,
+        );
+        text += &format!("<p><strong>{}</strong></p>\n", escape(&self.verdict));
+        text += &html::list("Why", &self.reasons);
+        text += "<h2>What was tried</h2>\n<div class=\"plots\">\n";
+        for surface in self.surfaces() {
+            text += &format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(&surface.title), surface.to_svg());
+        }
+        text += &format!(
+            "</div>\n<p class=\"soft\">The figure in each cell is: {}. The best has a star and a frame, an exclamation mark says that \
+             something failed. Point at a cell to read everything about it. Every cell was \
+             measured shortly; the better half was measured again for twice as long, and so on.</p>\n",
+            escape(self.goal.name())
+        );
+        text += &format!("<h2>The best, and the present settings</h2>\n{}", self.list().to_html());
+        if let Some(compared) = &self.compared {
+            text += &format!("<h2>Measured in turn</h2>\n{}", compared.to_html());
+        }
+        if let Some(fragment) = &self.fragment {
+            text += &format!("<h2>In place of the present settings</h2>\n<pre>{}</pre>\n", escape(fragment));
+        }
+        text += &html::list("Reasons to doubt", &self.doubts);
+        text + "<p>All measurements: <a href=\"tune.json\">tune.json</a>.</p>\n</body></html>\n"
+    }
+
+    /// For other programs.
+    pub(super) fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).context(|| "write the findings as JSON".to_owned())
+    }
+
+    /// Writes tune.html, tune.json, and fragment.conf where there is one.
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+        std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
+        write_file(directory.join("tune.html"), self.page())?;
+        write_file(directory.join("tune.json"), self.to_json()?)?;
+        let fragment = directory.join("fragment.conf");
+        match &self.fragment {
+            Some(text) => write_file(fragment, text),
+            // That of an earlier search would be taken for one of this.
+            None => {
+                let _ = std::fs::remove_file(fragment);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn row(tried: &Tried, last: &Measurement) -> Vec<String> {
+    let shown = |value: Option<f64>| value.map_or("–".to_owned(), figure);
+    vec![
+        tried.name(),
+        tried.comes_to.to_string(),
+        tried.comes_to.connections.map_or("–".to_owned(), |open| open.to_string()),
+        figure(last.per_second),
+        shown(last.per_cpu_second),
+        figure(last.p50_ms),
+        figure(last.p99_ms),
+        shown(last.memory_mb),
+        last.failures.to_string(),
+        last.starved.to_string(),
+    ]
+}

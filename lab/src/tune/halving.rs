@@ -1,0 +1,116 @@
+//! Successive halving: all are measured for a short time, the better half for twice as long, and so on.
+
+use std::cmp::Ordering;
+
+/// How good something was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Worth {
+    /// Everything was answered, with this figure, of which more is better.
+    Good(f64),
+    /// Something failed.
+    Flawed(f64),
+    /// It could not be measured.
+    None,
+}
+
+impl Worth {
+    /// The better one first.
+    pub(super) fn order(self, other: Self) -> Ordering {
+        let rank = |worth: Self| match worth {
+            Self::Good(figure) => (0, figure),
+            Self::Flawed(figure) => (1, figure),
+            Self::None => (2, 0.0),
+        };
+        let ((class, figure), (other_class, other_figure)) = (rank(self), rank(other));
+        class.cmp(&other_class).then(other_figure.total_cmp(&figure))
+    }
+}
+
+/// How many are left when there is nothing to halve any more.
+const FINALISTS: usize = 3;
+
+/// The rungs for so many: how many are measured, and how many times as long as in the first.
+pub(super) fn rungs(count: usize) -> Vec<(usize, u32)> {
+    let mut rungs = Vec::new();
+    let (mut left, mut times) = (count, 1);
+    while left > FINALISTS || rungs.is_empty() {
+        rungs.push((left, times));
+        left = left.div_ceil(2);
+        times *= 2;
+    }
+    rungs
+}
+
+/// Has `measure` look at each of `count` for so many times as long as in the first rung, until few are left; the order turns from
+/// rung to rung, so that whatever changes meanwhile favours nobody. Returns their numbers, the best of the last rung first; those
+/// that are out stand behind, in the order in which they left. Where `measure` says nothing it is over, and what is known counts.
+pub(super) fn halve(count: usize, mut measure: impl FnMut(usize, u32) -> Option<Worth>) -> Vec<usize> {
+    let mut ranking: Vec<usize> = (0..count).collect();
+    let mut known = vec![Worth::None; count];
+    for (round, (left, times)) in rungs(count).into_iter().enumerate() {
+        let mut order = ranking[..left].to_vec();
+        order.sort_unstable();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut is_over = false;
+        for at in order {
+            match measure(at, times) {
+                Some(worth) => known[at] = worth,
+                None => {
+                    is_over = true;
+                    break;
+                }
+            }
+        }
+        ranking[..left].sort_by(|one, other| known[*one].order(known[*other]));
+        if is_over {
+            break;
+        }
+    }
+    ranking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rungs_halve_what_is_left_and_double_the_time() {
+        assert_eq!(rungs(32), [(32, 1), (16, 2), (8, 4), (4, 8)]);
+        assert_eq!(rungs(5), [(5, 1)]);
+        assert_eq!(rungs(1), [(1, 1)]);
+    }
+
+    #[test]
+    fn the_best_is_found_although_it_looks_middling_at_first() {
+        // In a short measurement all look nearly the same.
+        let figure =
+            |at: usize, times: u32| 100.0 + f64::from(times) * [1.0, 4.0, 2.0, 9.0, 8.0, 3.0, 5.0, 7.0, 6.0, 0.0][at];
+        let mut order = Vec::new();
+        let ranking = halve(10, |at, times| {
+            order.push((times, at));
+            Some(Worth::Good(figure(at, times)))
+        });
+        assert_eq!(ranking[..3], [3, 4, 7]);
+        assert_eq!(ranking.len(), 10);
+        assert_eq!(order[..10].iter().map(|(_, at)| *at).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+        assert_eq!(order[10..], [(2, 8), (2, 7), (2, 6), (2, 4), (2, 3)]);
+    }
+
+    #[test]
+    fn failures_lose_against_everything_that_is_answered() {
+        let worths = [Worth::None, Worth::Flawed(900.0), Worth::Good(1.0), Worth::Flawed(1000.0), Worth::Good(2.0)];
+        assert_eq!(halve(5, |at, _| Some(worths[at])), [4, 2, 3, 1, 0]);
+    }
+
+    #[test]
+    fn what_is_known_counts_when_it_is_over() {
+        let mut left = 12;
+        let ranking = halve(8, |at, _| {
+            left -= 1;
+            (left > 0).then_some(Worth::Good(at as f64))
+        });
+        assert_eq!(ranking, [7, 6, 5, 4, 3, 2, 1, 0]);
+    }
+}

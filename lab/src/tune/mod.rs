@@ -1,0 +1,394 @@
+//! `tsubame-lab tune`: searches the settings of a server's multi-processing module, and proves that they are better.
+//!
+//! [`space`] says what can be tried and [`memory`] what is borne of it, [`httpd`] and [`nginx`] write it into copies of a configuration
+//! ([`base`]), [`trial`] measures one, [`halving`] and [`search`] find the best, [`verdict`] says what that means, and [`findings`]
+//! tells.
+
+mod base;
+mod findings;
+mod halving;
+mod httpd;
+mod memory;
+mod nginx;
+mod search;
+mod space;
+mod surface;
+mod trial;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::advise::memory::{Room, Used};
+use crate::compare::{self, Side, Starter, in_turn};
+use crate::error::{Error, Result};
+use crate::host::{Host, allowed_cores};
+use crate::interrupt;
+use crate::launch;
+use crate::load::face::load::{LoadOptions, duration};
+use crate::programs;
+use crate::progress;
+use crate::table::Table;
+use base::Base;
+use findings::Findings;
+use memory::Memory;
+use search::{Search, Tried};
+use space::{Candidate, Extent, Frame, Mpm, mix, space};
+use trial::{Bench, Calm, Goal, Target};
+use verdict::{Case, Outcome, Proof};
+
+/// Choices for `tune`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+#[command(mut_arg("urls", |arg| arg.required(false).action(clap::ArgAction::Set).num_args(0..=1).value_name("CONF").help("The configuration to tune; it is not changed [default: a small one that serves a file of 31 bytes]")))]
+#[command(mut_arg("csv", |arg| arg.hide(true)))]
+#[command(mut_arg("requests", |arg| arg.hide(true)))]
+#[command(mut_arg("duration", |arg| arg.default_value("3s").help("How long each measurement of the last comparison takes")))]
+#[command(mut_arg("warm_up", |arg| arg.default_value("300ms")))]
+#[command(mut_arg("connections", |arg| arg.default_value("100")))]
+pub(crate) struct TuneOptions {
+    #[command(flatten)]
+    load: LoadOptions,
+
+    /// The server: apache2, nginx, tsubame, or the path of any that has the command line of one of these [default: tsubame]
+    #[arg(long, value_name = "PROGRAM")]
+    server: Option<String>,
+
+    /// What to ask for, at the first address at which the server listens [default: /]
+    #[arg(long, value_name = "PATH", conflicts_with = "url")]
+    path: Option<String>,
+
+    /// What to ask for, at an address of this machine at which the configuration listens
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+
+    /// The multi-processing modules to try [default: that of the configuration]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    mpm: Vec<Mpm>,
+
+    /// What to look for [default: rate, or cpu with --rate]
+    #[arg(long = "for", value_name = "GOAL")]
+    goal: Option<Goal>,
+
+    /// How long to search, before the last comparison
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    budget: Duration,
+
+    /// How often the best and the present settings are measured in turn at the end
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// Write tune.html, tune.json and fragment.conf here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tsubame-lab tune --server apache2 --close                   a small configuration: just to see
+  tsubame-lab tune my.conf --server apache2 --path /index.html -c 200 --out DIR
+  tsubame-lab tune my.conf --server apache2 --mpm event,worker,prefork --budget 15m
+  tsubame-lab tune nginx.conf --server nginx --url http://localhost:8080/ --for p99
+Start as root what needs root. Stop a server that listens at the same port, or tune a copy with another one.
+The servers have the cores that the load generator leaves. Let nothing else run meanwhile.";
+
+/// How long the present settings are measured for their memory.
+const MEMORY_TIME: Duration = Duration::from_secs(2);
+
+/// The part of the budget (one in so many) for which the search may wait until other programs leave the cores alone.
+const SEARCH_PATIENCE: u32 = 4;
+
+/// How long the last comparison may wait for that.
+const PROOF_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs `tsubame-lab tune`.
+pub(crate) fn run(options: &TuneOptions) -> Result<()> {
+    interrupt::catch()?;
+    let host = Host::observe();
+    let descriptors = launch::raise_descriptor_limit()?;
+    let all = allowed_cores()?;
+    let cores = Cores::divide(&all, options.load.threads());
+    let starter = Starter::new(options.server.as_deref(), &cores.server, descriptors)?;
+    launch::pin(&cores.generator)?;
+    let (configuration, path) = match options.load.urls.first() {
+        Some(file) => (PathBuf::from(file), "/".to_owned()),
+        None => base::own(&starter, starter.scratch())?,
+    };
+    let base = Base::read(&starter, &configuration)?;
+    let target = match &options.url {
+        Some(url) => Target::Url(url.clone()),
+        None => Target::Path(options.path.clone().unwrap_or(path)),
+    };
+    let bench = Bench { starter, load: &options.load, target, cores: all, calm: Calm::default() };
+    let findings = Tuning { options, bench: &bench, base: &base, cores: &cores }.findings(host)?;
+    if let Some(directory) = &options.out {
+        findings.write(directory)?;
+    }
+    match options.load.json {
+        true => say_line!("{}", findings.to_json()?),
+        false => say!("{}", findings.to_text()),
+    }
+    if let Some(directory) = &options.out {
+        eprintln!("tune.html and tune.json are in {}", directory.display());
+    }
+    interrupt::check()
+}
+
+/// Who runs where.
+struct Cores {
+    generator: Vec<usize>,
+    server: Vec<usize>,
+    /// Whether nobody shares a core.
+    is_apart: bool,
+}
+
+impl Cores {
+    /// The first ones for the generator, a core for each thread, and the others for the server; all for both where that leaves none.
+    fn divide(all: &[usize], threads: usize) -> Self {
+        match all.split_at_checked(threads) {
+            Some((generator, server)) if !server.is_empty() => {
+                Self { generator: generator.to_vec(), server: server.to_vec(), is_apart: true }
+            }
+            _ => Self { generator: all.to_vec(), server: all.to_vec(), is_apart: false },
+        }
+    }
+}
+
+/// Tuning one configuration.
+struct Tuning<'t> {
+    options: &'t TuneOptions,
+    bench: &'t Bench<'t>,
+    base: &'t Base,
+    cores: &'t Cores,
+}
+
+impl Tuning<'_> {
+    fn goal(&self) -> Goal {
+        self.options.goal.unwrap_or(if self.options.load.is_paced() { Goal::Cpu } else { Goal::Rate })
+    }
+
+    fn findings(&self, host: Host) -> Result<Findings> {
+        let (options, goal) = (self.options, self.goal());
+        let clients = options.load.clients();
+        eprintln!("measuring the present settings ({}: {})", self.base.mpm.name(), self.base.extent);
+        let (memory, overhead) = self.present()?;
+        let (fitting, too_large) = self.divided(memory)?;
+        let mut tried = vec![Tried::present(self.base.extent)];
+        tried.extend(fitting.into_iter().map(Tried::new));
+        let patience = options.budget / SEARCH_PATIENCE;
+        let shortest = search::shortest(tried.len(), options.budget - patience, overhead);
+        let bar = progress::bar(search::steps(tried.len()) + 2 * options.rounds as usize);
+        let deadline = Instant::now() + options.budget;
+        self.bench.calm.grant(patience);
+        let mut search = Search { bench: self.bench, base: self.base, goal, bar: bar.clone(), deadline, tried };
+        let ranking = search.run(shortest, memory, self.cores.server.len() as u64);
+        let tried: Vec<Tried> =
+            ranking.into_iter().map(|at| search.tried[at].clone()).filter(Tried::is_known).collect();
+        let left_over = search.tried.len() - tried.len();
+        let mut findings = Findings {
+            server: self.server(),
+            load: self.told(),
+            goal,
+            host,
+            server_cores: self.cores.server.clone(),
+            present: self.base.extent,
+            memory,
+            memory_bound: memory.map(|memory| memory.bound(memory.threads)),
+            doubts: self.doubts(memory, &too_large),
+            tried,
+            too_large,
+            proof: None,
+            outcome: Outcome::Open,
+            verdict: String::new(),
+            reasons: Vec::new(),
+            fragment: None,
+            compared: None,
+        };
+        let Some(best) = findings.best().cloned() else {
+            bar.finish_and_clear();
+            let failure = findings.tried.iter().find_map(|tried| tried.failure.clone());
+            return Err(Error::new(format!(
+                "nothing could be measured: {}",
+                failure.unwrap_or_else(|| "the time was too short".to_owned())
+            ))
+            .advise("a longer --budget"));
+        };
+        let case = Case {
+            best: &best,
+            present: self.base.extent,
+            clients,
+            cores: self.cores.server.len() as u64,
+            memory,
+            load: &findings.load,
+        };
+        findings.reasons = case.reasons();
+        if left_over > 0 && !interrupt::is_asked() {
+            findings
+                .doubts
+                .push(format!("the time was over before {left_over} settings had their turn: use a longer --budget"));
+        }
+        match self.proof(&best, &bar, &mut findings.doubts) {
+            Ok((proof, table)) => {
+                let case = Case { load: &findings.load, ..case };
+                findings.verdict = proof.told(best.comes_to, goal);
+                findings.outcome = proof.outcome();
+                findings.fragment =
+                    if findings.outcome == Outcome::Change { case.fragment(&proof, goal) } else { None };
+                (findings.proof, findings.compared) = (Some(proof), Some(table));
+            }
+            Err(error) => {
+                findings.verdict = format!(
+                    "Nothing is proved ({error}). The best so far is {best}, which comes to {}.",
+                    best.comes_to,
+                    best = best.name()
+                );
+            }
+        }
+        bar.finish_and_clear();
+        if findings.outcome != Outcome::Change {
+            // What the settings come to is worth knowing; why they would be better is not.
+            findings.reasons.truncate(1);
+        }
+        if let (disturbed @ 1.., all) = self.bench.calm.disturbed() {
+            findings.doubts.push(format!(
+                "other programs used the processors when {disturbed} of {all} measurements began: figures vary more, and many threads \
+                 look better than they are, since together they get more of the time that is left"
+            ));
+        }
+        Ok(findings)
+    }
+
+    /// What the memory bears, by what the present settings need under the load, and how much longer than its load a trial takes.
+    fn present(&self) -> Result<(Option<Memory>, Duration)> {
+        let file = self.base.write(None)?;
+        let began = Instant::now();
+        let mut most: Option<(Used, Option<Room>)> = None;
+        let measured = self.bench.measure(&file, MEMORY_TIME, |server| {
+            let Some(used) = Used::of(server) else { return };
+            let room = server.roots().first().and_then(|root| Room::of(*root));
+            most = Some(most.map_or((used, room), |(before, _)| (before.most(used), room)));
+        })?;
+        if measured.failures >= measured.answers {
+            return Err(Error::new(format!(
+                "not one answer is what is wanted ({}): their status is 400 or above",
+                self.told()
+            ))
+            .advise("--path, with what the server has"));
+        }
+        let overhead = began.elapsed().saturating_sub(MEMORY_TIME);
+        let Extent { mpm, children, threads, connections, .. } = self.base.extent;
+        let threads = match (mpm, connections) {
+            (Mpm::Nginx, Some(connections)) => connections / children.max(1),
+            _ => threads,
+        };
+        let clients = self.options.load.clients();
+        let memory = most.and_then(|(used, room)| Some(Memory::of(room?, used, threads, clients)));
+        Ok((memory, overhead))
+    }
+
+    /// What is tried, and what could make the machine swap.
+    fn divided(&self, memory: Option<Memory>) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
+        let frame = Frame { cores: self.cores.server.len() as u64, clients: self.options.load.clients() };
+        let mpms = match &self.options.mpm[..] {
+            [] => vec![self.base.mpm],
+            _ if self.base.mpm == Mpm::Nginx => {
+                return Err(Error::new("nginx has no multi-processing modules").advise("leave --mpm away"));
+            }
+            mpms => mpms.to_vec(),
+        };
+        if mpms == [Mpm::Percore] && self.base.mpm == Mpm::Percore {
+            return Err(Error::new("percore has no number to set: it starts what the processors bear")
+                .advise("--mpm percore,event, which compares it with another module"));
+        }
+        let mut all: Vec<Candidate> = mpms.iter().flat_map(|mpm| space(*mpm, frame)).collect();
+        mix(&mut all);
+        Ok(match memory {
+            Some(memory) => memory.divide(all, frame.clients),
+            None => (all, Vec::new()),
+        })
+    }
+
+    /// The best and the present settings, measured in turn.
+    fn proof(&self, best: &Tried, bar: &indicatif::ProgressBar, doubts: &mut Vec<String>) -> Result<(Proof, Table)> {
+        interrupt::check()?;
+        let files: [PathBuf; 2] = [self.base.write(best.setting)?, self.base.write(None)?];
+        let best = best.name();
+        let names = [best.as_str(), "present settings"];
+        self.bench.calm.grant(PROOF_PATIENCE);
+        let mut sides = names.map(Side::new);
+        in_turn(&mut sides, self.options.rounds, |round, side| {
+            progress::announce(bar, &format!("round {}: {}", round + 1, side.name));
+            let file: &Path = if side.name == names[0] { &files[0] } else { &files[1] };
+            let (_server, url) = self.bench.start(file)?;
+            side.prepare(&self.options.load, &url)?;
+            self.bench.calm.wait(&self.bench.cores)?;
+            side.measure()?;
+            bar.inc(1);
+            Ok(())
+        })?;
+        for side in &sides {
+            doubts.extend(side.doubts.iter().map(|doubt| format!("{}: {doubt}", side.name)));
+        }
+        Ok((Proof::of(&sides, self.options.rounds, self.goal()), compare::table(&sides, ["found", "present"])))
+    }
+
+    /// Its module and its version.
+    fn server(&self) -> String {
+        let program = self.bench.starter.program();
+        let version = programs::version_of(program, &["-v"]).unwrap_or_else(|| program.display().to_string());
+        match self.base.mpm {
+            Mpm::Nginx => version,
+            mpm => format!("{version}, {}", mpm.name()),
+        }
+    }
+
+    fn told(&self) -> String {
+        let what = match &self.bench.target {
+            Target::Path(path) => path,
+            Target::Url(url) => url,
+        };
+        format!("{}, {what}", self.options.load.told())
+    }
+
+    fn doubts(&self, memory: Option<Memory>, too_large: &[Candidate]) -> Vec<String> {
+        let mut doubts = vec![format!(
+            "found for {}: tune again with more or fewer connections (-c) if yours are not like that",
+            self.options.load.told()
+        )];
+        match self.cores.is_apart {
+            true => doubts.push(format!(
+                "the server had {} of {} cores, the load generator the others: where clients are elsewhere, more children may be better",
+                self.cores.server.len(),
+                self.cores.server.len() + self.cores.generator.len()
+            )),
+            false => doubts.push("server and load generator shared all cores: differences are smaller than they would be apart".to_owned()),
+        }
+        if memory.is_none() {
+            doubts.push(
+                "the memory of the server could not be read, so nothing was left out for it: run this as root"
+                    .to_owned(),
+            );
+        }
+        if !too_large.is_empty() {
+            doubts.push(format!("{} settings were left out: they could have made the machine swap", too_large.len()));
+        }
+        doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_has_cores_of_its_own_where_there_are_enough() {
+        let told = |all: &[usize], threads| {
+            let Cores { generator, server, is_apart } = Cores::divide(all, threads);
+            (generator, server, is_apart)
+        };
+        assert_eq!(told(&[0, 1, 2, 3], 1), (vec![0], vec![1, 2, 3], true));
+        assert_eq!(told(&[4, 6], 2), (vec![4, 6], vec![4, 6], false));
+    }
+}

@@ -1,0 +1,248 @@
+//! One trial: a server of a configuration is started, loaded for a while, and ended.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::halving::Worth;
+use crate::compare::{self, FIGURES, Starter};
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::listener::Listener;
+use crate::load::Plan;
+use crate::load::face::load::LoadOptions;
+use crate::load::url::Url;
+use crate::procfs;
+use crate::server::{Server, check_memory};
+
+/// What trials share.
+#[derive(Debug)]
+pub(super) struct Bench<'o> {
+    pub(super) starter: Starter,
+    pub(super) load: &'o LoadOptions,
+    pub(super) target: Target,
+    /// All cores, the load generator's and the servers'.
+    pub(super) cores: Vec<usize>,
+    pub(super) calm: Calm,
+}
+
+/// How quiet the machine was, and for how long trials may still wait for that.
+#[derive(Debug, Default)]
+pub(super) struct Calm {
+    patience: Cell<Duration>,
+    measurements: Cell<u32>,
+    disturbed: Cell<u32>,
+}
+
+impl Calm {
+    /// From now on trials may wait for so long, all together.
+    pub(super) fn grant(&self, patience: Duration) {
+        self.patience.set(patience);
+    }
+
+    /// How many measurements began while other programs used the cores, of how many.
+    pub(super) fn disturbed(&self) -> (u32, u32) {
+        (self.disturbed.get(), self.measurements.get())
+    }
+
+    /// Waits until nobody uses these cores, as long as there is patience: others take time from the server and from the generator, and
+    /// more of it from a server with few threads.
+    pub(super) fn wait(&self, cores: &[usize]) -> Result<()> {
+        self.measurements.set(self.measurements.get() + 1);
+        let began = Instant::now();
+        while busy_share(cores)? > CALM_MAX {
+            interrupt::check()?;
+            let left = self.patience.get();
+            if left.is_zero() || began.elapsed() > CALM_WAIT {
+                self.disturbed.set(self.disturbed.get() + 1);
+                break;
+            }
+            self.patience.set(left.saturating_sub(CALM_WINDOW));
+        }
+        Ok(())
+    }
+}
+
+/// How long to look whether cores are used, and up to which share of their time they are not.
+const CALM_WINDOW: Duration = Duration::from_millis(150);
+const CALM_MAX: f64 = 0.15;
+
+/// How long one measurement waits for that; the others want their share of the patience.
+const CALM_WAIT: Duration = Duration::from_secs(3);
+
+/// The share of their time for which cores work at this moment.
+fn busy_share(cores: &[usize]) -> Result<f64> {
+    let (before, began) = (procfs::core_time(cores)?, Instant::now());
+    std::thread::sleep(CALM_WINDOW);
+    let busy = procfs::core_time(cores)?.busy().saturating_sub(before.busy());
+    Ok(busy.as_secs_f64() / began.elapsed().as_secs_f64() / cores.len().max(1) as f64)
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// This path, at the first address at which the server listens.
+    Path(String),
+    Url(String),
+}
+
+/// What came of a trial.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Measurement {
+    pub(super) seconds: f64,
+    pub(super) answers: u64,
+    pub(super) per_second: f64,
+    pub(super) per_cpu_second: Option<f64>,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) memory_mb: Option<f64>,
+    /// Requests that failed, and answers that are not what is wanted.
+    pub(super) failures: u64,
+    /// Clients that waited in vain for more than half of the time.
+    pub(super) starved: u64,
+    /// All processes of the server at the end, the parent and its helpers among them.
+    pub(super) processes: usize,
+}
+
+/// What is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Goal {
+    /// Answers per second
+    Rate,
+    /// Answers per second of CPU time
+    Cpu,
+    /// The time that one answer of a hundred exceeds
+    P99,
+}
+
+impl Goal {
+    /// Its row among the [`FIGURES`].
+    pub(super) fn row(self) -> usize {
+        match self {
+            Self::Cpu => 0,
+            Self::Rate => 1,
+            Self::P99 => 3,
+        }
+    }
+
+    /// What is called better.
+    pub(super) fn name(self) -> &'static str {
+        FIGURES[self.row()].0
+    }
+
+    /// Whether more of it is better.
+    pub(super) fn wants_more(self) -> bool {
+        FIGURES[self.row()].1
+    }
+
+    /// Its figure of a measurement.
+    pub(super) fn of(self, measurement: &Measurement) -> Option<f64> {
+        match self {
+            Self::Rate => Some(measurement.per_second),
+            Self::Cpu => measurement.per_cpu_second,
+            Self::P99 => Some(measurement.p99_ms),
+        }
+    }
+
+    /// How good that is. A server that leaves clients waiting for good is not, however fast it answers the others.
+    pub(super) fn worth(self, measurement: &Measurement) -> Worth {
+        let Some(figure) = self.of(measurement) else { return Worth::None };
+        let figure = if self.wants_more() { figure } else { -figure };
+        match measurement.is_flawed() {
+            false => Worth::Good(figure),
+            true => Worth::Flawed(figure),
+        }
+    }
+}
+
+impl Measurement {
+    /// Whether something failed.
+    pub(super) fn is_flawed(&self) -> bool {
+        self.failures + self.starved > 0
+    }
+}
+
+/// How often memory is looked at that takes time to read.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Bench<'_> {
+    /// Starts a server, and tells what to ask it for.
+    pub(super) fn start(&self, configuration: &Path) -> Result<(Server, String)> {
+        let (server, address) = self.starter.start(configuration)?;
+        match &self.target {
+            Target::Path(path) => Ok((server, format!("http://{address}{path}"))),
+            Target::Url(url) => {
+                let asked = Url::parse(url)?.resolve(false)?;
+                let holder = Listener::at(asked);
+                let pids = server.pids();
+                match holder.is_some_and(|holder| holder.roots().iter().any(|root| pids.contains(root))) {
+                    true => Ok((server, url.clone())),
+                    false => Err(Error::new(format!("the server does not listen at {asked}: it does at {address}"))
+                        .advise("--path, which asks at the address at which it listens")),
+                }
+            }
+        }
+    }
+
+    /// Loads a server of this configuration for `time`, and calls `look` now and then meanwhile.
+    ///
+    /// # Errors
+    /// It does not start, answers nothing, or takes so much memory that it was ended; or somebody interrupts.
+    pub(super) fn measure(
+        &self,
+        configuration: &Path,
+        time: Duration,
+        mut look: impl FnMut(&Listener),
+    ) -> Result<Measurement> {
+        let (server, url) = self.start(configuration)?;
+        let plan = self.load.plan(&[url])?;
+        let listener = plan.servers.first().and_then(|address| Listener::at(*address));
+        self.load.warm_up(&plan)?;
+        self.calm.wait(&self.cores)?;
+        let plan = Plan { count: None, time: Some(time), ..plan };
+        let swapped = procfs::swapped_out();
+        let mut trouble = None;
+        let mut looked = Instant::now();
+        let began = Instant::now();
+        let measured = compare::measure(&plan, listener.as_ref(), |live| {
+            if let Err(error) = check_memory() {
+                trouble = Some(error);
+                live.stop();
+            }
+            if let Some(listener) = listener.as_ref().filter(|_| looked.elapsed() > LOOK_INTERVAL) {
+                look(listener);
+                looked = Instant::now();
+            }
+        })?;
+        let seconds = began.elapsed().as_secs_f64();
+        if let Some(listener) = &listener {
+            look(listener);
+        }
+        interrupt::check()?;
+        if let Some(error) = trouble {
+            return Err(error);
+        }
+        if procfs::swapped_out() > swapped {
+            return Err(Error::new("the machine swapped meanwhile"));
+        }
+        if measured.answers == 0 {
+            return Err(Error::new("not one request was answered"));
+        }
+        let [per_cpu_second, per_second, p50, p99, memory_mb] = measured.figures;
+        Ok(Measurement {
+            seconds,
+            answers: measured.answers,
+            per_second: per_second.unwrap_or_default(),
+            per_cpu_second,
+            p50_ms: p50.unwrap_or_default(),
+            p99_ms: p99.unwrap_or_default(),
+            memory_mb,
+            failures: measured.failures,
+            starved: measured.starved,
+            processes: server.pids().len(),
+        })
+    }
+}
