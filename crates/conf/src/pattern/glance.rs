@@ -66,7 +66,8 @@ fn texts(pattern: &str) -> Option<(String, String)> {
                 chars.next_if_eq(&'^');
                 loop {
                     match chars.next()? {
-                        '\\' => drop(chars.next()?),
+                        // A quotation, or a control character: the bracket behind it may be one of the characters.
+                        '\\' if matches!(chars.next()?, 'Q' | 'E' | 'c') => return None,
                         '[' => return None,
                         ']' if !is_first => break,
                         _ => {}
@@ -87,8 +88,14 @@ fn texts(pattern: &str) -> Option<(String, String)> {
             Some(plain) => Some(plain),
         };
         if next == Some('{') {
-            // How often: not a text.
-            while chars.next()? != '}' {}
+            // How often: not a text. Other braces are plain characters, and so is what stands in them.
+            loop {
+                match chars.next()? {
+                    '}' => break,
+                    '0'..='9' | ',' | ' ' => {}
+                    _ => return None,
+                }
+            }
         }
         let kept = plain.filter(|_| depth == 0 && !matches!(chars.peek(), Some('*' | '?' | '{')));
         text.extend(kept);
@@ -128,7 +135,19 @@ mod tests {
         for (pattern, first, longest) in table {
             assert_eq!(texts(pattern), Some((first.into(), longest.into())), "{pattern}");
         }
-        for pattern in ["^/a|^/b", "^(?i)/a", r"^\Q/a", r"/\x41bc", "[[:alpha:]]x", "a(?#b)c", r"(a)\1b", "é"] {
+        for pattern in [
+            "^/a|^/b",
+            "^(?i)/a",
+            r"^\Q/a",
+            r"/\x41bc",
+            "[[:alpha:]]x",
+            "a(?#b)c",
+            r"(a)\1b",
+            "é",
+            "{[^}/]+}",
+            r"[^\E]a]bc",
+            r"[\c]a]bc",
+        ] {
             assert_eq!(texts(pattern), None, "{pattern}");
         }
     }
