@@ -18,8 +18,10 @@ pub(crate) enum Page {
 /// The answer for a status; sets status and fields of the request.
 pub(crate) fn find(request: &mut Request, status: u16) -> Page {
     let status = if !http1::status::reason(status).is_empty() { status } else { 500 };
+    // As in Apache, a module that has set the status to 200 has this error count as one of its own.
+    let is_own = request.answer.status() == 200;
     let failed_document = match &request.kind {
-        Kind::Redirected(previous) if previous.status >= 300 => Some(previous.status),
+        Kind::Redirected(previous) if previous.status >= 300 && !is_own => Some(previous.status),
         _ => None,
     };
     if let Some(original) = failed_document {

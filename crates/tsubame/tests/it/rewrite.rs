@@ -142,6 +142,15 @@ fn rules_of_a_server() {
 }
 
 #[test]
+fn what_rules_say_of_error_documents() {
+    let configuration = "RewriteEngine On\nErrorDocument 405 /moved\nRewriteRule ^/method$ - [R=405]\nRewriteRule ^/moved$ http://x.example/ [R=307]";
+    let rules = "RewriteEngine On\nErrorDocument 404 /d/err\nErrorDocument 410 /d/none2\nErrorDocument 403 /a.html\n\
+        RewriteRule ^err$ http://x.example/err [R=301,L]\nRewriteRule ^gone$ - [G]\nRewriteRule ^none2$ - [F]";
+    let requests = ["GET /method", "GET /d/none", "GET /d/gone"];
+    check("what_rules_say_of_error_documents", configuration, &[("d/", rules)], &requests);
+}
+
+#[test]
 fn rules_of_sections() {
     let configuration = "RewriteEngine On\n<Location /loc>\nRewriteEngine On\nRewriteRule ^x$ /a.html [L]\nRewriteRule loc/y$ /a.html [L]\n\
         </Location>\n<Location /off>\nRewriteEngine Off\n</Location>\n<Files \"a.html\">\nRewriteEngine On\n\

@@ -82,7 +82,7 @@ impl Pass<'_> {
             return Flow::Status(403);
         }
         if let Outcome::Status(status) = outcome {
-            return Flow::Status(status);
+            return self.end_with(status);
         }
         if self.request.mapped.filename.starts_with(PROXY) {
             return self.go_to_backend(escape);
@@ -145,6 +145,12 @@ impl Pass<'_> {
         self.say(1, |_| format!("redirect to {url} [REDIRECT/{status}]"));
         self.request.mapped.filename.clone_from(&url);
         self.request.answer.headers_out.set("Location", url);
+        self.end_with(status)
+    }
+
+    /// Ends the request. In an error document, too, that is what the client gets, unless it is the error of another.
+    pub(super) fn end_with(&mut self, status: u16) -> Flow {
+        self.request.answer.set_status(200);
         Flow::Status(status)
     }
 

@@ -62,7 +62,7 @@ impl Pass<'_> {
             return Flow::Status(403);
         }
         if let Outcome::Status(status) = outcome {
-            return Flow::Status(status);
+            return self.end_with(status);
         }
         if self.request.mapped.filename.starts_with(PROXY) {
             return self.leave_for_backend(escape);
