@@ -25,11 +25,7 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
         _ => None,
     };
     if let Some(original) = failed_document {
-        // The error document itself failed: the first error counts, and as in Apache the page names no other. What the
-        // document said of itself is not for the page.
-        request.answer.set_status(original);
-        request.answer.headers_out.clear();
-        return Page::Body(page(request, original, Some(original)));
+        return Page::Body(failed(request, original));
     }
     request.answer.set_status(status);
     if status >= 300 && status != 304 {
@@ -60,6 +56,14 @@ pub(crate) fn find(request: &mut Request, status: u16) -> Page {
         }
     }
     Page::Body(page(request, status, None))
+}
+
+/// The page for an error whose document failed itself: the first error counts, and as in Apache the page names no other.
+pub(crate) fn failed(request: &mut Request, original: u16) -> Body {
+    // What the document said of itself is not for the page.
+    request.answer.set_status(original);
+    request.answer.headers_out.clear();
+    page(request, original, Some(original))
 }
 
 /// The server's own page for a status, whatever is configured.

@@ -83,5 +83,15 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
 pub(super) fn too_many(request: &mut Request) -> Body {
     let limit = format!("{} internal redirects", request.vhost.plan.redirects_max);
     request.log("core", Level::Error, beyond("AH00124", &limit));
-    error_document::canned(request, 500)
+    // The first error is what the client is told of.
+    let mut first = None;
+    let mut previous = request.previous();
+    while let Some(one) = previous {
+        first = Some(one.status).filter(|status| *status >= 300).or(first);
+        previous = one.before.as_ref();
+    }
+    match first {
+        Some(status) => error_document::failed(request, status),
+        None => error_document::canned(request, 500),
+    }
 }
