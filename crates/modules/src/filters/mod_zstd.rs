@@ -86,18 +86,24 @@ fn library_is_there() -> Outcome {
 
 async fn compress(request: &mut Request, body: Body) -> Body {
     let conf = request.vhost.settings.get::<ZstdServer>();
-    let compressor = match Compressor::new(conf.level(), body.length()) {
-        Ok(compressor) => compressor,
-        Err(error) => {
-            request.log("zstd", Level::Error, format!("the answer is not compressed: {error}"));
-            return body;
-        }
-    };
+    if let Err(error) = zstd::load() {
+        request.log("zstd", Level::Error, format!("the answer is not compressed: {error}"));
+        return body;
+    }
     match choose(request, "zstd", "no-zstd", "zstd", conf.etag.or(AlterEtag::AddSuffix)) {
         Choice::AsIs => return body,
         Choice::Known => return Body::Empty,
         Choice::Coded => {}
     }
+    let compressor = match Compressor::new(conf.level(), body.length()) {
+        Ok(compressor) => compressor,
+        Err(error) => {
+            // The fields say already that it is.
+            request.log("zstd", Level::Error, format!("the answer cannot be compressed: {error}"));
+            request.answer.set_status(500);
+            return Body::Empty;
+        }
+    };
     let tell = notes([&conf.note_input, &conf.note_output, &conf.note_ratio]);
     code(request, "zstd", body, Box::new(Zstd { compressor, taken: 0, given: 0 }), BUFFER, tell).await
 }

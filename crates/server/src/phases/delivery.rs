@@ -107,9 +107,14 @@ fn head_in_effect(request: &Request) -> Arc<RequestHead> {
     Arc::new(RequestHead::assembled(&parts, fields.iter().map(|(name, value)| (&**name, &**value))))
 }
 
+/// A range behind the end of an answer of so many bytes.
+pub(crate) struct Unsatisfiable {
+    pub(crate) length: u64,
+}
+
 /// Applies `Range` to an answer that succeeded (RFC 9110 section 14), as the filters have left it.
-/// `Err`: there is no such range (416).
-pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
+/// `Err`: there is no such range.
+pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, Unsatisfiable> {
     if request.answer.status() != 200 || !matches!(&*request.asked.method, "GET" | "HEAD") {
         return Ok(body);
     }
@@ -137,10 +142,7 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, u16> {
     };
     match resolve(&range, length, &limits) {
         Resolved::Whole => Ok(body),
-        Resolved::Unsatisfiable => {
-            request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
-            Err(416)
-        }
+        Resolved::Unsatisfiable => Err(Unsatisfiable { length }),
         Resolved::Parts(ranges) => {
             request.answer.set_status(206);
             if let [range] = ranges[..] {

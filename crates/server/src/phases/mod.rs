@@ -324,10 +324,7 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
 /// error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
     filters::prepare(request);
-    let instead = delivery::preconditions(request);
-    // "Not modified" is a success.
-    let is_error = instead.is_some() && request.answer.status() != 304;
-    match instead {
+    match delivery::preconditions(request) {
         Some(instead) => body = instead,
         None => {
             let chain = filters::of(request);
@@ -345,9 +342,17 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
     }
     let body = filter(request, body);
     delivery::default_charset(request);
-    // Before ranges, as in Apache: to them it is an answer of 200 still.
-    answer_fields(request, is_error).await;
-    Ok(Response::of(delivery::ranges(request, body)?))
+    // A condition that does not hold is no error to them, as in Apache. Before ranges: to them it is an answer of 200 still.
+    answer_fields(request, false).await;
+    match delivery::ranges(request, body) {
+        Ok(body) => Ok(Response::of(body)),
+        Err(delivery::Unsatisfiable { length }) => {
+            // The page of the error gets its fields anew, and as in Apache nothing of what was there before.
+            request.answer.err_headers_out.clear();
+            request.answer.err_headers_out.set("Content-Range", format!("bytes */{length}"));
+            Err(416)
+        }
+    }
 }
 
 /// A page of our own, which says of its charset what is to be said.

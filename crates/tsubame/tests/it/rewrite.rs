@@ -22,6 +22,17 @@ fn build(site: &Site) {
 
 /// Compares the answers to requests, `METHOD target|Field: value`.
 fn check(test: &str, configuration: &str, access_files: &[(&str, &str)], requests: &[&str]) {
+    check_but_for(&[], test, configuration, access_files, requests);
+}
+
+/// The same but for some differences.
+fn check_but_for(
+    allowed: &[Allowed],
+    test: &str,
+    configuration: &str,
+    access_files: &[(&str, &str)],
+    requests: &[&str],
+) {
     let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
     let files = |site: &Site| {
         build(site);
@@ -34,7 +45,7 @@ fn check(test: &str, configuration: &str, access_files: &[(&str, &str)], request
          <Directory ${{ROOT}}/out>\nRequire all granted\n</Directory>\n{configuration}"
     );
     let above = Allowed { case: "GET /up", what: "*", entry: "A path that leads above the root" };
-    compare(test, files, &text, &cases, &[above]);
+    compare(test, files, &text, &cases, &[allowed, &[above]].concat());
 }
 
 #[test]
@@ -148,6 +159,26 @@ fn what_rules_say_of_error_documents() {
         RewriteRule ^err$ http://x.example/err [R=301,L]\nRewriteRule ^gone$ - [G]\nRewriteRule ^none2$ - [F]";
     let requests = ["GET /method", "GET /d/none", "GET /d/gone"];
     check("what_rules_say_of_error_documents", configuration, &[("d/", rules)], &requests);
+}
+
+/// Maintenance that leads to itself: the first error counts.
+#[test]
+fn an_error_document_that_leads_back() {
+    let configuration = "ErrorDocument 503 /a.html\nRewriteEngine On\nRewriteRule ^ - [R=503,L]";
+    let logged = ["%>s", "%b", "%{Content-Type}o"].map(|what| Allowed {
+        case: "*",
+        what,
+        entry: "What an error document of an error document came to",
+    });
+    let length = Allowed { case: "HEAD *", what: "content-length", entry: "The length of an error page for HEAD" };
+    let requests = ["GET /x", "GET /a.html", "HEAD /x"];
+    check_but_for(
+        &[&logged[..], &[length]].concat(),
+        "an_error_document_that_leads_back",
+        configuration,
+        &[],
+        &requests,
+    );
 }
 
 #[test]
