@@ -27,7 +27,7 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 /// How often the bar on a terminal moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// Looks at all document roots, and at the directories of `Alias` and `ScriptAlias`.
+/// Looks at all document roots, and at the directories of `Alias`, `ScriptAlias` and the like.
 pub(super) fn all(report: &mut Report, server: &Server, directories_max: usize) {
     let aliases = aliases(server, &server.tree, None);
     let script_roots = aliases.iter().filter(|alias| alias.for_scripts).map(|alias| alias.target.as_str()).collect();
@@ -71,16 +71,31 @@ struct Alias<'a> {
     for_scripts: bool,
 }
 
-/// Where `Alias` and `ScriptAlias` lines lead to.
+/// The directives that lead out of the document roots: whether to scripts, and whether their target has groups of a pattern.
+const ALIASES: [(&str, bool, bool); 4] = [
+    ("Alias", false, false),
+    ("ScriptAlias", true, false),
+    ("AliasMatch", false, true),
+    ("ScriptAliasMatch", true, true),
+];
+
+/// Where such lines lead to. Of a target with groups that is the directory in front of the first: what is asked for decides the rest.
 fn aliases<'a>(server: &Server, nodes: &'a [Node], host: Option<&'a Origin>) -> Vec<Alias<'a>> {
     let mut found = Vec::new();
     for node in nodes {
-        let for_scripts = node.name.eq_ignore_ascii_case("ScriptAlias");
-        if (for_scripts || node.name.eq_ignore_ascii_case("Alias"))
+        let alias = ALIASES.into_iter().find(|(name, ..)| node.name.eq_ignore_ascii_case(name));
+        if let Some((_, for_scripts, has_groups)) = alias
             && let Some(target) = words(&node.args).last()
         {
             let path = conf::paths::join(&server.language.server_root, target);
-            found.push(Alias { host, target: path.trim_end_matches('/').to_string(), for_scripts });
+            let fixed = match path.split_once('$').filter(|_| has_groups) {
+                Some((before, _)) => before.rsplit_once('/').map_or("", |(directory, _)| directory),
+                None => path.trim_end_matches('/'),
+            };
+            // Nobody means the whole machine.
+            if !fixed.is_empty() {
+                found.push(Alias { host, target: fixed.to_string(), for_scripts });
+            }
         }
         let is_host = node.name.eq_ignore_ascii_case("<VirtualHost");
         let host = if is_host { Some(&node.origin) } else { host };

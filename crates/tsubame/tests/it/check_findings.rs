@@ -288,19 +288,22 @@ fn a_big_tree_is_looked_at_within_limits() {
     assert!(told.contains("Not everything was looked at: there are more than 10 directories."), "{told}");
 }
 
-/// `.htaccess` below the directories of `Alias`, by the rules of the host that has it.
+/// `.htaccess` below the directories of `Alias` and `AliasMatch`, by the rules of the host that has it.
 #[test]
 fn aliased_directories_are_looked_at_too() {
-    let site = Site::new();
-    let root = site.path();
-    let text_of = format!(
-        "<VirtualHost *:8080>\nAlias /app {root}/app\n<Directory {root}/app>\nAllowOverride FileInfo\n</Directory>\n</VirtualHost>\n"
-    );
-    site.configure_with(&site::load_lines(Mpm::Event), &text_of);
-    site.file("app/.htaccess", "Require all denied\n");
-    let report = report(&command(&site, &["--json"]).output().expect("run"));
-    let found = find(&report, "access_file", "Require");
-    assert_eq!(found["instead"], "AllowOverride AuthConfig", "{found:#}");
+    for alias in ["Alias /app {root}/app", "AliasMatch ^/(.)pp/(.*)$ {root}/app/x$1/$2"] {
+        let site = Site::new();
+        let root = site.path();
+        let alias = alias.replace("{root}", root);
+        let text_of = format!(
+            "<VirtualHost *:8080>\n{alias}\n<Directory {root}/app>\nAllowOverride FileInfo\n</Directory>\n</VirtualHost>\n"
+        );
+        site.configure_with(&site::load_lines(Mpm::Event), &text_of);
+        site.file("app/.htaccess", "Require all denied\n");
+        let report = report(&command(&site, &["--json"]).output().expect("run"));
+        let found = find(&report, "access_file", "Require");
+        assert_eq!(found["instead"], "AllowOverride AuthConfig", "{found:#}");
+    }
 }
 
 /// The keys that docs/check.md promises, and no others.
