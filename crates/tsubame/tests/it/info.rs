@@ -148,7 +148,7 @@ fn the_dump_of_the_configuration() {
 fn the_list_of_modules() {
     let Some((ours, theirs)) = pages("the_list_of_modules", "", "?list") else { return };
     // Modules that only one of them has.
-    let own = ["percore.c", "mod_admission.c", "mod_bumpy_life.c", "mod_metrics.c", "mod_ssl.c"];
+    let own = ["percore.c", "mod_admission.c", "mod_bumpy_life.c", "mod_metrics.c", "mod_ssl.c", "mod_zstd.c"];
     let its = ["event.c"];
     let without = |page: &str, names: &[&str]| {
         names.iter().fold(page.to_string(), |page, name| {

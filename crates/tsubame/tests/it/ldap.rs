@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use sys::signal::Signal;
 
 use crate::mpm::Mpm;
 use crate::needs;
@@ -334,7 +333,7 @@ fn a_silent_directory_holds_up_nobody() {
         server.allow("AH10159");
         server.allow("AH00484");
         assert_eq!(log_in(&site, "/valid/f.html", "joe", "good").status, 200);
-        slapd.signal(Signal::STOP);
+        slapd.stop();
         let mut waiting: Vec<Client> = (0..3).map(|_| Client::connect(site.address())).collect();
         for client in &mut waiting {
             client.send(request("/valid/f.html", "ann", "fine"));
@@ -346,7 +345,7 @@ fn a_silent_directory_holds_up_nobody() {
         assert!(began.elapsed() < Duration::from_millis(900), "{mpm}: {:?}", began.elapsed());
         let statuses: Vec<u16> = waiting.iter_mut().map(|client| client.response().status).collect();
         assert_eq!(statuses, [500; 3], "{mpm}");
-        slapd.signal(Signal::CONT);
+        slapd.go_on();
         assert_eq!(log_in(&site, "/valid/f.html", "ann", "fine").status, 200, "{mpm}");
     }
 }

@@ -102,9 +102,20 @@ impl Slapd {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Stops it in the middle of whatever it does, so that it accepts and says nothing; or lets it go on.
-    pub fn signal(&self, signal: Signal) {
-        self.pid().kill(signal).expect("signal");
+    /// Stops it in the middle of whatever it does, so that it accepts and says nothing.
+    pub fn stop(&self) {
+        self.pid().kill(Signal::STOP).expect("signal");
+        // A thread goes on until it is told, which takes a while on a busy machine.
+        until("all threads of slapd have stopped", || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("its threads").flatten();
+            let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            tasks.map(stat).all(|stat| stat.contains(") T ")).then_some(())
+        });
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        self.pid().kill(Signal::CONT).expect("signal");
     }
 
     /// Ends it; [`begin_again`](Slapd::begin_again) starts it anew with the same entries.
