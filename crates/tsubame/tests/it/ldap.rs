@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-
 use crate::mpm::Mpm;
 use crate::needs;
 use crate::oracle::{self, Allowed, Case};
