@@ -190,6 +190,9 @@ pub(crate) fn surface(
     let width = (WIDTH - LEFT) / columns.len().max(1) as f64;
     let height = rows.len() as f64 * TILE_HEIGHT;
     let mut text = begin(title, height + 40.0);
+    let figures = rows.iter().flat_map(|(_, tiles)| tiles).flatten().map(|tile| tile.text.chars().count());
+    let letters = figures.max().unwrap_or_default().max(1) as f64;
+    let size = ((width - 4.0) / (letters * LETTER)).min(TILE_TEXT);
     for (index, (name, tiles)) in rows.iter().enumerate() {
         let y = index as f64 * TILE_HEIGHT;
         text += &format!("<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 5.0, y + 20.0, escape(name));
@@ -198,7 +201,7 @@ pub(crate) fn surface(
             let x = LEFT + column as f64 * width;
             text += &format!(
                 "<g><title>{}</title><rect class=\"tile{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-                 fill-opacity=\"{:.2}\"/><text class=\"middle tile-text\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>\n",
+                 fill-opacity=\"{:.2}\"/><text class=\"middle tile-text\" style=\"font-size:{size:.1}px\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>\n",
                 escape(hover),
                 if *is_best { " best" } else { "" },
                 x + 1.0,
@@ -225,6 +228,10 @@ pub(crate) fn surface(
         height / 2.0
     )
 }
+
+/// The size of the figures in tiles, where there is room for it, and how wide a letter is of that size.
+const TILE_TEXT: f64 = 11.0;
+const LETTER: f64 = 0.6;
 
 /// The opacity of the best tile: letters can be read on it, in light and in dark.
 const FILLED: f64 = 0.5;
