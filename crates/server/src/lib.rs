@@ -33,7 +33,7 @@ pub use request::client::Announced;
 pub use request::fields::{self, Fields};
 pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
-pub use request::hooks::{self as filters, AnswerHook, Handler, PhaseHook, Preface, Said};
+pub use request::hooks::{self as filters, AnswerHook, Encryption, FindVariable, Handler, PhaseHook, Preface, Said};
 pub use request::interim::SendingInterim;
 pub use request::response::{Answer, Body, BodyStream, FilePart, Keep, Piece};
 pub use request::script_use::ScriptUse;
@@ -46,4 +46,5 @@ pub use request::{
 };
 pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};
+pub use transport::tls::{Configured, Session};
 pub use transport::{Endpoint, Transport};

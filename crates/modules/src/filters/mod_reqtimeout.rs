@@ -24,7 +24,7 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("RequestReadTimeout", Allowed::SERVER, Raw(set), "handshake=0 header=20-40,MinRate=500 body=20,MinRate=500", "Set various timeout parameters for TLS handshake and/or reading request headers and body").differs("What is said of the handshake is checked and not used."),
+    row("RequestReadTimeout", Allowed::SERVER, Raw(set), "handshake=0 header=20-40,MinRate=500 body=20,MinRate=500", "Set various timeout parameters for TLS handshake and/or reading request headers and body"),
 ];
 
 settings! {
@@ -118,9 +118,11 @@ fn fill_one(server: &mut SettingsMap) {
         (setting.or(Some(or)), setting.origin().unwrap_or(&default).clone())
     };
     let (header, body) = (of(&conf.header, HEADER), of(&conf.body, BODY));
+    let handshake = conf.handshake.clone();
     let limits = server.edit::<ReadTimeouts>();
     limits.header.set(header.0, &header.1);
     limits.body.set(body.0, &body.1);
+    limits.handshake = handshake;
 }
 
 #[cfg(test)]

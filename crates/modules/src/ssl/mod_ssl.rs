@@ -4,19 +4,27 @@
 //! Apache manual: mod_ssl. What is checked while the configuration is read, and the messages, were measured on 2.4.71; its
 //! help texts are those of Debian's build. Certificates and keys are not read by `-t`, as in Apache.
 
+mod certificates;
+mod context;
 mod paths;
 mod set;
+mod suites;
+mod tickets;
 mod values;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
-use conf::{Allowed, Directive, Level, Listed, ModuleInfo, Setting, settings};
+use conf::{Allowed, Directive, Level, Listed, ModuleInfo, Setting, SettingsMap, settings};
+use rustls::server::ClientHello;
 use server::PhaseHook::Now;
 use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
-use server::{Flow, Hook, Module, Order, Request, Server};
+use server::core::CoreServer;
+use server::{Configured, Draft, Encryption, Flow, Hook, Module, Order, Request, Server, VirtualHost};
 
+use self::context::Place;
 use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
 use crate::row;
 
@@ -27,8 +35,11 @@ pub static MODULE: Module = Module {
         Hook::Mutex("ssl-cache"),
         Hook::Mutex("ssl-stapling"),
         Hook::Mutex("ssl-stapling-refresh"),
-        Hook::Start(refuse_tls),
-        Hook::Dump("DUMP_CERTS", certificates),
+        Hook::Check(make_places),
+        Hook::Start(prepare),
+        Hook::Encryption(&ENCRYPTION),
+        Hook::PostRead(Order::ReallyFirst, Now(is_encrypted)),
+        Hook::Dump("DUMP_CERTS", certificate_files),
         Hook::AccessChecker(Order::Middle, Now(require_ssl)),
         Hook::Authz(&SSL),
         Hook::Authz(&SSL_VERIFY_CLIENT),
@@ -85,6 +96,7 @@ settings! {
         pub stapling_error_cache_timeout: Setting<u32>,
         pub stapling_force_url: Setting<String>,
         pub openssl_commands: Listed<(String, String)>,
+        context: Place,
     }
 }
 
@@ -127,20 +139,63 @@ settings! {
     }
 }
 
-/// Until TLS is spoken, nobody who asked for it is given a connection without.
-fn refuse_tls(server: &Server) -> Result<(), String> {
-    let engines = server.hosts.iter().map(|host| &host.settings.get::<SslServer>().engine);
-    match engines.filter(|engine| engine.or(false)).find_map(Setting::origin) {
-        Some(origin) => Err(format!(
-            "SSLEngine on at {origin}: TLS is not served yet. Turn it off there, and let another server in front of this one \
-             speak TLS"
-        )),
-        None => Ok(()),
+static ENCRYPTION: Encryption = Encryption { is_used, is_expected, configure };
+
+fn is_used(server: &Server) -> bool {
+    server.hosts.iter().any(is_expected)
+}
+
+fn is_expected(host: &VirtualHost) -> bool {
+    host.settings.get::<SslServer>().engine.or(false)
+}
+
+/// The virtual host that the client's first words ask for, and what it has. One without TLS of its own cannot be had here.
+fn configure(server: &Server, local: SocketAddr, hello: &ClientHello<'_>) -> Result<Configured, String> {
+    let name = hello.server_name().map(str::to_ascii_lowercase);
+    let (asked, _) = server.host_at(local, name.as_deref());
+    let host = if is_expected(asked) { asked } else { server.host_at(local, None).0 };
+    match host.settings.get::<SslServer>().context.get() {
+        Some(context) => Ok(Configured { host: host.index, config: context.config.clone() }),
+        None => Err("its certificates were not read".into()),
     }
 }
 
+/// Each server has a context of its own.
+fn make_places(draft: &mut Draft, _: &mut conf::Context) -> Result<(), conf::Error> {
+    make_place(&mut draft.main);
+    draft.hosts.iter_mut().for_each(|host| make_place(&mut host.server));
+    Ok(())
+}
+
+fn make_place(settings: &mut SettingsMap) {
+    let engine = settings.get::<SslServer>().engine.clone();
+    settings.edit::<SslServer>().context = Place::new();
+    if let (Some(on), Some(origin)) = (engine.get(), engine.origin()) {
+        settings.edit::<CoreServer>().encrypted.set(*on, origin);
+    }
+}
+
+/// Reads certificates and keys.
+fn prepare(server: &Server) -> Result<(), String> {
+    for host in server.hosts.iter().filter(|host| is_expected(host)) {
+        host.settings.get::<SslServer>().context.fill(context::prepare(host)?);
+    }
+    Ok(())
+}
+
+/// Turns those away who speak HTTP where TLS is spoken, with Apache's words.
+fn is_encrypted(request: &mut Request) -> Flow {
+    if !request.client.is_misdirected() {
+        return Flow::Declined;
+    }
+    let note = "Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n Instead use the HTTPS scheme to access \
+                this URL, please.<br />\n";
+    request.notes.set("error-notes", note);
+    Flow::Status(400)
+}
+
 /// The files of all servers in Apache's order: the main server's, then those of the virtual hosts, the last one first.
-fn certificates(server: &Server) -> String {
+fn certificate_files(server: &Server) -> String {
     let (main, others) = server.hosts.split_at(1);
     let files = main.iter().chain(others.iter().rev()).flat_map(|host| {
         let files = host.settings.get::<SslServer>().certificate_files.get();
@@ -149,9 +204,9 @@ fn certificates(server: &Server) -> String {
     std::iter::once("Server certificates:\n".to_string()).chain(files).collect()
 }
 
-/// `SSLRequireSSL`, with no connection that is encrypted. The other conditions of a section are about such connections.
+/// `SSLRequireSSL`
 fn require_ssl(request: &mut Request) -> Flow {
-    if !request.dir::<SslDir>().require_ssl.or(false) {
+    if !request.dir::<SslDir>().require_ssl.or(false) || request.client.is_secure() {
         return Flow::Declined;
     }
     let thing = crate::aaa::denied_thing(request);
@@ -191,7 +246,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLCryptoDevice", GLOBAL, Take1(set::crypto_device), "builtin", "SSL external Crypto Device usage ('builtin', '...')").without_effect(NOT_YET),
     row("SSLRandomSeed", GLOBAL, Take23(set::random_seed), "", "SSL Pseudo Random Number Generator (PRNG) seeding source ('startup|connect builtin|file:/path|exec:/path [bytes]')").without_effect(NOT_YET),
     row("SSLVHostSNIPolicy", GLOBAL, Take1(set::sni_policy), "secure", "SSL VirtualHost SNI compatibility policy setting").without_effect(NOT_YET),
-    row("SSLEngine", SERVER, Take1(set::engine), "off", "SSL switch for the protocol engine ('on', 'off')").differs("TLS is not served yet: with it on a server does not start."),
+    row("SSLEngine", SERVER, Take1(set::engine), "off", "SSL switch for the protocol engine ('on', 'off')"),
     row("SSLFIPS", GLOBAL, Flag(set::fips), "off", "Enable FIPS-140 mode (`on', `off')").without_effect(NOT_YET),
     row("SSLCipherSuite", CONF_AUTH, Take12(set::cipher_suite), "DEFAULT", "Colon-delimited list of permitted SSL Ciphers, optional preceded by protocol identifier ('XXX:...:XXX' - see manual)").without_effect(NOT_YET),
     row("SSLCertificateFile", SERVER, Take1(|c, v| paths::key_material(c, |s: &mut SslServer| &mut s.certificate_files, v)), "", "SSL Server Certificate file ('/path/to/file' - PEM or DER encoded)").without_effect(NOT_YET),

@@ -354,7 +354,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         },
         name,
         port,
-        scheme: if https { "https" } else { "http" },
+        scheme: if https || core.encrypted.or(false) { "https" } else { "http" },
         aliases: core.server_aliases.iter().cloned().collect(),
         admin: core.server_admin.get().cloned(),
         addresses,

@@ -10,8 +10,8 @@ use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::authz::{AuthnProvider, AuthzProvider};
 use crate::request::hooks::{
-    AnswerHook, Chain, FindFilter, FindInputFilter, Handler, Hooks, InputChain, InputFilter, Of, OutputFilter,
-    PhaseHook, Preface,
+    AnswerHook, Chain, Encryption, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
+    Of, OutputFilter, PhaseHook, Preface,
 };
 use crate::request::response::Body;
 
@@ -75,6 +75,10 @@ pub enum Hook {
     ChildEnd(fn()),
     /// What clients of some connections have to say before their first request.
     Preface(&'static Preface),
+    /// What encrypts connections.
+    Encryption(&'static Encryption),
+    /// What a module knows of a request, for logs, expressions and rules, by name.
+    Variable(FindVariable),
     /// The head was read. All hooks run.
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
@@ -166,6 +170,8 @@ impl Hook {
             | Hook::Provider(..)
             | Hook::HandlerName(_)
             | Hook::Preface(_)
+            | Hook::Encryption(_)
+            | Hook::Variable(_)
             | Hook::ChildEnd(_)
             | Hook::Dump(..) => return None,
         })
@@ -207,6 +213,8 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         note_auth_failure: Vec::new(),
         log_id: None,
         preface: None,
+        encryption: None,
+        variables: Vec::new(),
     };
     for (module, hook) in ordered(modules) {
         let of = |hook| Of { module, hook };
@@ -233,6 +241,8 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
             Hook::Preface(preface) => hooks.preface = Some(preface),
+            Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
+            Hook::Variable(find) => hooks.variables.push(*find),
             Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
             // Those of the server's life, and what is asked for by name while the configuration is read.
             _ => {}

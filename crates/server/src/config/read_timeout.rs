@@ -38,6 +38,8 @@ pub(crate) struct BodyRules {
 conf::settings! {
     /// `RequestReadTimeout`, filled by mod_reqtimeout and obeyed by the connection.
     pub struct ReadTimeouts {
+        /// For a TLS handshake.
+        pub handshake: conf::Setting<Option<ReadTimeout>>,
         /// For the head.
         pub header: conf::Setting<Option<ReadTimeout>>,
         /// For the body.

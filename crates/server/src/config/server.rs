@@ -1,5 +1,6 @@
 //! The server as it runs: what its configuration has become.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -75,6 +76,13 @@ impl Server {
     /// The main server.
     pub fn main(&self) -> &VirtualHost {
         &self.hosts[0]
+    }
+
+    /// The virtual host for a connection to this address of ours that asks for `name` (lower case, without port), and whether the
+    /// name is known there.
+    pub fn host_at(&self, local: SocketAddr, name: Option<&str>) -> (&VirtualHost, bool) {
+        let (index, known) = self.by_name.choose(local, name);
+        (&self.hosts[index], known)
     }
 
     /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.

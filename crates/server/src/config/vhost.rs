@@ -62,6 +62,11 @@ impl VirtualHost {
         if self.scheme == "https" { 443 } else { 80 }
     }
 
+    /// Its name with its port, as log lines have it.
+    pub fn log_name(&self) -> String {
+        format!("{}:{}", self.name, self.port.unwrap_or(self.scheme_port()))
+    }
+
     /// A module's settings outside sections.
     pub fn base_settings<S: Settings>(&self) -> &S {
         self.base.slots.get()

@@ -126,9 +126,10 @@ pub(crate) fn virtual_host(
     client: &Client,
     name: Option<&str>,
 ) -> (&'static VirtualHost, bool) {
-    let hosts = &server.by_name;
-    let (index, known) = if hosts.is_empty() { (0, false) } else { hosts.choose(client.local(), name) };
-    (&server.hosts[index], known)
+    match server.by_name.is_empty() {
+        true => (server.main(), false),
+        false => server.host_at(client.local(), name),
+    }
 }
 
 /// The host of the target counts, and the field has to say the same (RFC 9112 section 3.2.2): programs look there.

@@ -216,10 +216,6 @@ impl Endpoint for Nobody {
         Ok(self.local)
     }
 
-    fn is_secure(&self) -> bool {
-        false
-    }
-
     fn has_ended(&self) -> bool {
         false
     }

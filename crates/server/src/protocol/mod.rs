@@ -1,3 +1,4 @@
 //! Protocols: what makes requests of a transport's bytes, and bytes of their answers.
 
 pub(crate) mod http1;
+mod opening;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use conf::expr::EvalError;
@@ -12,6 +12,7 @@ use crate::request::Request;
 use crate::request::dns::{self, Reply, Unanswered};
 use crate::request::unique::{self, Unique};
 use crate::transport::Endpoint;
+use crate::transport::tls::Session;
 
 /// What is the same for all requests of a connection.
 pub struct Client {
@@ -20,6 +21,7 @@ pub struct Client {
     /// Requests served on this connection before this one.
     pub keepalives: AtomicU32,
     endpoint: Arc<dyn Endpoint>,
+    misdirected: AtomicBool,
     /// Who is at the other end, where that is not the client but somebody who speaks for it.
     speaker: Option<Arc<Client>>,
     /// What the other end has said of the client before its first request.
@@ -57,6 +59,7 @@ impl Client {
             peer,
             keepalives: AtomicU32::new(0),
             endpoint,
+            misdirected: AtomicBool::new(false),
             speaker: None,
             announced: OnceLock::new(),
             local: OnceLock::new(),
@@ -93,9 +96,23 @@ impl Client {
         self.endpoint.has_ended()
     }
 
+    /// What the client and we have agreed on, so that nobody between us can read or change what is sent. `None`: anybody can.
+    pub fn session(&self) -> Option<&Session> {
+        self.endpoint.session()
+    }
+
     /// Whether nobody between the client and us can read or change what is sent.
     pub fn is_secure(&self) -> bool {
-        self.endpoint.is_secure()
+        self.session().is_some()
+    }
+
+    /// Whether the client speaks without TLS where that is spoken. No request of it is served.
+    pub fn is_misdirected(&self) -> bool {
+        self.misdirected.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_misdirected(&self) {
+        self.misdirected.store(true, Ordering::Relaxed);
     }
 
     /// Our address of this connection.

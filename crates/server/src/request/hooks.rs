@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
 use conf::Level;
+use rustls::server::ClientHello;
 
-use crate::config::Server;
+use crate::config::{Server, VirtualHost};
 use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::response::{Answer, Body, BodyStream};
+use crate::transport::tls::Configured;
 
 /// A hook of a phase.
 #[derive(Clone, Copy)]
@@ -197,6 +199,17 @@ pub enum Said {
     Broken(Level, String),
 }
 
+/// What encrypts connections.
+pub struct Encryption {
+    /// Whether any are encrypted.
+    pub is_used: fn(&Server) -> bool,
+    /// Whether those are whose address leads to this virtual host.
+    pub is_expected: fn(&VirtualHost) -> bool,
+    /// What a client gets that has connected to this address of ours and said this first. `Err`: nothing, for this reason, which
+    /// the log gets.
+    pub configure: fn(&Server, SocketAddr, &ClientHello<'_>) -> Result<Configured, String>,
+}
+
 /// Finds a filter that the configuration has defined, by the name that it has there.
 pub type FindFilter = fn(&Request, &str) -> Option<(Rank, Link)>;
 
@@ -218,6 +231,9 @@ pub(crate) enum From {
     /// With the name of a file.
     File,
 }
+
+/// Finds a variable that a module knows of a request, by its name.
+pub type FindVariable = fn(&Request, &str) -> Option<String>;
 
 /// The hooks of the loaded modules for requests, phase by phase, in the order in which they run.
 pub struct Hooks {
@@ -246,6 +262,8 @@ pub struct Hooks {
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
     pub(crate) preface: Option<&'static Preface>,
+    pub(crate) encryption: Option<&'static Encryption>,
+    pub(crate) variables: Vec<FindVariable>,
 }
 
 impl Hooks {

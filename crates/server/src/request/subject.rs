@@ -76,6 +76,11 @@ async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool
 }
 
 impl Request {
+    /// What a module knows of this request under that name.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.hooks.variables.iter().find_map(|find| find(self, name))
+    }
+
     /// A variable of the server's own environment.
     pub fn process_env(&self, name: &str) -> Option<String> {
         self.server.system.env(name)
@@ -217,6 +222,10 @@ impl Subject for OfRequest<'_> {
         Some(self.request.client.peer.ip().to_canonical())
     }
 
+    fn ssl_variable(&self, name: &str) -> Cow<'_, str> {
+        self.request.variable(name).unwrap_or_default().into()
+    }
+
     fn note_vary(&self, header: &str) {
         self.vary.borrow_mut().push(header.to_string());
     }
@@ -290,7 +299,8 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
             None => Cow::Borrowed(request.document_root()),
         },
         Variable::RequestStatus => request.answer.status().to_string().into(),
-        Variable::Https | Variable::Http2 => "off".into(),
+        Variable::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
+        Variable::Http2 => if request.asked.version == http1::Version::Http2 { "on" } else { "off" }.into(),
         Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
         Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
     })

@@ -5,6 +5,7 @@
 pub(crate) mod buffers;
 pub(crate) mod socket;
 pub(crate) mod tick;
+pub(crate) mod tls;
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -18,8 +19,10 @@ pub trait Endpoint: Send + Sync {
     /// Our own address.
     fn local(&self) -> io::Result<SocketAddr>;
 
-    /// Whether nobody between the client and us can read or change what is sent.
-    fn is_secure(&self) -> bool;
+    /// What the client and we have agreed on, so that nobody between us can read or change what is sent. `None`: anybody can.
+    fn session(&self) -> Option<&tls::Session> {
+        None
+    }
 
     /// Whether the client sends nothing more, or is gone, and all that it sent was received.
     fn has_ended(&self) -> bool;

@@ -27,10 +27,6 @@ impl Endpoint for Socket {
         sys::socket::local_address(&self.socket)
     }
 
-    fn is_secure(&self) -> bool {
-        false
-    }
-
     /// Safe to ask beside [`reset`](Transport::reset).
     fn has_ended(&self) -> bool {
         sys::socket::has_ended(&self.socket).unwrap_or(true)
@@ -114,7 +110,7 @@ impl Socket {
 
     /// Tries `act` until it does not say that it would block. `act` returns its result and whether the socket is known
     /// to be exhausted in that direction.
-    fn poll_ready<T>(
+    pub(super) fn poll_ready<T>(
         &self,
         cx: &mut Context<'_>,
         direction: Direction,
@@ -154,7 +150,7 @@ impl Socket {
 }
 
 #[derive(Clone, Copy)]
-enum Direction {
+pub(super) enum Direction {
     Read,
     Write,
 }

@@ -165,10 +165,6 @@ impl Endpoint for Ends {
         Ok(self.0)
     }
 
-    fn is_secure(&self) -> bool {
-        false
-    }
-
     fn has_ended(&self) -> bool {
         false
     }

@@ -57,6 +57,13 @@ pub enum SniPolicy {
 pub struct Protocols(pub u8);
 
 impl Protocols {
+    /// The two that are spoken here.
+    pub const TLS12: Protocols = Protocols(4);
+    /// See [`TLS12`](Self::TLS12).
+    pub const TLS13: Protocols = Protocols(8);
+    /// Those of a server that says nothing.
+    pub const DEFAULT: Protocols = Protocols(15);
+
     /// The names with their versions; SSL 3 is known to be none.
     pub const NAMES: [(&str, Protocols); 6] = [
         ("SSLv3", Protocols(0)),

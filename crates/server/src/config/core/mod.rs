@@ -167,6 +167,8 @@ settings! {
         pub server_aliases: Listed<String>,
         pub server_path: Setting<String>,
         pub server_admin: Setting<String>,
+        /// Its connections are encrypted: set by the module that does it.
+        pub encrypted: Setting<bool>,
         pub error_log: Setting<String>,
         pub error_log_format: Setting<String>,
         pub log_level: LogLevels,

@@ -20,7 +20,7 @@ use crate::request::{Client, Interim};
 use crate::transport::Transport;
 
 /// How much of a head is received at once, in bytes.
-pub(super) const HEAD_PIECE: usize = 4096;
+pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
 /// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
@@ -35,9 +35,9 @@ pub(super) enum CutOff {
 }
 
 /// A connection that speaks HTTP/1, between two stages.
-pub(super) struct HttpConnection {
+pub(in crate::protocol) struct HttpConnection {
     pub(super) running: Running,
-    pub(super) client: Arc<Client>,
+    pub(in crate::protocol) client: Arc<Client>,
     pub(super) transport: Arc<dyn Transport>,
     /// The same for interim responses; a request has it until its answer begins.
     pub(super) interim: Option<Arc<dyn Interim>>,

@@ -26,9 +26,11 @@ use seam::scoreboard::Workers;
 use seam::{Accepted, Connection, HelperProcess, Service, Stage, Stepping};
 use sys::cred::Identity;
 
-use self::connection::{CutOff, HEAD_PIECE, HttpConnection, LINGER, SHORT_LINGER};
+use self::connection::{CutOff, LINGER, SHORT_LINGER};
+pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
 use self::refuse::{Refusal, Why};
 use self::unfinished::Unfinished;
+use super::opening::Opening;
 use crate::config::Server;
 use crate::config::module::{request_hooks, with_infos};
 use crate::config::plan::Plan;
@@ -36,7 +38,7 @@ use crate::exchange::{self, AskedHost, Exchange, Running};
 use crate::request::hooks::Hooks;
 use crate::request::{Client, RequestHead};
 use crate::transport::socket::Socket;
-use crate::transport::{self, Transport, buffers, tick};
+use crate::transport::{self, Endpoint, Transport, buffers, tick};
 use seam::executor::Timer;
 
 /// After this many requests that came in behind each other, other connections have their turn.
@@ -53,16 +55,22 @@ impl HttpService {
     pub fn new(server: Arc<Server>) -> HttpService {
         let mut hooks = request_hooks(&with_infos(&server.infos()));
         hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
+        hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
         HttpService { server, hooks }
     }
 
+    /// What its connections are served with.
+    pub(super) fn running(&'static self) -> Running {
+        Running { server: &self.server, hooks: &self.hooks }
+    }
+
     /// A connection that is carried by `transport`.
-    fn over<T>(&'static self, transport: Arc<T>, peer: SocketAddr, workers: Arc<Workers>) -> HttpConnection
+    pub(super) fn over<T>(&'static self, transport: Arc<T>, peer: SocketAddr, workers: Arc<Workers>) -> HttpConnection
     where
         T: Transport + 'static,
     {
         HttpConnection {
-            running: Running { server: &self.server, hooks: &self.hooks },
+            running: self.running(),
             client: Arc::new(Client::new(peer, transport.clone())),
             interim: Some(transport.clone()),
             transport,
@@ -90,6 +98,13 @@ impl HttpService {
 impl Service for HttpService {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = Arc::new(Socket::new(accepted.socket));
+        if let Some(encryption) = self.hooks.encryption
+            && let Ok(local) = socket.local()
+            && (encryption.is_expected)(self.server.host_at(local, None).0)
+        {
+            let ends = (local, accepted.peer);
+            return Box::new(Opening::new(self, encryption, socket, ends, accepted.workers));
+        }
         let mut connection = self.over(socket, accepted.peer, accepted.workers);
         connection.expect_preface();
         Box::new(connection)
@@ -141,6 +156,13 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
+    /// The client has begun to speak HTTP where TLS is spoken. What it asks for is not read: the request that is answered
+    /// instead is the one that Apache has in its logs.
+    pub(super) fn misdirected(&mut self) {
+        self.client.set_misdirected();
+        self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
+    }
+
     /// Serves a request: from its head, which is there, to what fits of its answer into the socket.
     async fn serve(&mut self) -> Stage {
         if self.behind >= PIPELINED {

@@ -38,10 +38,6 @@ impl Endpoint for Script {
         Ok(([127, 0, 0, 1], 80).into())
     }
 
-    fn is_secure(&self) -> bool {
-        false
-    }
-
     fn has_ended(&self) -> bool {
         false
     }

@@ -195,10 +195,6 @@ mod tests {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        fn is_secure(&self) -> bool {
-            false
-        }
-
         fn has_ended(&self) -> bool {
             false
         }

@@ -1,0 +1,270 @@
+//! The beginning of a connection that is to be encrypted: what a proxy says of its client (PROXY protocol), then the TLS
+//! handshake. From there on another protocol has it.
+//!
+//! Where a handshake waits for the client it is in the stage `ReadHead`, without a worker; where it computes it is in `Serve`, and
+//! under event a worker's, not the listener's.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use conf::Level;
+use seam::executor::Timer;
+use seam::scoreboard::Workers;
+use seam::{Connection, Stage, Stepping};
+
+use super::http1::{HEAD_PIECE, HttpService};
+use crate::config::VirtualHost;
+use crate::request::client::Announced;
+use crate::request::hooks::{Encryption, Preface, Said};
+use crate::transport::Transport;
+use crate::transport::socket::Socket;
+use crate::transport::tls::{Handshake, Progress, Tls};
+
+/// A connection whose first bytes belong to no protocol yet.
+pub(super) struct Opening {
+    service: &'static HttpService,
+    encryption: &'static Encryption,
+    socket: Arc<Socket>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    workers: Arc<Workers>,
+    /// The virtual host that the address stands for.
+    host: &'static VirtualHost,
+    start: Instant,
+    timer: Timer,
+    /// Received and not understood yet.
+    buffer: Vec<u8>,
+    received: u64,
+    preface: Option<&'static Preface>,
+    announced: Option<Announced>,
+    phase: Phase,
+}
+
+enum Phase {
+    /// The client has said nothing yet that belongs to a handshake.
+    Silent,
+    Shaking(Box<Handshake>),
+    /// Another protocol has it.
+    Speaking(Box<dyn Connection>),
+}
+
+impl Opening {
+    pub(super) fn new(
+        service: &'static HttpService,
+        encryption: &'static Encryption,
+        socket: Arc<Socket>,
+        (local, peer): (SocketAddr, SocketAddr),
+        workers: Arc<Workers>,
+    ) -> Opening {
+        let running = service.running();
+        let preface = running
+            .hooks
+            .preface
+            .filter(|preface| (preface.is_expected)(running.server, peer.ip().to_canonical(), local));
+        Opening {
+            service,
+            encryption,
+            socket,
+            local,
+            peer,
+            workers,
+            host: running.server.host_at(local, None).0,
+            start: Instant::now(),
+            timer: Timer::default(),
+            buffer: Vec::new(),
+            received: 0,
+            preface,
+            announced: None,
+            phase: Phase::Silent,
+        }
+    }
+
+    /// Goes on with what was received, until more is needed.
+    async fn serve(&mut self) -> Stage {
+        loop {
+            if let Some(next) = self.move_bytes() {
+                return next;
+            }
+            if let Some(preface) = self.preface {
+                match (preface.read)(&self.buffer) {
+                    None => return Stage::ReadHead,
+                    Some(Said::Announced(announced, length)) => {
+                        self.buffer.drain(..length);
+                        self.preface = None;
+                        self.announced = Some(announced);
+                        continue;
+                    }
+                    Some(Said::Broken(level, why)) => {
+                        seam::log::log("remoteip", level, format_args!("[client {}] {why}", self.peer));
+                        return Stage::Closed;
+                    }
+                }
+            }
+            let handshake = match &mut self.phase {
+                Phase::Silent if self.buffer[0].is_ascii_uppercase() => return self.speak_plainly(),
+                Phase::Silent => {
+                    self.phase = Phase::Shaking(Box::new(Handshake::new()));
+                    continue;
+                }
+                Phase::Shaking(handshake) => handshake,
+                Phase::Speaking(_) => return Stage::Serve,
+            };
+            if handshake.computes() {
+                seam::needs_worker().await;
+            }
+            match handshake.take(&mut self.buffer, &self.socket) {
+                Ok(Progress::Wants) => {}
+                Ok(Progress::Greeted) => {
+                    seam::needs_worker().await;
+                    let Some(hello) = handshake.hello() else { continue };
+                    let configured = (self.encryption.configure)(self.service.running().server, self.local, &hello);
+                    let configured =
+                        configured.and_then(|configured| handshake.configure(configured).map_err(|broken| broken.0));
+                    if let Err(why) = configured {
+                        return self.fail(&why);
+                    }
+                }
+                Ok(Progress::Complete(tls)) => return self.speak(tls),
+                Err(broken) => return self.fail(&broken.0),
+            }
+        }
+    }
+
+    /// Sends what is to be sent, and receives where nothing is left to look at, without waiting. `Some`: the stage that is next,
+    /// because there is nothing to go on with.
+    fn move_bytes(&mut self) -> Option<Stage> {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.poll_flush(&mut cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(_)) => return Some(Stage::Closed),
+            Poll::Pending => return Some(Stage::ReadHead),
+        }
+        if self.buffer.is_empty() {
+            match self.socket.poll_read(&mut cx, &mut self.buffer, HEAD_PIECE) {
+                Poll::Ready(Ok(read)) if read > 0 => self.received += read as u64,
+                Poll::Ready(_) => return Some(self.lost()),
+                Poll::Pending => return Some(Stage::ReadHead),
+            }
+        }
+        None
+    }
+
+    /// Waits for more of the client's bytes, and sends meanwhile what is left to send.
+    async fn read(&mut self) -> Stage {
+        let mut row = self.workers.acquire();
+        row.park();
+        let plan = &self.host.plan;
+        let mut deadline = Instant::now() + plan.timeout;
+        if let Some(limit) = plan.handshake_timeout {
+            deadline = deadline.min(limit.deadline(self.start, self.received));
+        }
+        let Opening { timer, socket, buffer, phase, .. } = self;
+        let received = timer.until(
+            deadline,
+            poll_fn(|cx| {
+                ready!(phase.poll_flush(cx, socket))?;
+                socket.poll_read(cx, buffer, HEAD_PIECE)
+            }),
+        );
+        match received.await {
+            Some(Ok(read)) if read > 0 => {
+                self.received += read as u64;
+                Stage::Serve
+            }
+            Some(_) => self.lost(),
+            None => {
+                self.log(Level::Info, format_args!("the TLS handshake took too long"));
+                Stage::Closed
+            }
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.phase.poll_flush(cx, &self.socket)
+    }
+
+    /// The client has gone. One that has said nothing may have opened the connection to have it ready.
+    fn lost(&self) -> Stage {
+        if self.received > 0 {
+            self.log(Level::Info, format_args!("AH02007: SSL handshake stopped: connection was closed"));
+        }
+        Stage::Closed
+    }
+
+    /// The handshake has failed: the client is told so.
+    fn fail(&mut self, why: &str) -> Stage {
+        let host = &self.host;
+        self.log(
+            Level::Info,
+            format_args!("AH02008: SSL library error 1 in handshake (server {}): {why}", host.log_name()),
+        );
+        // The alert is a few bytes in an empty buffer; a client that does not take them does not read.
+        let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()));
+        let connection = self.service.over(self.socket.clone(), self.peer, self.workers.clone());
+        self.phase = Phase::Speaking(Box::new(connection));
+        Stage::ShortLinger
+    }
+
+    /// The client speaks HTTP without TLS: it is told so, in the same way.
+    fn speak_plainly(&mut self) -> Stage {
+        self.log(
+            Level::Info,
+            format_args!("AH01996: SSL handshake failed: HTTP spoken on HTTPS port; trying to send HTML error page"),
+        );
+        let mut connection = self.service.over(self.socket.clone(), self.peer, self.workers.clone());
+        connection.misdirected();
+        self.phase = Phase::Speaking(Box::new(connection));
+        Stage::Serve
+    }
+
+    /// The handshake is complete.
+    fn speak(&mut self, tls: Arc<Tls>) -> Stage {
+        let workers = self.workers.clone();
+        let connection = self.service.over(tls, self.peer, workers);
+        if let Some(announced) = self.announced {
+            connection.client.announce(announced);
+        }
+        self.phase = Phase::Speaking(Box::new(connection));
+        Stage::Serve
+    }
+
+    fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
+        seam::log::log("ssl", level, format_args!("[client {}] {text}", self.peer));
+    }
+}
+
+impl Phase {
+    fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<std::io::Result<()>> {
+        match self {
+            Phase::Shaking(handshake) => handshake.poll_flush(cx, socket),
+            Phase::Silent | Phase::Speaking(_) => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl Connection for Opening {
+    fn step(&mut self, stage: Stage) -> Stepping<'_> {
+        if let Phase::Silent | Phase::Shaking(_) = self.phase {
+            return match stage {
+                Stage::Serve => Stepping::waiting(self.serve()),
+                Stage::ReadHead => Stepping::waiting(self.read()),
+                // Nobody wants it any more, and it has asked for nothing.
+                _ => Stepping::Done(Stage::Closed),
+            };
+        }
+        match &mut self.phase {
+            Phase::Speaking(connection) => connection.step(stage),
+            Phase::Silent | Phase::Shaking(_) => Stepping::Done(Stage::Closed),
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        match &self.phase {
+            Phase::Speaking(connection) => connection.has_input(),
+            Phase::Silent | Phase::Shaking(_) => !self.buffer.is_empty() || self.socket.has_input(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A handshake, as far as it has come. It waits for nothing and chooses nothing: whoever has it feeds it with what was
+//! received, and gives it the configuration for the client's first words.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::records::Outgoing;
+use super::{Records, Session, Tls};
+use crate::transport::socket::{Direction, Socket};
+
+/// The configuration that a client gets.
+pub struct Configured {
+    /// The index of the virtual host that it belongs to.
+    pub host: usize,
+    /// The configuration.
+    pub config: Arc<ServerConfig>,
+}
+
+/// A handshake that is not complete.
+pub(crate) struct Handshake {
+    state: State,
+}
+
+enum State {
+    /// The client's first message is awaited.
+    Hello(Acceptor),
+    /// It has come.
+    Greeted(Box<Accepted>),
+    /// The messages go to and fro.
+    Going(Box<Going>),
+    /// It cannot go on; what is left to say.
+    Failed(AcceptedAlert, Vec<u8>),
+    Over,
+}
+
+struct Going {
+    connection: ServerConnection,
+    server_name: Option<String>,
+    host: usize,
+}
+
+/// How far it has come.
+pub(crate) enum Progress {
+    /// More of the client's bytes are needed.
+    Wants,
+    /// The client has said whom it wants to speak to: [`Handshake::configure`] is next.
+    Greeted,
+    /// It is complete; the transport to go on with.
+    Complete(Arc<Tls>),
+}
+
+/// Why a handshake has failed, in a clause for the log.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Handshake {
+    pub(crate) fn new() -> Handshake {
+        Handshake { state: State::Hello(Acceptor::default()) }
+    }
+
+    /// Whether to go on means to compute keys or signatures.
+    pub(crate) fn computes(&self) -> bool {
+        matches!(self.state, State::Going(_))
+    }
+
+    /// Takes all of what was received, and goes on as far as that leads. Computes keys and signatures, unless it is the
+    /// client's first message.
+    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match &mut self.state {
+                State::Hello(acceptor) => {
+                    acceptor.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
+                    match acceptor.accept() {
+                        Ok(None) => {}
+                        Ok(Some(accepted)) => {
+                            self.state = State::Greeted(Box::new(accepted));
+                            // What follows a client's first message belongs to the handshake, too.
+                            let used = bytes.len() - rest.len();
+                            bytes.drain(..used);
+                            return Ok(Progress::Greeted);
+                        }
+                        Err((error, alert)) => return Err(self.fail(error.to_string(), alert)),
+                    }
+                }
+                State::Going(going) => {
+                    going.connection.read_tls(&mut rest).map_err(|error| Broken(error.to_string()))?;
+                    if let Err(error) = going.connection.process_new_packets() {
+                        return Err(Broken(error.to_string()));
+                    }
+                    if !going.connection.is_handshaking() {
+                        // Behind it stand the first bytes of a request; rustls keeps those that it has not read yet.
+                        let used = bytes.len() - rest.len();
+                        bytes.drain(..used);
+                        return self.complete(bytes, socket);
+                    }
+                }
+                State::Greeted(_) | State::Failed(..) | State::Over => break,
+            }
+        }
+        let used = bytes.len() - rest.len();
+        bytes.drain(..used);
+        match self.state {
+            State::Greeted(_) => Ok(Progress::Greeted),
+            _ => Ok(Progress::Wants),
+        }
+    }
+
+    /// What the client has said first. `None` before it has.
+    pub(crate) fn hello(&self) -> Option<ClientHello<'_>> {
+        match &self.state {
+            State::Greeted(accepted) => Some(accepted.client_hello()),
+            _ => None,
+        }
+    }
+
+    /// Goes on with this configuration: computes keys and the server's part of the handshake.
+    pub(crate) fn configure(&mut self, configured: Configured) -> Result<(), Broken> {
+        let State::Greeted(accepted) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(Broken("a configuration before the client has spoken".into()));
+        };
+        let server_name = accepted.client_hello().server_name().map(str::to_ascii_lowercase);
+        match accepted.into_connection(configured.config) {
+            Ok(connection) => {
+                let going = Going { connection, server_name, host: configured.host };
+                self.state = State::Going(Box::new(going));
+                Ok(())
+            }
+            Err((error, alert)) => Err(self.fail(error.to_string(), alert)),
+        }
+    }
+
+    /// Sends what is to be sent. Ready once nothing is.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<io::Result<()>> {
+        match &mut self.state {
+            State::Going(going) => {
+                while going.connection.wants_write() {
+                    ready!(socket.poll_ready(cx, Direction::Write, |socket| {
+                        Ok((going.connection.write_tls(&mut Outgoing(socket))?, false))
+                    }))?;
+                }
+            }
+            State::Failed(alert, bytes) => {
+                while alert.write(bytes)? > 0 {}
+                while !bytes.is_empty() {
+                    let sent = ready!(socket.poll_ready(cx, Direction::Write, |socket| {
+                        Ok((sys::socket::send(socket, bytes, false)?, false))
+                    }))?;
+                    bytes.drain(..sent);
+                }
+            }
+            State::Hello(_) | State::Greeted(_) | State::Over => {}
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn fail(&mut self, why: String, alert: AcceptedAlert) -> Broken {
+        self.state = State::Failed(alert, Vec::new());
+        Broken(why)
+    }
+
+    fn complete(&mut self, rest: &mut Vec<u8>, socket: &Arc<Socket>) -> Result<Progress, Broken> {
+        let State::Going(going) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(Broken("an end without a beginning".into()));
+        };
+        let Going { connection, server_name, host } = *going;
+        let session = Session::of(&connection, server_name, host);
+        let session = session.ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
+        let records = Records { connection, early: std::mem::take(rest), sealed: 0 };
+        Ok(Progress::Complete(Arc::new(Tls { socket: socket.clone(), session, records: records.into() })))
+    }
+}

@@ -1,0 +1,178 @@
+//! Handshakes and records over real sockets, with a client of rustls's own.
+
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::task::Waker;
+use std::thread;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
+
+use super::*;
+use crate::transport::read;
+
+/// What both sides know of each other.
+fn configurations() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    let made = rcgen::generate_simple_self_signed(["test.example".to_string()]).expect("certificate");
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("key");
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("root");
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let client = client.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).expect("pair");
+    (client.into(), server.into())
+}
+
+fn connected() -> (TcpStream, Arc<Socket>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
+    let client = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+    let (accepted, _) = listener.accept().expect("accept");
+    accepted.set_nonblocking(true).expect("non-blocking");
+    (client, Arc::new(Socket::new(accepted.into())))
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    sys::event_loop::EventLoop::new(|| ()).and_then(|mut event_loop| event_loop.run(future)).expect("event loop")
+}
+
+/// Takes a handshake to its end. `piece`: how many bytes it is fed with at most.
+async fn shake(socket: &Arc<Socket>, config: Arc<ServerConfig>, piece: usize) -> Result<Arc<Tls>, String> {
+    let mut handshake = Handshake::new();
+    let mut received = Vec::new();
+    loop {
+        poll_fn(|cx| handshake.poll_flush(cx, socket)).await.map_err(|error| error.to_string())?;
+        let mut bytes = Vec::new();
+        if read(&**socket, &mut bytes, 1).await.map_err(|error| error.to_string())? == 0 {
+            return Err("the end".into());
+        }
+        received.append(&mut bytes);
+        while !received.is_empty() {
+            let rest = received.split_off(piece.min(received.len()));
+            let mut now = std::mem::replace(&mut received, rest);
+            match handshake.take(&mut now, socket).map_err(|broken| broken.0) {
+                Ok(Progress::Wants) => {}
+                Ok(Progress::Greeted) => {
+                    assert_eq!(
+                        handshake.hello().and_then(|hello| hello.server_name().map(str::to_string)),
+                        Some("test.example".into())
+                    );
+                    handshake.configure(Configured { host: 3, config: config.clone() }).map_err(|broken| broken.0)?;
+                }
+                Ok(Progress::Complete(tls)) => {
+                    tls.records().early.append(&mut received);
+                    return Ok(tls);
+                }
+                Err(why) => {
+                    poll_fn(|cx| handshake.poll_flush(cx, socket)).await.map_err(|error| error.to_string())?;
+                    return Err(why);
+                }
+            }
+            now.append(&mut received);
+            received = now;
+        }
+    }
+}
+
+/// A client that does this with its end of the connection.
+fn client<T: Send + 'static>(
+    socket: TcpStream,
+    config: Arc<ClientConfig>,
+    act: impl FnOnce(&mut StreamOwned<ClientConnection, TcpStream>) -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    thread::spawn(move || {
+        let name = ServerName::try_from("test.example").expect("name");
+        let connection = ClientConnection::new(config, name).expect("client");
+        act(&mut StreamOwned::new(connection, socket))
+    })
+}
+
+#[test]
+fn what_a_client_sends_arrives_and_the_end_is_told() {
+    for piece in [1, 7, usize::MAX] {
+        let (client_config, server_config) = configurations();
+        let (socket, server) = connected();
+        let client = client(socket, client_config, |stream| {
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("write");
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).map(|_| answer).expect("an end in good order")
+        });
+        run(async {
+            let tls = shake(&server, server_config, piece).await.expect("handshake");
+            let session = tls.session().expect("session");
+            assert_eq!(
+                (session.host, session.server_name.as_deref(), session.is_resumed),
+                (3, Some("test.example"), false)
+            );
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                assert!(read(&*tls, &mut request, 64).await.expect("request") > 0);
+            }
+            assert_eq!(request, b"GET / HTTP/1.1\r\n\r\n");
+            assert!(!tls.has_input());
+            assert_eq!(poll_fn(|cx| tls.poll_send(cx, b"hello", false)).await.expect("sent"), 5);
+            tls.shutdown().expect("shutdown");
+        });
+        assert_eq!(client.join().expect("client"), b"hello");
+    }
+}
+
+#[test]
+fn a_large_answer_to_a_slow_client_is_whole() {
+    let (client_config, server_config) = configurations();
+    let (socket, server) = connected();
+    let content: Vec<u8> = (0..5_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let expected = content.clone();
+    let client = client(socket, client_config, |stream| {
+        stream.write_all(b"go").expect("write");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).map(|_| answer).expect("an end in good order")
+    });
+    run(async {
+        let tls = shake(&server, server_config, usize::MAX).await.expect("handshake");
+        assert_eq!(read(&*tls, &mut Vec::new(), 2).await.expect("request"), 2);
+        // A part as bytes and the rest from a file, as answers are.
+        let path = std::env::temp_dir().join(format!("tsubame-tls-{}", std::process::id()));
+        std::fs::write(&path, &content).expect("file");
+        let file = std::fs::File::open(&path).expect("file").into();
+        std::fs::remove_file(&path).expect("removed");
+        let mut offset = 1_000_000;
+        let mut sent = 0;
+        while sent < offset as usize {
+            // A first try without waiting, as answers are sent; what it has begun is gone on with.
+            let bytes = &content[sent..offset as usize];
+            sent += match tls.poll_send(&mut Context::from_waker(Waker::noop()), bytes, false) {
+                Poll::Ready(sent) => sent.expect("sent"),
+                Poll::Pending => poll_fn(|cx| tls.poll_send(cx, bytes, false)).await.expect("sent"),
+            };
+        }
+        while offset < content.len() as u64 {
+            let left = content.len() - offset as usize;
+            poll_fn(|cx| tls.poll_send_file(cx, &file, &mut offset, left)).await.expect("sent");
+        }
+        tls.shutdown().expect("shutdown");
+    });
+    assert!(client.join().expect("client") == expected);
+}
+
+#[test]
+fn what_is_no_handshake_is_told_so() {
+    let (_, server_config) = configurations();
+    let (mut socket, server) = connected();
+    let client = thread::spawn(move || {
+        socket.write_all(&[22, 3, 1, 0, 5, 1, 0, 0, 1, 0]).expect("write");
+        let mut alert = Vec::new();
+        socket.read_to_end(&mut alert).map(|_| alert).expect("alert")
+    });
+    let shaken = run(async {
+        let shaken = shake(&server, server_config, usize::MAX).await;
+        server.shutdown().expect("shutdown");
+        shaken.map(|_| ())
+    });
+    assert!(shaken.is_err());
+    let alert = client.join().expect("client");
+    assert_eq!(alert.first(), Some(&21), "{alert:?}");
+}
