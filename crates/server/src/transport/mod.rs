@@ -54,6 +54,9 @@ pub trait Transport: Endpoint {
 
     /// Shuts our side: the client sees the end of the answer.
     fn shutdown(&self) -> io::Result<()>;
+
+    /// The connection is closed next, and what was sent is all: says so where the end alone could be somebody else's doing.
+    fn close(&self) {}
 }
 
 /// Receives, waiting for it.

@@ -47,6 +47,7 @@ mod site;
 mod slapd;
 mod suexec;
 mod tables;
+mod tls;
 mod wait;
 mod wire;
 
@@ -123,6 +124,7 @@ mod ssl;
 mod starting;
 mod status_readers;
 mod status_same_as_apache;
+mod tls_faults;
 mod unique_ids;
 mod upgrade;
 mod users;

@@ -60,7 +60,13 @@ impl Future for Idle<'_> {
             Poll::Pending => {
                 let passed = timer.poll_passed(cx, *idle_until);
                 // One that has come in time is served, though nobody has announced it yet.
-                let end = |()| if transport.has_input() { Stage::Serve } else { Stage::Closed };
+                let end = |()| {
+                    if transport.has_input() {
+                        return Stage::Serve;
+                    }
+                    transport.close();
+                    Stage::Closed
+                };
                 let next = passed.map(end);
                 self.waited = true;
                 return next;

@@ -284,7 +284,10 @@ impl HttpConnection {
             }
             (false, true) => Stage::Linger,
             // A client that announced the end sends nothing more that a closed socket could answer with a reset.
-            (false, false) => Stage::Closed,
+            (false, false) => {
+                self.transport.close();
+                Stage::Closed
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, ServerConnection, SupportedCipherSuite};
@@ -214,12 +214,15 @@ impl Transport for Tls {
     }
 
     fn shutdown(&self) -> io::Result<()> {
+        self.close();
+        self.socket.shutdown()
+    }
+
+    /// RFC 8446 section 6.1. A client that takes nothing any more does not get it.
+    fn close(&self) {
         let mut records = self.records();
         records.connection.send_close_notify();
-        // A client that takes nothing any more does not get it; the end of the connection tells as much.
-        let _ = self.poll_flush(&mut Context::from_waker(std::task::Waker::noop()), &mut records);
-        drop(records);
-        self.socket.shutdown()
+        let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()), &mut records);
     }
 }
 

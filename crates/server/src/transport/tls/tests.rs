@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::task::Waker;
 use std::thread;
 
 use rustls::crypto::aws_lc_rs;

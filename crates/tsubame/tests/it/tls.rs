@@ -1,0 +1,68 @@
+//! A client that speaks TLS, and the certificates that servers of tests have. It has them made and read by libraries that the
+//! server does not use for it, or by the same in the other role.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::site::{PORT, Site};
+use crate::wait::DEADLINE;
+
+/// The name in the certificates.
+pub const NAME: &str = "localhost";
+
+/// What makes the server of a site speak TLS on its port, with a certificate that [`trusting`] clients believe.
+pub fn lines(site: &Site) -> (String, Arc<ClientConfig>) {
+    let made = rcgen::generate_simple_self_signed([NAME.to_string()]).expect("certificate");
+    site.file("conf/tls.pem", made.cert.pem());
+    site.file("conf/tls.key", made.signing_key.serialize_pem());
+    let lines = format!(
+        "<VirtualHost *:{PORT}>\nServerName {NAME}\nSSLEngine on\nSSLCertificateFile conf/tls.pem\n\
+         SSLCertificateKeyFile conf/tls.key\n</VirtualHost>\n"
+    );
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("root");
+    (lines, trusting(roots))
+}
+
+/// A client that believes these.
+pub fn trusting(roots: RootCertStore) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    Arc::new(config.expect("versions").with_root_certificates(roots).with_no_client_auth())
+}
+
+/// A connection of a client.
+pub struct Secure(StreamOwned<ClientConnection, TcpStream>);
+
+impl Secure {
+    /// Connects; the handshake is made when something is said.
+    pub fn to(address: SocketAddr, config: &Arc<ClientConfig>) -> Secure {
+        let socket = TcpStream::connect(address).expect("connect");
+        socket.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+        let name = ServerName::try_from(NAME).expect("a name");
+        Secure(StreamOwned::new(ClientConnection::new(config.clone(), name).expect("client"), socket))
+    }
+
+    /// What is answered to a request, to the end of the connection.
+    pub fn get(mut self, path: &str) -> String {
+        self.0.write_all(format!("GET {path} HTTP/1.0\r\nHost: {NAME}\r\n\r\n").as_bytes()).expect("a handshake");
+        let mut answer = String::new();
+        self.0.read_to_string(&mut answer).expect("an answer, and an end in good order");
+        answer
+    }
+
+    /// The first bytes of a handshake.
+    pub fn hello(config: &Arc<ClientConfig>) -> Vec<u8> {
+        let name = ServerName::try_from(NAME).expect("a name");
+        let mut client = ClientConnection::new(config.clone(), name).expect("client");
+        let mut bytes = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut bytes).expect("a hello");
+        }
+        bytes
+    }
+}
