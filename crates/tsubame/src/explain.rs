@@ -52,7 +52,7 @@ Usage: tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] [o
        tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] --mpm | --config
        tsubame ctl explain [options] URL            the same of the running server
 
-URL is http://host:port/path?query, or the path alone. The request goes through all phases of the server: virtual host,
+URL is http://host:port/path?query, the same with https, or the path alone. The request goes through all phases of the server: virtual host,
 aliases, sections, .htaccess files, access, type. Nothing is sent and no script runs.
 
 Options:
@@ -172,7 +172,7 @@ pub(crate) fn answer(
     // A request borrows the server for as long as the process lives, and this one lives for one answer.
     let server: &'static Server = Box::leak(Box::new(server));
     let question = question(query, server)?;
-    let doubt = unreachable(server, &question);
+    let doubt = unreachable(server, query, &question);
     let explanation = server::explain::explain(server, &question)?;
     let directives = |settings| directives::of(settings, server, query.all);
     let paths: Vec<_> = explanation.paths.iter().map(|settings| (settings, directives(settings))).collect();
@@ -186,11 +186,11 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
     let url = query.url.as_deref().unwrap_or_default();
     let (host, target) = match url.split_once("://") {
         Some((scheme, rest)) if !url.starts_with('/') => {
-            if !scheme.eq_ignore_ascii_case("http") {
-                return Err(format!("{scheme}: only http is served"));
-            }
+            let Some((_, usual)) = SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)) else {
+                return Err(format!("{scheme}: http and https are served"));
+            };
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
-            (Some(rest[..end].to_string()), &rest[end..])
+            (Some((rest[..end].to_string(), *usual)), &rest[end..])
         }
         _ => (None, url),
     };
@@ -199,25 +199,26 @@ fn question(query: &Query, server: &Server) -> Result<Question, String> {
     if !target.starts_with('/') && target != "*" {
         return Err(format!("{target}: a path begins with a slash"));
     }
-    let named = host.as_deref().map(|host| {
+    let named = host.as_ref().map(|(host, usual)| {
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !host.ends_with(']') => (name, port.parse().ok()),
-            _ => (host, None),
+            _ => (host.as_str(), None),
         };
-        (name.trim_start_matches('[').trim_end_matches(']').parse().ok(), port.unwrap_or(HTTP_PORT))
+        (name.trim_start_matches('[').trim_end_matches(']').parse().ok(), port.unwrap_or(*usual))
     });
     let local = query.to.unwrap_or_else(|| match named {
         Some((ip, port)) => listening(server, ip, Some(port), query.from),
         None => listening(server, None, None, query.from),
     });
-    let host = query.host.clone().or(host).unwrap_or_else(|| server.main().name.clone());
+    let host = query.host.clone().or(host.map(|(host, _)| host)).unwrap_or_else(|| server.main().name.clone());
     let host = Some(host).filter(|host| !host.is_empty());
     let client = SocketAddr::new(query.from.unwrap_or(loopback(is_ipv6(local.ip()))), 50000);
     let method = query.method.clone().unwrap_or_else(|| "GET".into());
     Ok(Question { method, target, host, fields: query.fields.clone(), client, local })
 }
 
-/// The port of a URL that names none.
+/// The schemes of URLs, with the port of one that names none.
+const SCHEMES: [(&str, u16); 2] = [("http", HTTP_PORT), ("https", 443)];
 const HTTP_PORT: u16 = 80;
 
 /// A connection has two addresses of one kind.
@@ -249,11 +250,21 @@ fn listening(server: &Server, ip: Option<IpAddr>, port: Option<u16>, from: Optio
     SocketAddr::new(ip.unwrap_or(own.ip()), own.port())
 }
 
+/// The scheme of the URL, if it names one.
+fn asked_scheme(query: &Query) -> Option<&'static str> {
+    let (scheme, _) = query.url.as_deref()?.split_once("://")?;
+    SCHEMES.iter().map(|(known, _)| *known).find(|known| scheme.eq_ignore_ascii_case(known))
+}
+
 /// Why no client can send this request, if none can.
-fn unreachable(server: &Server, question: &Question) -> Option<String> {
+fn unreachable(server: &Server, query: &Query, question: &Question) -> Option<String> {
     let Question { client, local, .. } = question;
     if is_ipv6(client.ip()) != is_ipv6(local.ip()) {
         return Some(format!("a client at {} cannot connect to {local}", client.ip()));
+    }
+    let expected = server.host_at(*local, None).0.scheme_of_connections();
+    if let Some(scheme) = asked_scheme(query).filter(|scheme| *scheme != expected) {
+        return Some(format!("connections to {local} are {expected}, not {scheme}"));
     }
     let lines = server.main().settings.get::<MpmSettings>().listen.entries();
     if lines.iter().any(|(line, _)| line.hears(*local)) {

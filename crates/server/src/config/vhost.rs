@@ -62,6 +62,11 @@ impl VirtualHost {
         if self.scheme == "https" { 443 } else { 80 }
     }
 
+    /// The scheme of URLs that lead to its connections.
+    pub fn scheme_of_connections(&self) -> &'static str {
+        if self.settings.get::<CoreServer>().encrypted.or(false) { "https" } else { "http" }
+    }
+
     /// Its name with its port, as log lines have it.
     pub fn log_name(&self) -> String {
         format!("{}:{}", self.name, self.port.unwrap_or(self.scheme_port()))

@@ -28,6 +28,7 @@ use crate::phases;
 use crate::request::lookup::at_once;
 use crate::request::{BodyError, BodySource, Client, Fields, Request, RequestBody, RequestHead};
 use crate::transport::Endpoint;
+use crate::transport::tls::Session;
 
 /// A request that nobody sent.
 #[derive(Clone, Debug)]
@@ -171,7 +172,10 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, S
     // For good: a process that explains answers one question.
     let hooks = Box::leak(Box::new(request_hooks(&with_infos(&server.infos()))));
     let running = Running { server, hooks };
-    let client = Client::new(question.client, Arc::new(Nobody { local: question.local }));
+    let host = server.host_at(question.local, None).0;
+    let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));
+    let session = is_encrypted.then(|| Session::usual(host.index, question.host.as_deref()));
+    let client = Client::new(question.client, Arc::new(Nobody { local: question.local, session }));
     let mut request =
         exchange::request(running, &Arc::new(client), RequestHead::received(bytes, head), AskedHost::Checked)
             .map_err(|away| refused(away.why.words()))?;
@@ -209,11 +213,16 @@ impl BodySource for Promised {
 /// The other end of a connection that does not exist.
 struct Nobody {
     local: SocketAddr,
+    session: Option<Session>,
 }
 
 impl Endpoint for Nobody {
     fn local(&self) -> io::Result<SocketAddr> {
         Ok(self.local)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
     }
 
     fn has_ended(&self) -> bool {

@@ -216,7 +216,7 @@ fn the_text_is_plain_and_errors_are_told() {
     }
     assert!(!text.contains('\x1b'));
     for (arguments, part) in [
-        (&["ftp://x/"][..], "only http is served"),
+        (&["ftp://x/"][..], "http and https are served"),
         (&["x"], "a path begins with a slash"),
         (&["/a", "--mpm"], "one of these is to be explained"),
         (&["--nonsense", "/"], "invalid option '--nonsense'"),
@@ -297,4 +297,17 @@ fn the_whole_configuration() {
     assert_eq!(explained["server_root"], site.path());
     assert!(explained["modules"].as_array().is_some_and(|all| all.iter().any(|id| id == "mpm_prefork_module")));
     assert_eq!(explained["defines"]["ROOT"], site.path());
+}
+
+/// A connection that is to be encrypted is taken for one, and a URL with the other scheme leads nowhere.
+#[test]
+fn https() {
+    let site = Site::with([("index.html", "hello\n")]);
+    let (tls, _) = crate::tls::lines(&site);
+    site.configure(Mpm::Event, &format!("<Directory \"${{DOCS}}\">\nSSLRequireSSL\n</Directory>\n{tls}"));
+    let to = format!("{}:{}", site.ip, crate::site::PORT);
+    let explained = json(&site, &[&format!("https://{to}/")]);
+    assert_eq!((&explained["answer"]["status"], &explained["warning"]), (&200.into(), &Value::Null), "{explained:#}");
+    let (output, _, status) = explain(&site, &[&format!("http://{to}/")]);
+    assert!(status == Some(0) && output.contains(&format!("connections to {to} are https, not http")), "{output}");
 }

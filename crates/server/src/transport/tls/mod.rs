@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
+use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, ServerConnection, SupportedCipherSuite};
 
@@ -57,6 +58,21 @@ pub struct Session {
 }
 
 impl Session {
+    /// What a browser of today and this virtual host would come to, for a request that nobody sends.
+    pub(crate) fn usual(host: usize, asked: Option<&str>) -> Session {
+        let name = asked.map(|asked| asked.split(':').next().unwrap_or_default().to_ascii_lowercase());
+        Session {
+            server_name: name.filter(|name| name.parse::<std::net::IpAddr>().is_err()),
+            host,
+            version: ProtocolVersion::TLSv1_3,
+            suite: cipher_suite::TLS13_AES_256_GCM_SHA384,
+            group: Some(NamedGroup::X25519MLKEM768),
+            protocol: None,
+            client_chain: Vec::new(),
+            is_resumed: false,
+        }
+    }
+
     fn of(connection: &ServerConnection, server_name: Option<String>, host: usize) -> Option<Session> {
         Some(Session {
             server_name,
