@@ -31,6 +31,7 @@ pub mod socket;
 pub mod spawn;
 pub mod sql;
 pub mod syslog;
+pub mod terminal;
 pub mod thread;
 pub mod time;
 pub mod watch;

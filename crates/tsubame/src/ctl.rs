@@ -49,6 +49,7 @@ Commands that tell:
   log-level MODULE LEVEL  changes the level of a module, named as in LogLevel, until the next restart
   log-level '*' LEVEL     the same of all modules, also of those that had one of their own
   log-level reset         back to the configuration's
+  reload-certificates     read certificates and keys again, without a restart
   graceful                restart: children finish what they serve
   restart                 restart: children are ended
   graceful-stop           stop, when what is served is finished

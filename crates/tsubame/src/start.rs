@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use conf::Level;
+use modules::ssl::mod_ssl;
 use mpm::control::Conversation;
 use mpm::{About, Generation, Invocation, Listeners, ParentCallbacks, Restart, Stall};
 use server::HttpService;
@@ -46,6 +47,7 @@ pub(crate) fn serve(
     text: &Text<'_>,
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
+    mod_ssl::starts_a_server();
     if let Err(message) = boot::check(options, &configured) {
         boot::tell(options, &message);
         return ExitCode::FAILURE;
@@ -190,5 +192,6 @@ impl ParentCallbacks for Callbacks<'_> {
 
     fn tick(&mut self) {
         server::log::tend();
+        mod_ssl::tell_expiring(&self.running.server);
     }
 }

@@ -5,8 +5,16 @@
 //! help texts are those of Debian's build. Certificates and keys are not read by `-t`, as in Apache.
 
 mod certificates;
+mod choice;
 mod context;
+mod expiry;
+mod keys;
+mod loading;
+mod openssl;
+mod pass_phrases;
 mod paths;
+mod pem;
+mod published;
 mod set;
 mod suites;
 mod tickets;
@@ -24,7 +32,12 @@ use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::core::CoreServer;
 use server::{Configured, Draft, Encryption, Flow, Hook, Module, Order, Request, Server, VirtualHost};
 
+pub use self::certificates::{end_of, has_key};
 use self::context::Place;
+pub use self::expiry::{Expiry, all as expiries, tell as tell_expiring, warning as expiry_warning};
+pub use self::loading::reload as reload_certificates;
+pub use self::pass_phrases::starts_a_server;
+pub use self::values::NamedFile;
 use self::values::{Cache, CertificateCheck, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify};
 use crate::row;
 
@@ -36,7 +49,8 @@ pub static MODULE: Module = Module {
         Hook::Mutex("ssl-stapling"),
         Hook::Mutex("ssl-stapling-refresh"),
         Hook::Check(make_places),
-        Hook::Start(prepare),
+        Hook::Start(loading::prepare),
+        Hook::OpenLogs(loading::tell),
         Hook::Encryption(&ENCRYPTION),
         Hook::PostRead(Order::ReallyFirst, Now(is_encrypted)),
         Hook::Dump("DUMP_CERTS", certificate_files),
@@ -65,8 +79,8 @@ settings! {
         pub session_tickets: Setting<bool>,
         pub ticket_key_file: Setting<String>,
         /// Those of a virtual host take the place of the main server's, all at once.
-        pub certificate_files: Setting<Vec<String>>,
-        pub key_files: Setting<Vec<String>>,
+        pub certificate_files: Setting<Vec<NamedFile>>,
+        pub key_files: Setting<Vec<NamedFile>>,
         pub chain_file: Setting<String>,
         pub ca_names_path: Setting<String>,
         pub ca_names_file: Setting<String>,
@@ -175,14 +189,6 @@ fn make_place(settings: &mut SettingsMap) {
     }
 }
 
-/// Reads certificates and keys.
-fn prepare(server: &Server) -> Result<(), String> {
-    for host in server.hosts.iter().filter(|host| is_expected(host)) {
-        host.settings.get::<SslServer>().context.fill(context::prepare(host)?);
-    }
-    Ok(())
-}
-
 /// Turns those away who speak HTTP where TLS is spoken, with Apache's words.
 fn is_encrypted(request: &mut Request) -> Flow {
     if !request.client.is_misdirected() {
@@ -199,7 +205,7 @@ fn certificate_files(server: &Server) -> String {
     let (main, others) = server.hosts.split_at(1);
     let files = main.iter().chain(others.iter().rev()).flat_map(|host| {
         let files = host.settings.get::<SslServer>().certificate_files.get();
-        files.into_iter().flatten().map(|file| format!("  {file}\n"))
+        files.into_iter().flatten().map(|file| format!("  {}\n", file.path))
     });
     std::iter::once("Server certificates:\n".to_string()).chain(files).collect()
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, RwLock};
 
 use conf::fnmatch::{is_wildcard, wildcard_ignoring_case};
-use conf::{Origin, Settings, SettingsMap};
+use conf::{Level, Origin, Settings, SettingsMap};
 
 use crate::config::core::{CoreServer, HostAddress};
 use crate::config::merge::Merged;
@@ -70,6 +70,13 @@ impl VirtualHost {
     /// Its name with its port, as log lines have it.
     pub fn log_name(&self) -> String {
         format!("{}:{}", self.name, self.port.unwrap_or(self.scheme_port()))
+    }
+
+    /// Writes a message about the virtual host itself to its error log, if its `LogLevel` wants it.
+    pub fn log(&self, module: &str, level: Level, text: &str) {
+        if level == Level::Notice || level <= self.levels.of(module) {
+            self.error_log.write(module, level, text);
+        }
     }
 
     /// A module's settings outside sections.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use conf::Level;
+use modules::ssl::mod_ssl;
 use mpm::When;
 use sys::process::die_with;
 use sys::signal::Signal;
@@ -89,6 +90,10 @@ fn answer(mut words: Vec<String>, asked: &Asked<'_>) -> Result<Answer, String> {
     let rest: Vec<String> = words.collect();
     match command.as_str() {
         "explain" => Ok((explained(rest, asked, style)?, None)),
+        "reload-certificates" => {
+            no_more(&command, &rest)?;
+            Ok((mod_ssl::reload_certificates(&asked.running.server)?, None))
+        }
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;
             told(&command, asked)

@@ -5,16 +5,19 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use conf::{Merge, Origin};
+use conf::{Level, Merge, Origin};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
 use rustls::{ProtocolVersion, ServerConfig, SupportedProtocolVersion, version};
 use server::VirtualHost;
 
+use super::choice::Choice;
+use super::openssl::{self, Commands};
+use super::published::Published;
 use super::tickets::Tickets;
 use super::values::Protocols;
-use super::{SslDir, SslServer, certificates, suites};
+use super::{SslDir, SslServer, suites};
 
 /// How long a session may go on where nothing is said, in seconds (`SSLSessionCacheTimeout`).
 const SESSION_TIMEOUT: u32 = 300;
@@ -26,6 +29,12 @@ pub struct Place(Option<Arc<OnceLock<Context>>>);
 /// What connections of a virtual host are encrypted with.
 pub(super) struct Context {
     pub(super) config: Arc<ServerConfig>,
+    /// What the log is told of it, once it is open.
+    pub(super) notes: Vec<(Level, String)>,
+    /// When the certificates end that it began with, in seconds since 1970.
+    pub(super) ends: Vec<i64>,
+    /// Those that take their place while the server runs.
+    pub(super) published: Arc<Published>,
 }
 
 impl fmt::Debug for Place {
@@ -60,29 +69,26 @@ impl Place {
     }
 }
 
-/// Certificates of several kinds: a client gets the first that it understands.
-#[derive(Debug)]
-struct Choice(Vec<Arc<CertifiedKey>>);
-
-impl ResolvesServerCert for Choice {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let fits = |one: &&Arc<CertifiedKey>| one.key.choose_scheme(hello.signature_schemes()).is_some();
-        self.0.iter().find(fits).or(self.0.first()).cloned()
-    }
-}
-
-/// Makes the context of a virtual host. `Err` is what the log says, without the host's name.
-pub(super) fn prepare(host: &VirtualHost) -> Result<Context, String> {
+/// Makes the context of a virtual host that begins with these certificates. `Err` is what the log says.
+pub(super) fn prepare(
+    host: &VirtualHost,
+    certificates: Vec<Arc<CertifiedKey>>,
+    published: Arc<Published>,
+    notes: &mut Vec<(Level, String)>,
+) -> Result<Arc<ServerConfig>, String> {
     let server = host.settings.get::<SslServer>();
-    let certificates = certificates::load(host)?;
-    let provider = Arc::new(provider(host)?);
-    let versions = versions(server.protocols.or(Protocols::DEFAULT));
-    if versions.is_empty() {
-        return Err("AH02231: No SSL protocols available [hint: SSLProtocol]".into());
+    let asked = server.protocols.or(Protocols::DEFAULT);
+    let commands = openssl::read(server, &host.log_name(), asked)?;
+    let versions = versions(commands.versions.unwrap_or(asked), server.protocols.origin(), notes)?;
+    let provider = Arc::new(provider(host, &commands, notes)?);
+    for missing in &commands.missing {
+        notes.push((Level::Warn, format!("SSLOpenSSLConfCmd {missing} is not offered")));
     }
-    let error = |error: rustls::Error| error.to_string();
-    let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions).map_err(error)?;
-    let mut config = config.with_no_client_auth().with_cert_resolver(Arc::new(Choice(certificates)));
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)
+        .map_err(|error| format!("AH01898: Unable to configure permitted SSL ciphers: {error}"))?;
+    let choice = Choice::new(host.index, published, certificates, commands.schemes);
+    let mut config = config.with_no_client_auth().with_cert_resolver(Arc::new(choice));
     config.ignore_client_order = server.honor_cipher_order.or(false);
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -97,7 +103,7 @@ pub(super) fn prepare(host: &VirtualHost) -> Result<Context, String> {
     } else {
         config.send_tls13_tickets = 0;
     }
-    Ok(Context { config: Arc::new(config) })
+    Ok(Arc::new(config))
 }
 
 /// The secret of `SSLSessionTicketKeyFile`: 48 bytes.
@@ -110,28 +116,73 @@ fn ticket_secret(file: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The cipher suites of a virtual host.
-fn provider(host: &VirtualHost) -> Result<CryptoProvider, String> {
+/// The cipher suites and key exchanges of a virtual host.
+fn provider(
+    host: &VirtualHost,
+    commands: &Commands,
+    notes: &mut Vec<(Level, String)>,
+) -> Result<CryptoProvider, String> {
     let server = host.settings.get::<SslServer>();
-    let old = match host.base_settings::<SslDir>().cipher_suites.get() {
-        None => suites::tls12("DEFAULT").0,
-        Some(list) => suites::tls12(list).0,
-    };
-    let new = match server.tls13_cipher_suites.get() {
+    let dir = host.base_settings::<SslDir>();
+    let old = commands.tls12.as_ref().or(dir.cipher_suites.get()).map_or("DEFAULT", String::as_str);
+    let (old, missing) = suites::tls12(old);
+    let origin = dir.cipher_suites.origin();
+    tell_missing("suite", &missing, origin, notes);
+    if old.is_empty() {
+        let at = origin.map_or_else(String::new, |origin| format!(" at {origin}"));
+        let text = format!("SSLCipherSuite{at}: no suite of TLS 1.2 is left, so TLS 1.2 is not offered");
+        notes.push((Level::Warn, text));
+    }
+    let new = match commands.tls13.as_ref().or(server.tls13_cipher_suites.get()) {
         None => suites::all_tls13(),
-        Some(list) => suites::tls13(list).0,
+        Some(list) => {
+            let (new, missing) = suites::tls13(list);
+            tell_missing("suite", &missing, server.tls13_cipher_suites.origin(), notes);
+            new
+        }
     };
     let cipher_suites: Vec<_> = new.into_iter().chain(old).collect();
     if cipher_suites.is_empty() {
         return Err("AH01898: Unable to configure permitted SSL ciphers: none of them is offered here".into());
     }
-    Ok(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() })
+    let default = aws_lc_rs::default_provider();
+    let kx_groups = commands.groups.clone().unwrap_or_else(|| default.kx_groups.clone());
+    Ok(CryptoProvider { cipher_suites, kx_groups, ..default })
 }
 
-fn versions(protocols: Protocols) -> Vec<&'static SupportedProtocolVersion> {
+/// Says what a line asks for and does not get.
+fn tell_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
+    if let Some(first) = missing.first() {
+        let (more, verb) = match missing.len() {
+            1 => (String::new(), "is"),
+            count => (format!(" and {} more", count - 1), "are"),
+        };
+        let at = origin.map_or_else(String::new, |origin| format!(" at {origin}"));
+        notes.push((Level::Notice, format!("{what} {first}{more}{at} {verb} not offered")));
+    }
+}
+
+/// The versions that are offered of those that are asked for. A list that names old ones is told of them; `all` is not.
+fn versions(
+    asked: Protocols,
+    origin: Option<&Origin>,
+    notes: &mut Vec<(Level, String)>,
+) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let known: [(Protocols, &'static SupportedProtocolVersion); 2] =
         [(Protocols::TLS12, &version::TLS12), (Protocols::TLS13, &version::TLS13)];
-    known.into_iter().filter(|(protocol, _)| protocols.0 & protocol.0 != 0).map(|(_, version)| version).collect()
+    let offered: Vec<_> =
+        known.into_iter().filter(|(protocol, _)| asked.0 & protocol.0 != 0).map(|(_, version)| version).collect();
+    let old: Vec<&str> =
+        Protocols::NAMES[1..3].iter().filter(|(_, one)| asked.0 & one.0 != 0).map(|one| one.0).collect();
+    if offered.is_empty() {
+        let at = origin.map_or_else(String::new, |origin| format!(" ({origin})"));
+        let why = if old.is_empty() { "" } else { ": TLSv1 and TLSv1.1 are not offered, TLSv1.2 and TLSv1.3 are" };
+        return Err(format!("AH02231: No SSL protocols available [hint: SSLProtocol]{at}{why}"));
+    }
+    if asked != Protocols::DEFAULT {
+        tell_missing("protocol", &old, origin, notes);
+    }
+    Ok(offered)
 }
 
 /// The name that OpenSSL has for a version.

@@ -4,17 +4,19 @@ use conf::values::one_of;
 use conf::{Allowed, Cmd, Outcome, Setting, Settings};
 use server::core_module::SHOWN;
 
+use super::values::NamedFile;
 use super::{SslDir, SslServer};
 
 /// Where a value belongs.
 pub(super) type Field<S, T> = fn(&mut S) -> &mut Setting<T>;
 
 /// `SSLCertificateFile` and `SSLCertificateKeyFile`: one more file, or the name of an object in a security module.
-pub(super) fn key_material(cmd: &mut Cmd<'_>, field: Field<SslServer, Vec<String>>, value: &str) -> Outcome {
-    let name = if value.starts_with("pkcs11:") { value.to_string() } else { file_path(cmd, value)? };
+pub(super) fn key_material(cmd: &mut Cmd<'_>, field: Field<SslServer, Vec<NamedFile>>, value: &str) -> Outcome {
+    let path = if value.starts_with("pkcs11:") { value.to_string() } else { file_path(cmd, value)? };
+    let file = NamedFile { path, origin: cmd.node.origin.clone() };
     let setting = field(cmd.server.edit());
-    let names = setting.get().into_iter().flatten().cloned().chain([name]).collect();
-    setting.set(names, &cmd.node.origin);
+    let files = setting.get().into_iter().flatten().cloned().chain([file]).collect();
+    setting.set(files, &cmd.node.origin);
     Ok(())
 }
 

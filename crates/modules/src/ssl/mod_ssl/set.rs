@@ -389,7 +389,8 @@ mod tests {
         assert_eq!(server.protocols.get(), Some(&Protocols(1 | 4 | 8)));
         let cache = Cache { kind: "shmcb".into(), argument: Some("x(9000)".into()) };
         assert_eq!(server.session_cache.get(), Some(&Some(cache)));
-        assert_eq!(server.certificate_files.get(), Some(&vec!["pkcs11:a".to_string(), "pkcs11:b".to_string()]));
+        let files = server.certificate_files.get().into_iter().flatten().map(|file| file.path.as_str());
+        assert_eq!(files.collect::<Vec<_>>(), ["pkcs11:a", "pkcs11:b"]);
         let leaf = CertificateCheck { depth: CheckDepth::Leaf, unknown_is_good: true };
         assert_eq!(server.ocsp_enable.get(), Some(&leaf));
         let dir = applied.dir.get::<SslDir>();

@@ -1,5 +1,15 @@
 //! The types of the module's settings.
 
+use conf::Origin;
+
+/// A file, and the line that names it.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct NamedFile {
+    pub path: String,
+    pub origin: Origin,
+}
+
 /// Where a pass phrase comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassPhrase {

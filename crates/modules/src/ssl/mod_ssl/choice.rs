@@ -1,0 +1,117 @@
+//! Which of a virtual host's certificates a client is shown.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
+use rustls::{SignatureAlgorithm, SignatureScheme};
+
+use super::certificates;
+use super::published::Published;
+
+/// Those that there are. When a process publishes others, the next handshake takes them in.
+pub(super) struct Choice {
+    /// The index of the virtual host.
+    host: usize,
+    published: Arc<Published>,
+    /// What signatures may be made with; `None`: everything that a key can.
+    schemes: Option<Arc<[SignatureScheme]>>,
+    /// With the number of their set.
+    current: RwLock<(u64, Certificates)>,
+}
+
+type Certificates = Arc<[Arc<CertifiedKey>]>;
+
+impl Choice {
+    /// Begins with `certificates`, which are not among the published ones.
+    pub(super) fn new(
+        host: usize,
+        published: Arc<Published>,
+        certificates: Vec<Arc<CertifiedKey>>,
+        schemes: Option<Vec<SignatureScheme>>,
+    ) -> Choice {
+        let schemes = schemes.map(Arc::from);
+        let current = RwLock::new((0, limited(certificates, schemes.as_ref())));
+        Choice { host, published, schemes, current }
+    }
+
+    fn current(&self) -> Certificates {
+        let number = self.published.number();
+        let known = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        if known.0 == number {
+            return known.1.clone();
+        }
+        drop(known);
+        self.take_in()
+    }
+
+    fn take_in(&self) -> Certificates {
+        let Some((number, part)) = self.published.part(self.host) else { return self.known() };
+        let mut known = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != number {
+            match certificates::from_part(&part) {
+                Some(certificates) => *known = (number, limited(certificates, self.schemes.as_ref())),
+                None => {
+                    seam::log!("ssl", Error, "published certificates cannot be read: those from before stay");
+                    known.0 = number;
+                }
+            }
+        }
+        known.1.clone()
+    }
+
+    fn known(&self) -> Certificates {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+}
+
+impl fmt::Debug for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Choice").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Choice {
+    /// The first that can sign with what the client likes best, as OpenSSL chooses. One that has no such thing gets the first, and
+    /// hears from rustls that there is none.
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let certificates = self.current();
+        let with = |scheme: &SignatureScheme| {
+            certificates.iter().find(|one| one.key.choose_scheme(std::slice::from_ref(scheme)).is_some())
+        };
+        hello.signature_schemes().iter().find_map(with).or(certificates.first()).cloned()
+    }
+}
+
+/// A key that signs with some schemes only.
+#[derive(Debug)]
+struct Limited {
+    key: Arc<dyn SigningKey>,
+    schemes: Arc<[SignatureScheme]>,
+}
+
+impl SigningKey for Limited {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let offered: Vec<_> = offered.iter().copied().filter(|scheme| self.schemes.contains(scheme)).collect();
+        self.key.choose_scheme(&offered)
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        self.key.public_key()
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.key.algorithm()
+    }
+}
+
+fn limited(certificates: Vec<Arc<CertifiedKey>>, schemes: Option<&Arc<[SignatureScheme]>>) -> Certificates {
+    let Some(schemes) = schemes else { return certificates.into() };
+    let limit = |one: Arc<CertifiedKey>| {
+        let key = Limited { key: one.key.clone(), schemes: schemes.clone() };
+        Arc::new(CertifiedKey { cert: one.cert.clone(), key: Arc::new(key), ocsp: one.ocsp.clone() })
+    };
+    certificates.into_iter().map(limit).collect()
+}

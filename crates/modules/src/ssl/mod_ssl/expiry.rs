@@ -1,0 +1,129 @@
+//! Certificates that end soon, for the error log, the status page and metrics.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use conf::Level;
+use server::{Server, VirtualHost};
+
+use super::SslServer;
+
+const DAY: i64 = 24 * 60 * 60;
+/// How often the parent looks, in seconds.
+const LOOK: i64 = 60;
+/// So many days before its end a certificate is worth a line, and how much; the same again when the next of them is reached.
+const STEPS: [(i64, Level); 3] = [(30, Level::Warn), (7, Level::Warn), (1, Level::Error)];
+
+/// When a certificate ends.
+#[derive(Clone, Debug)]
+pub struct Expiry {
+    /// Name and port of the virtual host.
+    pub host: String,
+    /// The number of the certificate there.
+    pub index: usize,
+    /// Its file.
+    pub file: String,
+    /// In seconds since 1970.
+    pub end: i64,
+}
+
+impl Expiry {
+    /// Whole days that are left; negative: it has ended.
+    pub fn days(&self) -> i64 {
+        (self.end - now()).div_euclid(DAY)
+    }
+
+    /// What there is to say of it, if it ends soon or has ended.
+    pub fn warning(&self) -> Option<(Level, String)> {
+        warning(self.end, now())
+    }
+}
+
+/// What there is to say of a certificate that ends then, if that is soon or was before.
+pub fn warning(end: i64, now: i64) -> Option<(Level, String)> {
+    let (level, days) = (step(end, now)?.1, (end - now).div_euclid(DAY));
+    let text = match days {
+        ..=-2 => format!("expired {} days ago: clients refuse it", -days),
+        -1 => "has expired: clients refuse it".into(),
+        0 => "expires within a day".into(),
+        1 => "expires in 1 day".into(),
+        _ => format!("expires in {days} days"),
+    };
+    Some((level, text))
+}
+
+/// The step that a certificate has reached: days, and how bad that is. Of one that has ended, the days since.
+fn step(end: i64, now: i64) -> Option<(i64, Level)> {
+    if end < now {
+        return Some(((end - now).div_euclid(DAY), Level::Error));
+    }
+    STEPS.iter().rev().find(|(days, _)| end - now <= days * DAY).copied()
+}
+
+fn now() -> i64 {
+    sys::time::realtime().as_secs().cast_signed()
+}
+
+/// When the certificates of all virtual hosts end that are in effect.
+pub fn all(server: &Server) -> Vec<Expiry> {
+    server.hosts.iter().flat_map(of).collect()
+}
+
+fn of(host: &VirtualHost) -> Vec<Expiry> {
+    let server = host.settings.get::<SslServer>();
+    let Some(context) = server.context.get() else { return Vec::new() };
+    let ends = context.published.ends(host.index).unwrap_or_else(|| context.ends.clone());
+    let files = server.certificate_files.get().into_iter().flatten();
+    let each = files.zip(ends).enumerate();
+    each.map(|(index, (file, end))| Expiry { host: host.log_name(), index, file: file.path.clone(), end }).collect()
+}
+
+/// What the log has been told of each certificate, by its file and its end: the step, which for one that has ended is another one
+/// each day.
+static TOLD: Mutex<(i64, Option<HashMap<(String, i64), i64>>)> = Mutex::new((0, None));
+
+/// Tells the log of certificates that end soon: when the server starts, and when one reaches the next step. The parent calls it each
+/// second; it reads no file, and looks once a minute.
+pub fn tell(server: &Server) {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = now();
+    if (told.0..told.0 + LOOK).contains(&now) {
+        return;
+    }
+    told.0 = now;
+    let known = told.1.get_or_insert_default();
+    for expiry in all(server) {
+        let Some((step, _)) = step(expiry.end, now) else { continue };
+        let key = (expiry.file.clone(), expiry.end);
+        if known.insert(key, step) != Some(step)
+            && let Some((level, text)) = warning(expiry.end, now)
+        {
+            let Expiry { host, index, file, .. } = expiry;
+            seam::log::log("ssl", level, format_args!("certificate {host}:{index} from {file} {text}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_words() {
+        for (left, want) in [
+            (31 * DAY, None),
+            (30 * DAY, Some((30, "expires in 30 days"))),
+            (8 * DAY, Some((30, "expires in 8 days"))),
+            (7 * DAY - 1, Some((7, "expires in 6 days"))),
+            (DAY + 1, Some((7, "expires in 1 day"))),
+            (DAY, Some((1, "expires in 1 day"))),
+            (60, Some((1, "expires within a day"))),
+            (-60, Some((-1, "has expired: clients refuse it"))),
+            (-3 * DAY, Some((-3, "expired 3 days ago: clients refuse it"))),
+        ] {
+            let now = 1_000_000_000;
+            let got = step(now + left, now).map(|(step, _)| (step, warning(now + left, now).expect("a text").1));
+            assert_eq!(got, want.map(|(step, text)| (step, text.to_string())), "{left}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Reads the certificates of all virtual hosts: when a server starts or reloads its configuration, and again while it runs.
+
+use std::sync::Arc;
+
+use conf::Level;
+use server::{Server, VirtualHost};
+
+use super::certificates::{self, Loaded};
+use super::context::{self, Context};
+use super::expiry;
+use super::pass_phrases::PassPhrases;
+use super::published::{Part, Published};
+use super::{SslServer, is_expected};
+
+/// Makes the contexts of all virtual hosts. `Err`: what in the configuration cannot be served.
+pub(super) fn prepare(server: &Server) -> Result<(), String> {
+    if !server.hosts.iter().any(is_expected) {
+        return Ok(());
+    }
+    for host in server.hosts.iter().filter(|host| is_expected(host)) {
+        refuse_what_is_missing(host)?;
+    }
+    let mut all = load(server)?;
+    let parts = parts(server, &all);
+    let published =
+        Published::new(&parts).map_err(|error| format!("{}: memory for certificates", sys::describe(&error)))?;
+    let published = Arc::new(published);
+    for (host, loaded) in &mut all {
+        let part = &parts[host.index];
+        let certified = certificates::from_part(part).ok_or("certificates that were read cannot be read")?;
+        let mut notes = std::mem::take(&mut loaded.notes);
+        let config = context::prepare(host, certified, published.clone(), &mut notes)?;
+        let context = Context { config, notes, ends: part.ends.clone(), published: published.clone() };
+        host.settings.get::<SslServer>().context.fill(context);
+    }
+    Ok(())
+}
+
+/// Reads the certificates again that the configuration names, and lets all children of a running server use them from their next
+/// handshakes on. It is called in a process that the parent has forked and that may read the files, whichever that is. Returns what
+/// there is to say of it; `Err`: a certificate cannot be used, and none was changed.
+pub fn reload(server: &Server) -> Result<String, String> {
+    let all = load(server)?;
+    let context = all.first().and_then(|(host, _)| host.settings.get::<SslServer>().context.get());
+    let context = context.ok_or("no virtual host has certificates (SSLEngine)")?;
+    context.published.publish(&parts(server, &all)).map_err(|why| format!("{why}: restart the server gracefully"))?;
+    let count: usize = all.iter().map(|(_, loaded)| loaded.pairs.len()).sum();
+    let (certificates, hosts) = (counted(count, "certificate"), counted(all.len(), "virtual host"));
+    let mut text = format!("{certificates} of {hosts} in effect\n");
+    seam::log!("ssl", Notice, "certificates were read again: {}", text.trim_end());
+    for (host, Loaded { notes, .. }) in &all {
+        for (level, note) in notes.iter().filter(|(level, _)| *level <= Level::Warn) {
+            host.log("ssl", *level, note);
+            text += &format!("{note}\n");
+        }
+    }
+    for one in expiry::all(server) {
+        if let Some((_, warning)) = one.warning() {
+            text += &format!("certificate {}:{} from {} {warning}\n", one.host, one.index, one.file);
+        }
+    }
+    Ok(text)
+}
+
+/// Tells the logs of the virtual hosts what was noticed while their certificates were read.
+pub(super) fn tell(server: &Server) -> Result<(), String> {
+    for host in &server.hosts {
+        let context = host.settings.get::<SslServer>().context.get();
+        for (level, note) in context.into_iter().flat_map(|context| &context.notes) {
+            host.log("ssl", *level, note);
+        }
+    }
+    Ok(())
+}
+
+fn load(server: &Server) -> Result<Vec<(&VirtualHost, Loaded)>, String> {
+    let mut pass_phrases = PassPhrases::default();
+    let hosts = server.hosts.iter().filter(|host| is_expected(host));
+    hosts.map(|host| Ok((host, certificates::load(host, &mut pass_phrases)?))).collect()
+}
+
+/// A part for each virtual host of the server, in its place.
+fn parts(server: &Server, all: &[(&VirtualHost, Loaded)]) -> Vec<Part> {
+    let mut parts = vec![Part::default(); server.hosts.len()];
+    for (host, loaded) in all {
+        parts[host.index] = certificates::to_part(&loaded.pairs);
+    }
+    parts
+}
+
+/// What a virtual host asks for that is not there, and without which it would not be what its lines say.
+fn refuse_what_is_missing(host: &VirtualHost) -> Result<(), String> {
+    let server = host.settings.get::<SslServer>();
+    let (fips, srp) = (&server.fips, &server.srp_verifier_file);
+    if let (true, Some(origin)) = (fips.or(false), fips.origin()) {
+        return Err(format!("AH01885: Could not enable FIPS mode: SSLFIPS on at {origin} is not supported"));
+    }
+    match srp.origin() {
+        Some(origin) => Err(format!("SSLSRPVerifierFile at {origin}: log-in by SRP is not supported")),
+        None => Ok(()),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
