@@ -10,12 +10,14 @@ mod context;
 mod expiry;
 mod keys;
 mod loading;
+mod ocsp;
 mod openssl;
 mod pass_phrases;
 mod paths;
 mod pem;
 mod published;
 mod set;
+mod stapling;
 mod suites;
 mod tickets;
 mod values;
@@ -30,7 +32,7 @@ use rustls::server::ClientHello;
 use server::PhaseHook::Now;
 use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::core::CoreServer;
-use server::{Configured, Draft, Encryption, Flow, Hook, Module, Order, Request, Server, VirtualHost};
+use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Request, Server, VirtualHost};
 
 pub use self::certificates::{end_of, has_key};
 use self::context::Place;
@@ -51,6 +53,7 @@ pub static MODULE: Module = Module {
         Hook::Check(make_places),
         Hook::Start(loading::prepare),
         Hook::OpenLogs(loading::tell),
+        Hook::HelperProcess(&STAPLING),
         Hook::Encryption(&ENCRYPTION),
         Hook::PostRead(Order::ReallyFirst, Now(is_encrypted)),
         Hook::Dump("DUMP_CERTS", certificate_files),
@@ -153,6 +156,7 @@ settings! {
     }
 }
 
+static STAPLING: HelperHook = stapling::helper;
 static ENCRYPTION: Encryption = Encryption { is_used, is_expected, configure };
 
 fn is_used(server: &Server) -> bool {
@@ -308,16 +312,16 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLOCSPProxyURL", SERVER, Take1(set::ocsp_proxy_url), "", "Proxy URL to use for OCSP requests").without_effect(NOT_YET),
     row("SSLOCSPNoVerify", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_no_verify, on)), "off", "Do not verify OCSP Responder certificate ('on', 'off')").without_effect(NOT_YET),
     row("SSLOCSPResponderCertificateFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ocsp_responder_certificate_file, v)), "", "Trusted OCSP responder certificates(`/path/to/file' - PEM encoded certificates)").without_effect(NOT_YET),
-    row("SSLStaplingCache", GLOBAL, Take1(set::stapling_cache), "", "SSL Stapling Response Cache storage (`dbm:/path/to/file')").without_effect(NOT_YET),
-    row("SSLUseStapling", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.use_stapling, on)), "off", "SSL switch for the OCSP Stapling protocol (`on', `off')").without_effect(NOT_YET),
-    row("SSLStaplingResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_time_skew, v)), "300", "SSL stapling option for maximum time difference in OCSP responses").without_effect(NOT_YET),
-    row("SSLStaplingResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_responder_timeout, v)), "10", "SSL stapling option for OCSP responder timeout").without_effect(NOT_YET),
-    row("SSLStaplingResponseMaxAge", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_max_age, v)), "", "SSL stapling option for maximum age of OCSP responses").without_effect(NOT_YET),
-    row("SSLStaplingStandardCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_cache_timeout, v)), "3600", "SSL stapling option for normal OCSP Response Cache Lifetime").without_effect(NOT_YET),
-    row("SSLStaplingReturnResponderErrors", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_return_errors, on)), "on", "SSL stapling switch to return Status Errors Back to Client(`on', `off')").without_effect(NOT_YET),
-    row("SSLStaplingFakeTryLater", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_fake_try_later, on)), "on", "SSL stapling switch to send tryLater response to client on error (`on', `off')").without_effect(NOT_YET),
-    row("SSLStaplingErrorCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_error_cache_timeout, v)), "600", "SSL stapling option for OCSP Response Error Cache Lifetime").without_effect(NOT_YET),
-    row("SSLStaplingForceURL", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.stapling_force_url, v)), "", "SSL stapling option to Force the OCSP Stapling URL").without_effect(NOT_YET),
+    row("SSLStaplingCache", GLOBAL, Take1(set::stapling_cache), "", "SSL Stapling Response Cache storage (`dbm:/path/to/file')").without_effect("Responses stand in memory that all children share, with or without this line."),
+    row("SSLUseStapling", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.use_stapling, on)), "off", "SSL switch for the OCSP Stapling protocol (`on', `off')").differs("A process of its own asks the responders ahead of time. A handshake never waits for one."),
+    row("SSLStaplingResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_time_skew, v)), "300", "SSL stapling option for maximum time difference in OCSP responses"),
+    row("SSLStaplingResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_responder_timeout, v)), "10", "SSL stapling option for OCSP responder timeout"),
+    row("SSLStaplingResponseMaxAge", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_max_age, v)), "", "SSL stapling option for maximum age of OCSP responses"),
+    row("SSLStaplingStandardCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_cache_timeout, v)), "3600", "SSL stapling option for normal OCSP Response Cache Lifetime"),
+    row("SSLStaplingReturnResponderErrors", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_return_errors, on)), "on", "SSL stapling switch to return Status Errors Back to Client(`on', `off')").without_effect("A response is stapled that says that the certificate is good, or none."),
+    row("SSLStaplingFakeTryLater", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.stapling_fake_try_later, on)), "on", "SSL stapling switch to send tryLater response to client on error (`on', `off')").without_effect("A response is stapled that says that the certificate is good, or none."),
+    row("SSLStaplingErrorCacheTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_error_cache_timeout, v)), "600", "SSL stapling option for OCSP Response Error Cache Lifetime"),
+    row("SSLStaplingForceURL", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.stapling_force_url, v)), "", "SSL stapling option to Force the OCSP Stapling URL"),
     row("SSLOpenSSLConfCmd", SERVER, Take2(paths::openssl_command), "", "OpenSSL configuration command").without_effect(NOT_YET),
     row("SSLLog", ANY, Raw(set::removed), "", "SSLLog directive is no longer supported - use ErrorLog."),
     row("SSLLogLevel", ANY, Raw(set::removed), "", "SSLLogLevel directive is no longer supported - use LogLevel."),

@@ -125,6 +125,7 @@ mod starting;
 mod status_readers;
 mod status_same_as_apache;
 mod tls_faults;
+mod tls_stapling;
 mod unique_ids;
 mod upgrade;
 mod users;

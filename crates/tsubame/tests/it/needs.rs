@@ -35,6 +35,14 @@ pub const DEBIAN: Need = Need {
     is_fate: false,
 };
 
+/// A program that makes certificates and keys in every form, and a client.
+pub const OPENSSL: Need = Need {
+    what: "/usr/bin/openssl",
+    remedy: "apt-get install openssl",
+    is_there: || Path::new("/usr/bin/openssl").exists(),
+    is_fate: false,
+};
+
 /// A directory, and the programs that change it.
 pub const SLAPD: Need = Need {
     what: crate::slapd::SLAPD,

@@ -9,61 +9,71 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use super::certificates;
-use super::published::Published;
+use super::published::{Part, Published};
+use super::stapling;
 
 /// Those that there are. When a process publishes others, the next handshake takes them in.
 pub(super) struct Choice {
     /// The index of the virtual host.
     host: usize,
     published: Arc<Published>,
+    /// What authorities say of them.
+    staples: Option<Arc<Published>>,
     /// What signatures may be made with; `None`: everything that a key can.
     schemes: Option<Arc<[SignatureScheme]>>,
-    /// With the number of their set.
-    current: RwLock<(u64, Certificates)>,
+    /// With the numbers of their set and of what is stapled to them.
+    current: RwLock<((u64, u64), Certificates)>,
 }
 
-type Certificates = Arc<[Arc<CertifiedKey>]>;
+pub(super) type Certificates = Arc<[Arc<CertifiedKey>]>;
 
 impl Choice {
     /// Begins with `certificates`, which are not among the published ones.
     pub(super) fn new(
         host: usize,
         published: Arc<Published>,
+        staples: Option<Arc<Published>>,
         certificates: Vec<Arc<CertifiedKey>>,
         schemes: Option<Vec<SignatureScheme>>,
     ) -> Choice {
         let schemes = schemes.map(Arc::from);
-        let current = RwLock::new((0, limited(certificates, schemes.as_ref())));
-        Choice { host, published, schemes, current }
+        let current = RwLock::new(((0, 0), limited(certificates, schemes.as_ref())));
+        Choice { host, published, staples, schemes, current }
     }
 
-    fn current(&self) -> Certificates {
-        let number = self.published.number();
+    /// The number of the set of certificates that is in effect.
+    pub(super) fn number(&self) -> u64 {
+        self.published.number()
+    }
+
+    /// What clients are shown now.
+    pub(super) fn current(&self) -> Certificates {
+        let numbers = (self.number(), self.staples.as_ref().map_or(0, |staples| staples.number()));
         let known = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        if known.0 == number {
+        if known.0 == numbers {
             return known.1.clone();
         }
         drop(known);
-        self.take_in()
+        self.take_in(numbers)
     }
 
-    fn take_in(&self) -> Certificates {
-        let Some((number, part)) = self.published.part(self.host) else { return self.known() };
+    fn take_in(&self, numbers: (u64, u64)) -> Certificates {
         let mut known = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != number {
+        let part = if known.0.0 == numbers.0 { None } else { self.published.part(self.host) };
+        if let Some((_, part)) = part {
             match certificates::from_part(&part) {
-                Some(certificates) => *known = (number, limited(certificates, self.schemes.as_ref())),
+                Some(certificates) => known.1 = limited(certificates, self.schemes.as_ref()),
                 None => {
                     seam::log!("ssl", Error, "published certificates cannot be read: those from before stay");
-                    known.0 = number;
                 }
             }
         }
+        if let Some((_, part)) = self.staples.as_ref().and_then(|staples| staples.part(self.host)) {
+            known.1 = known.1.iter().map(|one| stapled(one, &part)).collect();
+        }
+        // What was published meanwhile is seen by the next handshake.
+        known.0 = numbers;
         known.1.clone()
-    }
-
-    fn known(&self) -> Certificates {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 }
 
@@ -105,6 +115,11 @@ impl SigningKey for Limited {
     fn algorithm(&self) -> SignatureAlgorithm {
         self.key.algorithm()
     }
+}
+
+fn stapled(one: &CertifiedKey, part: &Part) -> Arc<CertifiedKey> {
+    let ocsp = one.cert.first().and_then(|certificate| stapling::response_for(certificate, part));
+    Arc::new(CertifiedKey { cert: one.cert.clone(), key: one.key.clone(), ocsp })
 }
 
 fn limited(certificates: Vec<Arc<CertifiedKey>>, schemes: Option<&Arc<[SignatureScheme]>>) -> Certificates {

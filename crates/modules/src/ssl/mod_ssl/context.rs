@@ -35,6 +35,10 @@ pub(super) struct Context {
     pub(super) ends: Vec<i64>,
     /// Those that take their place while the server runs.
     pub(super) published: Arc<Published>,
+    /// Which of them a client is shown.
+    pub(super) choice: Arc<Choice>,
+    /// What authorities say of them, where that is stapled.
+    pub(super) staples: Option<Arc<Published>>,
 }
 
 impl fmt::Debug for Place {
@@ -72,10 +76,10 @@ impl Place {
 /// Makes the context of a virtual host that begins with these certificates. `Err` is what the log says.
 pub(super) fn prepare(
     host: &VirtualHost,
-    certificates: Vec<Arc<CertifiedKey>>,
-    published: Arc<Published>,
+    (certificates, published): (Vec<Arc<CertifiedKey>>, Arc<Published>),
+    staples: Option<Arc<Published>>,
     notes: &mut Vec<(Level, String)>,
-) -> Result<Arc<ServerConfig>, String> {
+) -> Result<(Arc<ServerConfig>, Arc<Choice>), String> {
     let server = host.settings.get::<SslServer>();
     let asked = server.protocols.or(Protocols::DEFAULT);
     let commands = openssl::read(server, &host.log_name(), asked)?;
@@ -87,8 +91,8 @@ pub(super) fn prepare(
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| format!("AH01898: Unable to configure permitted SSL ciphers: {error}"))?;
-    let choice = Choice::new(host.index, published, certificates, commands.schemes);
-    let mut config = config.with_no_client_auth().with_cert_resolver(Arc::new(choice));
+    let choice = Arc::new(Choice::new(host.index, published, staples, certificates, commands.schemes));
+    let mut config = config.with_no_client_auth().with_cert_resolver(choice.clone());
     config.ignore_client_order = server.honor_cipher_order.or(false);
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -103,7 +107,7 @@ pub(super) fn prepare(
     } else {
         config.send_tls13_tickets = 0;
     }
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), choice))
 }
 
 /// The secret of `SSLSessionTicketKeyFile`: 48 bytes.

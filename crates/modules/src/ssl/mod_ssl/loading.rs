@@ -10,7 +10,7 @@ use super::context::{self, Context};
 use super::expiry;
 use super::pass_phrases::PassPhrases;
 use super::published::{Part, Published};
-use super::{SslServer, is_expected};
+use super::{SslServer, is_expected, stapling};
 
 /// Makes the contexts of all virtual hosts. `Err`: what in the configuration cannot be served.
 pub(super) fn prepare(server: &Server) -> Result<(), String> {
@@ -25,12 +25,16 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
     let published =
         Published::new(&parts).map_err(|error| format!("{}: memory for certificates", sys::describe(&error)))?;
     let published = Arc::new(published);
+    let staples = stapling::memory(server);
+    let staples = staples.map_err(|error| format!("{}: memory for OCSP responses", sys::describe(&error)))?;
     for (host, loaded) in &mut all {
         let part = &parts[host.index];
         let certified = certificates::from_part(part).ok_or("certificates that were read cannot be read")?;
         let mut notes = std::mem::take(&mut loaded.notes);
-        let config = context::prepare(host, certified, published.clone(), &mut notes)?;
-        let context = Context { config, notes, ends: part.ends.clone(), published: published.clone() };
+        let staples = staples.clone().filter(|_| stapling::is_used(host));
+        let (config, choice) = context::prepare(host, (certified, published.clone()), staples.clone(), &mut notes)?;
+        let (ends, published) = (part.ends.clone(), published.clone());
+        let context = Context { config, notes, ends, published, choice, staples };
         host.settings.get::<SslServer>().context.fill(context);
     }
     Ok(())
