@@ -44,6 +44,12 @@ pub fn log(module: &str, level: Level, text: fmt::Arguments<'_>) {
     }
 }
 
+/// Whether a message of a module would be written.
+pub fn enabled(module: &str, level: Level) -> bool {
+    let log = LOG.read().unwrap_or_else(PoisonError::into_inner);
+    log.as_ref().is_some_and(|log| log.enabled(module, level))
+}
+
 /// `log!("mpm_prefork", Notice, "AH00163: {} configured", name)`: a message of a module at a level.
 #[macro_export]
 macro_rules! log {

@@ -46,5 +46,5 @@ pub use request::{
 };
 pub use request::{authz, dns};
 pub use transport::tick::{Slices, pass};
-pub use transport::tls::{Configured, Session};
+pub use transport::tls::{self, Configured, Session};
 pub use transport::{Endpoint, Transport};

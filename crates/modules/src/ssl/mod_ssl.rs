@@ -4,12 +4,15 @@
 //! Apache manual: mod_ssl. What is checked while the configuration is read, and the messages, were measured on 2.4.71; its
 //! help texts are those of Debian's build. Certificates and keys are not read by `-t`, as in Apache.
 
+mod access;
 mod certificates;
 mod choice;
+mod clients;
 mod context;
 mod expiry;
 mod keys;
 mod loading;
+mod names;
 mod ocsp;
 mod openssl;
 mod pass_phrases;
@@ -17,20 +20,21 @@ mod paths;
 mod pem;
 mod published;
 mod set;
+mod sni;
 mod stapling;
 mod suites;
 mod tickets;
 mod values;
+mod variables;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Raw, Take1, Take2, Take12, Take23, Words};
 use conf::expr::Expr;
-use conf::{Allowed, Directive, Level, Listed, ModuleInfo, Setting, SettingsMap, settings};
+use conf::{Allowed, Directive, Listed, ModuleInfo, Setting, SettingsMap, settings};
 use rustls::server::ClientHello;
 use server::PhaseHook::Now;
-use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 use server::core::CoreServer;
 use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Order, Request, Server, VirtualHost};
 
@@ -55,11 +59,17 @@ pub static MODULE: Module = Module {
         Hook::OpenLogs(loading::tell),
         Hook::HelperProcess(&STAPLING),
         Hook::Encryption(&ENCRYPTION),
+        Hook::Variable(variables::find),
+        Hook::Extension(variables::peer_extensions),
         Hook::PostRead(Order::ReallyFirst, Now(is_encrypted)),
+        Hook::PostRead(Order::ReallyFirst, Now(sni::check)),
         Hook::Dump("DUMP_CERTS", certificate_files),
-        Hook::AccessChecker(Order::Middle, Now(require_ssl)),
-        Hook::Authz(&SSL),
-        Hook::Authz(&SSL_VERIFY_CLIENT),
+        Hook::AccessChecker(Order::Middle, Now(access::check)),
+        Hook::CheckUser(Order::First, Now(access::log_in)),
+        Hook::AuthChecker(Order::Middle, Now(access::stay_out)),
+        Hook::Fixups(Order::Middle, Now(variables::into_environment)),
+        Hook::Authz(&access::SSL),
+        Hook::Authz(&access::SSL_VERIFY_CLIENT),
     ],
 };
 
@@ -128,7 +138,8 @@ settings! {
         pub user_name: Setting<String>,
         pub options: Listed<(Sign, SslOption)>,
         pub require_ssl: Setting<bool>,
-        pub requires: Listed<Arc<Expr>>,
+        /// With their texts.
+        pub requires: Listed<(Arc<Expr>, Arc<str>)>,
         pub renegotiation_buffer: Setting<u32>,
     }
 }
@@ -214,30 +225,15 @@ fn certificate_files(server: &Server) -> String {
     std::iter::once("Server certificates:\n".to_string()).chain(files).collect()
 }
 
-/// `SSLRequireSSL`
-fn require_ssl(request: &mut Request) -> Flow {
-    if !request.dir::<SslDir>().require_ssl.or(false) || request.client.is_secure() {
-        return Flow::Declined;
+impl SslDir {
+    /// Whether an option is on. A word without sign ends what was before.
+    fn has(&self, wanted: SslOption) -> bool {
+        self.options.iter().fold(false, |is_on, (sign, option)| match sign {
+            Sign::None => *option == wanted,
+            Sign::Plus => is_on || *option == wanted,
+            Sign::Minus => is_on && *option != wanted,
+        })
     }
-    let thing = crate::aaa::denied_thing(request);
-    request.log("ssl", Level::Error, format!("AH02219: access to {thing} failed, reason: SSL connection required"));
-    Flow::Status(403)
-}
-
-static SSL: AuthzProvider =
-    AuthzProvider { name: "ssl", parse: |_, rest| alone("ssl", rest), check: AuthzCheck::Now(not_encrypted) };
-static SSL_VERIFY_CLIENT: AuthzProvider = AuthzProvider {
-    name: "ssl-verify-client",
-    parse: |_, rest| alone("ssl-verify-client", rest),
-    check: AuthzCheck::Now(not_encrypted),
-};
-
-fn alone(name: &str, rest: &str) -> Result<Parsed, String> {
-    if rest.is_empty() { Ok(Arc::new(())) } else { Err(format!("'Require {name}' does not take arguments")) }
-}
-
-fn not_encrypted(_: &mut Request, _: &Parsed) -> Verdict {
-    Verdict::Denied
 }
 
 const SERVER: Allowed = Allowed::SERVER;

@@ -10,8 +10,8 @@ use crate::phases::lookup;
 use crate::request::Request;
 use crate::request::authz::{AuthnProvider, AuthzProvider};
 use crate::request::hooks::{
-    AnswerHook, Chain, Encryption, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    Of, OutputFilter, PhaseHook, Preface,
+    AnswerHook, Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks,
+    InputChain, InputFilter, Of, OutputFilter, PhaseHook, Preface,
 };
 use crate::request::response::Body;
 
@@ -79,6 +79,8 @@ pub enum Hook {
     Encryption(&'static Encryption),
     /// What a module knows of a request, for logs, expressions and rules, by name.
     Variable(FindVariable),
+    /// Reads extensions of clients' certificates, for expressions.
+    Extension(FindExtension),
     /// The head was read. All hooks run.
     PostRead(Order, PhaseHook),
     /// URL to file name. The first that does not decline wins.
@@ -172,6 +174,7 @@ impl Hook {
             | Hook::Preface(_)
             | Hook::Encryption(_)
             | Hook::Variable(_)
+            | Hook::Extension(_)
             | Hook::ChildEnd(_)
             | Hook::Dump(..) => return None,
         })
@@ -215,6 +218,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
         preface: None,
         encryption: None,
         variables: Vec::new(),
+        extensions: None,
     };
     for (module, hook) in ordered(modules) {
         let of = |hook| Of { module, hook };
@@ -243,6 +247,7 @@ pub fn request_hooks(modules: &[&'static Module]) -> Hooks {
             Hook::Preface(preface) => hooks.preface = Some(preface),
             Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
             Hook::Variable(find) => hooks.variables.push(*find),
+            Hook::Extension(read) => hooks.extensions = Some(*read),
             Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
             // Those of the server's life, and what is asked for by name while the configuration is read.
             _ => {}

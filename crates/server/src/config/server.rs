@@ -85,6 +85,11 @@ impl Server {
         (&self.hosts[index], known)
     }
 
+    /// Whether several virtual hosts share this address of ours, so that a name has to tell which is meant.
+    pub fn is_shared(&self, local: SocketAddr) -> bool {
+        self.by_name.candidates(local) > 1
+    }
+
     /// Whether a server can run with this configuration, which is correct. `Err`: what stands in the way.
     pub fn can_be_served(&self) -> Result<(), String> {
         self.obstacles().next().map_or(Ok(()), Err)

@@ -21,7 +21,7 @@ use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, Said};
 use crate::transport::Transport;
 use crate::transport::socket::Socket;
-use crate::transport::tls::{Handshake, Progress, Tls};
+use crate::transport::tls::{Handshake, Progress, Tls, take_remarks};
 
 /// A connection whose first bytes belong to no protocol yet.
 pub(super) struct Opening {
@@ -115,7 +115,11 @@ impl Opening {
             if handshake.computes() {
                 seam::needs_worker().await;
             }
-            match handshake.take(&mut self.buffer, &self.socket) {
+            let progress = handshake.take(&mut self.buffer, &self.socket);
+            for (level, text) in take_remarks() {
+                seam::log::log("ssl", level, format_args!("[client {}] {text}", self.peer));
+            }
+            match progress {
                 Ok(Progress::Wants) => {}
                 Ok(Progress::Greeted) => {
                     seam::needs_worker().await;

@@ -235,6 +235,9 @@ pub(crate) enum From {
 /// Finds a variable that a module knows of a request, by its name.
 pub type FindVariable = fn(&Request, &str) -> Option<String>;
 
+/// The values of an extension of the client's certificate, by its OID or OpenSSL's name of that.
+pub type FindExtension = fn(&Request, &str) -> Vec<String>;
+
 /// The hooks of the loaded modules for requests, phase by phase, in the order in which they run.
 pub struct Hooks {
     /// Takes a look-up through the phases; they are above what looks up.
@@ -264,6 +267,7 @@ pub struct Hooks {
     pub(crate) preface: Option<&'static Preface>,
     pub(crate) encryption: Option<&'static Encryption>,
     pub(crate) variables: Vec<FindVariable>,
+    pub(crate) extensions: Option<FindExtension>,
 }
 
 impl Hooks {

@@ -226,6 +226,10 @@ impl Subject for OfRequest<'_> {
         self.request.variable(name).unwrap_or_default().into()
     }
 
+    fn peer_extensions(&self, oid: &str) -> Vec<String> {
+        self.request.hooks.extensions.map(|read| read(self.request, oid)).unwrap_or_default()
+    }
+
     fn note_vary(&self, header: &str) {
         self.vary.borrow_mut().push(header.to_string());
     }

@@ -5,7 +5,7 @@
 pub(crate) mod buffers;
 pub(crate) mod socket;
 pub(crate) mod tick;
-pub(crate) mod tls;
+pub mod tls;
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -268,9 +268,9 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
         b'v' => What::VirtualHost,
         b'V' => What::ServerName,
         b'X' => What::Connection,
-        // Both are mod_ssl's; the other one is only about connections that are encrypted.
+        // Both are mod_ssl's.
         b'x' if options.ssl => variable(&argument, options),
-        b'c' if options.ssl => What::Nothing,
+        b'c' if options.ssl => of_tls(&argument, options),
         other => {
             let letter = http1::text::from_bytes(&[other]).into_owned();
             return Err(format!("Unrecognized LogFormat directive %{letter}"));
@@ -282,6 +282,20 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
 
 fn variable(name: &str, options: Options) -> What {
     StringExpr::parse_with(&format!("%{{{name}}}"), options).map_or(What::Nothing, What::Variable)
+}
+
+/// `%{NAME}c`: names that mod_ssl has had for some of its variables. A connection with an error has no requests, so there is never
+/// anything to say of `errcode` and `errstr`.
+fn of_tls(name: &str, options: Options) -> What {
+    let variables = [
+        ("version", "SSL_PROTOCOL"),
+        ("cipher", "SSL_CIPHER"),
+        ("subjectdn", "SSL_CLIENT_S_DN"),
+        ("clientcert", "SSL_CLIENT_S_DN"),
+        ("issuerdn", "SSL_CLIENT_I_DN"),
+        ("cacert", "SSL_CLIENT_I_DN"),
+    ];
+    conf::values::one_of(name, &variables).map_or(What::Nothing, |name| variable(name, options))
 }
 
 fn port(argument: String) -> What {

@@ -171,6 +171,7 @@ fn plain<'a>(request: &'a Request, variable: &Variable) -> Result<Cow<'a, str>, 
         },
         Variable::Field(name) => request.header_joined(name).unwrap_or_default(),
         Variable::Known(known) => value(request, *known)?,
+        Variable::OfTls(name) => request.variable(name).unwrap_or_default().into(),
         Variable::AheadUrl(_) | Variable::AheadFile(_) | Variable::Nothing => "".into(),
     })
 }

@@ -16,6 +16,8 @@ pub(super) enum Variable {
     /// `LA-F:NAME`: the same for the file.
     AheadFile(Box<Ahead>),
     Known(Known),
+    /// `SSL:NAME`: what mod_ssl knows of the connection.
+    OfTls(String),
     /// Nothing has this name, or what has it is not there: it stands for nothing.
     Nothing,
 }
@@ -81,7 +83,10 @@ impl Variable {
                     "HTTP" => Variable::Field(inner.to_string()),
                     "LA-U" => Variable::AheadUrl(ahead()),
                     "LA-F" => Variable::AheadFile(ahead()),
-                    // `SSL` among them: no connection has any of it.
+                    "SSL" if inner.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("SSL_")) => {
+                        Variable::OfTls(inner.to_string())
+                    }
+                    "SSL" => Variable::parse(inner),
                     _ => Variable::Nothing,
                 }
             }
@@ -178,6 +183,7 @@ mod tests {
             ("env:x", Variable::Env("x".into())),
             ("ENV:", Variable::Nothing),
             ("SSL:X", Variable::Nothing),
+            ("ssl:SSL_CIPHER", Variable::OfTls("SSL_CIPHER".into())),
             ("UNIQUE_ID", Variable::Nothing),
             ("", Variable::Nothing),
             ("a:b", Variable::Nothing),

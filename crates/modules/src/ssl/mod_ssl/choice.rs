@@ -91,7 +91,9 @@ impl ResolvesServerCert for Choice {
         let with = |scheme: &SignatureScheme| {
             certificates.iter().find(|one| one.key.choose_scheme(std::slice::from_ref(scheme)).is_some())
         };
-        hello.signature_schemes().iter().find_map(with).or(certificates.first()).cloned()
+        let chosen = hello.signature_schemes().iter().find_map(with).or(certificates.first())?;
+        server::tls::shown(chosen);
+        Some(chosen.clone())
     }
 }
 

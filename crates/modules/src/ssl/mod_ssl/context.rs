@@ -13,6 +13,7 @@ use rustls::{ProtocolVersion, ServerConfig, SupportedProtocolVersion, version};
 use server::VirtualHost;
 
 use super::choice::Choice;
+use super::clients::Clients;
 use super::openssl::{self, Commands};
 use super::published::Published;
 use super::tickets::Tickets;
@@ -29,6 +30,8 @@ pub struct Place(Option<Arc<OnceLock<Context>>>);
 /// What connections of a virtual host are encrypted with.
 pub(super) struct Context {
     pub(super) config: Arc<ServerConfig>,
+    /// What is asked of clients' certificates.
+    pub(super) clients: Option<Arc<Clients>>,
     /// What the log is told of it, once it is open.
     pub(super) notes: Vec<(Level, String)>,
     /// When the certificates end that it began with, in seconds since 1970.
@@ -78,6 +81,7 @@ pub(super) fn prepare(
     host: &VirtualHost,
     (certificates, published): (Vec<Arc<CertifiedKey>>, Arc<Published>),
     staples: Option<Arc<Published>>,
+    clients: Option<&Arc<Clients>>,
     notes: &mut Vec<(Level, String)>,
 ) -> Result<(Arc<ServerConfig>, Arc<Choice>), String> {
     let server = host.settings.get::<SslServer>();
@@ -92,7 +96,11 @@ pub(super) fn prepare(
         .with_protocol_versions(&versions)
         .map_err(|error| format!("AH01898: Unable to configure permitted SSL ciphers: {error}"))?;
     let choice = Arc::new(Choice::new(host.index, published, staples, certificates, commands.schemes));
-    let mut config = config.with_no_client_auth().with_cert_resolver(choice.clone());
+    let config = match clients {
+        None => config.with_no_client_auth(),
+        Some(clients) => config.with_client_cert_verifier(clients.clone()),
+    };
+    let mut config = config.with_cert_resolver(choice.clone());
     config.ignore_client_order = server.honor_cipher_order.or(false);
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -102,7 +110,8 @@ pub(super) fn prepare(
             None => None,
             Some(file) => Some(ticket_secret(file)?),
         };
-        let tickets = Tickets::new(host.log_name(), secret, lifetime);
+        let mark = clients.map_or("", |clients| clients.mark());
+        let tickets = Tickets::new(format!("{} {mark}", host.log_name()), secret, lifetime);
         config.ticketer = Arc::new(tickets.ok_or("the system has no random numbers")?);
     } else {
         config.send_tls13_tickets = 0;

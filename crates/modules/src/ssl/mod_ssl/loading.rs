@@ -6,6 +6,7 @@ use conf::Level;
 use server::{Server, VirtualHost};
 
 use super::certificates::{self, Loaded};
+use super::clients;
 use super::context::{self, Context};
 use super::expiry;
 use super::pass_phrases::PassPhrases;
@@ -32,9 +33,11 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
         let certified = certificates::from_part(part).ok_or("certificates that were read cannot be read")?;
         let mut notes = std::mem::take(&mut loaded.notes);
         let staples = staples.clone().filter(|_| stapling::is_used(host));
-        let (config, choice) = context::prepare(host, (certified, published.clone()), staples.clone(), &mut notes)?;
+        let clients = clients::prepare(host, &mut notes)?;
+        let pairs = (certified, published.clone());
+        let (config, choice) = context::prepare(host, pairs, staples.clone(), clients.as_ref(), &mut notes)?;
         let (ends, published) = (part.ends.clone(), published.clone());
-        let context = Context { config, notes, ends, published, choice, staples };
+        let context = Context { config, clients, notes, ends, published, choice, staples };
         host.settings.get::<SslServer>().context.fill(context);
     }
     Ok(())

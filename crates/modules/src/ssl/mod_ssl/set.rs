@@ -110,13 +110,8 @@ pub(super) fn random_seed(cmd: &mut Cmd<'_>, time: &str, source: &str, bytes: Op
 
 /// `SSLVHostSNIPolicy`
 pub(super) fn sni_policy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let table = [
-        ("strict", SniPolicy::Strict),
-        ("secure", SniPolicy::Secure),
-        ("authonly", SniPolicy::AuthOnly),
-        ("insecure", SniPolicy::Insecure),
-    ];
-    let Some(policy) = one_of(value, &table) else {
+    let all = [SniPolicy::Strict, SniPolicy::Secure, SniPolicy::AuthOnly, SniPolicy::Insecure];
+    let Some(policy) = one_of(value, &all.map(|policy| (policy.name(), policy))) else {
         return Err(format!("Invalid SSLVhostSNIPolicy argument '{value}'"));
     };
     cmd.server_set(|s: &mut SslServer| &mut s.sni_policy, policy)
@@ -320,7 +315,7 @@ pub(super) fn text(cmd: &mut Cmd<'_>, field: Field<SslServer, String>, value: &s
 pub(super) fn require(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     let options = conf::expr::Options { ssl_require: true, ..cmd.expr_options() };
     let expr = Expr::parse_with(text, options).map_err(|why| format!("SSLRequire: {why}"))?;
-    cmd.push(|d: &mut SslDir| &mut d.requires, Arc::new(expr))
+    cmd.push(|d: &mut SslDir| &mut d.requires, (Arc::new(expr), text.into()))
 }
 
 /// `SSLOCSPProxyURL`

@@ -62,6 +62,18 @@ pub enum SniPolicy {
     Insecure,
 }
 
+impl SniPolicy {
+    /// Its keyword.
+    pub fn name(self) -> &'static str {
+        match self {
+            SniPolicy::Strict => "strict",
+            SniPolicy::Secure => "secure",
+            SniPolicy::AuthOnly => "authonly",
+            SniPolicy::Insecure => "insecure",
+        }
+    }
+}
+
 /// A set of versions of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protocols(pub u8);

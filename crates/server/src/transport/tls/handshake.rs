@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustls::server::{Accepted, AcceptedAlert, Acceptor, ClientHello};
+use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection};
 
 use super::records::Outgoing;
-use super::{Records, Session, Tls};
+use super::{ID, Records, Session, Tls, told};
 use crate::transport::socket::{Direction, Socket};
 
 /// The configuration that a client gets.
@@ -38,10 +39,12 @@ enum State {
     Over,
 }
 
-struct Going {
-    connection: ServerConnection,
-    server_name: Option<String>,
-    host: usize,
+pub(super) struct Going {
+    pub(super) connection: ServerConnection,
+    pub(super) server_name: Option<String>,
+    pub(super) host: usize,
+    pub(super) certificate: Option<Arc<CertifiedKey>>,
+    pub(super) id: [u8; ID],
 }
 
 /// How far it has come.
@@ -131,9 +134,12 @@ impl Handshake {
             return Err(Broken("a configuration before the client has spoken".into()));
         };
         let server_name = accepted.client_hello().server_name().map(str::to_ascii_lowercase);
+        told::take_shown();
         match accepted.into_connection(configured.config) {
-            Ok(connection) => {
-                let going = Going { connection, server_name, host: configured.host };
+            Ok(mut connection) => {
+                let certificate = told::take_shown();
+                let id = session_id(&mut connection);
+                let going = Going { connection, server_name, host: configured.host, certificate, id };
                 self.state = State::Going(Box::new(going));
                 Ok(())
             }
@@ -174,10 +180,16 @@ impl Handshake {
         let State::Going(going) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(Broken("an end without a beginning".into()));
         };
-        let Going { connection, server_name, host } = *going;
-        let session = Session::of(&connection, server_name, host);
-        let session = session.ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
-        let records = Records { connection, early: std::mem::take(rest), sealed: 0 };
+        let session = Session::of(&going).ok_or_else(|| Broken("a handshake that agreed on nothing".into()))?;
+        let records = Records { connection: going.connection, early: std::mem::take(rest), sealed: 0 };
         Ok(Progress::Complete(Arc::new(Tls { socket: socket.clone(), session, records: records.into() })))
     }
+}
+
+/// What stands for a session: drawn for a new one, which takes it along in its tickets.
+fn session_id(connection: &mut ServerConnection) -> [u8; ID] {
+    let kept = connection.received_resumption_data().and_then(|data| data.try_into().ok());
+    let id = kept.unwrap_or_else(sys::random::bytes);
+    connection.set_resumption_data(&id);
+    id
 }

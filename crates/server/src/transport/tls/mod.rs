@@ -8,6 +8,7 @@ mod handshake;
 mod records;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,16 +16,20 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::pki_types::CertificateDer;
+use rustls::sign::CertifiedKey;
 use rustls::{HandshakeKind, NamedGroup, ProtocolVersion, ServerConnection, SupportedCipherSuite};
 
 pub use self::handshake::Configured;
+use self::handshake::Going;
 pub(crate) use self::handshake::{Handshake, Progress};
 use self::records::{Incoming, Outgoing};
+pub(crate) use self::told::take_remarks;
+pub use self::told::{remark, shown};
 use super::socket::{Direction, Socket};
 use super::{Endpoint, Transport, buffers};
 
@@ -55,6 +60,24 @@ pub struct Session {
     pub client_chain: Vec<CertificateDer<'static>>,
     /// An earlier session goes on.
     pub is_resumed: bool,
+    /// The certificate that the client was shown, or would have been if no earlier session went on, with its chain.
+    pub certificate: Option<Arc<CertifiedKey>>,
+    /// What stands for the session; one that goes on keeps it.
+    pub id: [u8; ID],
+    /// What a later look at the client's certificate came to; `None`: it is not good. Whoever looks first puts it in.
+    pub trust: OnceLock<Option<Trust>>,
+}
+
+/// Bytes of what stands for a session.
+pub(crate) const ID: usize = 32;
+
+/// How far a client's certificate is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trust {
+    /// Why it is accepted without being good, if it is.
+    pub flaw: Option<&'static str>,
+    /// How many certificates stand above it in the chain.
+    pub depth: usize,
 }
 
 impl Session {
@@ -70,13 +93,21 @@ impl Session {
             protocol: None,
             client_chain: Vec::new(),
             is_resumed: false,
+            certificate: None,
+            id: [0; ID],
+            trust: OnceLock::new(),
         }
     }
 
-    fn of(connection: &ServerConnection, server_name: Option<String>, host: usize) -> Option<Session> {
+    /// `None`: nothing was agreed on.
+    fn of(going: &Going) -> Option<Session> {
+        let connection = &going.connection;
         Some(Session {
-            server_name,
-            host,
+            server_name: going.server_name.clone(),
+            host: going.host,
+            certificate: going.certificate.clone(),
+            id: going.id,
+            trust: OnceLock::new(),
             version: connection.protocol_version()?,
             suite: connection.negotiated_cipher_suite()?,
             group: connection.negotiated_key_exchange_group().map(|group| group.name()),

@@ -1,0 +1,226 @@
+//! Who may have what over which connection: `SSLRequireSSL`, `SSLVerifyClient` of a section, `SSLUserName`, `SSLRequire`, and the
+//! log-in that a certificate stands for (`SSLOptions +FakeBasicAuth`).
+//!
+//! Apache asks for a certificate, or for other cipher suites, when a section wants them. Here a connection has what was agreed on
+//! in its handshake; a section that wants more is refused, as Apache refuses it to a client that cannot be asked afterwards.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use conf::Level;
+use rustls::ProtocolVersion;
+use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
+use server::{Flow, Kind, Request, Session};
+
+use super::clients::{self, DEPTH};
+use super::values::{SslOption, Verify};
+use super::{SslDir, names, suites, variables};
+
+/// The note of a request that was refused here: under `StrictRequire` no password helps it.
+const FORBIDDEN: &str = "ssl-access-forbidden";
+
+/// Everything but the log-in.
+pub(super) fn check(request: &mut Request) -> Flow {
+    let (slots, client) = (request.dir.slots.clone(), request.client.clone());
+    let dir = slots.get::<SslDir>();
+    let Some(session) = client.session() else {
+        return match dir.require_ssl.or(false) {
+            true => refuse(request, "SSL connection required"),
+            false => Flow::Declined,
+        };
+    };
+    let lacking = other_suites(request, session, dir).or_else(|| lacking_certificate(request, session, dir));
+    if let Some(flow) = lacking {
+        return flow;
+    }
+    if let Some(name) = dir.user_name.get().filter(|_| !dir.has(SslOption::FakeBasicAuth)) {
+        match variables::any(request, name) {
+            Some(user) => request.login.user = Some(user),
+            None => request.log("ssl", Level::Warn, format!("AH02227: Failed to set r->user to '{name}'")),
+        }
+    }
+    for (expr, text) in dir.requires.iter() {
+        match server::evaluate(request, expr) {
+            Ok(true) => {}
+            Ok(false) => {
+                let thing = crate::aaa::denied_thing(request);
+                let ip = request.client.ip();
+                let denied =
+                    format!("AH02266: Access to {thing} denied for {ip} (requirement expression not fulfilled)");
+                request.log("ssl", Level::Info, denied);
+                request.log("ssl", Level::Info, format!("AH02228: Failed expression: {text}"));
+                return refuse(request, "SSL requirement expression not fulfilled");
+            }
+            Err(why) => {
+                let thing = crate::aaa::denied_thing(request);
+                let text = format!(
+                    "AH02265: access to {thing} failed, reason: Failed to execute SSL requirement expression: {why}"
+                );
+                request.log("ssl", Level::Error, text);
+                request.notes.set(FORBIDDEN, "1");
+                return Flow::Status(403);
+            }
+        }
+    }
+    Flow::Declined
+}
+
+fn refuse(request: &mut Request, why: &str) -> Flow {
+    let thing = crate::aaa::denied_thing(request);
+    let number = if request.client.is_secure() { "AH02229" } else { "AH02219" };
+    request.log("ssl", Level::Error, format!("{number}: access to {thing} failed, reason: {why}"));
+    request.notes.set(FORBIDDEN, "1");
+    Flow::Status(403)
+}
+
+/// The section has cipher suites of its own, and the connection's is none of them. Apache would renegotiate; the suites of TLS 1.3
+/// are the server's alone.
+fn other_suites(request: &mut Request, session: &Session, dir: &SslDir) -> Option<Flow> {
+    if session.version == ProtocolVersion::TLSv1_3 || suites::tls12(dir.cipher_suites.get()?).0.contains(&session.suite)
+    {
+        return None;
+    }
+    let (thing, cipher) = (crate::aaa::denied_thing(request), suites::describe(session.suite).0);
+    let text = format!("AH02264: SSL cipher suite not renegotiated: access to {thing} denied using cipher {cipher}");
+    request.log("ssl", Level::Error, text);
+    Some(Flow::Status(403))
+}
+
+/// The section, or the virtual host, wants a certificate of the client that it was not asked for, or a shorter chain.
+fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -> Option<Flow> {
+    let wanted =
+        [dir, request.vhost.base_settings::<SslDir>()].map(|one| strictness(one.verify_client.or(Verify::None)));
+    let wanted = wanted.into_iter().max().unwrap_or(0);
+    if wanted == 0 {
+        return None;
+    }
+    let asked = request
+        .server
+        .hosts
+        .get(session.host)
+        .map(|host| host.base_settings::<SslDir>().verify_client.or(Verify::None));
+    let asked = strictness(asked.unwrap_or(Verify::None));
+    let trust = clients::trust(request, session);
+    let depth = dir.verify_depth.or(DEPTH) as usize;
+    let has_enough = match trust {
+        None => asked >= wanted && session.client_chain.is_empty(),
+        Some(trust) => (trust.flaw.is_none() || asked >= wanted) && trust.depth <= depth,
+    };
+    if has_enough {
+        return None;
+    }
+    if trust.is_some_and(|trust| trust.depth > depth) {
+        request.log("ssl", Level::Debug, "AH10128: Reduced client verification depth will force renegotiation");
+    }
+    request.log("ssl", Level::Error, "AH10158: cannot perform post-handshake authentication");
+    request.notes.set("error-notes", "Reason: Cannot perform Post-Handshake Authentication.<br />");
+    Some(Flow::Status(403))
+}
+
+/// How much a mode wants; what is not required may be missing.
+fn strictness(mode: Verify) -> u8 {
+    match mode {
+        Verify::None => 0,
+        Verify::Optional | Verify::OptionalNoCa => 1,
+        Verify::Require => 2,
+    }
+}
+
+/// `SSLOptions +FakeBasicAuth`: the certificate's name is a user whose password is `password`. Nobody may claim that by typing it.
+pub(super) fn log_in(request: &mut Request) -> Flow {
+    if is_out(request) {
+        return Flow::Status(403);
+    }
+    if !matches!(request.kind, Kind::Main) {
+        return Flow::Declined;
+    }
+    if let Some((user, "password")) = typed(request).as_deref().and_then(|text| text.split_once(':')) {
+        if user.starts_with('/') {
+            request.log("ssl", Level::Error, format!("AH02035: Encountered FakeBasicAuth spoof: {user}"));
+            return Flow::Status(403);
+        }
+    }
+    let (slots, client) = (request.dir.slots.clone(), request.client.clone());
+    let dir = slots.get::<SslDir>();
+    let Some(session) = client.session().filter(|session| !session.client_chain.is_empty()) else {
+        return Flow::Declined;
+    };
+    if !dir.has(SslOption::FakeBasicAuth) || request.login.user.is_some() {
+        return Flow::Declined;
+    }
+    let user = match dir.user_name.get() {
+        Some(name) => match variables::any(request, name) {
+            Some(user) => user,
+            None => {
+                let text = "Failed to set FakeBasicAuth username to";
+                let text = format!("AH02434: {text} '{name}', did not exist in certificate");
+                request.log("ssl", Level::Warn, text);
+                return Flow::Declined;
+            }
+        },
+        None => match clients::parse(&session.client_chain[0]) {
+            Some(certificate) => names::one_line(certificate.subject()),
+            None => return Flow::Declined,
+        },
+    };
+    if user.contains(':') {
+        let text = format!("AH10096: Cannot use FakeBasicAuth for username containing a colon: {user}");
+        request.log("ssl", Level::Error, text);
+        return Flow::Status(403);
+    }
+    let credentials = STANDARD.encode(http1::text::to_bytes(&format!("{user}:password")));
+    let line = format!("Basic {credentials}");
+    request.log("ssl", Level::Info, format!("AH02036: Faking HTTP Basic Auth header: \"Authorization: {line}\""));
+    request.headers_mut().set("Authorization", line);
+    Flow::Declined
+}
+
+/// What the client has sent as its name and password.
+fn typed(request: &Request) -> Option<String> {
+    let line = request.header("Authorization")?;
+    let (scheme, rest) = line.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("Basic") {
+        return None;
+    }
+    let bytes = STANDARD.decode(rest.trim()).ok()?;
+    Some(http1::text::from_bytes(&bytes).into_owned())
+}
+
+/// `SSLOptions +StrictRequire`: whoever was refused here is out, whatever `Satisfy Any` says.
+pub(super) fn stay_out(request: &mut Request) -> Flow {
+    if is_out(request) { Flow::Status(403) } else { Flow::Declined }
+}
+
+fn is_out(request: &Request) -> bool {
+    request.dir::<SslDir>().has(SslOption::StrictRequire) && request.notes.contains(FORBIDDEN)
+}
+
+/// `Require ssl`
+pub(super) static SSL: AuthzProvider = AuthzProvider {
+    name: "ssl",
+    parse: |_, rest| alone("ssl", rest),
+    check: AuthzCheck::Now(|request, _| verdict(request.client.is_secure())),
+};
+
+/// `Require ssl-verify-client`
+pub(super) static SSL_VERIFY_CLIENT: AuthzProvider = AuthzProvider {
+    name: "ssl-verify-client",
+    parse: |_, rest| alone("ssl-verify-client", rest),
+    check: AuthzCheck::Now(|request, _| {
+        let client = request.client.clone();
+        verdict(
+            client
+                .session()
+                .is_some_and(|session| clients::trust(request, session).is_some_and(|trust| trust.flaw.is_none())),
+        )
+    }),
+};
+
+fn verdict(is_granted: bool) -> Verdict {
+    if is_granted { Verdict::Granted } else { Verdict::Denied }
+}
+
+fn alone(name: &str, rest: &str) -> Result<Parsed, String> {
+    if rest.is_empty() { Ok(Arc::new(())) } else { Err(format!("'Require {name}' does not take arguments")) }
+}

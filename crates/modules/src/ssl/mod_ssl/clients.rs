@@ -1,0 +1,475 @@
+//! Certificates of clients: what is asked of them (`SSLVerifyClient` and its kin), and what their verification comes to.
+//!
+//! webpki builds the chains and checks them. What it does not know of stands here: `SSLVerifyDepth`, `optional_no_ca`, roots
+//! that have expired, certificates without extensions (X.509 version 1), which `openssl x509 -req` still makes, and OpenSSL's
+//! words for what is wrong.
+
+mod failure;
+mod files;
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use conf::Level;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls12_signature, verify_tls13_signature,
+    verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, TrustAnchor, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use server::tls::{Trust, remark};
+use server::{Request, Session, VirtualHost};
+use webpki::{
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RawPublicKeyEntity,
+    RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy,
+};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::{FromDer, X509Version};
+
+use self::failure::{Failure, Reason};
+use super::values::{CertificateCheck, CheckDepth, Verify};
+use super::{SslDir, SslServer, names, variables};
+
+/// `SSLVerifyDepth` where nothing is said.
+pub(super) const DEPTH: u32 = 1;
+
+/// What is asked of the clients of a virtual host.
+pub(super) struct Clients {
+    mode: Verify,
+    depth: usize,
+    roots: Vec<Root>,
+    anchors: Vec<TrustAnchor<'static>>,
+    /// Certificates of authorities that are no roots: they complete chains.
+    others: Vec<CertificateDer<'static>>,
+    /// Whose certificates the client is asked for.
+    asked: Vec<DistinguishedName>,
+    lists: Vec<CertRevocationList<'static>>,
+    check: CertificateCheck,
+    algorithms: WebPkiSupportedAlgorithms,
+    mark: String,
+}
+
+/// A certificate that chains may end with; its anchor has the same place in its list.
+struct Root {
+    der: CertificateDer<'static>,
+    subject: Vec<u8>,
+    key: Vec<u8>,
+    valid: (i64, i64),
+}
+
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clients").field("mode", &self.mode).field("depth", &self.depth).finish_non_exhaustive()
+    }
+}
+
+/// What the verification of a connection's client came to, as `SSL_CLIENT_VERIFY` has it.
+pub(super) fn outcome(request: &Request, session: &Session) -> String {
+    if session.client_chain.is_empty() {
+        return "NONE".into();
+    }
+    match trust(request, session) {
+        Some(Trust { flaw: None, .. }) => "SUCCESS".into(),
+        Some(Trust { flaw: Some(words), .. }) => format!("FAILED:{words}"),
+        None => format!("FAILED:{}", Reason::Other.told().1),
+    }
+}
+
+/// How far the client's certificate is trusted. It was looked at in the handshake, which keeps no results; the first who wants to
+/// know has it looked at again.
+pub(super) fn trust(request: &Request, session: &Session) -> Option<Trust> {
+    *session.trust.get_or_init(|| {
+        let host = request.server.hosts.get(session.host)?;
+        let clients = host.settings.get::<SslServer>().context.get()?.clients.as_ref()?;
+        clients.judge(&session.client_chain, UnixTime::now()).ok()
+    })
+}
+
+/// What a virtual host asks of its clients when they connect; `None`: nothing.
+pub(super) fn prepare(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> Result<Option<Arc<Clients>>, String> {
+    let server = host.settings.get::<SslServer>();
+    let base = host.base_settings::<SslDir>();
+    if let Some(origin) =
+        server.ocsp_enable.get().filter(|ocsp| ocsp.depth != CheckDepth::None).and(server.ocsp_enable.origin())
+    {
+        return Err(format!(
+            "SSLOCSPEnable at {origin}: no OCSP responder is asked about clients' certificates here. Turn it off there, and use \
+             SSLCARevocationFile"
+        ));
+    }
+    let mode = base.verify_client.or(Verify::None);
+    if mode == Verify::None {
+        return Ok(None);
+    }
+    let mut trusted = base.ca_file.get().map(|file| files::certificates(file)).transpose()?.unwrap_or_default();
+    trusted.extend(base.ca_path.get().map(|path| files::certificates_in(path)).transpose()?.unwrap_or_default());
+    if trusted.is_empty() {
+        let text = "AH01897: Init: Oops, you want to request client authentication, but no CAs are known for verification!?  \
+                    [Hint: SSLCACertificate*]";
+        notes.push((Level::Warn, text.into()));
+    }
+    let mut named = server.ca_names_file.get().map(|file| files::certificates(file)).transpose()?.unwrap_or_default();
+    named.extend(server.ca_names_path.get().map(|path| files::certificates_in(path)).transpose()?.unwrap_or_default());
+    let is_named = server.ca_names_file.get().is_some() || server.ca_names_path.get().is_some();
+    let asked = if is_named { &named } else { &trusted };
+    let asked = asked.iter().filter_map(|der| Some(parse(der)?.subject().as_raw().to_vec().into())).collect();
+    let check = server.revocation_check.or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
+    let lists = lists(host, server, check, notes)?;
+    let mut clients = Clients {
+        mode,
+        depth: base.verify_depth.or(DEPTH) as usize,
+        roots: Vec::new(),
+        anchors: Vec::new(),
+        others: Vec::new(),
+        asked,
+        lists,
+        check,
+        algorithms: provider::default_provider().signature_verification_algorithms,
+        mark: String::new(),
+    };
+    clients.mark = clients.digest(&trusted);
+    clients.sort(trusted)?;
+    Ok(Some(Arc::new(clients)))
+}
+
+/// The lists of revoked certificates, where they are wanted.
+fn lists(
+    host: &VirtualHost,
+    server: &SslServer,
+    check: CertificateCheck,
+    notes: &mut Vec<(Level, String)>,
+) -> Result<Vec<CertRevocationList<'static>>, String> {
+    let (file, path) = (server.revocation_file.get(), server.revocation_path.get());
+    if check.depth == CheckDepth::None {
+        if file.is_some() || path.is_some() {
+            let name = host.log_name();
+            let text = "X.509 CRL storage locations configured, but CRL checking (SSLCARevocationCheck) is not enabled";
+            notes.push((Level::Warn, format!("AH01902: Host {name}: {text}")));
+        }
+        return Ok(Vec::new());
+    }
+    if file.is_none() && path.is_none() {
+        return Err(format!(
+            "AH01899: Host {}: CRL checking has been enabled, but neither SSLCARevocationFile nor SSLCARevocationPath is \
+             configured",
+            host.log_name()
+        ));
+    }
+    let mut all = file.map(|file| files::lists(file)).transpose()?.unwrap_or_default();
+    all.extend(path.map(|path| files::lists_in(path)).transpose()?.unwrap_or_default());
+    let parse = |der: &rustls::pki_types::CertificateRevocationListDer<'_>| {
+        OwnedCertRevocationList::from_der(der).map(CertRevocationList::from)
+    };
+    let lists: Result<Vec<_>, _> = all.iter().map(parse).collect();
+    lists.map_err(|error| format!("AH01901: unable to configure X.509 CRL storage for certificate revocation: {error}"))
+}
+
+pub(super) fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
+    X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
+}
+
+fn is_self_issued(certificate: &X509Certificate<'_>) -> bool {
+    certificate.subject().as_raw() == certificate.issuer().as_raw()
+}
+
+fn valid(certificate: &X509Certificate<'_>) -> (i64, i64) {
+    (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp())
+}
+
+/// Whether a time lies in a certificate's.
+fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), Failure> {
+    let now = now.as_secs().cast_signed();
+    match now {
+        now if now < start => Err(Failure { reason: Reason::NotYetValid, depth }),
+        now if now > end => Err(Failure { reason: Reason::Expired, depth }),
+        _ => Ok(()),
+    }
+}
+
+impl Clients {
+    /// What changes when anything changes that a client's certificate is judged by. A session goes on only under the same mark:
+    /// its certificate is not looked at again.
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    fn digest(&self, trusted: &[CertificateDer<'static>]) -> String {
+        let mut digest = Context::new(&SHA256);
+        digest.update(format!("{:?} {} {:?} {:?}", self.mode, self.depth, self.check, self.lists).as_bytes());
+        trusted.iter().for_each(|der| digest.update(der));
+        names::hex(digest.finish().as_ref())
+    }
+
+    /// Tells roots from other authorities. As for OpenSSL, a chain ends with a certificate that its own issuer has issued.
+    fn sort(&mut self, trusted: Vec<CertificateDer<'static>>) -> Result<(), String> {
+        for der in trusted {
+            let bad =
+                || "AH01895: Unable to configure verify locations for client authentication: a certificate is broken";
+            let parsed = parse(&der).ok_or_else(bad)?;
+            if !is_self_issued(&parsed) {
+                self.others.push(der);
+                continue;
+            }
+            let anchor = webpki::anchor_from_trusted_cert(&der).map_err(|_| bad())?.to_owned();
+            let (subject, key) = (parsed.subject().as_raw().to_vec(), parsed.public_key().raw.to_vec());
+            let root = Root { subject, key, valid: valid(&parsed), der: der.clone() };
+            self.anchors.push(anchor);
+            self.roots.push(root);
+        }
+        Ok(())
+    }
+
+    /// How far a client's certificate is to be trusted that came with these others.
+    fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
+        match self.verify(chain, now) {
+            Ok(depth) => Ok(Trust { flaw: None, depth }),
+            Err(failure) if self.mode == Verify::OptionalNoCa && failure.reason.is_optional() => {
+                for (depth, der) in chain.iter().enumerate() {
+                    let certificate = parse(der).ok_or(Failure { reason: Reason::BadEncoding, depth })?;
+                    in_time(valid(&certificate), now, depth)?;
+                }
+                // OpenSSL goes on, and finds another word for a certificate that stands alone.
+                let is_alone = failure == Failure { reason: Reason::NoLocalIssuer, depth: 0 };
+                let flaw = if is_alone { Reason::Unverifiable } else { failure.reason };
+                Ok(Trust { flaw: Some(flaw.told().1), depth: chain.len() - 1 })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// How many authorities stand above a certificate.
+    fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+        let broken = Failure { reason: Reason::BadEncoding, depth: 0 };
+        let (first, sent) = chain.split_first().ok_or(broken)?;
+        let leaf = parse(first).ok_or(broken)?;
+        let depth = if is_self_issued(&leaf) && self.roots.iter().any(|root| root.der == *first) {
+            self.listed_by_hand(&leaf, now).map(|()| 0)
+        } else if leaf.version() == X509Version::V1 {
+            self.issued_by_root(&leaf, now).map(|()| 1)
+        } else {
+            self.path(first, sent, now)
+        }?;
+        match depth > self.depth {
+            true => Err(Failure { reason: Reason::TooLong, depth }),
+            false => Ok(depth),
+        }
+    }
+
+    /// By webpki.
+    fn path(&self, first: &CertificateDer<'_>, sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+        let failed = |error: &webpki::Error| self.explain(error.into(), first, sent, now);
+        let leaf = EndEntityCert::try_from(first).map_err(|error| failed(&error))?;
+        let more: Vec<CertificateDer<'_>> = sent.iter().chain(&self.others).cloned().collect();
+        let lists: Vec<&CertRevocationList<'_>> = self.lists.iter().collect();
+        let revocation = match self.check.depth {
+            CheckDepth::None => None,
+            depth => {
+                let missing = Failure { reason: Reason::NoList, depth: 0 };
+                let options = RevocationOptionsBuilder::new(&lists).map_err(|_| missing)?;
+                let depth = if depth == CheckDepth::Leaf {
+                    RevocationCheckDepth::EndEntity
+                } else {
+                    RevocationCheckDepth::Chain
+                };
+                let policy =
+                    if self.check.unknown_is_good { UnknownStatusPolicy::Allow } else { UnknownStatusPolicy::Deny };
+                Some(
+                    options
+                        .with_depth(depth)
+                        .with_status_policy(policy)
+                        .with_expiration_policy(ExpirationPolicy::Enforce)
+                        .build(),
+                )
+            }
+        };
+        let usage = KeyUsage::client_auth();
+        let path = leaf.verify_for_usage(self.algorithms.all, &self.anchors, &more, now, usage, revocation, None);
+        let path = path.map_err(|error| failed(&error))?;
+        let depth = path.intermediate_certificates().count() + 1;
+        let anchor = self.anchors.iter().position(|anchor| anchor == path.anchor());
+        let root = anchor.and_then(|index| self.roots.get(index)).ok_or(Failure { reason: Reason::NoIssuer, depth })?;
+        in_time(root.valid, now, depth)?;
+        Ok(depth)
+    }
+
+    /// Where in the chain the trouble is, in OpenSSL's distinctions.
+    fn explain(
+        &self,
+        reason: Reason,
+        first: &CertificateDer<'_>,
+        sent: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Failure {
+        let mut chain = vec![parse(first)];
+        // A chain that leads in circles is no longer than what it is made of.
+        while chain.len() <= sent.len() {
+            let Some(Some(last)) = chain.last() else { break };
+            let issuer = last.issuer().as_raw();
+            if last.subject().as_raw() == issuer {
+                break;
+            }
+            let next = sent.iter().chain(&self.others).filter_map(|der| parse(der));
+            let Some(next) = next.into_iter().find(|one| one.subject().as_raw() == issuer) else { break };
+            chain.push(Some(next));
+        }
+        let last = chain.len() - 1;
+        let is_complete = chain[last].as_ref().is_some_and(is_self_issued);
+        let at_fault = |of: Reason| {
+            let find = |one: &Option<X509Certificate<'_>>| {
+                one.as_ref().is_some_and(|one| in_time(valid(one), now, 0).is_err_and(|failure| failure.reason == of))
+            };
+            chain.iter().position(find).unwrap_or(0)
+        };
+        match reason {
+            Reason::NoLocalIssuer if is_complete && last == 0 => Failure { reason: Reason::SelfSigned, depth: 0 },
+            Reason::NoLocalIssuer if is_complete => Failure { reason: Reason::SelfSignedInChain, depth: last },
+            Reason::NoLocalIssuer => Failure { reason, depth: last },
+            Reason::Expired | Reason::NotYetValid => Failure { reason, depth: at_fault(reason) },
+            _ => Failure { reason, depth: 0 },
+        }
+    }
+
+    /// A certificate that stands among the roots itself.
+    fn listed_by_hand(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
+        in_time(valid(leaf), now, 0)?;
+        let usage = leaf.extended_key_usage().ok().flatten();
+        if usage.is_some_and(|usage| !usage.value.client_auth && !usage.value.any) {
+            return Err(Failure { reason: Reason::WrongPurpose, depth: 0 });
+        }
+        self.not_revoked(leaf)
+    }
+
+    /// A certificate of version 1, which webpki does not take: a root has to have issued it.
+    fn issued_by_root(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
+        let issuer = leaf.issuer().as_raw();
+        let mut roots = self.roots.iter().filter(|root| root.subject == issuer).peekable();
+        if roots.peek().is_none() {
+            let reason = if is_self_issued(leaf) { Reason::SelfSigned } else { Reason::NoLocalIssuer };
+            return Err(Failure { reason, depth: 0 });
+        }
+        let has_signed = |root: &&Root| {
+            let key = SubjectPublicKeyInfoDer::from(&root.key[..]);
+            let (message, signature) = (leaf.tbs_certificate.as_ref(), &leaf.signature_value.data);
+            RawPublicKeyEntity::try_from(&key).is_ok_and(|key| {
+                self.algorithms.all.iter().any(|one| key.verify_signature(*one, message, signature).is_ok())
+            })
+        };
+        let root = roots.find(has_signed).ok_or(Failure { reason: Reason::BadSignature, depth: 0 })?;
+        in_time(root.valid, now, 1)?;
+        in_time(valid(leaf), now, 0)?;
+        self.not_revoked(leaf)
+    }
+
+    /// Looks for a certificate in the lists of its issuer, for those that webpki does not look at. That it stands in none says
+    /// nothing, since nobody has checked who made the lists.
+    fn not_revoked(&self, leaf: &X509Certificate<'_>) -> Result<(), Failure> {
+        if self.check.depth == CheckDepth::None {
+            return Ok(());
+        }
+        let has = |list: &CertRevocationList<'_>| !matches!(list.find_serial(leaf.raw_serial()), Ok(None));
+        let reason = match self.lists.iter().any(has) {
+            true => Reason::Revoked,
+            false if self.check.unknown_is_good => return Ok(()),
+            false => Reason::NoList,
+        };
+        Err(Failure { reason, depth: 0 })
+    }
+
+    /// Says what is wrong with a certificate, as Apache does.
+    fn remark(&self, failure: Failure, chain: &[CertificateDer<'_>]) {
+        let (code, words, _) = failure.reason.told();
+        let about = chain.get(failure.depth).and_then(|der| parse(der)).map(|one| describe(&one)).unwrap_or_default();
+        if failure.reason == Reason::TooLong {
+            let (is, may) = (failure.depth, self.depth);
+            return remark(
+                Level::Error,
+                format!(
+                    "AH02040: Certificate Verification: Certificate Chain too long (chain has {is} certificates, but maximum \
+                     allowed are only {may}){about}"
+                ),
+            );
+        }
+        let (level, number) = match seam::log::enabled("ssl", Level::Info) {
+            true => (Level::Info, "AH02276"),
+            false => (Level::Error, "AH02039"),
+        };
+        remark(level, format!("{number}: Certificate Verification: Error ({code}): {words}{about}"));
+    }
+}
+
+/// A certificate in a log line.
+fn describe(one: &X509Certificate<'_>) -> String {
+    let (subject, issuer) = (names::rfc2253(one.subject()), names::rfc2253(one.issuer()));
+    let serial = variables::serial(one.raw_serial());
+    let [start, end] = [one.validity().not_before, one.validity().not_after].map(variables::date);
+    format!(" [subject: {subject} / issuer: {issuer} / serial: {serial} / notbefore: {start} / notafter: {end}]")
+}
+
+impl ClientCertVerifier for Clients {
+    fn client_auth_mandatory(&self) -> bool {
+        self.mode == Verify::Require
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.asked
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let chain: Vec<_> = std::iter::once(end_entity).chain(intermediates).cloned().collect();
+        match self.judge(&chain, now) {
+            Ok(_) => Ok(ClientCertVerified::assertion()),
+            Err(failure) => {
+                self.remark(failure, &chain);
+                let (_, _, alert) = failure.reason.told();
+                Err(Error::InvalidCertificate(alert))
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        if parse(cert).is_none_or(|certificate| certificate.version() != X509Version::V1) {
+            return verify_tls12_signature(message, cert, dss, &self.algorithms);
+        }
+        let bad = || Error::InvalidCertificate(CertificateError::BadSignature);
+        let certificate = parse(cert).ok_or_else(bad)?;
+        let key = SubjectPublicKeyInfoDer::from(certificate.public_key().raw);
+        let key = RawPublicKeyEntity::try_from(&key).map_err(|_| bad())?;
+        let known = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == dss.scheme).ok_or_else(bad)?;
+        match known.1.iter().any(|one| key.verify_signature(*one, message, dss.signature()).is_ok()) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(bad()),
+        }
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        match parse(cert) {
+            Some(certificate) if certificate.version() == X509Version::V1 => {
+                let key = SubjectPublicKeyInfoDer::from(certificate.public_key().raw);
+                verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
+            }
+            _ => verify_tls13_signature(message, cert, dss, &self.algorithms),
+        }
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

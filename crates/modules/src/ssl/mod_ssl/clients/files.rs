@@ -1,0 +1,72 @@
+//! The files of certificates and lists of revoked ones that clients' certificates are verified with.
+
+use std::path::Path;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+
+/// The certificates of authorities in a file.
+pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("AH02210: Failed to load SSLCACertificateFile: {file}: {why}");
+    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
+    match all {
+        Ok(all) if all.is_empty() => Err(failed(&"there is no certificate in it")),
+        Ok(all) => Ok(all),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Those of a directory. Only names count that `openssl rehash` gives, as for OpenSSL.
+pub(super) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut all = Vec::new();
+    for file in hashed(directory, "")? {
+        all.extend(certificates(&file)?);
+    }
+    Ok(all)
+}
+
+/// The lists of revoked certificates in a file.
+pub(super) fn lists(file: &str) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+    let failed = |why: &dyn std::fmt::Display| {
+        format!("AH01901: unable to configure X.509 CRL storage for certificate revocation: {file}: {why}")
+    };
+    let all: Result<Vec<_>, _> =
+        CertificateRevocationListDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
+    match all {
+        Ok(all) if all.is_empty() => Err(failed(&"there is no list in it")),
+        Ok(all) => Ok(all),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Those of a directory.
+pub(super) fn lists_in(directory: &str) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+    let mut all = Vec::new();
+    for file in hashed(directory, "r")? {
+        all.extend(lists(&file)?);
+    }
+    Ok(all)
+}
+
+/// The files of a directory that are named after the hash of a name and a number: `0a1b2c3d.0`, `0a1b2c3d.r0`.
+fn hashed(directory: &str, kind: &str) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| {
+        format!("AH02211: Failed to open Certificate Path `{directory}': {}", sys::describe(&error))
+    };
+    let is_named = |name: &str| {
+        let number = name
+            .split_once('.')
+            .filter(|(hash, _)| hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let number = number.and_then(|(_, rest)| rest.strip_prefix(kind));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if let Some(name) = name.to_str().filter(|name| is_named(name)) {
+            files.push(Path::new(directory).join(name).to_string_lossy().into_owned());
+        }
+    }
+    files.sort();
+    Ok(files)
+}

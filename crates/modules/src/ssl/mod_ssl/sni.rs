@@ -1,0 +1,95 @@
+//! Whether a request may ask for another virtual host than the one that its connection was made for.
+//!
+//! The connection has the certificate, the protocols and the verified client of the virtual host that the client named in its
+//! handshake (SNI). `SSLVHostSNIPolicy` says how far the host of a request may differ.
+
+use conf::Level;
+use server::{Flow, Kind, Request, VirtualHost};
+
+use super::values::{CertificateCheck, CheckDepth, NamedFile, Protocols, SniPolicy, Verify};
+use super::{SslDir, SslServer, clients};
+
+/// Where nothing is said.
+const POLICY: SniPolicy = SniPolicy::Secure;
+
+/// Turns requests away that the connection was not made for.
+pub(super) fn check(request: &mut Request) -> Flow {
+    let client = request.client.clone();
+    let (Some(session), Kind::Main) = (client.session(), &request.kind) else { return Flow::Declined };
+    let server = request.server;
+    let (named, made_for) = (session.server_name.as_deref(), &server.hosts[session.host]);
+    let policy = server.main().settings.get::<SslServer>().sni_policy.or(POLICY);
+    match (named, request.asked.hostname.as_deref()) {
+        (Some(name), None) => {
+            let text = format!("AH02031: Hostname {name} provided via SNI, but no hostname provided in HTTP request");
+            request.log("ssl", Level::Error, text);
+            return Flow::Status(400);
+        }
+        (None, _) if (is_strict(made_for) || is_strict(request.vhost)) && server.is_shared(client.local()) => {
+            request.log("ssl", Level::Info, "AH02033: No hostname was provided via SNI for a name based virtual host");
+            let note = "Reason: The client software did not provide a hostname using Server Name Indication (SNI), which is \
+                        required to access this server.<br />\n";
+            request.notes.set("error-notes", note);
+            return Flow::Status(403);
+        }
+        _ if agree(made_for, request.vhost, policy) => return Flow::Declined,
+        _ => {}
+    }
+    let (name, how) = match named {
+        Some(name) => (name, "provided via SNI"),
+        None => (made_for.name.as_str(), "(default host as no SNI was provided)"),
+    };
+    let asked = request.asked.hostname.as_deref().unwrap_or("(null)");
+    let policy = policy.name();
+    request.log(
+        "ssl",
+        Level::Error,
+        format!(
+            "AH02032: Hostname {name} {how} and hostname {asked} provided via HTTP have no compatible SSL setup for policy \
+             '{policy}'"
+        ),
+    );
+    Flow::Status(421)
+}
+
+fn is_strict(host: &VirtualHost) -> bool {
+    host.settings.get::<SslServer>().strict_sni_vhost_check.or(false)
+}
+
+/// Whether a connection that was made for one host will do for the other.
+fn agree(one: &VirtualHost, other: &VirtualHost, policy: SniPolicy) -> bool {
+    let is_same = one.index == other.index;
+    is_same
+        || match policy {
+            SniPolicy::Strict => false,
+            SniPolicy::Secure => clients_of(one) == clients_of(other) && encryption(one) == encryption(other),
+            SniPolicy::AuthOnly => clients_of(one) == clients_of(other),
+            SniPolicy::Insecure => true,
+        }
+}
+
+/// What decides who may connect.
+fn clients_of(host: &VirtualHost) -> impl PartialEq + '_ {
+    const UNCHECKED: CertificateCheck = CertificateCheck { depth: CheckDepth::None, unknown_is_good: false };
+    let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
+    (
+        (server.engine.or(false), base.verify_client.or(Verify::None), base.verify_depth.or(clients::DEPTH)),
+        (base.ca_file.get(), base.ca_path.get(), server.ca_names_file.get(), server.ca_names_path.get()),
+        (server.revocation_file.get(), server.revocation_path.get(), server.revocation_check.or(UNCHECKED)),
+        (server.ocsp_enable.or(UNCHECKED), server.ocsp_default_responder.get()),
+        server.openssl_commands.iter().collect::<Vec<_>>(),
+    )
+}
+
+/// What the connection is encrypted with.
+fn encryption(host: &VirtualHost) -> impl PartialEq + '_ {
+    let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
+    (
+        [&server.certificate_files, &server.key_files].map(|files| paths(files.get())),
+        (server.protocols.or(Protocols::DEFAULT), base.cipher_suites.get(), server.tls13_cipher_suites.get()),
+    )
+}
+
+fn paths(files: Option<&Vec<NamedFile>>) -> Vec<&str> {
+    files.into_iter().flatten().map(|file| file.path.as_str()).collect()
+}

@@ -1,0 +1,353 @@
+//! What a request knows of its connection and of the certificates on both ends: the variables `SSL_*`.
+//!
+//! Apache manual: mod_ssl, "Environment Variables". The values were compared with those of 2.4.71 name by name.
+
+use std::cell::OnceCell;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use server::{Flow, Request, Session};
+use x509_parser::asn1_rs::Any;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+use x509_parser::time::ASN1Time;
+
+use super::values::SslOption;
+use super::{SslDir, clients, context, names, suites};
+
+const DAY: i64 = 24 * 60 * 60;
+
+/// Those that belong to no connection.
+const LIBRARY: &[(&str, &str)] = &[
+    ("VERSION_INTERFACE", "mod_ssl/2.4.71"),
+    ("VERSION_LIBRARY", "rustls/0.23"),
+    ("VERSION_LIBRARY_INTERFACE", "rustls/0.23"),
+];
+
+/// Those of a connection, behind `SSL_`.
+const CONNECTION: &[(&str, for<'f, 'r> fn(&'f Facts<'r>) -> Option<String>)] = &[
+    ("PROTOCOL", |facts| Some(context::version_name(facts.session.version).into())),
+    ("SECURE_RENEG", |_| Some("true".into())),
+    ("COMPRESS_METHOD", |_| Some("NULL".into())),
+    ("CIPHER", |facts| Some(suites::describe(facts.session.suite).0.into())),
+    ("CIPHER_EXPORT", |_| Some("false".into())),
+    ("CIPHER_USEKEYSIZE", |facts| Some(suites::describe(facts.session.suite).1.to_string())),
+    ("CIPHER_ALGKEYSIZE", |facts| Some(suites::describe(facts.session.suite).1.to_string())),
+    ("SESSION_ID", |facts| Some(names::hex(&facts.session.id).to_ascii_lowercase())),
+    ("SESSION_RESUMED", |facts| Some(if facts.session.is_resumed { "Resumed" } else { "Initial" }.into())),
+    ("TLS_SNI", |facts| facts.session.server_name.clone()),
+    ("CLIENT_VERIFY", |facts| Some(clients::outcome(facts.request, facts.session))),
+];
+
+/// Those of a certificate, behind `SSL_SERVER_` or `SSL_CLIENT_`.
+const CERTIFICATE: &[(&str, for<'f, 'r> fn(&'f Facts<'r>, &'f X509Certificate<'r>) -> Option<String>)] = &[
+    ("M_VERSION", |_, one| Some((one.version().0 + 1).to_string())),
+    ("M_SERIAL", |_, one| Some(serial(one.raw_serial()))),
+    ("V_START", |_, one| Some(date(one.validity().not_before))),
+    ("V_END", |_, one| Some(date(one.validity().not_after))),
+    ("V_REMAIN", |_, one| Some(days_left(one.validity().not_after))),
+    ("S_DN", |facts, one| Some(facts.written(one.subject()))),
+    ("I_DN", |facts, one| Some(facts.written(one.issuer()))),
+    ("A_KEY", |_, one| Some(algorithm(&one.public_key().algorithm.algorithm.to_id_string()))),
+    ("A_SIG", |_, one| Some(algorithm(&one.signature_algorithm.algorithm.to_id_string()))),
+    ("CERT", |_, one| Some(pem(one.as_raw()))),
+    ("CERT_RFC4523_CEA", |_, one| {
+        let issuer = names::rfc2253(one.issuer());
+        Some(format!("{{ serialNumber {}, issuer rdnSequence:\"{issuer}\" }}", decimal(one.raw_serial())))
+    }),
+];
+
+/// Those that `SSLOptions +StdEnvVars` puts into the environment, with the components of names and alternative names.
+const STANDARD_VARIABLES: &[&str] = &[
+    "SSL_VERSION_INTERFACE",
+    "SSL_VERSION_LIBRARY",
+    "SSL_PROTOCOL",
+    "SSL_SECURE_RENEG",
+    "SSL_COMPRESS_METHOD",
+    "SSL_CIPHER",
+    "SSL_CIPHER_EXPORT",
+    "SSL_CIPHER_USEKEYSIZE",
+    "SSL_CIPHER_ALGKEYSIZE",
+    "SSL_CLIENT_VERIFY",
+    "SSL_CLIENT_M_VERSION",
+    "SSL_CLIENT_M_SERIAL",
+    "SSL_CLIENT_V_START",
+    "SSL_CLIENT_V_END",
+    "SSL_CLIENT_V_REMAIN",
+    "SSL_CLIENT_S_DN",
+    "SSL_CLIENT_I_DN",
+    "SSL_CLIENT_A_KEY",
+    "SSL_CLIENT_A_SIG",
+    "SSL_CLIENT_CERT_RFC4523_CEA",
+    "SSL_SERVER_M_VERSION",
+    "SSL_SERVER_M_SERIAL",
+    "SSL_SERVER_V_START",
+    "SSL_SERVER_V_END",
+    "SSL_SERVER_S_DN",
+    "SSL_SERVER_I_DN",
+    "SSL_SERVER_A_KEY",
+    "SSL_SERVER_A_SIG",
+    "SSL_SESSION_ID",
+    "SSL_SESSION_RESUMED",
+];
+
+/// The variable of that name.
+pub(super) fn find(request: &Request, name: &str) -> Option<String> {
+    let name = name.get(..4).filter(|prefix| prefix.eq_ignore_ascii_case("SSL_")).map(|_| &name[4..])?;
+    if let Some((_, value)) = LIBRARY.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        return Some((*value).into());
+    }
+    Facts::of(request)?.find(name)
+}
+
+/// The variable of that name, of whatever module.
+pub(super) fn any(request: &Request, name: &str) -> Option<String> {
+    let options = conf::expr::Options { ssl: true, ..conf::expr::Options::default() };
+    let expr = conf::expr::StringExpr::parse_with(&format!("%{{{name}}}"), options).ok()?;
+    server::evaluate_string(request, &expr).ok().filter(|value| !value.is_empty())
+}
+
+/// Puts into the environment what is asked for.
+pub(super) fn into_environment(request: &mut Request) -> Flow {
+    let Some(facts) = Facts::of(request) else { return Flow::Declined };
+    let options = request.dir::<SslDir>();
+    let mut all: Vec<(String, String)> = vec![("HTTPS".into(), "on".into())];
+    all.extend(facts.session.server_name.clone().map(|name| ("SSL_TLS_SNI".into(), name)));
+    if options.has(SslOption::StdEnvVars) {
+        for (prefix, certificate) in [("SSL_SERVER_", facts.server()), ("SSL_CLIENT_", facts.client())] {
+            let Some(certificate) = certificate else { continue };
+            for (which, name) in [("S_DN_", certificate.subject()), ("I_DN_", certificate.issuer())] {
+                let parts = names::components(name).into_iter();
+                all.extend(parts.map(|(part, value)| (format!("{prefix}{which}{part}"), value)));
+            }
+            for (kind, _) in ALTERNATIVE_NAMES {
+                let values = alternative_names(certificate, kind).into_iter().enumerate();
+                all.extend(values.map(|(index, value)| (format!("{prefix}SAN_{kind}_{index}"), value)));
+            }
+        }
+        let values = STANDARD_VARIABLES.iter().filter_map(|name| Some(((*name).to_string(), find(request, name)?)));
+        all.extend(values.filter(|(_, value)| !value.is_empty()));
+    }
+    if options.has(SslOption::ExportCertData) {
+        for (name, certificate) in [("SSL_SERVER_CERT", facts.server()), ("SSL_CLIENT_CERT", facts.client())] {
+            all.push((name.into(), certificate.map(|one| pem(one.as_raw())).unwrap_or_default()));
+        }
+        let chain = facts.session.client_chain.iter().skip(1).enumerate();
+        all.extend(chain.map(|(index, one)| (format!("SSL_CLIENT_CERT_CHAIN_{index}"), pem(one))));
+    }
+    for (name, value) in all {
+        request.env.set(name, value);
+    }
+    Flow::Declined
+}
+
+/// What variables are made of. Certificates are parsed when they are first wanted.
+struct Facts<'r> {
+    request: &'r Request,
+    session: &'r Session,
+    server: OnceCell<Option<X509Certificate<'r>>>,
+    client: OnceCell<Option<X509Certificate<'r>>>,
+}
+
+impl<'r> Facts<'r> {
+    /// `None`: the connection is not encrypted.
+    fn of(request: &'r Request) -> Option<Facts<'r>> {
+        let session = request.client.session()?;
+        Some(Facts { request, session, server: OnceCell::new(), client: OnceCell::new() })
+    }
+
+    fn server(&self) -> Option<&X509Certificate<'r>> {
+        let shown = || self.session.certificate.as_ref()?.cert.first();
+        self.server.get_or_init(|| clients::parse(shown()?)).as_ref()
+    }
+
+    fn client(&self) -> Option<&X509Certificate<'r>> {
+        self.client.get_or_init(|| clients::parse(self.session.client_chain.first()?)).as_ref()
+    }
+
+    fn find(&self, name: &str) -> Option<String> {
+        if let Some((_, value)) = CONNECTION.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            return value(self);
+        }
+        if let Some(number) = behind(name, "CLIENT_CERT_CHAIN_") {
+            let number: usize = number.parse().ok()?;
+            return self.session.client_chain.get(number.checked_add(1)?).map(|one| pem(one));
+        }
+        let (certificate, name) = match behind(name, "SERVER_") {
+            Some(rest) => (self.server()?, rest),
+            None => (self.client()?, behind(name, "CLIENT_")?),
+        };
+        if let Some((_, value)) = CERTIFICATE.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            return value(self, certificate);
+        }
+        if let Some(part) = behind(name, "S_DN_") {
+            return names::component(certificate.subject(), part);
+        }
+        if let Some(part) = behind(name, "I_DN_") {
+            return names::component(certificate.issuer(), part);
+        }
+        let (kind, index) = behind(name, "SAN_")?.rsplit_once('_')?;
+        alternative_names(certificate, kind).into_iter().nth(index.parse().ok()?)
+    }
+
+    /// A whole name, as `SSLOptions` wants it.
+    fn written(&self, name: &x509_parser::x509::X509Name<'_>) -> String {
+        match self.request.dir::<SslDir>().has(SslOption::LegacyDnStringFormat) {
+            true => names::one_line(name),
+            false => names::rfc2253(name),
+        }
+    }
+}
+
+/// What stands behind a prefix, which has no difference of case.
+fn behind<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
+    let is_there = name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    is_there.then(|| &name[prefix.len()..])
+}
+
+/// The values of an extension of the client's certificate, as texts (`PeerExtList`).
+pub(super) fn peer_extensions(request: &Request, asked: &str) -> Vec<String> {
+    let Some(facts) = Facts::of(request) else { return Vec::new() };
+    let Some(certificate) = facts.client() else { return Vec::new() };
+    let found = certificate.extensions().iter().filter(|one| one.oid.to_id_string() == asked);
+    found.filter_map(|one| extension_text(one.value)).collect()
+}
+
+/// The text of an extension that is one string.
+fn extension_text(value: &[u8]) -> Option<String> {
+    let (_, any) = Any::from_der(value).ok()?;
+    let is_shown = matches!(any.tag().0, 12 | 22 | 26 | 30);
+    is_shown.then(|| names::string(any.tag().0, any.data, false))
+}
+
+/// Kinds of alternative names, and how a certificate's are read.
+const ALTERNATIVE_NAMES: &[(&str, fn(&GeneralName<'_>) -> Option<String>)] = &[
+    ("Email", |name| match name {
+        GeneralName::RFC822Name(text) => Some((*text).into()),
+        _ => None,
+    }),
+    ("DNS", |name| match name {
+        GeneralName::DNSName(text) => Some((*text).into()),
+        _ => None,
+    }),
+    ("OTHER_msUPN", |name| other_name(name, "1.3.6.1.4.1.311.20.2.3")),
+    ("OTHER_dnsSRV", |name| other_name(name, "1.3.6.1.5.5.7.8.7")),
+];
+
+fn alternative_names(certificate: &X509Certificate<'_>, kind: &str) -> Vec<String> {
+    let Some((_, read)) = ALTERNATIVE_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(kind)) else {
+        return Vec::new();
+    };
+    let names = certificate.subject_alternative_name().ok().flatten();
+    names.map(|names| names.value.general_names.iter().filter_map(read).collect()).unwrap_or_default()
+}
+
+/// The string of a name that has a type of its own (RFC 5280, 4.2.1.6).
+fn other_name(name: &GeneralName<'_>, wanted: &str) -> Option<String> {
+    let GeneralName::OtherName(kind, value) = name else { return None };
+    if kind.to_id_string() != wanted {
+        return None;
+    }
+    let (_, explicit) = Any::from_der(value).ok()?;
+    let (_, string) = Any::from_der(explicit.data).ok()?;
+    Some(names::string(string.tag().0, string.data, false))
+}
+
+/// A serial number as OpenSSL prints it.
+pub(super) fn serial(bytes: &[u8]) -> String {
+    let (sign, bytes) = magnitude(bytes);
+    format!("{sign}{}", names::hex(&bytes))
+}
+
+/// The same in decimal digits.
+fn decimal(bytes: &[u8]) -> String {
+    let (sign, mut bytes) = magnitude(bytes);
+    let mut digits = Vec::new();
+    while bytes.iter().any(|byte| *byte != 0) {
+        let mut rest = 0;
+        for byte in &mut bytes {
+            let part = rest << 8 | u32::from(*byte);
+            (*byte, rest) = ((part / 10) as u8, part % 10);
+        }
+        digits.push(char::from_digit(rest, 10).unwrap_or('0'));
+    }
+    let digits: String = digits.iter().rev().collect();
+    format!("{sign}{}", if digits.is_empty() { "0" } else { &digits })
+}
+
+/// The sign of an INTEGER in DER, and its bytes without it.
+fn magnitude(bytes: &[u8]) -> (&'static str, Vec<u8>) {
+    let is_negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
+    let mut carry = is_negative;
+    let mut all: Vec<u8> = bytes.to_vec();
+    if is_negative {
+        for byte in all.iter_mut().rev() {
+            (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
+        }
+    }
+    let zeros = all.iter().take(all.len().saturating_sub(1)).take_while(|byte| **byte == 0).count();
+    all.drain(..zeros);
+    (if is_negative { "-" } else { "" }, all)
+}
+
+/// A time as OpenSSL prints it (ASN1_TIME_print(3)).
+pub(super) fn date(time: ASN1Time) -> String {
+    let time = time.to_datetime();
+    let month = &time.month().to_string()[..3];
+    let (hour, minute, second) = time.to_hms();
+    format!("{month} {:2} {hour:02}:{minute:02}:{second:02} {} GMT", time.day(), time.year())
+}
+
+/// How many days are left.
+fn days_left(end: ASN1Time) -> String {
+    let now = sys::time::realtime().as_secs().cast_signed();
+    ((end.timestamp() - now) / DAY).max(0).to_string()
+}
+
+/// A certificate as text (RFC 7468).
+fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> = (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+/// OpenSSL's long name of an algorithm.
+fn algorithm(oid: &str) -> String {
+    const NAMES: &[(&str, &str)] = &[
+        ("1.2.840.113549.1.1.1", "rsaEncryption"),
+        ("1.2.840.113549.1.1.5", "sha1WithRSAEncryption"),
+        ("1.2.840.113549.1.1.10", "rsassaPss"),
+        ("1.2.840.113549.1.1.11", "sha256WithRSAEncryption"),
+        ("1.2.840.113549.1.1.12", "sha384WithRSAEncryption"),
+        ("1.2.840.113549.1.1.13", "sha512WithRSAEncryption"),
+        ("1.2.840.10045.2.1", "id-ecPublicKey"),
+        ("1.2.840.10045.4.1", "ecdsa-with-SHA1"),
+        ("1.2.840.10045.4.3.2", "ecdsa-with-SHA256"),
+        ("1.2.840.10045.4.3.3", "ecdsa-with-SHA384"),
+        ("1.2.840.10045.4.3.4", "ecdsa-with-SHA512"),
+        ("1.3.101.112", "ED25519"),
+        ("1.3.101.113", "ED448"),
+    ];
+    NAMES.iter().find(|(known, _)| *known == oid).map_or("UNKNOWN", |(_, name)| name).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_by_openssl() {
+        let cases: [(&[u8], &str, &str); 6] = [
+            (&[0], "00", "0"),
+            (&[0x7f], "7F", "127"),
+            (&[0, 0x80], "80", "128"),
+            (&[0x80], "-80", "-128"),
+            (&[0xff, 0x7f], "-81", "-129"),
+            (&[1, 0, 0, 0, 0, 0, 0, 0, 0], "010000000000000000", "18446744073709551616"),
+        ];
+        for (bytes, hex, digits) in cases {
+            assert_eq!((serial(bytes).as_str(), decimal(bytes).as_str()), (hex, digits));
+        }
+    }
+}
