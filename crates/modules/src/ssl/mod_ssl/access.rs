@@ -36,7 +36,10 @@ pub(super) fn check(request: &mut Request) -> Flow {
     }
     if let Some(name) = dir.user_name.get().filter(|_| !dir.has(SslOption::FakeBasicAuth)) {
         match variables::any(request, name) {
-            Some(user) => request.login.user = Some(user),
+            Some(user) => {
+                request.login.user = Some(user);
+                request.login.auth_type = Some("ClientCert".into());
+            }
             None => request.log("ssl", Level::Warn, format!("AH02227: Failed to set r->user to '{name}'")),
         }
     }
@@ -113,7 +116,10 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     if trust.is_some_and(|trust| trust.depth > depth) {
         request.log("ssl", Level::Debug, "AH10128: Reduced client verification depth will force renegotiation");
     }
-    request.log("ssl", Level::Error, "AH10158: cannot perform post-handshake authentication");
+    let hint = "say SSLVerifyClient optional in the virtual host, so that it is asked for in the handshake";
+    let text =
+        format!("AH10158: cannot perform post-handshake authentication: no certificate that will do is there; {hint}");
+    request.log("ssl", Level::Error, text);
     request.notes.set("error-notes", "Reason: Cannot perform Post-Handshake Authentication.<br />");
     Some(Flow::Status(403))
 }
@@ -149,21 +155,8 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     if !dir.has(SslOption::FakeBasicAuth) || request.login.user.is_some() {
         return Flow::Declined;
     }
-    let user = match dir.user_name.get() {
-        Some(name) => match variables::any(request, name) {
-            Some(user) => user,
-            None => {
-                let text = "Failed to set FakeBasicAuth username to";
-                let text = format!("AH02434: {text} '{name}', did not exist in certificate");
-                request.log("ssl", Level::Warn, text);
-                return Flow::Declined;
-            }
-        },
-        None => match clients::parse(&session.client_chain[0]) {
-            Some(certificate) => names::one_line(certificate.subject()),
-            None => return Flow::Declined,
-        },
-    };
+    let Some(certificate) = clients::parse(&session.client_chain[0]) else { return Flow::Declined };
+    let user = names::one_line(certificate.subject());
     if user.contains(':') {
         let text = format!("AH10096: Cannot use FakeBasicAuth for username containing a colon: {user}");
         request.log("ssl", Level::Error, text);

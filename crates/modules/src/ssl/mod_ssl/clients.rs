@@ -425,7 +425,17 @@ impl ClientCertVerifier for Clients {
     ) -> Result<ClientCertVerified, Error> {
         let chain: Vec<_> = std::iter::once(end_entity).chain(intermediates).cloned().collect();
         match self.judge(&chain, now) {
-            Ok(_) => Ok(ClientCertVerified::assertion()),
+            Ok(trust) => {
+                if trust.flaw.is_some() {
+                    remark(
+                        Level::Info,
+                        "AH02009: SSL client authentication failed, accepting certificate based on \"SSLVerifyClient \
+                         optional_no_ca\" configuration"
+                            .into(),
+                    );
+                }
+                Ok(ClientCertVerified::assertion())
+            }
             Err(failure) => {
                 self.remark(failure, &chain);
                 let (_, _, alert) = failure.reason.told();

@@ -210,6 +210,7 @@ fn behind<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
 pub(super) fn peer_extensions(request: &Request, asked: &str) -> Vec<String> {
     let Some(facts) = Facts::of(request) else { return Vec::new() };
     let Some(certificate) = facts.client() else { return Vec::new() };
+    let asked = if asked.eq_ignore_ascii_case("nsComment") { "2.16.840.1.113730.1.13" } else { asked };
     let found = certificate.extensions().iter().filter(|one| one.oid.to_id_string() == asked);
     found.filter_map(|one| extension_text(one.value)).collect()
 }
