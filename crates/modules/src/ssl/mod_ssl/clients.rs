@@ -4,6 +4,7 @@
 //! that have expired, certificates without extensions (X.509 version 1), which `openssl x509 -req` still makes, and OpenSSL's
 //! words for what is wrong.
 
+mod chain;
 mod failure;
 mod files;
 
@@ -22,14 +23,12 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use server::tls::{Trust, remark};
 use server::{Request, Session, VirtualHost};
-use webpki::{
-    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RawPublicKeyEntity,
-    RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy,
-};
+use webpki::RawPublicKeyEntity;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::{FromDer, X509Version};
 
 use self::failure::{Failure, Reason};
+use self::files::List;
 use super::values::{CertificateCheck, CheckDepth, Verify};
 use super::{SslDir, SslServer, names, variables};
 
@@ -46,7 +45,7 @@ pub(super) struct Clients {
     others: Vec<CertificateDer<'static>>,
     /// Whose certificates the client is asked for.
     asked: Vec<DistinguishedName>,
-    lists: Vec<CertRevocationList<'static>>,
+    lists: Vec<List>,
     check: CertificateCheck,
     algorithms: WebPkiSupportedAlgorithms,
     mark: String,
@@ -141,7 +140,7 @@ fn lists(
     server: &SslServer,
     check: CertificateCheck,
     notes: &mut Vec<(Level, String)>,
-) -> Result<Vec<CertRevocationList<'static>>, String> {
+) -> Result<Vec<List>, String> {
     let (file, path) = (server.revocation_file.get(), server.revocation_path.get());
     if check.depth == CheckDepth::None {
         if file.is_some() || path.is_some() {
@@ -160,11 +159,7 @@ fn lists(
     }
     let mut all = file.map(|file| files::lists(file)).transpose()?.unwrap_or_default();
     all.extend(path.map(|path| files::lists_in(path)).transpose()?.unwrap_or_default());
-    let parse = |der: &rustls::pki_types::CertificateRevocationListDer<'_>| {
-        OwnedCertRevocationList::from_der(der).map(CertRevocationList::from)
-    };
-    let lists: Result<Vec<_>, _> = all.iter().map(parse).collect();
-    lists.map_err(|error| format!("AH01901: unable to configure X.509 CRL storage for certificate revocation: {error}"))
+    Ok(all)
 }
 
 pub(super) fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
@@ -179,16 +174,6 @@ fn valid(certificate: &X509Certificate<'_>) -> (i64, i64) {
     (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp())
 }
 
-/// Whether a time lies in a certificate's.
-fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), Failure> {
-    let now = now.as_secs().cast_signed();
-    match now {
-        now if now < start => Err(Failure { reason: Reason::NotYetValid, depth }),
-        now if now > end => Err(Failure { reason: Reason::Expired, depth }),
-        _ => Ok(()),
-    }
-}
-
 impl Clients {
     /// What changes when anything changes that a client's certificate is judged by. A session goes on only under the same mark:
     /// its certificate is not looked at again.
@@ -198,8 +183,9 @@ impl Clients {
 
     fn digest(&self, trusted: &[CertificateDer<'static>]) -> String {
         let mut digest = Context::new(&SHA256);
-        digest.update(format!("{:?} {} {:?} {:?}", self.mode, self.depth, self.check, self.lists).as_bytes());
+        digest.update(format!("{:?} {} {:?}", self.mode, self.depth, self.check).as_bytes());
         trusted.iter().for_each(|der| digest.update(der));
+        self.lists.iter().for_each(|list| digest.update(&list.der));
         names::hex(digest.finish().as_ref())
     }
 
@@ -220,162 +206,6 @@ impl Clients {
             self.roots.push(root);
         }
         Ok(())
-    }
-
-    /// How far a client's certificate is to be trusted that came with these others.
-    fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
-        match self.verify(chain, now) {
-            Ok(depth) => Ok(Trust { flaw: None, depth }),
-            Err(failure) if self.mode == Verify::OptionalNoCa && failure.reason.is_optional() => {
-                for (depth, der) in chain.iter().enumerate() {
-                    let certificate = parse(der).ok_or(Failure { reason: Reason::BadEncoding, depth })?;
-                    in_time(valid(&certificate), now, depth)?;
-                }
-                // OpenSSL goes on, and finds another word for a certificate that stands alone.
-                let is_alone = failure == Failure { reason: Reason::NoLocalIssuer, depth: 0 };
-                let flaw = if is_alone { Reason::Unverifiable } else { failure.reason };
-                Ok(Trust { flaw: Some(flaw.told().1), depth: chain.len() - 1 })
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// How many authorities stand above a certificate.
-    fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
-        let broken = Failure { reason: Reason::BadEncoding, depth: 0 };
-        let (first, sent) = chain.split_first().ok_or(broken)?;
-        let leaf = parse(first).ok_or(broken)?;
-        let depth = if is_self_issued(&leaf) && self.roots.iter().any(|root| root.der == *first) {
-            self.listed_by_hand(&leaf, now).map(|()| 0)
-        } else if leaf.version() == X509Version::V1 {
-            self.issued_by_root(&leaf, now).map(|()| 1)
-        } else {
-            self.path(first, sent, now)
-        }?;
-        match depth > self.depth {
-            true => Err(Failure { reason: Reason::TooLong, depth }),
-            false => Ok(depth),
-        }
-    }
-
-    /// By webpki.
-    fn path(&self, first: &CertificateDer<'_>, sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
-        let failed = |error: &webpki::Error| self.explain(error.into(), first, sent, now);
-        let leaf = EndEntityCert::try_from(first).map_err(|error| failed(&error))?;
-        let more: Vec<CertificateDer<'_>> = sent.iter().chain(&self.others).cloned().collect();
-        let lists: Vec<&CertRevocationList<'_>> = self.lists.iter().collect();
-        let revocation = match self.check.depth {
-            CheckDepth::None => None,
-            depth => {
-                let missing = Failure { reason: Reason::NoList, depth: 0 };
-                let options = RevocationOptionsBuilder::new(&lists).map_err(|_| missing)?;
-                let depth = if depth == CheckDepth::Leaf {
-                    RevocationCheckDepth::EndEntity
-                } else {
-                    RevocationCheckDepth::Chain
-                };
-                let policy =
-                    if self.check.unknown_is_good { UnknownStatusPolicy::Allow } else { UnknownStatusPolicy::Deny };
-                Some(
-                    options
-                        .with_depth(depth)
-                        .with_status_policy(policy)
-                        .with_expiration_policy(ExpirationPolicy::Enforce)
-                        .build(),
-                )
-            }
-        };
-        let usage = KeyUsage::client_auth();
-        let path = leaf.verify_for_usage(self.algorithms.all, &self.anchors, &more, now, usage, revocation, None);
-        let path = path.map_err(|error| failed(&error))?;
-        let depth = path.intermediate_certificates().count() + 1;
-        let anchor = self.anchors.iter().position(|anchor| anchor == path.anchor());
-        let root = anchor.and_then(|index| self.roots.get(index)).ok_or(Failure { reason: Reason::NoIssuer, depth })?;
-        in_time(root.valid, now, depth)?;
-        Ok(depth)
-    }
-
-    /// Where in the chain the trouble is, in OpenSSL's distinctions.
-    fn explain(
-        &self,
-        reason: Reason,
-        first: &CertificateDer<'_>,
-        sent: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Failure {
-        let mut chain = vec![parse(first)];
-        // A chain that leads in circles is no longer than what it is made of.
-        while chain.len() <= sent.len() {
-            let Some(Some(last)) = chain.last() else { break };
-            let issuer = last.issuer().as_raw();
-            if last.subject().as_raw() == issuer {
-                break;
-            }
-            let next = sent.iter().chain(&self.others).filter_map(|der| parse(der));
-            let Some(next) = next.into_iter().find(|one| one.subject().as_raw() == issuer) else { break };
-            chain.push(Some(next));
-        }
-        let last = chain.len() - 1;
-        let is_complete = chain[last].as_ref().is_some_and(is_self_issued);
-        let at_fault = |of: Reason| {
-            let find = |one: &Option<X509Certificate<'_>>| {
-                one.as_ref().is_some_and(|one| in_time(valid(one), now, 0).is_err_and(|failure| failure.reason == of))
-            };
-            chain.iter().position(find).unwrap_or(0)
-        };
-        match reason {
-            Reason::NoLocalIssuer if is_complete && last == 0 => Failure { reason: Reason::SelfSigned, depth: 0 },
-            Reason::NoLocalIssuer if is_complete => Failure { reason: Reason::SelfSignedInChain, depth: last },
-            Reason::NoLocalIssuer => Failure { reason, depth: last },
-            Reason::Expired | Reason::NotYetValid => Failure { reason, depth: at_fault(reason) },
-            _ => Failure { reason, depth: 0 },
-        }
-    }
-
-    /// A certificate that stands among the roots itself.
-    fn listed_by_hand(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
-        in_time(valid(leaf), now, 0)?;
-        let usage = leaf.extended_key_usage().ok().flatten();
-        if usage.is_some_and(|usage| !usage.value.client_auth && !usage.value.any) {
-            return Err(Failure { reason: Reason::WrongPurpose, depth: 0 });
-        }
-        self.not_revoked(leaf)
-    }
-
-    /// A certificate of version 1, which webpki does not take: a root has to have issued it.
-    fn issued_by_root(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
-        let issuer = leaf.issuer().as_raw();
-        let mut roots = self.roots.iter().filter(|root| root.subject == issuer).peekable();
-        if roots.peek().is_none() {
-            let reason = if is_self_issued(leaf) { Reason::SelfSigned } else { Reason::NoLocalIssuer };
-            return Err(Failure { reason, depth: 0 });
-        }
-        let has_signed = |root: &&Root| {
-            let key = SubjectPublicKeyInfoDer::from(&root.key[..]);
-            let (message, signature) = (leaf.tbs_certificate.as_ref(), &leaf.signature_value.data);
-            RawPublicKeyEntity::try_from(&key).is_ok_and(|key| {
-                self.algorithms.all.iter().any(|one| key.verify_signature(*one, message, signature).is_ok())
-            })
-        };
-        let root = roots.find(has_signed).ok_or(Failure { reason: Reason::BadSignature, depth: 0 })?;
-        in_time(root.valid, now, 1)?;
-        in_time(valid(leaf), now, 0)?;
-        self.not_revoked(leaf)
-    }
-
-    /// Looks for a certificate in the lists of its issuer, for those that webpki does not look at. That it stands in none says
-    /// nothing, since nobody has checked who made the lists.
-    fn not_revoked(&self, leaf: &X509Certificate<'_>) -> Result<(), Failure> {
-        if self.check.depth == CheckDepth::None {
-            return Ok(());
-        }
-        let has = |list: &CertRevocationList<'_>| !matches!(list.find_serial(leaf.raw_serial()), Ok(None));
-        let reason = match self.lists.iter().any(has) {
-            true => Reason::Revoked,
-            false if self.check.unknown_is_good => return Ok(()),
-            false => Reason::NoList,
-        };
-        Err(Failure { reason, depth: 0 })
     }
 
     /// Says what is wrong with a certificate, as Apache does.

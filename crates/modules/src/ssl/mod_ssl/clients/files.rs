@@ -2,8 +2,15 @@
 
 use std::path::Path;
 
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use webpki::{CertRevocationList, OwnedCertRevocationList};
+use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
+
+use super::Root;
+use super::chain::is_signed;
 
 /// The certificates of authorities in a file.
 pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -25,22 +32,47 @@ pub(super) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'sta
     Ok(all)
 }
 
+/// A list of revoked certificates.
+pub(super) struct List {
+    pub(super) list: CertRevocationList<'static>,
+    pub(super) der: CertificateRevocationListDer<'static>,
+    /// When there is to be another, in seconds since 1970.
+    pub(super) until: Option<i64>,
+}
+
+impl List {
+    fn read(der: CertificateRevocationListDer<'static>) -> Result<List, String> {
+        let list = OwnedCertRevocationList::from_der(&der).map_err(|error| error.to_string())?;
+        let (_, parsed) = CertificateRevocationList::from_der(&der).map_err(|error| error.to_string())?;
+        let until = parsed.next_update().map(|time| time.timestamp());
+        Ok(List { list: list.into(), until, der })
+    }
+
+    /// Whether the list is this root's.
+    pub(super) fn is_signed_by(&self, root: &Root, algorithms: WebPkiSupportedAlgorithms) -> bool {
+        CertificateRevocationList::from_der(&self.der).is_ok_and(|(_, parsed)| {
+            let (message, signature) = (parsed.tbs_cert_list.as_ref(), &parsed.signature_value.data);
+            parsed.issuer().as_raw() == root.subject && is_signed(&root.key, message, signature, algorithms)
+        })
+    }
+}
+
 /// The lists of revoked certificates in a file.
-pub(super) fn lists(file: &str) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+pub(super) fn lists(file: &str) -> Result<Vec<List>, String> {
     let failed = |why: &dyn std::fmt::Display| {
         format!("AH01901: unable to configure X.509 CRL storage for certificate revocation: {file}: {why}")
     };
     let all: Result<Vec<_>, _> =
         CertificateRevocationListDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
-    match all {
-        Ok(all) if all.is_empty() => Err(failed(&"there is no list in it")),
-        Ok(all) => Ok(all),
-        Err(error) => Err(failed(&error)),
+    let all = all.map_err(|error| failed(&error))?;
+    if all.is_empty() {
+        return Err(failed(&"there is no list in it"));
     }
+    all.into_iter().map(|der| List::read(der).map_err(|error| failed(&error))).collect()
 }
 
 /// Those of a directory.
-pub(super) fn lists_in(directory: &str) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+pub(super) fn lists_in(directory: &str) -> Result<Vec<List>, String> {
     let mut all = Vec::new();
     for file in hashed(directory, "r")? {
         all.extend(lists(&file)?);

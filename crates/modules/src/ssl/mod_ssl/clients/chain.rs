@@ -1,0 +1,190 @@
+//! Builds the chain from a client's certificate to a root, and says what is wrong where there is none.
+
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
+use server::tls::Trust;
+use webpki::{
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RawPublicKeyEntity, RevocationCheckDepth,
+    RevocationOptionsBuilder, UnknownStatusPolicy,
+};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::X509Version;
+
+use super::failure::{Failure, Reason};
+use super::files::List;
+use super::{CheckDepth, Clients, Root, Verify, is_self_issued, parse, valid};
+
+impl Clients {
+    /// How far a client's certificate is to be trusted that came with these others.
+    pub(super) fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
+        match self.verify(chain, now) {
+            Ok(depth) => Ok(Trust { flaw: None, depth }),
+            Err(failure) if self.mode == Verify::OptionalNoCa && failure.reason.is_optional() => {
+                for (depth, der) in chain.iter().enumerate() {
+                    let certificate = parse(der).ok_or(Failure { reason: Reason::BadEncoding, depth })?;
+                    in_time(valid(&certificate), now, depth)?;
+                }
+                // OpenSSL goes on, and finds another word for a certificate that stands alone.
+                let is_alone = failure == Failure { reason: Reason::NoLocalIssuer, depth: 0 };
+                let flaw = if is_alone { Reason::Unverifiable } else { failure.reason };
+                Ok(Trust { flaw: Some(flaw.told().1), depth: chain.len() - 1 })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// How many authorities stand above a certificate.
+    fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+        let broken = Failure { reason: Reason::BadEncoding, depth: 0 };
+        let (first, sent) = chain.split_first().ok_or(broken)?;
+        let leaf = parse(first).ok_or(broken)?;
+        let itself = self.roots.iter().find(|root| root.der == *first);
+        let depth = if let Some(root) = itself {
+            self.is_root(&leaf, root, now).map(|()| 0)
+        } else if leaf.version() == X509Version::V1 {
+            self.issued_by_root(&leaf, now).map(|()| 1)
+        } else {
+            self.path(first, sent, now)
+        }?;
+        match depth > self.depth {
+            true => Err(Failure { reason: Reason::TooLong, depth }),
+            false => Ok(depth),
+        }
+    }
+
+    /// By webpki.
+    fn path(&self, first: &CertificateDer<'_>, sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+        let failed = |error: &webpki::Error| self.explain(error.into(), first, sent, now);
+        let leaf = EndEntityCert::try_from(first).map_err(|error| failed(&error))?;
+        let more: Vec<CertificateDer<'_>> = sent.iter().chain(&self.others).cloned().collect();
+        let lists: Vec<&CertRevocationList<'_>> = self.lists.iter().map(|one| &one.list).collect();
+        let revocation = match self.check.depth {
+            CheckDepth::None => None,
+            depth => {
+                let missing = Failure { reason: Reason::NoList, depth: 0 };
+                let options = RevocationOptionsBuilder::new(&lists).map_err(|_| missing)?;
+                let depth = if depth == CheckDepth::Leaf {
+                    RevocationCheckDepth::EndEntity
+                } else {
+                    RevocationCheckDepth::Chain
+                };
+                let policy =
+                    if self.check.unknown_is_good { UnknownStatusPolicy::Allow } else { UnknownStatusPolicy::Deny };
+                Some(
+                    options
+                        .with_depth(depth)
+                        .with_status_policy(policy)
+                        .with_expiration_policy(ExpirationPolicy::Enforce)
+                        .build(),
+                )
+            }
+        };
+        let usage = KeyUsage::client_auth();
+        let path = leaf.verify_for_usage(self.algorithms.all, &self.anchors, &more, now, usage, revocation, None);
+        let path = path.map_err(|error| failed(&error))?;
+        let depth = path.intermediate_certificates().count() + 1;
+        let anchor = self.anchors.iter().position(|anchor| anchor == path.anchor());
+        let root = anchor.and_then(|index| self.roots.get(index)).ok_or(Failure { reason: Reason::NoIssuer, depth })?;
+        in_time(root.valid, now, depth)?;
+        Ok(depth)
+    }
+
+    /// Where in the chain the trouble is, in OpenSSL's distinctions.
+    fn explain(
+        &self,
+        reason: Reason,
+        first: &CertificateDer<'_>,
+        sent: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Failure {
+        let mut chain = vec![parse(first)];
+        // A chain that leads in circles is no longer than what it is made of.
+        while chain.len() <= sent.len() {
+            let Some(Some(last)) = chain.last() else { break };
+            let issuer = last.issuer().as_raw();
+            if last.subject().as_raw() == issuer {
+                break;
+            }
+            let next = sent.iter().chain(&self.others).filter_map(|der| parse(der));
+            let Some(next) = next.into_iter().find(|one| one.subject().as_raw() == issuer) else { break };
+            chain.push(Some(next));
+        }
+        let last = chain.len() - 1;
+        let is_complete = chain[last].as_ref().is_some_and(is_self_issued);
+        let at_fault = |of: Reason| {
+            let find = |one: &Option<X509Certificate<'_>>| {
+                one.as_ref().is_some_and(|one| in_time(valid(one), now, 0).is_err_and(|failure| failure.reason == of))
+            };
+            chain.iter().position(find).unwrap_or(0)
+        };
+        match reason {
+            Reason::NoLocalIssuer if is_complete && last == 0 => Failure { reason: Reason::SelfSigned, depth: 0 },
+            Reason::NoLocalIssuer if is_complete => Failure { reason: Reason::SelfSignedInChain, depth: last },
+            Reason::NoLocalIssuer => Failure { reason, depth: last },
+            Reason::Expired | Reason::NotYetValid => Failure { reason, depth: at_fault(reason) },
+            _ => Failure { reason, depth: 0 },
+        }
+    }
+
+    /// A certificate that stands among the roots itself.
+    fn is_root(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
+        in_time(valid(leaf), now, 0)?;
+        let usage = leaf.extended_key_usage().ok().flatten();
+        if usage.is_some_and(|usage| !usage.value.client_auth && !usage.value.any) {
+            return Err(Failure { reason: Reason::WrongPurpose, depth: 0 });
+        }
+        self.not_revoked(leaf, root, now)
+    }
+
+    /// A certificate of version 1, which webpki does not take: a root has to have issued it.
+    fn issued_by_root(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Failure> {
+        let issuer = leaf.issuer().as_raw();
+        let mut roots = self.roots.iter().filter(|root| root.subject == issuer).peekable();
+        if roots.peek().is_none() {
+            let reason = if is_self_issued(leaf) { Reason::SelfSigned } else { Reason::NoLocalIssuer };
+            return Err(Failure { reason, depth: 0 });
+        }
+        let (message, signature) = (leaf.tbs_certificate.as_ref(), &leaf.signature_value.data);
+        let has_signed = |root: &&Root| is_signed(&root.key, message, signature, self.algorithms);
+        let root = roots.find(has_signed).ok_or(Failure { reason: Reason::BadSignature, depth: 0 })?;
+        in_time(root.valid, now, 1)?;
+        in_time(valid(leaf), now, 0)?;
+        self.not_revoked(leaf, root, now)
+    }
+
+    /// Looks for a certificate in the lists of the root that has issued it, for those that webpki does not look at.
+    fn not_revoked(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
+        if self.check.depth == CheckDepth::None {
+            return Ok(());
+        }
+        let failed = |reason| Err(Failure { reason, depth: 0 });
+        let mut is_known = false;
+        for List { list, until, .. } in self.lists.iter().filter(|list| list.is_signed_by(root, self.algorithms)) {
+            if until.is_some_and(|until| until < now.as_secs().cast_signed()) {
+                return failed(Reason::ListExpired);
+            }
+            match list.find_serial(leaf.raw_serial()) {
+                Ok(None) => is_known = true,
+                _ => return failed(Reason::Revoked),
+            }
+        }
+        if is_known || self.check.unknown_is_good { Ok(()) } else { failed(Reason::NoList) }
+    }
+}
+
+/// Whether a time lies in a certificate's.
+fn in_time((start, end): (i64, i64), now: UnixTime, depth: usize) -> Result<(), Failure> {
+    let now = now.as_secs().cast_signed();
+    match now {
+        now if now < start => Err(Failure { reason: Reason::NotYetValid, depth }),
+        now if now > end => Err(Failure { reason: Reason::Expired, depth }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a key has signed something, with whichever of the algorithms that are known.
+pub(super) fn is_signed(key: &[u8], message: &[u8], signature: &[u8], algorithms: WebPkiSupportedAlgorithms) -> bool {
+    let key = SubjectPublicKeyInfoDer::from(key);
+    RawPublicKeyEntity::try_from(&key)
+        .is_ok_and(|key| algorithms.all.iter().any(|one| key.verify_signature(*one, message, signature).is_ok()))
+}
