@@ -102,31 +102,85 @@ fn it_is_read_as_by_apache() {
     }
 }
 
-/// As `a2enmod ssl; a2ensite default-ssl` leave it, with a certificate of its own.
-#[test]
-fn it_is_read_as_by_apache_with_ssl() {
-    if !is_there("it_is_read_as_by_apache_with_ssl") {
-        return;
-    }
-    let site = Site::new();
-    copy(&site);
+/// As `a2enmod ssl; a2ensite default-ssl` leave it, with a certificate of its own, and another address to listen to.
+fn enable_ssl(site: &Site) {
     let modules = ["ssl.load", "ssl.conf", "socache_shmcb.load"].map(|name| ("mods", name));
     for (kind, name) in modules.into_iter().chain([("sites", "default-ssl.conf")]) {
         let link = site.root.join(format!("etc/{kind}-enabled/{name}"));
         std::os::unix::fs::symlink(format!("../{kind}-available/{name}"), link).expect("link");
     }
-    let certificate = site.file("certificate", "not looked into\n");
-    let text = site.read("etc/sites-available/default-ssl.conf");
-    let text = ["/etc/ssl/certs/ssl-cert-snakeoil.pem", "/etc/ssl/private/ssl-cert-snakeoil.key"]
-        .iter()
-        .fold(text, |text, path| text.replace(path, &certificate.to_string_lossy()));
-    site.file("etc/sites-available/default-ssl.conf", text);
-    compare_dumps(&site);
-    // It can be read, but not be served.
-    let (out, errors, status) = said(env!("CARGO_BIN_EXE_tsubame"), &site, &["-t"]);
-    let text = format!("{out}{errors}");
-    assert_eq!(status, Some(1), "{text}");
-    assert!(text.contains("SSLEngine on at ROOT/etc/sites-enabled/default-ssl.conf:"), "{text}");
+    let root = site.path();
+    let make = format!(
+        "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 3 -keyout {root}/ssl.key -out {root}/ssl.pem 2>&1"
+    );
+    assert!(Command::new("/bin/sh").args(["-c", &make]).output().expect("openssl").status.success());
+    let edit = |name: &str, changes: &[(&str, &str)]| {
+        let text = site.read(&format!("etc/{name}"));
+        let text = changes.iter().fold(text, |text, (from, to)| text.replace(from, to));
+        site.file(format!("etc/{name}"), text);
+    };
+    edit("ports.conf", &[("Listen 443", &format!("Listen {}:{TLS_PORT}", site.ip))]);
+    edit(
+        "sites-available/default-ssl.conf",
+        &[
+            ("/etc/ssl/certs/ssl-cert-snakeoil.pem", &format!("{root}/ssl.pem")),
+            ("/etc/ssl/private/ssl-cert-snakeoil.key", &format!("{root}/ssl.key")),
+            ("*:443", &format!("*:{TLS_PORT}")),
+            ("/var/www/html", &format!("{root}/htdocs")),
+        ],
+    );
+}
+
+/// Where the copy listens for TLS.
+const TLS_PORT: u16 = 8443;
+
+#[test]
+fn it_is_read_as_by_apache_with_ssl() {
+    if is_there("it_is_read_as_by_apache_with_ssl") && needs::OPENSSL.is_there("it_is_read_as_by_apache_with_ssl") {
+        let site = Site::new();
+        copy(&site);
+        enable_ssl(&site);
+        compare_dumps(&site);
+        compare_said(&site, &[&["-t"]]);
+    }
+}
+
+/// The same pages come over TLS, and scripts hear of it.
+#[test]
+fn it_serves_over_tls() {
+    let test = "it_serves_over_tls";
+    if !is_there(test) || !needs::OPENSSL.is_there(test) || !needs::CURL.is_there(test) {
+        return;
+    }
+    let site = Site::new();
+    copy(&site);
+    enable_ssl(&site);
+    let arguments = ["-d", &format!("{}/etc", site.path()), "-f", "apache2.conf", "-DFOREGROUND"];
+    let ask = || {
+        let url = format!("https://{}:{TLS_PORT}/", site.ip);
+        let output = Command::new("curl").args(["-sk", "-w", "%{http_code}", &url]).output().expect("curl");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let ours = {
+        let mut starting = Start::new(&site, Mpm::Event).arguments(&arguments);
+        for (name, value) in variables(&site) {
+            starting = starting.variable(name, &value);
+        }
+        let server = starting.error_log("logs/error.log").run();
+        // The certificate is a CA's, and it names no host of this place.
+        server.allow("AH01906: ");
+        server.allow("AH01909: ");
+        ask()
+    };
+    let mut apache = Command::new(oracle::APACHE);
+    let mut process = apache.args(&arguments[..]).envs(variables(&site)).process_group(0).spawn().expect("apache2");
+    crate::wait::until("apache2", || std::net::TcpStream::connect(site.address()).ok());
+    let theirs = ask();
+    let pid = i32::try_from(process.id()).ok().and_then(sys::process::Pid::new).expect("pid");
+    pid.kill(sys::signal::Signal::TERM).expect("signal");
+    process.wait().expect("wait");
+    assert_eq!(ours, theirs);
+    assert!(ours.ends_with("200"), "{ours}");
 }
 
 under_every_mpm! {

@@ -124,6 +124,7 @@ mod ssl;
 mod starting;
 mod status_readers;
 mod status_same_as_apache;
+mod tls_client;
 mod tls_faults;
 mod tls_stapling;
 mod unique_ids;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::needs;
-use crate::oracle::{self, Apache, MODULES};
+use crate::oracle::{self, Apache};
 use crate::server::Server;
 use crate::site::{PORT, Site};
 use crate::wait::until;
@@ -20,12 +20,15 @@ fn site() -> Site {
     site.file("certs/make", MAKE);
     let made = Command::new("/bin/sh").arg("make").current_dir(site.root.join("certs")).output().expect("sh");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    site.script("env", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv -0 | tr '\\n' '~' | tr '\\0' '\\n' | sort\n");
+    site.script(
+        "env",
+        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv -0 | tr '\\n' '~' | tr '\\0' '\\n' | sort\n",
+    );
     site.page("index.html", "hello\n");
     site
 }
 
-const EXTENSIONS: &str = "[none]\n[ca]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign\n[server]\nbasicConstraints=CA:FALSE\n\
+const EXTENSIONS: &str = "[none]\n[authority]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign\n[server]\nbasicConstraints=CA:FALSE\n\
     subjectAltName=DNS:localhost,DNS:*.example,email:admin@example.org,otherName:1.3.6.1.5.5.7.8.7;IA5:_https.localhost\n\
     [client]\nbasicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=clientAuth\n\
     subjectAltName=email:jo@example.org,email:jo2@example.org,DNS:c.example,otherName:1.3.6.1.4.1.311.20.2.3;UTF8:jo@upn.example\n\
@@ -45,10 +48,10 @@ sign() {
     if [ "$4" ]; then with="-extfile ext.cnf -extensions $4"; else with=; fi
     openssl x509 -req -in $1.csr -CA $3.pem -CAkey $3.key -set_serial $5 -days 400 $with -out $1.pem
 }
-own root "/C=DE/O=Root CA/CN=Root" ca
-own other "/C=DE/O=Other CA/CN=Other" ca
+own root "/C=DE/O=Root CA/CN=Root" authority
+own other "/C=DE/O=Other CA/CN=Other" authority
 own self "/CN=self" none
-sign inter "/C=DE/O=Root CA/CN=Intermediate" root ca 0x10
+sign inter "/C=DE/O=Root CA/CN=Intermediate" root authority 0x10
 sign server "/C=DE/ST=Bayern/L=Ort/O=Firma, Inc./OU=A/OU=B/CN=localhost/emailAddress=web@example.org" root server 0x1234
 sign good "/C=DE/O=Firma/OU=X/OU=Y/CN=Jö \\ <b>/emailAddress=jo@example.org/title=Dr/initials=J/GN=Jo/SN=Name/description=D/UID=u1" root client 0x80ff01
 sign plain "/CN=plain" root "" 0x21
@@ -95,20 +98,363 @@ fn said(output: &Output) -> (String, String) {
     (body.to_string(), status.to_string())
 }
 
-/// Does the same with ours under event and with Apache, each in a place of its own; gives what both came to, if both are there.
+/// Does the same with ours under event and with Apache, in places with the same certificates; gives what both came to, if both are
+/// there.
 fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> Option<[T; 2]> {
     if !is_there(test) || !oracle::is_there(test) {
         return None;
     }
     let configuration = format!("{COMMON}{configuration}");
-    let ours = site();
-    let ours = {
+    let (ours, theirs) = (site(), Site::new());
+    let copy = format!("for d in certs cgi-bin htdocs; do cp -a {}/$d/. {}/$d; done", ours.path(), theirs.path());
+    std::fs::create_dir(theirs.root.join("certs")).expect("directory");
+    assert!(Command::new("/bin/sh").args(["-c", &copy]).status().expect("cp").success());
+    let came_to = {
         let server = Server::start(Mpm::Event, &ours, &configuration);
         server.allow("");
         ask(&ours)
     };
-    let theirs = site();
-    // Apache's certificates are another openssl's work, but for the same words.
     let _apache = Apache::start(&theirs, &configuration);
-    Some([ours, ask(&theirs)])
+    Some([came_to, ask(&theirs)])
+}
+
+/// What the error log has of mod_ssl about connections and requests, without the place.
+fn told(site: &Site) -> Vec<String> {
+    // What both say in their own words, of their libraries and of each connection.
+    const OWN: [&str; 15] = [
+        "AH01873",
+        "AH01876",
+        "AH01882",
+        "AH01914",
+        "AH02568",
+        "AH01964",
+        "AH01998",
+        "AH02006",
+        "AH02008",
+        "AH02034",
+        "AH01909",
+        "AH01906",
+        "AH01883",
+        "AH01887",
+        "Library Error",
+    ];
+    let log = site.read("logs/error_log");
+    let lines = log.lines().filter(|line| line.contains("[ssl:") && !OWN.iter().any(|own| line.contains(own)));
+    let neutral = |line: &str| {
+        let (level, text) = line.split_once("[ssl:").and_then(|(_, rest)| rest.split_once(']')).unwrap_or(("", line));
+        let text = text.find("AH").map_or(text, |at| &text[at..]);
+        // Ours says besides what to do about it.
+        let words = "post-handshake authentication";
+        let text = text.find(words).map_or(text, |at| &text[..at + words.len()]);
+        format!("{level} {}", text.replace(site.path(), "ROOT").replace(&site.ip.to_string(), "IP"))
+    };
+    lines.map(neutral).collect()
+}
+
+/// The same lines in whatever order.
+fn assert_same_lines(what: &str, ours: Vec<String>, theirs: Vec<String>) {
+    let mut theirs = theirs;
+    let is_ours_alone = |line: &String| match theirs.iter().position(|one| one == line) {
+        Some(at) => {
+            theirs.remove(at);
+            false
+        }
+        None => true,
+    };
+    let ours: Vec<_> = ours.into_iter().filter(is_ours_alone).collect();
+    assert!(ours.is_empty() && theirs.is_empty(), "{what}: only ours: {ours:#?}, only Apache's: {theirs:#?}");
+}
+
+/// The variables that TLS has put into the answer of the script, but for those that have to differ.
+fn variables(body: &str) -> Vec<String> {
+    // Days are over while the servers are asked one after the other.
+    let own = ["SSL_SESSION_ID=", "SSL_VERSION_LIBRARY=", "SSL_CLIENT_V_REMAIN="];
+    let is_own = |line: &str| own.iter().any(|start| line.starts_with(start));
+    let wanted = ["SSL_", "HTTPS", "HTTP_X", "REWRITTEN"];
+    let lines = body.lines().filter(|line| wanted.iter().any(|start| line.starts_with(start)) && !is_own(line));
+    lines.map(str::to_string).collect()
+}
+
+/// Each variable, in the environment and wherever else it may be asked for.
+#[test]
+fn variables_are_those_of_apache() {
+    let configuration = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLVerifyClient optional_no_ca\nSSLVerifyDepth 4\n\
+        <Location /cgi/>\nSSLOptions +StdEnvVars\n</Location>\n<Location /cgi/env/all>\nSSLOptions +ExportCertData\n</Location>\n\
+        <Location /cgi/env/old>\nSSLOptions +LegacyDNStringFormat\n</Location>\n\
+        <Location /cgi/env/less>\nSSLOptions -StdEnvVars\n</Location>\n<Location /cgi/env/only>\nSSLOptions ExportCertData\n</Location>\n\
+        RequestHeader set X-Of-Tls \"%{SSL_PROTOCOL}s %{HTTPS}s %{SSL_CLIENT_S_DN_CN}s\"\n\
+        RequestHeader set X-Expr \"expr=%{SSL_CLIENT_S_DN_OU_1}|%{SSL_CLIENT_S_DN_CN_RAW}|%{SSL_CLIENT_SAN_DNS_0}|%{SSL_NO}|%{HTTPS}\"\n\
+        RequestHeader set X-More \"expr=%{SSL_CLIENT_CERT_RFC4523_CEA}|%{SSL_SERVER_I_DN_CN}|%{SSL_CLIENT_S_DN_SP}|%{SSL_CIPHER_EXPORT}\"\n\
+        RequestHeader set X-List \"yes\" \"expr='special' in PeerExtList('1.2.3.4.5') && 'A comment' in PeerExtList('nsComment')\"\n\
+        RewriteEngine on\nRewriteCond \"%{SSL:SSL_CIPHER} %{HTTPS} %{SSL:SSL_CLIENT_S_DN} %{SSL:REQUEST_METHOD}\" (.+)\n\
+        RewriteRule ^/cgi/ - [E=REWRITTEN:%1]\n\
+        LogFormat \"%{SSL_PROTOCOL}x %{HTTPS}x %{SSL_CLIENT_S_DN}x %{version}c %{cipher}c %{subjectdn}c %{issuerdn}c %{clientcert}c \
+        %{cacert}c %{errcode}c %{errstr}c %{none}c\" t\nCustomLog logs/t t\n";
+    let certificates = ["", "good", "plain", "chain", "foreign", "self"];
+    let paths = ["", "/all", "/old", "/less", "/only"];
+    let cases = || {
+        let versions = [&["--tlsv1.3"][..], &["--tls-max", "1.2"]];
+        let with = move |version| certificates.map(|certificate| paths.map(|path| (version, certificate, path)));
+        versions.into_iter().flat_map(with).flatten()
+    };
+    let both = beside("variables_are_those_of_apache", configuration, |site| {
+        let ask = |(version, certificate, path): (&[&str], &str, &str)| {
+            let (body, status) = said(&curl(site, certificate, version, &format!("/cgi/env{path}")));
+            (status, variables(&body))
+        };
+        let answers: Vec<_> = cases().map(ask).collect();
+        let logged = || Some(site.read("logs/t")).filter(|text| text.lines().count() == answers.len());
+        let text = until("the access log", logged);
+        (answers, text)
+    });
+    let Some([(ours, our_log), (theirs, their_log)]) = both else { return };
+    for ((case, ours), theirs) in cases().zip(ours).zip(theirs) {
+        assert_same_lines(&format!("{case:?}"), ours.1, theirs.1);
+        assert_eq!((&*ours.0, &*theirs.0), ("200", "200"), "{case:?}");
+    }
+    assert_eq!(our_log, their_log);
+    assert!(our_log.contains("CN=Root,O=Root CA,C=DE"), "{our_log}");
+}
+
+/// Good and bad certificates where one is asked for, and what is told of them.
+#[test]
+fn certificates_are_judged_as_by_apache() {
+    let files = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\n";
+    let modes = [
+        "SSLVerifyClient require",
+        "SSLVerifyClient optional\nSSLVerifyDepth 2",
+        "SSLVerifyClient optional_no_ca",
+        "SSLVerifyClient require\nSSLCARevocationFile ${ROOT}/certs/crl.pem\nSSLCARevocationCheck leaf",
+        "SSLVerifyClient require\nSSLVerifyDepth 2\nSSLCARevocationFile ${ROOT}/certs/crl.pem\n\
+         SSLCARevocationCheck chain no_crl_for_cert_ok",
+        "SSLVerifyClient require\nSSLVerifyDepth 0\nSSLCACertificateFile ${ROOT}/certs/self.pem",
+        "SSLVerifyClient require\nSSLCACertificateFile ${ROOT}/certs/inter.pem",
+    ];
+    let certificates = ["", "good", "plain", "deep", "chain", "inter", "expired", "revoked", "foreign", "self"];
+    for mode in modes {
+        let both =
+            beside(&format!("certificates_are_judged_as_by_apache: {mode}"), &format!("{files}{mode}\n"), |site| {
+                let ask = |version: &[&str], certificate| said(&curl(site, certificate, version, "/")).1;
+                let answers: Vec<_> = [&["--tlsv1.3"][..], &["--tls-max", "1.2"]]
+                    .iter()
+                    .flat_map(|version| certificates.map(|certificate| (certificate, ask(version, certificate))))
+                    .collect();
+                (answers, told(site))
+            });
+        let Some([ours, theirs]) = both else { return };
+        assert_eq!(ours.0, theirs.0, "{mode}");
+        assert_same_lines(mode, ours.1, theirs.1);
+        assert!(ours.0.iter().any(|(_, status)| status == "000"), "{mode}: somebody has to be refused");
+    }
+}
+
+/// Sections that want more than the connection has, and log-ins by certificate.
+const SECTIONS: &str = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLVerifyClient optional\n\
+    <Location /cgi/env/require-ssl>\nSSLRequireSSL\n</Location>\n\
+    <Location /cgi/env/unfulfilled>\nSSLRequire %{SSL_CLIENT_S_DN_O} eq \"Nobody\"\n</Location>\n\
+    <Location /cgi/env/fulfilled>\nSSLRequire %{SSL_CIPHER} !~ m/^(EXP|NULL)/ and %{SSL_CLIENT_S_DN_OU} in {\"X\", \"Z\"}\n</Location>\n\
+    <Location /cgi/env/optional>\nSSLVerifyClient optional\n</Location>\n\
+    <Location /cgi/env/user>\nSSLUserName SSL_CLIENT_S_DN_CN\n</Location>\n\
+    <Location /cgi/env/nobody>\nSSLUserName SSL_CLIENT_S_DN_DC\n</Location>\n\
+    <Location /cgi/env/fake>\nSSLOptions +FakeBasicAuth\nAuthType Basic\nAuthName x\nAuthBasicProvider file\n\
+    AuthUserFile ${ROOT}/users\nRequire valid-user\n</Location>\n\
+    <Location /cgi/env/strict>\nSSLOptions +StrictRequire\nSSLRequire false\nSatisfy any\nRequire all granted\n</Location>\n\
+    <Location /cgi/env/lenient>\nSSLRequire false\nSatisfy any\nRequire all granted\n</Location>\n\
+    <Location /cgi/env/ssl>\nRequire ssl\n</Location>\n\
+    <Location /cgi/env/verified>\nRequire ssl-verify-client\n</Location>\n\
+    <Location /cgi/env/wanted>\nSSLVerifyClient require\n</Location>\n";
+
+#[test]
+fn sections_are_guarded_as_by_apache() {
+    let users = "/CN=plain:xxj31ZMTZzkVA\n";
+    let paths = [
+        "require-ssl",
+        "unfulfilled",
+        "fulfilled",
+        "optional",
+        "user",
+        "nobody",
+        "fake",
+        "strict",
+        "lenient",
+        "ssl",
+        "verified",
+    ];
+    let both = beside("sections_are_guarded_as_by_apache", SECTIONS, |site| {
+        site.file("users", users);
+        let ask = |certificate: &str, more: &[&str], path: &str| {
+            let (body, status) = said(&curl(site, certificate, more, &format!("/cgi/env/{path}")));
+            let is_about = |line: &&str| ["REMOTE_USER=", "AUTH_TYPE="].iter().any(|name| line.starts_with(name));
+            let lines: Vec<_> = body.lines().filter(is_about).map(str::to_string).collect();
+            (format!("{certificate} {path} {more:?}"), status, lines)
+        };
+        let mut answers: Vec<_> = ["", "good", "plain"]
+            .iter()
+            .flat_map(|certificate| paths.map(|path| ask(certificate, &[], path)))
+            .collect();
+        // Nobody is a certificate by saying so.
+        answers.push(ask("", &["-u", "/CN=plain:password"], "fake"));
+        answers.push(ask("", &[], "wanted"));
+        (answers, told(site))
+    });
+    let Some([ours, theirs]) = both else { return };
+    assert_eq!(ours.0, theirs.0);
+    assert_same_lines("sections", ours.1, theirs.1);
+}
+
+/// Where Apache would ask again, ours refuses: unless the handshake has brought what is wanted.
+#[test]
+fn sections_have_what_the_handshake_brought() {
+    let test = "sections_have_what_the_handshake_brought";
+    if !is_there(test) {
+        return;
+    }
+    let site = site();
+    let section = "<Location /cgi/env/wanted>\nSSLVerifyClient require\n</Location>\n\
+        <Location /cgi/env/suite>\nSSLCipherSuite ECDHE-ECDSA-AES128-GCM-SHA256\n</Location>\n\
+        <Location /cgi/env/short>\nSSLVerifyClient require\nSSLVerifyDepth 1\n</Location>\n";
+    let base = "SSLEngine on\nSSLCACertificateFile ${ROOT}/certs/root.pem\nSSLVerifyDepth 3\n";
+    let old: &[&str] = &["--tls-max", "1.2"];
+    {
+        let server =
+            Server::start(Mpm::Event, &site, &format!("{COMMON}{base}SSLVerifyClient optional_no_ca\n{section}"));
+        server.announce("AH10158: cannot perform post-handshake authentication: ");
+        server.allow("AH02568: ");
+        server.announce("AH02009: SSL client authentication failed, accepting certificate based on \"SSLVerifyClient optional_no_ca\"");
+        server.announce("AH02264: SSL cipher suite not renegotiated: access to ");
+        let cases = [
+            ("", &[][..], "wanted", "403"),
+            ("good", &[], "wanted", "200"),
+            ("foreign", &[], "wanted", "403"),
+            ("chain", &[], "wanted", "200"),
+            ("chain", &[], "short", "403"),
+            ("good", &[], "short", "200"),
+            ("good", old, "wanted", "200"),
+            ("", old, "wanted", "403"),
+            ("", old, "suite", "403"),
+            ("", &["--tls-max", "1.2", "--ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"], "suite", "200"),
+            ("", &[], "suite", "200"),
+        ];
+        for (certificate, more, path, status) in cases {
+            let output = said(&curl(&site, certificate, more, &format!("/cgi/env/{path}")));
+            assert_eq!(output.1, status, "{certificate} {more:?} {path}");
+        }
+    }
+    let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{base}{section}"));
+    // Those from before are still there.
+    server.allow("");
+    server.announce("AH10158: cannot perform post-handshake authentication: ");
+    let (body, status) = said(&curl(&site, "good", &[], "/cgi/env/wanted"));
+    assert_eq!(status, "403", "nobody was asked");
+    assert!(body.contains("Reason: Cannot perform Post-Handshake Authentication.<br />"), "{body}");
+}
+
+/// Hosts that differ from the first in one thing each.
+const HOSTS: [(&str, &str); 15] = [
+    ("first", ""),
+    ("same", ""),
+    ("certificate", "SSLCertificateFile ${ROOT}/certs/deep.pem\nSSLCertificateKeyFile ${ROOT}/certs/deep.key"),
+    ("protocol", "SSLProtocol TLSv1.3"),
+    ("suites", "SSLCipherSuite ECDHE-ECDSA-AES128-GCM-SHA256"),
+    ("suites13", "SSLCipherSuite TLSv1.3 TLS_AES_128_GCM_SHA256"),
+    ("verify", "SSLVerifyClient optional\nSSLCACertificateFile ${ROOT}/certs/root.pem"),
+    ("ca", "SSLCACertificateFile ${ROOT}/certs/root.pem"),
+    ("depth", "SSLVerifyDepth 3"),
+    ("one", "SSLVerifyDepth 1"),
+    ("names", "SSLCADNRequestFile ${ROOT}/certs/root.pem"),
+    ("revoked", "SSLCARevocationFile ${ROOT}/certs/crl.pem\nSSLCARevocationCheck leaf"),
+    ("order", "SSLHonorCipherOrder on"),
+    ("tickets", "SSLSessionTickets off"),
+    ("strict", "SSLStrictSNIVHostCheck on"),
+];
+
+/// A connection for one host, a request for another.
+#[test]
+fn hosts_are_reached_as_in_apache() {
+    let hosts: String = HOSTS
+        .iter()
+        .map(|(name, lines)| {
+            format!(
+                "<VirtualHost ${{ADDR}}:{PORT}>\nServerName {name}.example\nSSLEngine on\n{}{lines}\n</VirtualHost>\n",
+                if lines.contains("CertificateKey") {
+                    ""
+                } else {
+                    "SSLCertificateFile ${ROOT}/certs/server.pem\nSSLCertificateKeyFile ${ROOT}/certs/server.key\n"
+                }
+            )
+        })
+        .collect();
+    for policy in ["", "SSLVHostSNIPolicy strict\n", "SSLVHostSNIPolicy authonly\n", "SSLVHostSNIPolicy insecure\n"] {
+        let test = format!("hosts_are_reached_as_in_apache: {policy}");
+        let both = beside(&test, &format!("{policy}{hosts}"), |site| {
+            let ask = |named: &str, host: &str, more: &[&str]| {
+                let field = format!("Host: {host}");
+                let mut arguments = vec!["-H", &field];
+                arguments.extend(more);
+                said(&curl(site, "", &arguments, &format!("https://{named}:{PORT}/"))).1
+            };
+            let ip = site.ip.to_string();
+            let mut answers = Vec::new();
+            for named in
+                [&*ip, "first.example", "verify.example", "certificate.example", "strict.example", "unknown.example"]
+            {
+                let shown = if named == ip { "nobody" } else { named };
+                for (name, _) in HOSTS.iter().chain(&[("unknown", "")]) {
+                    // Nothing is left but what the host wants, and Apache asks curl for a certificate.
+                    if *name == "verify" && policy.contains("insecure") {
+                        continue;
+                    }
+                    answers.push((shown.to_string(), *name, ask(named, &format!("{name}.example"), &[])));
+                }
+                answers.push((shown.to_string(), "an address", ask(named, &ip, &[])));
+                answers.push((shown.to_string(), "no host", ask(named, "", &["-0"])));
+            }
+            (answers, told(site))
+        });
+        let Some([ours, theirs]) = both else { return };
+        assert_eq!(ours.0, theirs.0, "{policy}");
+        assert_same_lines(policy, ours.1, theirs.1);
+    }
+}
+
+under_every_mpm! {
+    /// A client with a certificate is known, also when its session goes on; one without is not served.
+    fn clients_are_known_by_their_certificates(mpm: Mpm) {
+        if !is_there("clients_are_known_by_their_certificates") {
+            return;
+        }
+        let site = site();
+        let configuration = format!(
+            "{COMMON}SSLEngine on\nSSLCACertificateFile ${{ROOT}}/certs/root.pem\nSSLVerifyClient require\nSSLOptions +StdEnvVars\n"
+        );
+        let server = Server::start(mpm, &site, &configuration);
+        server.announce("AH02276: Certificate Verification: Error (10): certificate has expired [subject: CN=expired / ");
+        server.allow("AH02008: SSL library error 1 in handshake");
+        server.allow("AH02568: ");
+        for (certificate, status) in [("good", "200"), ("", "000"), ("expired", "000"), ("plain", "200")] {
+            assert_eq!(said(&curl(&site, certificate, &[], "/cgi/env")).1, status, "{certificate}");
+        }
+        for version in ["-tls1_3", "-tls1_2"] {
+            let [first, second] = ["-sess_out", "-sess_in"].map(|session| {
+                let command = format!(
+                    "printf 'GET /cgi/env HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' | openssl s_client -connect {}:{PORT} \
+                     -servername localhost -cert good.pem -key good.key -quiet {version} {session} session{version}",
+                    site.ip
+                );
+                let output = Command::new("/bin/sh").args(["-c", &command]).current_dir(site.root.join("certs")).output();
+                String::from_utf8_lossy(&output.expect("openssl").stdout).into_owned()
+            });
+            let line = |text: &str, name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_string);
+            assert!(first.contains("\nSSL_SESSION_RESUMED=Initial\n"), "{version}: {first}");
+            assert!(second.contains("\nSSL_SESSION_RESUMED=Resumed\n"), "{version}: {second}");
+            let days = line(&first, "SSL_CLIENT_V_REMAIN=");
+            assert!(days.as_deref().is_some_and(|days| days.ends_with("=399") || days.ends_with("=400")), "{days:?}");
+            let same = ["SSL_CLIENT_S_DN=", "SSL_SERVER_S_DN=", "SSL_CLIENT_VERIFY=SUCCESS", "SSL_SESSION_ID="];
+            // A session of TLS 1.2 takes nothing along.
+            for name in &same[..if version == "-tls1_2" { 3 } else { 4 }] {
+                assert!(line(&first, name).is_some(), "{version}: {name}: {first}");
+                assert_eq!(line(&first, name), line(&second, name), "{version}");
+            }
+        }
+    }
 }

@@ -101,6 +101,12 @@ pub(super) fn rfc2253(name: &X509Name<'_>) -> String {
     parts.iter().rev().map(part).collect::<Vec<_>>().join(",")
 }
 
+/// The same with its bytes above 127 as numbers behind backslashes.
+pub(super) fn ascii(text: &str) -> String {
+    let byte = |byte: u8| if byte.is_ascii() { char::from(byte).to_string() } else { format!("\\{byte:02X}") };
+    http1::text::to_bytes(text).iter().copied().map(byte).collect()
+}
+
 fn assertion(attribute: &AttributeTypeAndValue<'_>) -> String {
     let value = attribute.attr_value();
     match (short_name(attribute), characters(value.tag().0, value.data)) {

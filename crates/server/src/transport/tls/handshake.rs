@@ -186,7 +186,7 @@ impl Handshake {
     }
 }
 
-/// What stands for a session: drawn for a new one, which takes it along in its tickets.
+/// What stands for a session: drawn for a new one, which takes it along in its tickets. rustls gives it back for TLS 1.3 only.
 fn session_id(connection: &mut ServerConnection) -> [u8; ID] {
     let kept = connection.received_resumption_data().and_then(|data| data.try_into().ok());
     let id = kept.unwrap_or_else(sys::random::bytes);

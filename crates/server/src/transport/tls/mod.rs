@@ -62,7 +62,7 @@ pub struct Session {
     pub is_resumed: bool,
     /// The certificate that the client was shown, or would have been if no earlier session went on, with its chain.
     pub certificate: Option<Arc<CertifiedKey>>,
-    /// What stands for the session; one that goes on keeps it.
+    /// What stands for the session; one of TLS 1.3 that goes on keeps it.
     pub id: [u8; ID],
     /// What a later look at the client's certificate came to; `None`: it is not good. Whoever looks first puts it in.
     pub trust: OnceLock<Option<Trust>>,

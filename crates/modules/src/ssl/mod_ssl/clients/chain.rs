@@ -23,6 +23,9 @@ impl Clients {
                 for (depth, der) in chain.iter().enumerate() {
                     let certificate = parse(der).ok_or(Failure { reason: Reason::BadEncoding, depth })?;
                     in_time(valid(&certificate), now, depth)?;
+                    if depth == 0 {
+                        is_for_clients(&certificate)?;
+                    }
                 }
                 // OpenSSL goes on, and finds another word for a certificate that stands alone.
                 let is_alone = failure == Failure { reason: Reason::NoLocalIssuer, depth: 0 };
@@ -44,8 +47,9 @@ impl Clients {
         } else if leaf.version() == X509Version::V1 {
             self.issued_by_root(&leaf, now).map(|()| 1)
         } else {
-            self.path(first, sent, now)
+            self.path(chain, sent, now)
         }?;
+        is_for_clients(&leaf)?;
         match depth > self.depth {
             true => Err(Failure { reason: Reason::TooLong, depth }),
             false => Ok(depth),
@@ -53,9 +57,9 @@ impl Clients {
     }
 
     /// By webpki.
-    fn path(&self, first: &CertificateDer<'_>, sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
-        let failed = |error: &webpki::Error| self.explain(error.into(), first, sent, now);
-        let leaf = EndEntityCert::try_from(first).map_err(|error| failed(&error))?;
+    fn path(&self, chain: &[CertificateDer<'_>], sent: &[CertificateDer<'_>], now: UnixTime) -> Result<usize, Failure> {
+        let failed = |error: &webpki::Error| self.explain(error.into(), chain, now);
+        let leaf = EndEntityCert::try_from(&chain[0]).map_err(|error| failed(&error))?;
         let more: Vec<CertificateDer<'_>> = sent.iter().chain(&self.others).cloned().collect();
         let lists: Vec<&CertRevocationList<'_>> = self.lists.iter().map(|one| &one.list).collect();
         let revocation = match self.check.depth {
@@ -89,50 +93,49 @@ impl Clients {
         Ok(depth)
     }
 
-    /// Where in the chain the trouble is, in OpenSSL's distinctions.
-    fn explain(
-        &self,
-        reason: Reason,
-        first: &CertificateDer<'_>,
-        sent: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Failure {
-        let mut chain = vec![parse(first)];
-        // A chain that leads in circles is no longer than what it is made of.
-        while chain.len() <= sent.len() {
-            let Some(Some(last)) = chain.last() else { break };
-            let issuer = last.issuer().as_raw();
-            if last.subject().as_raw() == issuer {
-                break;
-            }
-            let next = sent.iter().chain(&self.others).filter_map(|der| parse(der));
-            let Some(next) = next.into_iter().find(|one| one.subject().as_raw() == issuer) else { break };
-            chain.push(Some(next));
-        }
-        let last = chain.len() - 1;
-        let is_complete = chain[last].as_ref().is_some_and(is_self_issued);
+    /// Where in the chain the trouble is, in OpenSSL's distinctions: what it says first is that a chain has no end.
+    fn explain(&self, reason: Reason, chain: &[CertificateDer<'_>], now: UnixTime) -> Failure {
+        let climbed: Vec<_> = self.climb(chain).into_iter().filter_map(|der| Some((der, parse(der)?))).collect();
+        let Some((der, last)) = climbed.last() else { return Failure { reason, depth: 0 } };
+        let depth = climbed.len() - 1;
+        let issuer = last.issuer().as_raw();
+        let is_known = self.roots.iter().any(|root| root.subject == issuer);
         let at_fault = |of: Reason| {
-            let find = |one: &Option<X509Certificate<'_>>| {
-                one.as_ref().is_some_and(|one| in_time(valid(one), now, 0).is_err_and(|failure| failure.reason == of))
+            let is_it = |(_, one): &(_, X509Certificate<'_>)| {
+                in_time(valid(one), now, 0).is_err_and(|failure| failure.reason == of)
             };
-            chain.iter().position(find).unwrap_or(0)
+            climbed.iter().position(is_it).unwrap_or(0)
         };
         match reason {
-            Reason::NoLocalIssuer if is_complete && last == 0 => Failure { reason: Reason::SelfSigned, depth: 0 },
-            Reason::NoLocalIssuer if is_complete => Failure { reason: Reason::SelfSignedInChain, depth: last },
-            Reason::NoLocalIssuer => Failure { reason, depth: last },
+            Reason::BadEncoding => Failure { reason, depth: 0 },
+            _ if !is_known && is_self_issued(last) && depth == 0 => Failure { reason: Reason::SelfSigned, depth },
+            _ if !is_known && is_self_issued(last) => Failure { reason: Reason::SelfSignedInChain, depth },
+            _ if !is_known && depth > 0 && self.others.contains(der) => Failure { reason: Reason::NoIssuer, depth },
+            _ if !is_known => Failure { reason: Reason::NoLocalIssuer, depth },
             Reason::Expired | Reason::NotYetValid => Failure { reason, depth: at_fault(reason) },
             _ => Failure { reason, depth: 0 },
         }
     }
 
+    /// A client's certificate and those above it, as far as names lead, whoever has signed them.
+    pub(super) fn climb<'c>(&'c self, chain: &'c [CertificateDer<'c>]) -> Vec<&'c CertificateDer<'c>> {
+        let Some((first, sent)) = chain.split_first() else { return Vec::new() };
+        let known: Vec<_> = self.others.iter().chain(sent).filter_map(|der| Some((der, parse(der)?))).collect();
+        let mut climbed = vec![first];
+        let mut last = parse(first);
+        // A chain that leads in circles is no longer than what it is made of.
+        while let Some(one) = last.filter(|one| !is_self_issued(one) && climbed.len() <= known.len()) {
+            let issuer = one.issuer().as_raw();
+            let Some((der, next)) = known.iter().find(|(_, one)| one.subject().as_raw() == issuer) else { break };
+            climbed.push(der);
+            last = Some(next.clone());
+        }
+        climbed
+    }
+
     /// A certificate that stands among the roots itself.
     fn is_root(&self, leaf: &X509Certificate<'_>, root: &Root, now: UnixTime) -> Result<(), Failure> {
         in_time(valid(leaf), now, 0)?;
-        let usage = leaf.extended_key_usage().ok().flatten();
-        if usage.is_some_and(|usage| !usage.value.client_auth && !usage.value.any) {
-            return Err(Failure { reason: Reason::WrongPurpose, depth: 0 });
-        }
         self.not_revoked(leaf, root, now)
     }
 
@@ -159,7 +162,7 @@ impl Clients {
         }
         let failed = |reason| Err(Failure { reason, depth: 0 });
         let mut is_known = false;
-        for List { list, until, .. } in self.lists.iter().filter(|list| list.is_signed_by(root, self.algorithms)) {
+        for List { list, until, .. } in root.lists.iter().filter_map(|index| self.lists.get(*index)) {
             if until.is_some_and(|until| until < now.as_secs().cast_signed()) {
                 return failed(Reason::ListExpired);
             }
@@ -170,6 +173,14 @@ impl Clients {
         }
         if is_known || self.check.unknown_is_good { Ok(()) } else { failed(Reason::NoList) }
     }
+}
+
+/// Whether a certificate may be a client's, by what it says that its key is for.
+fn is_for_clients(leaf: &X509Certificate<'_>) -> Result<(), Failure> {
+    let (usage, purposes) = (leaf.key_usage().ok().flatten(), leaf.extended_key_usage().ok().flatten());
+    let may_sign = usage.is_none_or(|usage| usage.value.digital_signature() || usage.value.key_agreement());
+    let may_ask = purposes.is_none_or(|purposes| purposes.value.client_auth || purposes.value.any);
+    if may_sign && may_ask { Ok(()) } else { Err(Failure { reason: Reason::WrongPurpose, depth: 0 }) }
 }
 
 /// Whether a time lies in a certificate's.

@@ -9,7 +9,6 @@ use webpki::{CertRevocationList, OwnedCertRevocationList};
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-use super::Root;
 use super::chain::is_signed;
 
 /// The certificates of authorities in a file.
@@ -48,11 +47,11 @@ impl List {
         Ok(List { list: list.into(), until, der })
     }
 
-    /// Whether the list is this root's.
-    pub(super) fn is_signed_by(&self, root: &Root, algorithms: WebPkiSupportedAlgorithms) -> bool {
+    /// Whether the list is that of the authority with this name and this key.
+    pub(super) fn is_signed_by(&self, name: &[u8], key: &[u8], algorithms: WebPkiSupportedAlgorithms) -> bool {
         CertificateRevocationList::from_der(&self.der).is_ok_and(|(_, parsed)| {
             let (message, signature) = (parsed.tbs_cert_list.as_ref(), &parsed.signature_value.data);
-            parsed.issuer().as_raw() == root.subject && is_signed(&root.key, message, signature, algorithms)
+            parsed.issuer().as_raw() == name && is_signed(key, message, signature, algorithms)
         })
     }
 }
