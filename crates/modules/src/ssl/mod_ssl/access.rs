@@ -141,11 +141,11 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
     if !matches!(request.kind, Kind::Main) {
         return Flow::Declined;
     }
-    if let Some((user, "password")) = typed(request).as_deref().and_then(|text| text.split_once(':')) {
-        if user.starts_with('/') {
-            request.log("ssl", Level::Error, format!("AH02035: Encountered FakeBasicAuth spoof: {user}"));
-            return Flow::Status(403);
-        }
+    if let Some((user, "password")) = typed(request).as_deref().and_then(|text| text.split_once(':'))
+        && user.starts_with('/')
+    {
+        request.log("ssl", Level::Error, format!("AH02035: Encountered FakeBasicAuth spoof: {user}"));
+        return Flow::Status(403);
     }
     let (slots, client) = (request.dir.slots.clone(), request.client.clone());
     let dir = slots.get::<SslDir>();

@@ -18,6 +18,10 @@ use super::{SslDir, clients, context, names, suites};
 
 const DAY: i64 = 24 * 60 * 60;
 
+type OfConnection = for<'f, 'r> fn(&'f Facts<'r>) -> Option<String>;
+type OfCertificate = for<'f, 'r> fn(&'f Facts<'r>, &'f X509Certificate<'r>) -> Option<String>;
+type OfName = fn(&GeneralName<'_>) -> Option<String>;
+
 /// Those that belong to no connection.
 const LIBRARY: &[(&str, &str)] = &[
     ("VERSION_INTERFACE", "mod_ssl/2.4.71"),
@@ -26,7 +30,7 @@ const LIBRARY: &[(&str, &str)] = &[
 ];
 
 /// Those of a connection, behind `SSL_`.
-const CONNECTION: &[(&str, for<'f, 'r> fn(&'f Facts<'r>) -> Option<String>)] = &[
+const CONNECTION: &[(&str, OfConnection)] = &[
     ("PROTOCOL", |facts| Some(context::version_name(facts.session.version).into())),
     ("SECURE_RENEG", |_| Some("true".into())),
     ("COMPRESS_METHOD", |_| Some("NULL".into())),
@@ -41,7 +45,7 @@ const CONNECTION: &[(&str, for<'f, 'r> fn(&'f Facts<'r>) -> Option<String>)] = &
 ];
 
 /// Those of a certificate, behind `SSL_SERVER_` or `SSL_CLIENT_`.
-const CERTIFICATE: &[(&str, for<'f, 'r> fn(&'f Facts<'r>, &'f X509Certificate<'r>) -> Option<String>)] = &[
+const CERTIFICATE: &[(&str, OfCertificate)] = &[
     ("M_VERSION", |_, one| Some((one.version().0 + 1).to_string())),
     ("M_SERIAL", |_, one| Some(serial(one.raw_serial()))),
     ("V_START", |_, one| Some(date(one.validity().not_before))),
@@ -223,7 +227,7 @@ fn extension_text(value: &[u8]) -> Option<String> {
 }
 
 /// Kinds of alternative names, and how a certificate's are read.
-const ALTERNATIVE_NAMES: &[(&str, fn(&GeneralName<'_>) -> Option<String>)] = &[
+const ALTERNATIVE_NAMES: &[(&str, OfName)] = &[
     ("Email", |name| match name {
         GeneralName::RFC822Name(text) => Some((*text).into()),
         _ => None,
