@@ -269,7 +269,7 @@ impl Bench {
     fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
         probe(site, &SMALL, false)?;
         check_descriptors(self.descriptors, gathering.idle + gathering.slow + gathering.lingering)?;
-        let idle = Crowd::gather(Manner::Idle, site.address(), gathering.idle);
+        let mut idle = Crowd::gather(Manner::Idle, site.address(), gathering.idle);
         let mut slow = Crowd::gather(Manner::Slow, site.address(), gathering.slow);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -304,7 +304,7 @@ impl Bench {
         check_descriptors(self.descriptors, connections)?;
         probe(site, &SMALL, false)?;
         let before_kib = server.pss_kib()?;
-        let crowd = Crowd::gather(Manner::Idle, site.address(), connections);
+        let mut crowd = Crowd::gather(Manner::Idle, site.address(), connections);
         std::thread::sleep(REST);
         let after_kib = server.pss_kib()?;
         Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost() })

@@ -1,16 +1,18 @@
-//! A small HTTP client of our own: to see whether a server answers correctly before it is measured, and to hold
+//! A small HTTP client of our own, in the clear or over TLS: to see whether a server answers correctly before it is measured, and to hold
 //! connections that stay. It never shares code with the server, so a framing mistake there is noticed here.
 
 mod whole;
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, BufRead as _, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::error::{Context as _, Error, Result};
+use crate::tls::Client;
 
 /// How long any single answer may take on an otherwise idle machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +42,19 @@ impl Dial {
     /// Connects.
     pub(crate) fn open(self, address: SocketAddr) -> Result<Connection> {
         let stream = self.connect(address).context(|| format!("connect to {address}"))?;
-        Ok(Connection { stream, address, host: address.to_string() })
+        Ok(Connection { stream: Stream::Clear(stream), address, host: address.to_string() })
+    }
+
+    /// Connects, with TLS where there is a client for it; the handshake comes with the first request.
+    pub(crate) fn open_with(self, address: SocketAddr, tls: Option<&Client>) -> Result<Connection> {
+        let mut connection = self.open(address)?;
+        if let (Some(client), Stream::Clear(stream)) = (tls, &connection.stream) {
+            let session = ClientConnection::new(client.config.clone(), client.name.clone());
+            let session = session.context(|| format!("begin a handshake with {address}"))?;
+            let stream = stream.try_clone().context(|| format!("connect to {address}"))?;
+            connection.stream = Stream::Encrypted(Box::new(StreamOwned::new(session, stream)));
+        }
+        Ok(connection)
     }
 
     /// The limit for sending is the limit for connecting too; the window that a connection begins with is what its
@@ -59,10 +73,59 @@ impl Dial {
     }
 }
 
+/// What goes to and fro.
+#[derive(Debug)]
+enum Stream {
+    Clear(TcpStream),
+    Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Clear(stream) => stream,
+            Self::Encrypted(stream) => stream.get_ref(),
+        }
+    }
+
+    /// Waits for something to read, which stays where it is; nothing comes where it has ended.
+    fn look(&mut self) -> io::Result<usize> {
+        match self {
+            Self::Clear(stream) => stream.peek(&mut [0]),
+            Self::Encrypted(stream) => stream.fill_buf().map(<[u8]>::len),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(stream) => stream.read(into),
+            Self::Encrypted(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Clear(stream) => stream.write(bytes),
+            Self::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Clear(stream) => stream.flush(),
+            Self::Encrypted(stream) => stream.flush(),
+        }
+    }
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     address: SocketAddr,
     /// What stands in `Host`.
     host: String,
@@ -93,8 +156,8 @@ impl Connection {
     pub(crate) fn fetch(&mut self, name: &str) -> Result<Response> {
         let request = self.request(name, true);
         let mut received = Vec::new();
-        let mut limited = (&self.stream).take(ANSWER_BYTES_MAX);
-        let exchanged = (&self.stream).write_all(request.as_bytes()).and_then(|()| limited.read_to_end(&mut received));
+        let sent = self.stream.write_all(request.as_bytes()).and_then(|()| self.stream.flush());
+        let exchanged = sent.and_then(|()| (&mut self.stream).take(ANSWER_BYTES_MAX).read_to_end(&mut received));
         let response = match exchanged {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::new("the server took too long")),
             other => other.context(|| "read the response".to_owned()).and_then(|_| whole::parse(&received)),
@@ -111,7 +174,7 @@ impl Connection {
     pub(crate) fn begin(&mut self, name: &str) -> Result<()> {
         let request = self.request(name, false);
         self.stream.write_all(request.as_bytes()).context(|| "send the request".to_owned())?;
-        match self.stream.peek(&mut [0]).context(|| "wait for the response".to_owned())? {
+        match self.stream.look().context(|| "wait for the response".to_owned())? {
             0 => Err(Error::new("the server closed the connection early")),
             _ => Ok(()),
         }
@@ -120,7 +183,7 @@ impl Connection {
     /// Takes at most `bytes` of what has arrived, without waiting; false when nothing will arrive any more.
     pub(crate) fn sip(&mut self, bytes: usize) -> bool {
         let mut buffer = vec![0; bytes];
-        let taken = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut buffer));
+        let taken = self.stream.socket().set_nonblocking(true).and_then(|()| self.stream.read(&mut buffer));
         match taken {
             Ok(length) => length > 0,
             Err(error) => error.kind() == ErrorKind::WouldBlock,
@@ -128,7 +191,8 @@ impl Connection {
     }
 
     fn exchange(&mut self, request: &[u8]) -> Result<Response> {
-        self.stream.write_all(request).context(|| "send the request".to_owned())?;
+        let sent = self.stream.write_all(request).and_then(|()| self.stream.flush());
+        sent.context(|| "send the request".to_owned())?;
         let mut received = Vec::with_capacity(1024);
         let mut buffer = [0; 16 * 1024];
         let (status, end) = loop {
@@ -160,11 +224,10 @@ impl Connection {
     }
 
     /// Whether the server has kept this idle connection; it must not have sent anything either.
-    pub(crate) fn is_open(&self) -> bool {
-        let mut byte = [0];
-        let quiet = self.stream.set_nonblocking(true).is_ok()
-            && matches!(self.stream.peek(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock);
-        quiet && self.stream.set_nonblocking(false).is_ok()
+    pub(crate) fn is_open(&mut self) -> bool {
+        let quiet = self.stream.socket().set_nonblocking(true).is_ok()
+            && matches!(self.stream.look(), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        quiet && self.stream.socket().set_nonblocking(false).is_ok()
     }
 
     /// Waits until the server has closed.
@@ -172,7 +235,7 @@ impl Connection {
         match self.stream.read(&mut [0]) {
             Ok(0) => Ok(()),
             Ok(_) => Err(Error::new("there is more than Content-Length announced")),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => Ok(()),
             Err(error) => Err(Error::new(format!("the server does not close although asked to: {error}"))),
         }
     }

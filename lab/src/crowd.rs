@@ -88,8 +88,8 @@ impl Crowd {
     }
 
     /// Connections that never came about or that the server has closed since.
-    pub(crate) fn lost(&self) -> u64 {
-        let closed = self.connections.iter().filter(|connection| !connection.is_open()).count();
+    pub(crate) fn lost(&mut self) -> u64 {
+        let closed = self.connections.iter_mut().filter_map(|connection| (!connection.is_open()).then_some(())).count();
         self.failed + closed as u64
     }
 
@@ -150,7 +150,7 @@ mod tests {
             }
             kept
         });
-        let crowd = Crowd::gather(Manner::Idle, address, 2);
+        let mut crowd = Crowd::gather(Manner::Idle, address, 2);
         assert_eq!((crowd.failed(), crowd.lost()), (1, 1));
         drop(server.join().unwrap());
         // A process that another test is just starting may hold a copy of the connections until it executes its program.

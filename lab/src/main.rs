@@ -52,6 +52,7 @@ mod subject;
 mod summary;
 mod table;
 mod target;
+mod tls;
 mod top;
 mod trust;
 mod tune;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::client::Dial;
 use crate::error::{Error, Result};
 use crate::load::url::Url;
+use crate::tls::Tls;
 
 /// What the page says of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -54,7 +55,8 @@ pub(crate) fn page(url: &str) -> Result<Url> {
 /// The server does not answer, or has no such page.
 pub(crate) fn look(url: &Url, patience: Duration) -> Result<Status> {
     let dial = Dial { patience, ..Dial::default() };
-    let opened = dial.open(url.resolve(false)?);
+    let tls = url.is_secure.then(|| Tls::to(&url.host).client()).transpose()?;
+    let opened = dial.open_with(url.resolve(false)?, tls.as_ref());
     let connection = opened.map_err(|error| error.advise("start the server, or give its address with --url"))?;
     let response = connection.with_host(url.authority()).fetch(url.path.trim_start_matches('/'))?;
     let remedy = match response.status {
@@ -62,7 +64,7 @@ pub(crate) fn look(url: &Url, patience: Duration) -> Result<Status> {
         403 => "permit this address to see the page: `Require local`, or `Require ip`, in its <Location>",
         _ => "switch the status page on, and give its address with --url (--help shows how)",
     };
-    let text = format!("http://{}{} answers {}", url.authority(), url.path, response.status);
+    let text = format!("{}://{}{} answers {}", url.scheme(), url.authority(), url.path, response.status);
     Err(Error::new(text).advise(remedy))
 }
 

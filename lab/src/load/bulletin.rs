@@ -204,7 +204,8 @@ fn url(plan: &Plan) -> Option<String> {
     let request = plan.requests.first()?;
     let mut words = request.bytes.split(|byte| *byte == b' ');
     let path = String::from_utf8_lossy(words.nth(1)?);
-    Some(format!("http://{}{path}", plan.servers.first()?))
+    let scheme = if plan.tls.is_some() { "https" } else { "http" };
+    Some(format!("{scheme}://{}{path}", plan.servers.first()?))
 }
 
 #[cfg(test)]

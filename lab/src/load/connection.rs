@@ -14,9 +14,12 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,
 };
 
+use super::http2::{Event, Http2, Message};
 use super::plan::Request;
 use super::record::{Failures, Times};
 use super::response::{Answer, Malformed, Reader};
+use super::session::{self, Session};
+use crate::tls::Client;
 
 /// How much is received at a time, in bytes.
 const BUFFER: usize = 64 * 1024;
@@ -32,7 +35,7 @@ pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
     pub(super) fn new() -> Self {
-        // The kernel never writes to what is beyond BUFFER.
+        // The kernel hardly ever writes to what is beyond BUFFER.
         Self(vec![0; SKIP])
     }
 }
@@ -61,8 +64,30 @@ pub(super) struct Asked {
 pub(super) struct Came {
     /// Answers, and when.
     pub(super) answers: Vec<(Answer, Times)>,
+    /// Requests that the server does not answer, though it answers others.
+    pub(super) refused: u64,
+    /// The connection may carry more requests than before.
+    pub(super) has_room: bool,
     /// The connection is over, as it should be.
     pub(super) is_over: bool,
+}
+
+/// How connections are made.
+#[derive(Debug)]
+pub(super) struct Dial<'p> {
+    /// How they are encrypted, where they are.
+    pub(super) tls: Option<Client>,
+    /// The requests as streams, where HTTP/2 is spoken.
+    pub(super) messages: Option<Arc<[Message]>>,
+    /// The body of a good answer, where it matters.
+    pub(super) body: Option<&'p Arc<[u8]>>,
+}
+
+/// What is spoken.
+#[derive(Debug)]
+enum Protocol {
+    Http1(Reader),
+    Http2(Box<Http2>),
 }
 
 #[derive(Debug)]
@@ -72,13 +97,18 @@ pub(super) struct Connection {
     pub(super) began: Instant,
     /// When it was established, once it is.
     connected: Cell<Option<Instant>>,
+    /// When its handshake was complete, once it is.
+    secured: Option<Instant>,
     /// The requests that are under way, in the order of their answers.
     pub(super) asked: VecDeque<Asked>,
+    /// What is to be sent and was not encrypted yet; nothing stays here of a connection in the clear.
+    ahead: Vec<u8>,
     /// What the kernel did not take at once.
     unsent: VecDeque<u8>,
     /// Its events are asked for.
     is_watched: bool,
-    reader: Reader,
+    tls: Option<Box<Session>>,
+    protocol: Protocol,
     /// Requests that were sent over it, and those that were answered.
     pub(super) carried: u64,
     pub(super) answered: u64,
@@ -90,7 +120,7 @@ impl Connection {
         server: SocketAddr,
         source: Option<IpAddr>,
         token: u64,
-        body: Option<&Arc<[u8]>>,
+        how: &Dial<'_>,
         began: Instant,
     ) -> Result<Self, Broken> {
         let dial = || {
@@ -108,19 +138,27 @@ impl Connection {
             }
         };
         let socket = dial().map_err(|error| Broken { count: unconnected(error), was_idle: false })?;
-        let mut reader = Reader::default();
-        if let Some(body) = body {
-            reader.expect(body.clone());
-        }
+        let mut ahead = Vec::new();
+        let protocol = match &how.messages {
+            Some(messages) => Protocol::Http2(Box::new(Http2::open(messages.clone(), how.body.cloned(), &mut ahead))),
+            None => {
+                let mut reader = Reader::default();
+                how.body.into_iter().for_each(|body| reader.expect(body.clone()));
+                Protocol::Http1(reader)
+            }
+        };
         Ok(Self {
             socket,
             token,
             began,
             connected: Cell::new(None),
+            secured: None,
             asked: VecDeque::with_capacity(1),
+            ahead,
             unsent: VecDeque::new(),
             is_watched: false,
-            reader,
+            tls: how.tls.as_ref().map(|client| Session::open(client).map(Box::new)).transpose()?,
+            protocol,
             carried: 0,
             answered: 0,
         })
@@ -143,16 +181,53 @@ impl Connection {
         }
         let mut bytes = 0;
         for _ in 0..count {
-            let request = &requests[*number % requests.len()];
-            self.asked.push_back(Asked { began, sent: now, first: None, number: *number % requests.len() });
+            let index = *number % requests.len();
+            let request = &requests[index];
+            self.asked.push_back(Asked { began, sent: now, first: None, number: index });
             self.carried += 1;
             *number += 1;
-            bytes += request.bytes.len() as u64;
-            let sent = if count == 1 && self.unsent.is_empty() { self.send(&request.bytes)? } else { 0 };
-            self.unsent.extend(&request.bytes[sent..]);
+            match &mut self.protocol {
+                Protocol::Http1(_) if self.tls.is_none() => {
+                    let sent = if count == 1 && self.unsent.is_empty() { self.send(&request.bytes)? } else { 0 };
+                    self.unsent.extend(&request.bytes[sent..]);
+                    bytes += request.bytes.len() as u64;
+                }
+                Protocol::Http1(_) => {
+                    self.ahead.extend_from_slice(&request.bytes);
+                    bytes += request.bytes.len() as u64;
+                }
+                Protocol::Http2(streams) => {
+                    let before = self.ahead.len();
+                    streams.ask(index, &mut self.ahead);
+                    bytes += (self.ahead.len() - before) as u64;
+                }
+            }
         }
+        self.pass_on()?;
         self.flush(epoll)?;
         Ok(bytes)
+    }
+
+    /// Passes on what was to be sent to encryption, where there is any and it is ready, and to the kernel.
+    fn pass_on(&mut self) -> Result<(), Broken> {
+        let Some(session) = &mut self.tls else {
+            if !self.ahead.is_empty() {
+                self.unsent.extend(self.ahead.drain(..));
+            }
+            return Ok(());
+        };
+        if session.is_ready && !self.ahead.is_empty() {
+            session.write(&self.ahead)?;
+            self.ahead.clear();
+        }
+        let out = std::mem::take(&mut session.out);
+        let sent = if self.unsent.is_empty() && !out.is_empty() { self.send(&out)? } else { 0 };
+        self.unsent.extend(&out[sent..]);
+        if let Some(session) = &mut self.tls {
+            session.out = out;
+            session.out.clear();
+        }
+        Ok(())
     }
 
     /// Goes on where the kernel has room: the connection is there, or what is left can be sent.
@@ -192,14 +267,52 @@ impl Connection {
         self.connected.get()
     }
 
+    /// When its handshake was complete, where it has had one.
+    pub(super) fn secured(&self) -> Option<Instant> {
+        self.secured
+    }
+
+    /// Its TLS, if it has any.
+    pub(super) fn tls(&self) -> Option<&Session> {
+        self.tls.as_deref()
+    }
+
+    /// How many requests may be under way over it, of `wanted`.
+    pub(super) fn most(&self, wanted: usize) -> usize {
+        match &self.protocol {
+            Protocol::Http1(_) => wanted,
+            Protocol::Http2(streams) => streams.most(wanted),
+        }
+    }
+
     /// What the first answer says of its server is wanted.
     pub(super) fn note_server(&mut self) {
-        self.reader.note_server();
+        match &mut self.protocol {
+            Protocol::Http1(reader) => reader.note_server(),
+            Protocol::Http2(streams) => streams.note_server(),
+        }
     }
 
     /// What an answer has said of its server.
     pub(super) fn server(&mut self) -> Option<String> {
-        self.reader.server()
+        match &mut self.protocol {
+            Protocol::Http1(reader) => reader.server(),
+            Protocol::Http2(streams) => streams.server(),
+        }
+    }
+
+    /// Ends it, with a goodbye where that is wanted and usual; whether it is heard does not matter. Returns what was under way.
+    pub(super) fn close(mut self, is_polite: bool) -> VecDeque<Asked> {
+        if let Some(session) = &mut self.tls
+            && is_polite
+            && session.is_ready
+            && self.unsent.is_empty()
+        {
+            session.end();
+            let out = std::mem::take(&mut session.out);
+            let _ = self.send(&out);
+        }
+        self.asked
     }
 
     /// Goes on after an event. An error counts where no answer came before it; otherwise the connection is over.
@@ -218,7 +331,18 @@ impl Connection {
             return Ok(());
         }
         let ends = event.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        let read = self.read(ends, buffer, requests, came);
+        let read = match self.tls.take() {
+            None => self.read(ends, buffer, requests, came),
+            Some(mut session) => {
+                let read = self.read_records(&mut session, ends, buffer, requests, came);
+                self.tls = Some(session);
+                read
+            }
+        };
+        let read = match read {
+            Ok(()) if !came.is_over && self.has_to_say() => self.pass_on().and_then(|()| self.flush(epoll)),
+            read => read,
+        };
         if read.is_err() && !came.answers.is_empty() {
             came.is_over = true;
             return Ok(());
@@ -229,7 +353,10 @@ impl Connection {
     /// Receives what is there: `ends` says that its end is, too, and will not be told again.
     fn read(&mut self, ends: bool, buffer: &mut Buffer, requests: &[Request], came: &mut Came) -> Result<(), Broken> {
         loop {
-            let unread = self.reader.unread();
+            let unread = match &self.protocol {
+                Protocol::Http1(reader) => reader.unread(),
+                Protocol::Http2(_) => 0,
+            };
             let skips = unread > BUFFER;
             let (room, flags) = match skips {
                 true => (unread.min(SKIP), RecvFlags::TRUNC),
@@ -245,14 +372,12 @@ impl Connection {
             if length == 0 {
                 return self.ended(came, now);
             }
-            if let Some(asked) = self.asked.front_mut() {
-                asked.first.get_or_insert(now);
-            }
-            if skips {
-                let answer = self.reader.skip(length);
-                answer.into_iter().for_each(|answer| self.answered(came, answer, now));
-            } else {
-                self.parse(&buffer.0[..length], requests, came, now)?;
+            match &mut self.protocol {
+                Protocol::Http1(reader) if skips => {
+                    let answer = reader.skip(length);
+                    answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
+                }
+                _ => self.parse(&buffer.0[..length], requests, came, now)?,
             }
             if came.is_over || (length < room && !ends) {
                 return Ok(());
@@ -260,37 +385,131 @@ impl Connection {
         }
     }
 
-    fn parse(&mut self, mut bytes: &[u8], requests: &[Request], came: &mut Came, now: Instant) -> Result<(), Broken> {
-        while !bytes.is_empty() && !came.is_over {
-            let read = match self.asked.front_mut() {
-                Some(asked) => {
-                    asked.first.get_or_insert(now);
-                    self.reader.read(bytes, requests[asked.number].bodiless)
-                }
-                None => Err(Malformed("nobody has asked for it")),
+    /// The same where records of TLS are received.
+    fn read_records(
+        &mut self,
+        session: &mut Session,
+        ends: bool,
+        buffer: &mut Buffer,
+        requests: &[Request],
+        came: &mut Came,
+    ) -> Result<(), Broken> {
+        loop {
+            let kept = session.kept();
+            let length = match recv(&self.socket, &mut buffer.0[kept..][..BUFFER], RecvFlags::empty()) {
+                Ok((length, _)) => length,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(self.broken(error, |failures| &mut failures.read)),
             };
-            let (taken, answer) =
-                read.map_err(|_| Broken { count: |failures| &mut failures.malformed, was_idle: false })?;
+            let now = Instant::now();
+            if length == 0 {
+                // What ends without a word about that may have been cut off (RFC 8446 section 6.1).
+                return match session.is_ready {
+                    false => Err(session::BROKEN),
+                    true if self.is_idle() => self.ended(came, now),
+                    true => Err(Broken { count: |failures| &mut failures.read, was_idle: false }),
+                };
+            }
+            let records = &mut buffer.0[..kept + length];
+            session.read(records, &mut |content| self.parse(content, requests, came, now))?;
+            if session.is_ready && self.secured.is_none() {
+                self.check_protocol(session)?;
+                self.secured = Some(now);
+            }
+            if session.is_ended && !came.is_over {
+                return self.ended(came, now);
+            }
+            if came.is_over || (length < BUFFER && !ends) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Who wants HTTP/2 speaks nothing else.
+    fn check_protocol(&self, session: &mut Session) -> Result<(), Broken> {
+        if matches!(self.protocol, Protocol::Http1(_)) || session.protocol() == Some(b"h2") {
+            return Ok(());
+        }
+        session.complaint = Some("the server does not offer HTTP/2 (ALPN)".to_owned());
+        Err(session::BROKEN)
+    }
+
+    /// Whether anything waits for being encrypted or sent.
+    fn has_to_say(&self) -> bool {
+        let is_ready = || self.tls.as_ref().is_none_or(|session| session.is_ready);
+        let of_tls = self.tls.as_ref().is_some_and(|session| !session.out.is_empty());
+        of_tls || (!self.ahead.is_empty() && is_ready())
+    }
+
+    fn parse(&mut self, bytes: &[u8], requests: &[Request], came: &mut Came, now: Instant) -> Result<(), Broken> {
+        let read = match &self.protocol {
+            Protocol::Http1(_) => self.parse_answers(bytes, requests, came, now),
+            Protocol::Http2(_) => self.parse_frames(bytes, came, now),
+        };
+        read.map_err(|_| Broken { count: |failures| &mut failures.malformed, was_idle: false })
+    }
+
+    fn parse_answers(
+        &mut self,
+        mut bytes: &[u8],
+        requests: &[Request],
+        came: &mut Came,
+        now: Instant,
+    ) -> Result<(), Malformed> {
+        while !bytes.is_empty() && !came.is_over {
+            let Protocol::Http1(reader) = &mut self.protocol else { break };
+            let asked = self.asked.front_mut().ok_or(Malformed("nobody has asked for it"))?;
+            asked.first.get_or_insert(now);
+            let (taken, answer) = reader.read(bytes, requests[asked.number].bodiless)?;
             bytes = &bytes[taken..];
-            answer.into_iter().for_each(|answer| self.answered(came, answer, now));
+            answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
         }
         Ok(())
+    }
+
+    fn parse_frames(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {
+        let Protocol::Http2(streams) = &mut self.protocol else { return Ok(()) };
+        let mut events = Vec::new();
+        let read = streams.read(bytes, &mut self.ahead, &mut |event| events.push(event));
+        let is_over = streams.is_over();
+        for event in events {
+            match event {
+                Event::Began(at) => self.asked.get_mut(at).into_iter().for_each(|asked| {
+                    asked.first.get_or_insert(now);
+                }),
+                Event::Answered(at, answer) => self.answered(came, at, answer, now),
+                Event::Refused(at) => {
+                    self.asked.remove(at);
+                    came.refused += 1;
+                }
+                Event::Room => came.has_room = true,
+            }
+        }
+        came.is_over |= is_over;
+        read
     }
 
     /// The server has closed the connection.
     fn ended(&mut self, came: &mut Came, now: Instant) -> Result<(), Broken> {
         came.is_over = true;
-        match self.reader.close() {
-            Ok(Some(answer)) => self.answered(came, answer, now),
+        let last = match &mut self.protocol {
+            Protocol::Http1(reader) => reader.close(),
+            Protocol::Http2(_) => Ok(None),
+        };
+        match last {
+            Ok(Some(answer)) => self.answered(came, 0, answer, now),
             Ok(None) if self.asked.is_empty() => {}
             _ => return Err(Broken { count: |failures| &mut failures.read, was_idle: self.was_idle() }),
         }
         Ok(())
     }
 
-    fn answered(&mut self, came: &mut Came, answer: Answer, now: Instant) {
-        let Some(Asked { began, sent, first, .. }) = self.asked.pop_front() else { return };
-        let connected = self.connected.get().filter(|_| self.answered == 0).unwrap_or(began).max(began);
+    /// Takes an answer to the request in this place among those that are under way.
+    fn answered(&mut self, came: &mut Came, at: usize, answer: Answer, now: Instant) {
+        let Some(Asked { began, sent, first, .. }) = self.asked.remove(at) else { return };
+        let connected =
+            self.secured.or(self.connected.get()).filter(|_| self.answered == 0).unwrap_or(began).max(began);
         self.answered += 1;
         came.answers.push((
             answer,
@@ -302,7 +521,15 @@ impl Connection {
     /// Whether the server may have closed an idle connection before it saw the request: it has answered others on it, and
     /// nothing of this answer has come. A client asks again on another connection (RFC 9112 section 9.3.1).
     fn was_idle(&self) -> bool {
-        self.answered > 0 && self.reader.is_idle()
+        self.answered > 0 && self.is_idle()
+    }
+
+    /// Whether nothing of an answer has come, as far as that can be told.
+    fn is_idle(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(reader) => reader.is_idle(),
+            Protocol::Http2(_) => self.asked.is_empty(),
+        }
     }
 
     fn broken(&self, error: Errno, otherwise: fn(&mut Failures) -> &mut u64) -> Broken {

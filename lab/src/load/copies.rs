@@ -18,7 +18,7 @@ use super::live::Live;
 use super::plan::Plan;
 use super::record::Record;
 use super::timeline::Quarters;
-use super::{WATCH, threads};
+use super::{WATCH, prepare, threads};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
 
@@ -192,6 +192,7 @@ pub(crate) fn serve() -> Result<()> {
     // Without an order nobody is left who could be told of that.
     let Some(task) = read::<Task>(&mut orders)? else { return Ok(()) };
     let mut news = std::io::stdout();
+    prepare(&task.plan)?;
     let _ = tell(&mut news, &News::Ready);
     let Some(Start(start)) = read(&mut orders)? else { return Ok(()) };
     let live = Arc::new(Live::since(start));

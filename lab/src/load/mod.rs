@@ -1,4 +1,4 @@
-//! The generator: requests over HTTP/1.1, as many as a server answers or as many as were asked for.
+//! The generator: requests over HTTP/1.1 or HTTP/2, in the clear or encrypted, as many as a server answers or as many as were asked for.
 //!
 //! Threads share the work of a [`Plan`], and tell [`Live`] every second what they have done. Each has a loop over the events of its
 //! connections: a request costs it one call that sends, one that receives, and a part of one that waits for many. What came of it
@@ -9,11 +9,13 @@ pub(crate) mod bulletin;
 mod connection;
 pub(crate) mod copies;
 pub(crate) mod face;
+mod http2;
 mod live;
 mod plan;
 mod record;
 mod response;
 mod schedule;
+mod session;
 pub(crate) mod target;
 pub(crate) mod timeline;
 pub(crate) mod url;
@@ -38,6 +40,7 @@ use crate::launch;
 /// A thread or another process cannot be started, the kernel has no events for it, or this machine allows too few open files.
 pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
     interrupt::catch()?;
+    prepare(plan)?;
     let division = Division::of(plan, launch::raise_descriptor_limit()?)?;
     let mut board = Board::put_up(plan);
     let watch = |live: &Live| {
@@ -57,6 +60,13 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
     Ok(whole)
 }
 
+/// Lets cryptography make itself ready, which takes a tenth of a second at first, before anything counts.
+fn prepare(plan: &Plan) -> Result<()> {
+    let Some(tls) = &plan.tls else { return Ok(()) };
+    let opened = session::Session::open(&tls.client()?);
+    opened.map(|_| ()).map_err(|_| Error::new(format!("cannot begin a handshake with {}", tls.name)))
+}
+
 /// A thread for each share.
 fn threads(shares: &[Share<'_>], live: &Live, mut watch: impl FnMut(&Live)) -> Result<Record> {
     let start = live.start();
@@ -70,10 +80,9 @@ fn threads(shares: &[Share<'_>], live: &Live, mut watch: impl FnMut(&Live)) -> R
             watch(live);
             std::thread::park_timeout(WATCH);
         }
-        let joined = threads.into_iter().map(|thread| {
-            let ended = thread.join().map_err(|_| Error::new("a thread of the generator has panicked"))?;
-            ended.context(|| "wait for events".to_owned())
-        });
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| Error::new("a thread of the generator has panicked"))?);
         joined.collect::<Result<Vec<Record>>>()
     })?)
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tls::Tls;
+
 /// A load, as it is to be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
@@ -21,8 +23,12 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     /// After so many requests a connection is closed; none keeps it.
     pub(crate) calls: Option<u64>,
-    /// So many requests of a connection are under way at a time.
+    /// So many requests of a connection are under way at a time: one behind the other, or as streams of HTTP/2.
     pub(crate) pipeline: usize,
+    /// How connections are encrypted, where they are.
+    pub(crate) tls: Option<Tls>,
+    /// HTTP/2 is spoken.
+    pub(crate) http2: bool,
     /// A connection that has its answers rests for so long before it asks again.
     pub(crate) think: Duration,
     /// How many threads share all this.
@@ -112,6 +118,8 @@ impl Plan {
             clients: 1,
             calls: None,
             pipeline: 1,
+            tls: None,
+            http2: false,
             think: Duration::ZERO,
             threads: 1,
             count: Some(1),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::copies::{counts, moment};
 use super::response::Answer;
 use super::timeline::{Quarters, Timeline};
+use crate::tls::Agreed;
 
 /// The longest time that is told from longer ones, in microseconds: more than any time limit.
 pub(super) const LONGEST: u64 = 3_600_000_000;
@@ -33,11 +34,15 @@ pub(crate) struct Failures {
     pub(crate) malformed: u64,
     /// The answer took too long.
     pub(crate) timeout: u64,
+    /// A handshake failed, or what came later is not TLS.
+    pub(crate) tls: u64,
+    /// The server did not answer, though it answered others on the same connection (HTTP/2).
+    pub(crate) stream: u64,
 }
 
 impl Failures {
     /// The kinds with their counts: their names stand in results.
-    pub(crate) fn kinds(&self) -> [(&'static str, u64); 9] {
+    pub(crate) fn kinds(&self) -> [(&'static str, u64); 11] {
         [
             ("refused", self.refused),
             ("connect", self.connect),
@@ -48,6 +53,8 @@ impl Failures {
             ("reset", self.reset),
             ("malformed", self.malformed),
             ("timeout", self.timeout),
+            ("tls", self.tls),
+            ("stream", self.stream),
         ]
     }
 
@@ -66,6 +73,8 @@ impl Failures {
         self.reset += other.reset;
         self.malformed += other.malformed;
         self.timeout += other.timeout;
+        self.tls += other.tls;
+        self.stream += other.stream;
     }
 }
 
@@ -75,7 +84,7 @@ pub(crate) struct Times {
     /// It was due, or its connection was begun, or the answer before it had come.
     #[serde(with = "moment")]
     pub(crate) began: Instant,
-    /// Its connection was there; the same as `began` where it was there already.
+    /// Its connection was there, and its handshake complete; the same as `began` where it was there already.
     #[serde(with = "moment")]
     pub(crate) connected: Instant,
     #[serde(with = "moment")]
@@ -127,6 +136,14 @@ impl Spread {
     }
 }
 
+/// Handshakes that were complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Handshakes {
+    pub(crate) full: u64,
+    /// Those that went on with an earlier session.
+    pub(crate) resumed: u64,
+}
+
 /// What came of a load, or of one thread's share of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -158,7 +175,16 @@ pub(crate) struct Record {
     pub(crate) starved: u64,
     /// The first good answer: what its `Server` says, and the length of its body.
     pub(crate) first: Option<(Option<String>, u64)>,
+    /// Until a connection was established.
     pub(crate) connect: Spread,
+    /// From there until its handshake was complete, where it has one.
+    pub(crate) handshake: Spread,
+    /// Both together: until a request could be sent.
+    pub(crate) setup: Spread,
+    pub(crate) handshakes: Handshakes,
+    /// What the first handshake came to, or why the first one failed that did.
+    pub(crate) agreed: Option<Agreed>,
+    pub(crate) complaint: Option<String>,
     /// From the request to the first byte of its answer.
     pub(crate) wait: Spread,
     /// From the first byte of answers to their last, in all.
@@ -204,6 +230,11 @@ impl Record {
             starved: 0,
             first: None,
             connect: Spread::new(),
+            handshake: Spread::new(),
+            setup: Spread::new(),
+            handshakes: Handshakes::default(),
+            agreed: None,
+            complaint: None,
             wait: Spread::new(),
             transfer: Duration::ZERO,
             processing: Spread::new(),
@@ -262,8 +293,14 @@ impl Record {
         self.reopened += other.reopened;
         self.starved += other.starved;
         self.first = self.first.take().or(other.first);
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        self.agreed = self.agreed.take().or(other.agreed);
+        self.complaint = self.complaint.take().or(other.complaint);
         for (spread, more) in [
             (&mut self.connect, &other.connect),
+            (&mut self.handshake, &other.handshake),
+            (&mut self.setup, &other.setup),
             (&mut self.wait, &other.wait),
             (&mut self.processing, &other.processing),
             (&mut self.total, &other.total),

@@ -26,6 +26,22 @@ pub(super) struct Answer {
     pub(super) is_expected: bool,
 }
 
+impl Answer {
+    /// Takes a piece of the body, which is compared where one is expected.
+    pub(super) fn content(&mut self, bytes: &[u8], expected: Option<&[u8]>) {
+        if let Some(expected) = expected {
+            let from = usize::try_from(self.body).unwrap_or(usize::MAX);
+            self.is_expected &= expected.get(from..from.saturating_add(bytes.len())) == Some(bytes);
+        }
+        self.body += bytes.len() as u64;
+    }
+
+    /// The body is complete.
+    pub(super) fn end(&mut self, expected: Option<&[u8]>) {
+        self.is_expected &= expected.is_none_or(|expected| expected.len() as u64 == self.body);
+    }
+}
+
 /// What came is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
@@ -167,17 +183,14 @@ impl Reader {
         self.state = State::Head;
         let mut answer = self.answer.take()?;
         answer.head += std::mem::take(&mut self.interim);
-        answer.is_expected &= self.expected.as_ref().is_none_or(|expected| expected.len() as u64 == answer.body);
+        answer.end(self.expected.as_deref());
         Some(answer)
     }
 
     fn content(&mut self, bytes: &[u8]) {
-        let Some(answer) = &mut self.answer else { return };
-        if let Some(expected) = &self.expected {
-            let from = usize::try_from(answer.body).unwrap_or(usize::MAX);
-            answer.is_expected &= expected.get(from..from.saturating_add(bytes.len())) == Some(bytes);
+        if let Some(answer) = &mut self.answer {
+            answer.content(bytes, self.expected.as_deref());
         }
-        answer.body += bytes.len() as u64;
     }
 
     /// Reads a head, or what is there of it.

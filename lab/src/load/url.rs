@@ -1,4 +1,4 @@
-//! Where requests go: `[http://]host[:port][/path]`, as people type it.
+//! Where requests go: `[http[s]://]host[:port][/path]`, as people type it.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
@@ -7,6 +7,8 @@ use crate::error::{Context as _, Error, Result};
 /// A URL of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
+    /// `https`.
+    pub(crate) is_secure: bool,
     /// A name or an address, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -25,13 +27,11 @@ impl Url {
         let wrong = |why: &str| {
             Error::new(format!("{text:?} is no URL: {why}")).advise("a URL like http://localhost:8080/index.html")
         };
-        let rest = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(Error::new(format!("{text}: TLS is not there yet")).advise("the same server over http://"));
-            }
+        let (is_secure, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
             Some((scheme, _)) => return Err(wrong(&format!("{scheme} is not a protocol that is spoken here"))),
-            None => text,
+            None => (false, text),
         };
         if text.chars().any(|char| char.is_ascii_control() || char == ' ') {
             return Err(wrong("it has a blank in it; write %20"));
@@ -58,16 +58,26 @@ impl Url {
             return Err(wrong("it has no host"));
         }
         let port = match port {
-            None | Some("") => 80,
+            None | Some("") => usual_port(is_secure),
             Some(port) => port.parse().map_err(|_| wrong("its port is not a number from 1 to 65535"))?,
         };
-        Ok(Self { host: host.to_owned(), port, path, user })
+        Ok(Self { is_secure, host: host.to_owned(), port, path, user })
     }
 
     /// As it stands in `Host`.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == usual_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// What makes it a server: how it is spoken to, its host and its port.
+    pub(crate) fn origin(&self) -> (bool, &str, u16) {
+        (self.is_secure, &self.host, self.port)
+    }
+
+    /// The scheme, as URLs begin with it.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.is_secure { "https" } else { "http" }
     }
 
     /// An address of the host: its first one of IPv4, if it has any, or of IPv6.
@@ -80,6 +90,11 @@ impl Url {
         let fitting = found.filter(|address| address.is_ipv6() || !only_six);
         fitting.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| Error::new(format!("{} has no address", self.host)))
     }
+}
+
+/// The port that nobody has to name.
+fn usual_port(is_secure: bool) -> u16 {
+    if is_secure { 443 } else { 80 }
 }
 
 #[cfg(test)]
@@ -98,12 +113,13 @@ mod tests {
         assert_eq!(read("host?a=b"), "host 80 /?a=b ");
         assert_eq!(read("http://me:secret@[::1]:81/x@y"), "[::1]:81 81 /x@y me:secret");
         assert_eq!(read("[::1]"), "[::1] 80 / ");
+        assert_eq!(read("https://localhost"), "localhost 443 / ");
+        assert_eq!(read("HTTPS://localhost:80/x"), "localhost:80 80 /x ");
     }
 
     #[test]
     fn what_is_no_url_is_told() {
         for (text, why) in [
-            ("https://localhost/", "TLS is not there yet"),
             ("ftp://localhost/", "ftp is not a protocol"),
             ("http://", "no host"),
             ("http://a:b/", "port"),

@@ -11,11 +11,14 @@ use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::{Broken, Buffer, Came, Connection};
+use super::connection::{Broken, Buffer, Came, Connection, Dial};
+use super::http2;
 use super::live::Live;
 use super::plan::{Arrival, Share};
 use super::record::Record;
 use super::schedule::Schedule;
+use crate::error::{self, Context as _};
+use crate::tls::Tls;
 
 /// How often to look for requests that take too long, and for a second to tell of.
 const INSPECTION: Duration = Duration::from_millis(100);
@@ -26,6 +29,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A client that waits for less than this has not been forgotten, however short a load is.
 const STARVED: Duration = Duration::from_millis(250);
+
+/// A request that the server does not answer, though it answers others on its connection.
+const REFUSED: Broken = Broken { count: |failures| &mut failures.stream, was_idle: false };
 
 /// A connection, or the room for one.
 #[derive(Debug, Default)]
@@ -59,13 +65,23 @@ struct Worker<'s> {
     open: usize,
     ends: Option<Instant>,
     is_over: bool,
+    dial: Dial<'s>,
     buffer: Buffer,
     came: Came,
     record: Record,
 }
 
 /// Does its share; returns when all of it is done.
-pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> rustix::io::Result<Record> {
+///
+/// # Errors
+/// The kernel has no events for it, or what TLS needs is not there.
+pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> error::Result<Record> {
+    let plan = share.plan;
+    let dial = Dial {
+        tls: plan.tls.as_ref().map(Tls::client).transpose()?,
+        messages: plan.http2.then(|| http2::messages(&plan.requests, plan.tls.is_some())),
+        body: plan.body.as_ref(),
+    };
     let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(share.thread as u64 + 1);
     let (schedule, left) = match share.arrival {
         Arrival::Closed => (None, share.count),
@@ -76,7 +92,7 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> rustix::io:
     let worker = Worker {
         share,
         live,
-        epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        epoll: epoll::create(epoll::CreateFlags::CLOEXEC).context(|| "wait for events".to_owned())?,
         slots: Vec::new(),
         free: VecDeque::new(),
         paused: VecDeque::new(),
@@ -89,11 +105,12 @@ pub(super) fn run(share: &Share<'_>, live: &Live, start: Instant) -> rustix::io:
         open: 0,
         ends: share.plan.time.and_then(|time| start.checked_add(time)),
         is_over: false,
+        dial,
         buffer: Buffer::new(),
         came: Came::default(),
         record: Record::new(start),
     };
-    worker.work(start)
+    worker.work(start).context(|| "wait for events".to_owned())
 }
 
 impl Worker<'_> {
@@ -209,7 +226,7 @@ impl Worker<'_> {
             };
             let Some(due) = self.waiting.pop_front() else { break };
             let room = match self.share.arrival {
-                Arrival::Connections(_) => self.share.plan.pipeline as u64,
+                Arrival::Connections(_) => self.most(slot) as u64,
                 _ => 1,
             };
             let count = self.room(slot, room);
@@ -227,11 +244,22 @@ impl Worker<'_> {
         slot.left.map_or(most, |left| left.min(most))
     }
 
+    /// How many requests may be under way over the connection of a slot. One that is not there yet has to learn that of the server
+    /// where it speaks HTTP/2.
+    fn most(&self, slot: usize) -> usize {
+        let pipeline = self.share.plan.pipeline;
+        match &self.slots[slot].connection {
+            Some(connection) => connection.most(pipeline),
+            None if self.share.plan.http2 => 1,
+            None => pipeline,
+        }
+    }
+
     /// Asks as much over the connection of a slot, or over its next one, as there is to ask.
     fn go_on(&mut self, slot: usize, now: Instant) {
         let connection = self.slots[slot].connection.as_ref();
         let under_way = connection.map_or(0, |connection| connection.asked.len());
-        let free = self.share.plan.pipeline.saturating_sub(under_way) as u64;
+        let free = self.most(slot).saturating_sub(under_way) as u64;
         let is_due = connection.is_some() || self.schedule.is_none();
         if self.is_over || !is_due || matches!(self.share.arrival, Arrival::Requests(_)) {
             return;
@@ -269,7 +297,7 @@ impl Worker<'_> {
         self.dialled += 1;
         let server = plan.servers[pick % plan.servers.len()];
         let source = plan.sources.get(pick % plan.sources.len().max(1)).copied();
-        let mut connection = Connection::open(server, source, slot as u64, plan.body.as_ref(), now)?;
+        let mut connection = Connection::open(server, source, slot as u64, &self.dial, now)?;
         self.open += 1;
         self.record.concurrent = self.record.concurrent.max(self.open);
         if self.record.first.is_none() {
@@ -283,7 +311,7 @@ impl Worker<'_> {
     fn advance(&mut self, slot: usize, event: EventFlags) {
         let Some(connection) = &mut self.slots[slot].connection else { return };
         self.came.answers.clear();
-        self.came.is_over = false;
+        (self.came.is_over, self.came.has_room, self.came.refused) = (false, false, 0);
         let requests = &self.share.plan.requests;
         let read = connection.advance(&self.epoll, event, &mut self.buffer, requests, &mut self.came);
         if self.record.first.is_none()
@@ -297,12 +325,15 @@ impl Worker<'_> {
                 self.record.samples.push(*times);
             }
         }
-        let answers = self.came.answers.len() as u64;
-        self.pending -= answers;
+        let (answers, refused) = (self.came.answers.len() as u64, self.came.refused);
+        self.pending -= answers + refused;
         self.live.answers.fetch_add(answers, Relaxed);
+        if refused > 0 {
+            self.count_failures(Instant::now(), REFUSED, refused);
+        }
         match read {
             Err(broken) => self.fail(slot, broken, 0),
-            Ok(()) if answers > 0 || self.came.is_over => self.settle(slot),
+            Ok(()) if answers + refused > 0 || self.came.is_over || self.came.has_room => self.settle(slot),
             Ok(()) => {}
         }
     }
@@ -352,6 +383,7 @@ impl Worker<'_> {
         self.open -= 1;
         let under_way = connection.asked.len() as u64;
         self.pending -= under_way;
+        let asked = connection.close(broken.is_none());
         match broken {
             Some(broken) => self.count_failures(now, broken, under_way),
             None if under_way > 0 && matches!(self.share.arrival, Arrival::Connections(_)) => {
@@ -362,7 +394,7 @@ impl Worker<'_> {
                 self.record.reopened += 1;
                 self.left = self.left.map(|left| left + under_way);
                 if self.schedule.is_some() {
-                    connection.asked.iter().rev().for_each(|asked| self.waiting.push_front(asked.began));
+                    asked.iter().rev().for_each(|asked| self.waiting.push_front(asked.began));
                 }
             }
             None => {}
@@ -381,9 +413,26 @@ impl Worker<'_> {
 
     /// Counts a connection that is over.
     fn note(&mut self, connection: &Connection) {
-        if let Some(connected) = connection.connected() {
-            self.record.connections += 1;
-            self.record.connect.record(connected - connection.began);
+        let Some(connected) = connection.connected() else { return };
+        let record = &mut self.record;
+        record.connections += 1;
+        record.connect.record(connected - connection.began);
+        match (connection.tls(), connection.secured()) {
+            (None, _) => record.setup.record(connected - connection.began),
+            (Some(session), Some(secured)) => {
+                record.setup.record(secured - connection.began);
+                record.handshake.record(secured - connected);
+                let handshakes = &mut record.handshakes;
+                *(if session.is_resumed() { &mut handshakes.resumed } else { &mut handshakes.full }) += 1;
+                if record.agreed.is_none() {
+                    record.agreed = session.agreed();
+                }
+            }
+            (Some(_), None) => {}
+        }
+        let complaint = connection.tls().and_then(|session| session.complaint.as_ref());
+        if record.complaint.is_none() {
+            record.complaint = complaint.cloned();
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<()> {
     interrupt::catch()?;
     let url = status::page(&options.url)?;
     let is_once = options.once || options.json || !std::io::stdout().is_terminal();
-    let name = format!("http://{}{}", url.authority(), url.path);
+    let name = format!("{}://{}{}", url.scheme(), url.authority(), url.path);
     let mut state = State::new(name, options.interval, style::is_wanted(&std::io::stdout()) && !is_once);
     let seen = watch(&url, options.interval, if is_once { options.interval } else { FIRST.min(options.interval) })?;
     if is_once {

@@ -66,7 +66,7 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
 
 /// A URL without what goes without saying.
 fn short(url: &str) -> &str {
-    url.trim_start_matches("http://").trim_end_matches("?auto")
+    url.trim_start_matches("http://").trim_start_matches("https://").trim_end_matches("?auto")
 }
 
 fn name(status: &Status) -> String {

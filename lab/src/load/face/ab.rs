@@ -13,6 +13,7 @@ use crate::load::build::Build;
 use crate::load::record::Failures;
 use crate::load::url::Url;
 use crate::load::{self, Live, Plan, Record};
+use crate::tls::{Tls, Versions};
 
 mod files;
 mod text;
@@ -104,8 +105,33 @@ pub(crate) struct AbOptions {
     #[arg(short = 'r')]
     go_on: bool,
 
+    /// The version of TLS: TLS1.2, TLS1.3 or ALL
+    #[arg(short = 'f', value_name = "PROTOCOL", value_parser = versions)]
+    versions: Option<Versions>,
+
+    /// The cipher suites of TLS 1.2, in OpenSSL's words
+    #[arg(short = 'Z', value_name = "CIPHERSUITE")]
+    suites: Option<String>,
+
+    /// A file with our own certificate, those that it needs, and its key
+    #[arg(short = 'E', value_name = "FILE")]
+    identity: Option<PathBuf>,
+
+    /// Do not tell the server its name (SNI)
+    #[arg(short = 'I')]
+    no_sni: bool,
+
     #[command(flatten)]
     sent: Sent,
+}
+
+fn versions(text: &str) -> std::result::Result<Versions, String> {
+    match text.to_ascii_uppercase().as_str() {
+        "ALL" => Ok(Versions::Both),
+        "TLS1.2" => Ok(Versions::Only12),
+        "TLS1.3" => Ok(Versions::Only13),
+        _ => Err("TLS1.2, TLS1.3 and ALL are spoken here".into()),
+    }
 }
 
 /// Runs `tsubame-lab ab`.
@@ -129,7 +155,8 @@ pub(crate) fn run(options: &AbOptions) -> Result<()> {
     })?;
     if let (false, Some(why)) = (options.go_on, broken(&record.failures)) {
         say_line!("");
-        let text = format!("{why}\nTotal of {} requests completed", record.answers);
+        let complaint = record.complaint.as_ref().map(|complaint| format!("\n{complaint}")).unwrap_or_default();
+        let text = format!("{why}{complaint}\nTotal of {} requests completed", record.answers);
         return Err(Error::new(text).advise("-r to go on all the same"));
     }
     match shows {
@@ -164,6 +191,7 @@ fn broken(failures: &Failures) -> Option<&'static str> {
     let kinds = [
         (failures.refused, "apr_socket_recv: Connection refused (111)"),
         (failures.reset, "apr_socket_recv: Connection reset by peer (104)"),
+        (failures.tls, "SSL handshake failed (1)."),
         (failures.timeout, "apr_pollset_poll: The timeout specified has expired (70007)"),
         (failures.no_descriptor, "socket: Too many open files (24)"),
         (failures.no_port, "apr_socket_connect(): Cannot assign requested address (99)"),
@@ -200,7 +228,20 @@ impl AbOptions {
             time: self.time.map(Duration::from_secs),
             timeout: Duration::from_secs(self.timeout),
             samples: self.gnuplot.is_some(),
+            tls: self.tls(url),
             ..Plan::of(server, vec![request])
+        })
+    }
+
+    /// ab never goes on with an earlier session, and offers no protocols.
+    fn tls(&self, url: &Url) -> Option<Tls> {
+        url.is_secure.then(|| Tls {
+            tells_name: !self.no_sni,
+            resumes: false,
+            versions: self.versions.unwrap_or(Versions::Both),
+            suites: self.suites.clone(),
+            identity: self.identity.clone(),
+            ..Tls::to(&url.host)
         })
     }
 
@@ -224,7 +265,7 @@ impl AbOptions {
 /// What of an answer is not as it should be: connections that failed, answers that broke off, other lengths, the rest.
 fn failures(options: &AbOptions, record: &Record) -> [u64; 4] {
     let failures = &record.failures;
-    let connect = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
+    let connect = failures.refused + failures.connect + failures.no_descriptor + failures.no_port + failures.tls;
     let length = if options.any_length { 0 } else { record.other_length };
     [connect, failures.read + failures.reset + failures.malformed, length, failures.write + failures.timeout]
 }

@@ -12,6 +12,7 @@ use crate::load::build::Build;
 use crate::load::url::Url;
 use crate::load::{self, Arrival, Live, Pace, Plan, target};
 use crate::procfs;
+use crate::tls::Tls;
 
 mod text;
 
@@ -103,6 +104,18 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "BYTES", default_value_t = 16384)]
     recv_buffer: u32,
 
+    /// Speak TLS
+    #[arg(long)]
+    ssl: bool,
+
+    /// Its cipher suites, in OpenSSL's words
+    #[arg(long, value_name = "L")]
+    ssl_ciphers: Option<String>,
+
+    /// A handshake of its own for each connection: none goes on with an earlier session
+    #[arg(long)]
+    ssl_no_reuse: bool,
+
     /// Accepted: all ports are used anyway
     #[arg(long)]
     hog: bool,
@@ -130,8 +143,6 @@ pub(crate) struct HttperfOptions {
 /// What httperf has and this does not.
 #[derive(Args, Clone, Debug)]
 struct Absent {
-    #[arg(long, hide = true)]
-    ssl: bool,
     #[arg(long, hide = true, value_name = "N,X")]
     wset: Option<String>,
     #[arg(long, hide = true, value_name = "N,X,FILE")]
@@ -153,7 +164,6 @@ struct Absent {
 impl Absent {
     fn first(&self) -> Option<&'static str> {
         let options = [
-            ("--ssl", self.ssl),
             ("--wset", self.wset.is_some()),
             ("--wsesslog", self.wsesslog.is_some()),
             ("--session-cookies", self.session_cookies),
@@ -297,7 +307,8 @@ impl HttperfOptions {
             accepts_all: false,
             connection: is_old.then_some("keep-alive"),
         };
-        let url = Url { host: self.server.clone(), port: self.port, path: String::new(), user: None };
+        let url =
+            Url { is_secure: self.ssl, host: self.server.clone(), port: self.port, path: String::new(), user: None };
         let requests = paths.into_iter().map(|path| build.of(&Url { path, ..url.clone() })).collect();
         let timeout = Duration::try_from_secs_f64(self.timeout + self.think_timeout);
         let timeout = timeout.ok().filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
@@ -310,6 +321,11 @@ impl HttperfOptions {
             think: self.wsess.map_or(Duration::ZERO, |sessions| sessions.think),
             count: Some(count),
             timeout,
+            tls: self.ssl.then(|| Tls {
+                resumes: !self.ssl_no_reuse,
+                suites: self.ssl_ciphers.clone(),
+                ..Tls::to(self.server_name.as_ref().unwrap_or(&self.server))
+            }),
             ..Plan::of(server, requests)
         })
     }

@@ -17,6 +17,7 @@ mod csv;
 pub(crate) mod json;
 mod knee;
 mod picture;
+mod secure;
 mod text;
 mod view;
 
@@ -42,6 +43,8 @@ Examples:
   tsubame-lab load http://localhost:8080/ -c 100 -d 30s -r 5000  an open loop: 5 000 a second
   tsubame-lab load http://localhost:8080/ -c 100 --find-rate --p99 20ms
   tsubame-lab load http://localhost:8080/ -n 100000 --close --json | jq .latency.percentiles_us
+  tsubame-lab load https://localhost:8443/ --close --no-resume   full handshakes of TLS
+  tsubame-lab load https://localhost:8443/ -c 10 --http2 -m 100  HTTP/2, 100 streams over each connection
 
 Letters that hey, oha, wrk, wrk2 and h2load agree on mean the same here.";
 
@@ -95,6 +98,9 @@ pub(crate) struct LoadOptions {
     /// The method
     #[arg(short, long, value_name = "NAME", default_value = "GET")]
     method: String,
+
+    #[command(flatten)]
+    secure: secure::Secure,
 
     /// A field of the request, as `Name: value`; may be given more than once
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
@@ -205,7 +211,7 @@ pub(crate) fn run(command: &LoadCommand) -> Result<()> {
         write_file(path, csv::written(&record)?)?;
     }
     match options.json {
-        true => say_line!("{}", json::written(&record)?),
+        true => say_line!("{}", json::written(&plan, &record)?),
         false if std::io::stdout().is_terminal() => say!("{}", text::drawn(&options.urls, &plan, &record)),
         false => say!("{}", text::written(&options.urls, &plan, &record)),
     }
@@ -241,8 +247,10 @@ impl LoadOptions {
             (_, Some(count)) => format!(", {count} requests each"),
             _ => ", kept alive".to_owned(),
         };
+        let streams = self.secure.streams(&self.method).filter(|streams| *streams > 1);
+        let streams = streams.map(|streams| format!(" of {streams} streams")).unwrap_or_default();
         let number = self.connections;
-        format!("{number} connection{}{reuse}{pace}{rest}", if number == 1 { "" } else { "s" })
+        format!("{number} connection{}{streams}{reuse}{pace}{rest}", if number == 1 { "" } else { "s" })
     }
 
     /// Asks as long as is wanted before anything counts.
@@ -266,7 +274,7 @@ impl LoadOptions {
     pub(crate) fn plan(&self, urls: &[String]) -> Result<Plan> {
         let urls = urls.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>>>()?;
         let [first, others @ ..] = &urls[..] else { return Err(Error::new("there is no URL")) };
-        if let Some(other) = others.iter().find(|url| (&url.host, url.port) != (&first.host, first.port)) {
+        if let Some(other) = others.iter().find(|url| url.origin() != first.origin()) {
             return Err(Error::new(format!("{} and {} are two servers", first.authority(), other.authority()))
                 .advise("one `load` for each, at the same time"));
         }
@@ -276,8 +284,10 @@ impl LoadOptions {
         };
         let expected =
             self.expect.as_ref().map(|path| std::fs::read(path).context(|| format!("read {}", path.display())));
+        let streams = self.secure.streams(&self.method);
         let build = Build {
-            method: &self.method,
+            // The number of streams is given with the letter of the method.
+            method: if self.method.parse::<usize>().is_ok() && streams.is_some() { "GET" } else { &self.method },
             minor: 1,
             fields: &self.headers,
             body: &body,
@@ -298,7 +308,9 @@ impl LoadOptions {
             arrival: self.rate.map_or(Arrival::Closed, |rate| Arrival::Requests(self.pace(rate))),
             clients: self.connections,
             calls: if self.close { Some(1) } else { self.per_connection },
-            pipeline: self.pipeline,
+            pipeline: streams.unwrap_or(self.pipeline),
+            tls: self.secure.tls(first)?,
+            http2: self.secure.is_http2(),
             think: self.think.unwrap_or_default(),
             threads: self.threads,
             count: self.requests,
@@ -329,6 +341,9 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
     let late = record.lag.milliseconds(0.99);
     if late > LATE_MAX_MS {
         doubts.push(format!("one of a hundred requests was sent {late:.1} ms too late, through the generator's fault"));
+    }
+    if let Some(complaint) = &record.complaint {
+        doubts.push(format!("TLS: {complaint}"));
     }
     if record.starved > 0 {
         doubts.push(format!(

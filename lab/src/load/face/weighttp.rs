@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::load::build::Build;
 use crate::load::url::Url;
 use crate::load::{self, Live, Plan, Record};
+use crate::tls::Tls;
 
 mod json;
 
@@ -232,6 +233,7 @@ impl WeighttpOptions {
             pipeline,
             threads: self.threads as usize,
             count: Some(self.requests),
+            tls: url.is_secure.then(|| Tls::to(&url.host)),
             timeout: Duration::from_secs(3600),
             ..Plan::of(server, vec![request])
         })

@@ -1,11 +1,13 @@
 //! What ab prints.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use super::{AbOptions, failures};
 use crate::load::record::Spread;
 use crate::load::url::Url;
 use crate::load::{Plan, Record};
+use crate::tls::Agreed;
 
 /// The percentages that are told.
 const PERCENTAGES: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
@@ -59,6 +61,19 @@ fn lines(options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> Vec<Li
     lines
 }
 
+/// What was agreed on by TLS: ab has no such lines in HTML.
+fn agreed(options: &AbOptions, url: &Url, record: &Record) -> impl Iterator<Item = Line> {
+    let line = |what, value| Line(what, value, "", "");
+    let protocol = record.agreed.as_ref().map(|agreed| {
+        let Agreed { version, suite, key_bits, secret_bits, .. } = agreed;
+        line("SSL/TLS Protocol", format!("{version},{suite},{key_bits},{secret_bits}"))
+    });
+    let group = record.agreed.as_ref().and_then(|agreed| agreed.group.clone());
+    let is_told = url.is_secure && !options.no_sni && url.host.parse::<IpAddr>().is_err();
+    let name = is_told.then(|| line("TLS Server Name", url.host.clone()));
+    [protocol, group.map(|group| line("Server Temp Key", group)), name].into_iter().flatten()
+}
+
 fn sends(options: &AbOptions) -> bool {
     options.sent.post.is_some() || options.sent.put.is_some()
 }
@@ -85,6 +100,10 @@ pub(super) fn plain(options: &AbOptions, url: &Url, plan: &Plan, record: &Record
 fn write(out: &mut String, options: &AbOptions, url: &Url, plan: &Plan, record: &Record) -> std::fmt::Result {
     for Line(what, value, unit, _) in lines(options, url, plan, record) {
         writeln!(out, "{:<24}{value}{unit}", format!("{what}:"))?;
+        if what == "Server Port" {
+            agreed(options, url, record)
+                .try_for_each(|Line(what, value, ..)| writeln!(out, "{:<24}{value}", format!("{what}:")))?;
+        }
         let [connect, receive, length, exceptions] = failures(options, record);
         let parts = format!("(Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})");
         match what {
@@ -114,7 +133,7 @@ fn write(out: &mut String, options: &AbOptions, url: &Url, plan: &Plan, record: 
 /// The parts of a request, as ab names them: in its table, and in its warnings.
 fn parts(record: &Record) -> [(&'static str, &'static str, &Spread); 4] {
     [
-        ("Connect:", "the initial connection time", &record.connect),
+        ("Connect:", "the initial connection time", &record.setup),
         ("Processing:", "the processing time", &record.processing),
         ("Waiting:", "the waiting time", &record.wait),
         ("Total:", "the total time", &record.total),

@@ -44,6 +44,11 @@ pub(super) fn command_line(options: &HttperfOptions) -> String {
     }
     add(true, format!("--send-buffer={}", options.send_buffer));
     add(true, format!("--recv-buffer={}", options.recv_buffer));
+    add(options.ssl, "--ssl".into());
+    if let Some(suites) = &options.ssl_ciphers {
+        add(true, format!("--ssl-ciphers={suites}"));
+    }
+    add(options.ssl_no_reuse, "--ssl-no-reuse".into());
     if let Some(fields) = &options.add_header {
         add(true, format!("--add-header='{fields}'"));
     }
@@ -102,7 +107,7 @@ fn write(
         out,
         "Connection time [ms]: min {least:.1} avg {mean:.1} max {longest:.1} median {median:.1} stddev {deviation:.1}"
     )?;
-    writeln!(out, "Connection time [ms]: connect {:.1}", record.connect.figures()[1] / 1000.0)?;
+    writeln!(out, "Connection time [ms]: connect {:.1}", record.setup.figures()[1] / 1000.0)?;
     writeln!(out, "Connection length [replies/conn]: {:.3}", ratio(replies as f64, record.connections as f64))?;
 
     let (rate, each) = per(requests);
@@ -142,7 +147,7 @@ fn write(
     let bytes = (record.received() + record.sent_bytes) as f64 / seconds;
     writeln!(out, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)", bytes / 1024.0, bytes * 8.0 / 1e6)?;
 
-    let other = failures.read + failures.malformed + failures.write + failures.connect;
+    let other = failures.read + failures.malformed + failures.write + failures.connect + failures.tls;
     writeln!(
         out,
         "\nErrors: total {} client-timo {} socket-timo 0 connrefused {} connreset {}",

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Result};
-use crate::load::Record;
-use crate::load::record::Spread;
+use crate::load::record::{Handshakes, Spread};
 use crate::load::timeline::Interval;
+use crate::load::{Plan, Record};
+use crate::tls::{Agreed, Trust};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
@@ -23,8 +24,15 @@ pub(crate) struct Results {
     pub(crate) bytes: Bytes,
     pub(crate) connections: u64,
     pub(crate) reopened: u64,
+    /// Of TLS: complete handshakes, and what the first one came to.
+    pub(crate) handshakes: Handshakes,
+    pub(crate) tls: Option<Agreed>,
+    /// Whether certificates were verified; nothing where there are none.
+    pub(crate) verified: Option<bool>,
     pub(crate) latency: Times,
+    /// Until a connection was established, and from there until its handshake was complete.
     pub(crate) connect: Times,
+    pub(crate) handshake: Times,
     pub(crate) first_byte: Times,
     /// How late requests were sent.
     pub(crate) lag: Times,
@@ -108,7 +116,7 @@ fn times(spread: &Spread) -> Times {
 }
 
 /// One line of JSON.
-pub(super) fn written(record: &Record) -> Result<String> {
+pub(super) fn written(plan: &Plan, record: &Record) -> Result<String> {
     let classes = record.classes.iter().enumerate().filter(|(_, count)| **count > 0);
     let failures = record.failures.kinds().into_iter();
     let results = Results {
@@ -122,8 +130,12 @@ pub(super) fn written(record: &Record) -> Result<String> {
         bytes: Bytes { head: record.head, body: record.body, framing: record.framing, sent: record.sent_bytes },
         connections: record.connections,
         reopened: record.reopened,
+        handshakes: record.handshakes,
+        tls: record.agreed.clone(),
+        verified: plan.tls.as_ref().map(|tls| tls.trust != Trust::Any),
         latency: times(&record.total),
         connect: times(&record.connect),
+        handshake: times(&record.handshake),
         first_byte: times(&record.wait),
         lag: times(&record.lag),
         busy: record.busy,

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use super::json::SHARES;
 use super::{doubts, picture};
+use crate::load::record::Handshakes;
 use crate::load::{Arrival, Plan, Record};
 use crate::style;
 use crate::table::Table;
+use crate::tls::Trust;
 
 /// How wide a bar may be, in characters.
 const WIDTH: usize = 40;
@@ -41,6 +43,9 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
         _ => format!("at a fixed rate, over {} connections at most", plan.clients),
     };
     writeln!(out, "{}  {manner}, {:.1} s", style::heading(&urls.join(" ")), record.elapsed.as_secs_f64())?;
+    if let Some(agreed) = agreed(plan, record) {
+        writeln!(out, "  {agreed}")?;
+    }
     for doubt in doubts(plan, record) {
         writeln!(out, "  {} {doubt}", style::doubtful("!"))?;
     }
@@ -50,6 +55,10 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     writeln!(out, "  {:>12.2}  MB received per second", record.received() as f64 / seconds / 1e6)?;
     writeln!(out, "  {:>12}  requests, {} answered, {} good", record.asked(), record.answers, record.good)?;
     writeln!(out, "  {:>12}  connections", record.connections)?;
+    if plan.tls.is_some() {
+        let Handshakes { full, resumed } = record.handshakes;
+        writeln!(out, "  {:>12}  handshakes, {full} full, {resumed} resumed", full + resumed)?;
+    }
     let classes = record.classes.iter().enumerate().filter(|(_, count)| **count > 0);
     let statuses: Vec<String> = classes.map(|(class, count)| format!("{class}xx: {count}")).collect();
     writeln!(out, "\nStatus  {}", statuses.join(", "))?;
@@ -63,14 +72,35 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
         return Ok(());
     }
     writeln!(out, "\nLatency in milliseconds")?;
-    let mut table = Table::new(1, &["%", "total", "connect", "first byte"]);
+    let mut phases = vec![("total", &record.total), ("connect", &record.connect)];
+    phases.extend(plan.tls.is_some().then_some(("handshake", &record.handshake)));
+    phases.push(("first byte", &record.wait));
+    let names: Vec<&str> = std::iter::once("%").chain(phases.iter().map(|(name, _)| *name)).collect();
+    let mut table = Table::new(1, &names);
     for (name, share) in SHARES {
-        let cell = |spread: &crate::load::record::Spread| format!("{:.3}", spread.milliseconds(share));
-        table.push(vec![name.to_owned(), cell(&record.total), cell(&record.connect), cell(&record.wait)]);
+        let cells = phases.iter().map(|(_, spread)| format!("{:.3}", spread.milliseconds(share)));
+        table.push(std::iter::once(name.to_owned()).chain(cells).collect());
     }
     table.to_text().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out)?;
     parts.into_iter().try_for_each(|part| part(out, record))
+}
+
+/// What was agreed on, and whether anybody has looked at the certificate.
+fn agreed(plan: &Plan, record: &Record) -> Option<String> {
+    let protocol = if plan.http2 { "HTTP/2" } else { "HTTP/1.1" };
+    let streams =
+        if plan.http2 { format!(", {} streams of a connection at a time", plan.pipeline) } else { String::new() };
+    let Some(tls) = &plan.tls else { return plan.http2.then(|| format!("{protocol}{streams}")) };
+    let agreed = record.agreed.as_ref().map(|agreed| {
+        let group = agreed.group.as_ref().map(|group| format!(", {group}")).unwrap_or_default();
+        format!(" over {}, {}{group}", agreed.version, agreed.suite)
+    });
+    let certificate = match tls.trust {
+        Trust::Any => "; the certificate is not verified",
+        Trust::System | Trust::File(_) => "; the certificate is verified",
+    };
+    Some(format!("{protocol}{}{streams}{certificate}", agreed.unwrap_or_default()))
 }
 
 /// How often each latency occurred: a bar for each of ten steps, the last of which has all that is longer.

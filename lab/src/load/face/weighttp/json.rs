@@ -130,7 +130,7 @@ pub(super) fn written(requests: u64, record: &Record) -> Result<String> {
             bytes_headers: record.head + record.framing,
             bytes_body: record.body,
         },
-        connect_times: Times::of(&record.connect),
+        connect_times: Times::of(&record.setup),
         time_to_first_byte: Times::of(&record.wait),
         response_times: Times::of(&record.processing),
         total_times: Times::of(&record.total),

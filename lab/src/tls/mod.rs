@@ -1,0 +1,242 @@
+//! TLS as a client speaks it: what is wanted of a connection, made into what rustls wants. Cryptography is aws-lc's, as fast as
+//! OpenSSL's, so that it is servers that are measured.
+
+mod certificate;
+mod names;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, CommonState, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context as _, Error, Result};
+
+/// Servers whose sessions are remembered; there is one.
+const SERVERS: usize = 8;
+
+/// Where systems keep the certificates of those who sign others.
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// What is wanted of a connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Tls {
+    /// Whom the server has to be, by name or address.
+    pub(crate) name: String,
+    /// Names are told to the server (SNI); addresses never are.
+    pub(crate) tells_name: bool,
+    /// Connections go on with the sessions of earlier ones.
+    pub(crate) resumes: bool,
+    pub(crate) versions: Versions,
+    /// Suites in OpenSSL's words, the most wanted first; all without.
+    pub(crate) suites: Option<String>,
+    /// Groups of key exchange, the most wanted first; X25519, P-256 and P-384 without.
+    pub(crate) groups: Option<String>,
+    /// Protocols to choose from (ALPN).
+    pub(crate) protocols: Vec<String>,
+    pub(crate) trust: Trust,
+    /// A file with our own certificate, those that it needs, and its key.
+    pub(crate) identity: Option<PathBuf>,
+}
+
+/// Versions of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Versions {
+    Both,
+    Only12,
+    Only13,
+}
+
+/// Which certificates are believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Trust {
+    /// Any: nothing of it is verified, not even that the server has its key.
+    Any,
+    /// Those that the machine believes.
+    System,
+    /// Those that the certificates in a file have signed.
+    File(PathBuf),
+}
+
+impl Versions {
+    fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
+        match self {
+            Self::Both => vec![&TLS13, &TLS12],
+            Self::Only12 => vec![&TLS12],
+            Self::Only13 => vec![&TLS13],
+        }
+    }
+}
+
+/// What connections are made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
+}
+
+impl Tls {
+    /// To a server of this name: everything as usual, and nothing verified.
+    pub(crate) fn to(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            tells_name: true,
+            resumes: true,
+            versions: Versions::Both,
+            suites: None,
+            groups: None,
+            protocols: Vec::new(),
+            trust: Trust::Any,
+            identity: None,
+        }
+    }
+
+    /// What connections are made with; those of one client share its sessions.
+    ///
+    /// # Errors
+    /// A file cannot be read, the name is none, or nothing is left of suites or groups.
+    pub(crate) fn client(&self) -> Result<Client> {
+        let provider = CryptoProvider {
+            cipher_suites: names::suites(self.suites.as_deref())?,
+            kx_groups: names::groups(self.groups.as_deref())?,
+            ..aws_lc_rs::default_provider()
+        };
+        let schemes = provider.signature_verification_algorithms.supported_schemes();
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider));
+        let builder = builder.with_protocol_versions(&self.versions.supported());
+        let builder = builder.context(|| "choose versions and suites of TLS".to_owned())?;
+        let builder = match self.trust.roots()? {
+            Some(roots) => builder.with_root_certificates(roots),
+            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { schemes })),
+        };
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let chain = certificates(path)?;
+                let key = PrivateKeyDer::from_pem_file(path).context(|| format!("read a key in {}", path.display()))?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .context(|| format!("use the certificate and key in {}", path.display()))?
+            }
+        };
+        config.enable_sni = self.tells_name;
+        config.alpn_protocols = self.protocols.iter().map(|name| name.clone().into_bytes()).collect();
+        config.resumption = if self.resumes { Resumption::in_memory_sessions(SERVERS) } else { Resumption::disabled() };
+        let name = ServerName::try_from(self.name.clone());
+        let name = name.map_err(|_| Error::new(format!("{:?} is no name of a server", self.name)))?;
+        Ok(Client { config: Arc::new(config), name })
+    }
+}
+
+impl Trust {
+    fn roots(&self) -> Result<Option<RootCertStore>> {
+        let path = match self {
+            Self::Any => return Ok(None),
+            Self::File(path) => path,
+            Self::System => AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists()).ok_or_else(|| {
+                Error::new("this machine has no certificates to believe in")
+                    .advise("apt-get install ca-certificates, or --cacert FILE")
+            })?,
+        };
+        let mut roots = RootCertStore::empty();
+        // A system may have some that are no good any more.
+        let (good, _) = roots.add_parsable_certificates(certificates(path)?);
+        if good == 0 {
+            return Err(Error::new(format!("{} has no certificate in it", path.display())));
+        }
+        Ok(Some(roots))
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    all.context(|| format!("read certificates in {}", path.display()))
+}
+
+/// Believes everybody, and looks at nothing: it is a load that is wanted, and verifying takes as long as the server's work.
+#[derive(Debug)]
+struct Unverified {
+    schemes: Vec<SignatureScheme>,
+}
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes.clone()
+    }
+}
+
+/// What a handshake came to, in OpenSSL's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Agreed {
+    /// `TLSv1.3`.
+    pub(crate) version: String,
+    pub(crate) suite: String,
+    /// The bits of the server's key, and of those that encrypt.
+    pub(crate) key_bits: u32,
+    pub(crate) secret_bits: u32,
+    /// The group of the key exchange and its bits; a session that goes on may have none.
+    pub(crate) group: Option<String>,
+}
+
+impl Agreed {
+    /// What a connection whose handshake is complete has come to.
+    pub(crate) fn of(connection: &CommonState) -> Option<Self> {
+        let suite = connection.negotiated_cipher_suite()?;
+        let (name, secret_bits) = names::of_suite(suite.suite());
+        let certificate = connection.peer_certificates().and_then(<[_]>::first);
+        let version = match connection.protocol_version()? {
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "TLSv1.2",
+        };
+        Some(Self {
+            version: version.to_owned(),
+            suite: name,
+            key_bits: certificate.and_then(|certificate| certificate::key_bits(certificate)).unwrap_or(0),
+            secret_bits,
+            group: connection.negotiated_key_exchange_group().map(|group| names::of_group(group.name())),
+        })
+    }
+}
