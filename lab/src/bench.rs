@@ -4,6 +4,7 @@ mod probe;
 mod queue;
 mod squeeze;
 
+use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,6 +17,7 @@ use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fre
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::generator::{Counts, Errors, Shot};
 use crate::host::Cores;
+use crate::identity::Identity;
 use crate::interrupt;
 use crate::launch;
 use crate::reading::Reading;
@@ -23,7 +25,8 @@ use crate::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
 use crate::scratch::Scratch;
 use crate::server::{Server, Watch};
 use crate::subject::{Account, Recipe, Site, Subject};
-use crate::workload::{DOCUMENTS, Gathering, Kind, Profile, SMALL};
+use crate::tls::Client;
+use crate::workload::{DOCUMENTS, Gathering, Kind, Over, Profile, SMALL};
 use probe::{probe, probe_script};
 
 /// Servers get addresses of their own in 127.88.0.0/24, so that connections of one leave no trace for the next; those
@@ -62,6 +65,7 @@ pub(crate) struct Bench {
     descriptors: u64,
     account: Option<Account>,
     apache: Option<Installation>,
+    identity: OnceCell<Identity>,
 }
 
 /// Who is measured, with what, under which configuration.
@@ -99,6 +103,7 @@ impl Bench {
             descriptors: launch::raise_descriptor_limit()?,
             account: Account::choose(),
             apache: Installation::find(),
+            identity: OnceCell::new(),
         })
     }
 
@@ -130,9 +135,13 @@ impl Bench {
 
     fn take(&self, server: &Server, site: &Site, trial: &Trial<'_>) -> Result<Measure> {
         match trial.kind {
-            Kind::Load { document, close, .. } => {
-                probe(site, document, *close)?;
-                self.shoot(server, site, shot(site, document.name, trial.connections, trial.seconds))
+            Kind::Load { document, close, over, .. } => {
+                probe(site, client(*over)?.as_ref(), document, *close)?;
+                let expected = site.documents.join(document.name);
+                // Frames of HTTP/2 are the generator's to read, and so are what is in them.
+                let expect = matches!(over, Over::Http2 { .. }).then_some(expected.as_path());
+                let shot = shot(site, document.name, trial.connections, trial.seconds);
+                self.shoot(server, site, Shot { over: *over, expect, ..shot })
             }
             Kind::Script { script, .. } => {
                 let name = format!("cgi-bin/{}", script.name);
@@ -141,7 +150,7 @@ impl Bench {
                 self.shoot(server, site, shot(site, &name, trial.connections, seconds))
             }
             Kind::Rate { per_second, per_connection, .. } => {
-                probe(site, &SMALL, false)?;
+                probe(site, None, &SMALL, false)?;
                 let shot = Shot {
                     addresses: &site.addresses,
                     name: SMALL.name,
@@ -149,13 +158,15 @@ impl Bench {
                     per_connection: *per_connection,
                     per_second: Some(*per_second),
                     seconds: trial.seconds,
+                    over: Over::Clear,
+                    expect: None,
                 };
                 self.shoot(server, site, shot)
             }
             Kind::Crowd(gathering) => self.crowd(server, site, gathering).map(Measure::from),
             Kind::Queue(crush) => self.queue(server, site, crush).map(Measure::from),
             Kind::Squeeze(squeeze) => self.squeeze(server, site, squeeze, trial.seconds).map(Measure::from),
-            Kind::Idle { connections } => self.idle(server, site, *connections).map(Measure::Memory),
+            Kind::Idle { connections, over } => self.idle(server, site, *connections, *over).map(Measure::Memory),
             Kind::Children { count, clients } => {
                 let shot = shot(site, SMALL.name, *clients, trial.seconds);
                 self.children(server, *count, shot).map(Measure::Memory)
@@ -178,6 +189,7 @@ impl Bench {
             },
             descriptors: self.descriptors,
             account: self.account.clone(),
+            identity: self.identity(trial.profile)?,
             apache: self.apache.clone(),
         })
     }
@@ -192,6 +204,18 @@ impl Bench {
         };
         let made = scripts.iter().map(|script| script.prepare(&self.scripts_directory()));
         made.collect::<Result<Vec<PathBuf>>>().map(|paths| paths.into_iter().next())
+    }
+
+    /// The certificate of servers that speak TLS, made when it is first needed.
+    fn identity(&self, profile: Profile) -> Result<Option<Identity>> {
+        if !matches!(profile, Profile::Tls | Profile::Http2) {
+            return Ok(None);
+        }
+        if let Some(made) = self.identity.get() {
+            return Ok(Some(made.clone()));
+        }
+        let made = Identity::make(&self.scratch.create("identity")?)?;
+        Ok(Some(self.identity.get_or_init(|| made).clone()))
     }
 
     fn scripts_directory(&self) -> PathBuf {
@@ -223,7 +247,7 @@ impl Bench {
         })?;
         let after = Reading::take(server, self.cores)?;
         let busiest = watch.busiest();
-        let fresh = fresh(site.address(), FRESH_LIMIT);
+        let fresh = fresh(site.address(), client(shot.over)?.as_ref(), FRESH_LIMIT);
         if counts.requests == 0 {
             return Err(Error::new("not one request was answered under load"));
         }
@@ -247,6 +271,7 @@ impl Bench {
             p50_us: counts.p50_us,
             p99_us: counts.p99_us,
             max_us: counts.max_us,
+            handshakes: counts.handshakes,
             errors: counts.errors,
             late_p99_us: counts.late_p99_us,
             pss_kib: server.pss_kib()?,
@@ -267,14 +292,14 @@ impl Bench {
 
     /// Fresh requests while a crowd stays. Those who linger come last: a server need not wait for them long.
     fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
-        probe(site, &SMALL, false)?;
+        probe(site, None, &SMALL, false)?;
         check_descriptors(self.descriptors, gathering.idle + gathering.slow + gathering.lingering)?;
-        let mut idle = Crowd::gather(Manner::Idle, site.address(), gathering.idle);
-        let mut slow = Crowd::gather(Manner::Slow, site.address(), gathering.slow);
+        let mut idle = Crowd::gather(Manner::Idle, site.address(), None, gathering.idle);
+        let mut slow = Crowd::gather(Manner::Slow, site.address(), None, gathering.slow);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| slow.read_slowly(&stop));
-            let lingering = Crowd::gather(Manner::Lingering, site.address(), gathering.lingering);
+            let lingering = Crowd::gather(Manner::Lingering, site.address(), None, gathering.lingering);
             let before = Reading::take(server, self.cores);
             let counts = ask(site.address(), gathering.fresh);
             let after = Reading::take(server, self.cores);
@@ -300,11 +325,12 @@ impl Bench {
         })
     }
 
-    fn idle(&self, server: &Server, site: &Site, connections: u32) -> Result<Memory> {
+    fn idle(&self, server: &Server, site: &Site, connections: u32, over: Over) -> Result<Memory> {
         check_descriptors(self.descriptors, connections)?;
-        probe(site, &SMALL, false)?;
+        let tls = client(over)?;
+        probe(site, tls.as_ref(), &SMALL, false)?;
         let before_kib = server.pss_kib()?;
-        let mut crowd = Crowd::gather(Manner::Idle, site.address(), connections);
+        let mut crowd = Crowd::gather(Manner::Idle, site.address(), tls.as_ref(), connections);
         std::thread::sleep(REST);
         let after_kib = server.pss_kib()?;
         Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost() })
@@ -320,7 +346,14 @@ fn shot<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -> Sh
         per_connection: u32::from(site.close),
         per_second: None,
         seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
+        over: Over::Clear,
+        expect: None,
     }
+}
+
+/// What checks connect with, where the server speaks TLS.
+fn client(over: Over) -> Result<Option<Client>> {
+    over.tls().map(|tls| tls.client()).transpose()
 }
 
 /// Asks so many times, one request after the other, each on a connection of its own.
@@ -330,7 +363,7 @@ fn ask(address: SocketAddr, times: u32) -> Counts {
     let mut errors = Errors::default();
     for _ in 0..times {
         let asked = Instant::now();
-        match fresh(address, FRESH_LIMIT) {
+        match fresh(address, None, FRESH_LIMIT) {
             Ok(latency) => latencies_us.push(latency.as_micros() as u64),
             Err(_) if asked.elapsed() >= FRESH_LIMIT => errors.timeout += 1,
             Err(_) => errors.read += 1,

@@ -48,6 +48,7 @@ First steps:
   tsubame-lab run http --quick             one short round of everything: a look, not a result
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
   tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
+  tsubame-lab run tls --out bench-tls      the same for TLS and HTTP/2
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
   tsubame-lab run perl --out bench-perl    the same for Perl that stays in memory
   tsubame-lab run memory --out bench-mem   scripts that need more memory than there is (as root)
@@ -111,6 +112,12 @@ pub(crate) enum Choice {
     /// latencies count from the moment at which a request was due.
     #[command(after_help = MPM_EXAMPLES)]
     Mpm(RunOptions),
+    /// TLS and HTTP/2: handshakes, files, streams and idle connections, beside nginx, h2o, lighttpd, caddy and Apache
+    ///
+    /// Each server gets one core, the load generator another. All show the same certificate, and compute the same: TLS 1.3,
+    /// X25519, AES with 128 bits.
+    #[command(after_help = TLS_EXAMPLES)]
+    Tls(RunOptions),
     /// CGI scripts: what it costs to run one, in C and Perl, beside Apache, lighttpd and a bare spawn loop
     ///
     /// Server and scripts have all cores, and their CPU time counts together: that of every script too, however
@@ -151,6 +158,7 @@ impl Choice {
         let (one, options) = match self {
             Self::Http(options) => (&experiment::HTTP, options),
             Self::Mpm(options) => (&experiment::MPM, options),
+            Self::Tls(options) => (&experiment::TLS, options),
             Self::Cgi(options) => (&experiment::CGI, options),
             Self::Perl(options) => (&experiment::PERL, options),
             Self::Memory(options) => (&experiment::MEMORY, options),
@@ -189,6 +197,13 @@ Examples:
 
 Everything takes about three quarters of an hour, --quick about ten minutes, most of it for sweep002.
 Let nothing else run meanwhile.";
+
+const TLS_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run tls --workloads tls-full,tls-resumed --subjects tsubame-percore,nginx,h2o
+  tsubame-lab run tls --rounds 3 --seconds 8 --out DIR
+
+Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.";
 
 const CGI_EXAMPLES: &str = "\
 Examples:

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Connection, Dial};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::tls::Client;
 use crate::workload::{LARGE, SMALL};
 
 /// Descriptors that a process needs besides its connections.
@@ -36,16 +37,16 @@ pub(crate) enum Manner {
 }
 
 impl Manner {
-    fn arrive(self, address: SocketAddr) -> Result<Connection> {
+    fn arrive(self, address: SocketAddr, tls: Option<&Client>) -> Result<Connection> {
         let dial = Dial { patience: PATIENCE, ..Dial::default() };
         match self {
-            Self::Idle => visit(dial.open(address)?, false),
+            Self::Idle => visit(dial.open_with(address, tls)?, false),
             Self::Slow => {
-                let mut connection = Dial { receive_buffer: Some(SLOW_BUFFER), ..dial }.open(address)?;
+                let mut connection = Dial { receive_buffer: Some(SLOW_BUFFER), ..dial }.open_with(address, tls)?;
                 connection.begin(LARGE.name)?;
                 Ok(connection)
             }
-            Self::Lingering => visit(dial.open(address)?, true),
+            Self::Lingering => visit(dial.open_with(address, tls)?, true),
         }
     }
 }
@@ -66,11 +67,11 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// Opens `count` connections. A server that refuses some is measured with the others, but the refusals are counted.
-    pub(crate) fn gather(manner: Manner, address: SocketAddr, count: u32) -> Self {
+    pub(crate) fn gather(manner: Manner, address: SocketAddr, tls: Option<&Client>, count: u32) -> Self {
         let mut connections = Vec::with_capacity(count as usize);
         let mut failed = 0;
         for _ in 0..count {
-            match interrupt::check().and_then(|()| manner.arrive(address)) {
+            match interrupt::check().and_then(|()| manner.arrive(address, tls)) {
                 Ok(connection) => connections.push(connection),
                 Err(_) if failed == REFUSALS_MAX || interrupt::is_asked() => {
                     failed = u64::from(count) - connections.len() as u64;
@@ -117,9 +118,9 @@ pub(crate) fn check_descriptors(allowed: u64, connections: u32) -> Result<()> {
 }
 
 /// How long a request for the small file takes on a connection of its own, if it is answered within `patience`.
-pub(crate) fn fresh(address: SocketAddr, patience: Duration) -> Result<Duration> {
+pub(crate) fn fresh(address: SocketAddr, tls: Option<&Client>, patience: Duration) -> Result<Duration> {
     let began = Instant::now();
-    visit(Dial { patience, ..Dial::default() }.open(address)?, false)?;
+    visit(Dial { patience, ..Dial::default() }.open_with(address, tls)?, false)?;
     Ok(began.elapsed())
 }
 
@@ -150,7 +151,7 @@ mod tests {
             }
             kept
         });
-        let mut crowd = Crowd::gather(Manner::Idle, address, 2);
+        let mut crowd = Crowd::gather(Manner::Idle, address, None, 2);
         assert_eq!((crowd.failed(), crowd.lost()), (1, 1));
         drop(server.join().unwrap());
         // A process that another test is just starting may hold a copy of the connections until it executes its program.

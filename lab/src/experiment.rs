@@ -20,8 +20,8 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 10] =
-    [&HTTP, &MPM, &CGI, &PERL, &MEMORY, &CGI_MPM, &EVENT_VS_NGINX, &CONCURRENCY, &EVENT_VS_WORKER, &RECYCLING];
+pub(crate) static EXPERIMENTS: [&Experiment; 11] =
+    [&HTTP, &MPM, &TLS, &CGI, &PERL, &MEMORY, &CGI_MPM, &EVENT_VS_NGINX, &CONCURRENCY, &EVENT_VS_WORKER, &RECYCLING];
 
 /// Those that repeat a published experiment: `run seeds`.
 pub(crate) static SEEDS: [&Experiment; 7] =
@@ -43,6 +43,15 @@ pub(crate) static MPM: Experiment = Experiment {
     workloads: &workload::mpm::WORKLOADS,
     targets: &target::mpm::TARGETS,
     method: MPM_METHOD,
+};
+
+/// TLS and HTTP/2.
+pub(crate) static TLS: Experiment = Experiment {
+    id: "tls",
+    title: "Benchmarks of TLS and HTTP/2",
+    workloads: &workload::tls::WORKLOADS,
+    targets: &target::tls::TARGETS,
+    method: TLS_METHOD,
 };
 
 /// Scripts.
@@ -159,6 +168,18 @@ works as fast as it is answered; *hung* counts rounds after which a fresh reques
 a crowd, connections of every kind are opened first; then come fresh requests, one after the other, each on a \
 connection of its own. Memory is the proportional set size of all processes of the server.";
 
+const TLS_METHOD: &str = "\
+Each server has one core to itself, the load generator (one thread) another; both stay there. The servers take turns: \
+each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the next one, \
+and only then comes the next round. Figures are medians over the rounds; ratios are taken within a round and then their \
+median. **req per CPU-s** is requests per second of CPU time that all processes of the server used; it is the figure to \
+compare, the more so as the generator has to do the other half of each handshake. All servers show the same certificate \
+(ECDSA, P-256), and clients offer TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256 alone, so that everybody computes the same; \
+they verify nothing. Sessions go on by tickets, which every server has by itself; handshakes that were full all the same are \
+among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its answers are compared. Errors are failed \
+connections and handshakes, timeouts and statuses above 399, of all rounds together. Idle connections have made one request \
+each and rested for a second; memory is the proportional set size of all processes of the server.";
+
 const CGI_METHOD: &str = "\
 Server and scripts have both cores; the load generator (one thread) shares one of them. The servers take turns: \
 each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next one, \
@@ -254,6 +275,7 @@ mod tests {
         assert_eq!(HTTP.subjects().count(), SUBJECTS.len() - 1);
         assert!(HTTP.subjects().all(|subject| subject.id != "floor-spawn"));
         assert!(SEEDS.iter().all(|seed| Experiment::find(seed.id).is_some_and(|found| std::ptr::eq(found, *seed))));
+        assert!(TLS.subjects().any(|subject| subject.id == "floor"));
         let own = ["floor", "tsubame-", "apache-"];
         assert!(MPM.subjects().all(|subject| own.iter().any(|prefix| subject.id.starts_with(prefix))));
     }

@@ -2,6 +2,7 @@
 //! and waited for with a limit.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result};
 use crate::launch;
+use crate::load::Handshakes;
 use crate::load::bulletin;
 use crate::load::face::load::json;
 use crate::results::Interval;
 use crate::stats::percentile;
+use crate::workload::Over;
 
 /// A generator stops by itself; if it has not after this much longer than it should take, it hangs.
 const OVERTIME: Duration = Duration::from_secs(20);
@@ -47,6 +50,8 @@ pub(crate) struct Counts {
     /// The delay that one of a hundred requests exceeds when it is sent, through the generator's fault, in
     /// microseconds; 0 where there is no schedule.
     pub(crate) late_p99_us: u64,
+    /// Handshakes that were complete.
+    pub(crate) handshakes: Handshakes,
     /// How many of a hundred requests took at most so many microseconds, in order.
     pub(crate) latencies: Vec<(f64, u64)>,
     /// The same over time.
@@ -90,6 +95,10 @@ pub(crate) struct Shot<'a> {
     pub(crate) per_second: Option<u32>,
     /// For how long.
     pub(crate) seconds: u32,
+    /// How the server is spoken to.
+    pub(crate) over: Over,
+    /// A file with the body that every answer has to have, where nothing else has seen one.
+    pub(crate) expect: Option<&'a Path>,
 }
 
 impl Shot<'_> {
@@ -109,8 +118,9 @@ impl Shot<'_> {
     fn arguments(&self) -> Vec<String> {
         let Some(first) = self.addresses.first() else { return Vec::new() };
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
-        let mut all =
-            vec!["load".to_owned(), "--json".to_owned(), "--bare".to_owned(), format!("http://{first}/{}", self.name)];
+        let scheme = if self.over == Over::Clear { "http" } else { "https" };
+        let url = format!("{scheme}://{first}/{}", self.name);
+        let mut all = vec!["load".to_owned(), "--json".to_owned(), "--bare".to_owned(), url];
         let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
         add("--connect", addresses.join(","));
         add("--connections", self.connections.to_string());
@@ -122,6 +132,10 @@ impl Shot<'_> {
         if let Some(rate) = self.per_second {
             add("--rate", rate.to_string());
         }
+        if let Some(path) = self.expect {
+            add("--expect", path.display().to_string());
+        }
+        all.extend(self.over.options());
         // A schedule is kept without sleeping: the generator has the core to itself.
         let flags = [("--close", self.per_connection == 1), ("--spin", self.per_second.is_some())];
         all.extend(flags.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag.to_owned()));
@@ -164,13 +178,14 @@ impl Counts {
             p99_us: within(&results.latency, "99"),
             max_us: results.latency.max_us,
             errors: Errors {
-                connect: failed(&["refused", "connect", "no_descriptor", "no_port"]),
-                read: failed(&["read", "reset", "malformed"]),
+                connect: failed(&["refused", "connect", "no_descriptor", "no_port", "tls"]),
+                read: failed(&["read", "reset", "malformed", "stream"]),
                 write: failed(&["write"]),
                 timeout: failed(&["timeout"]),
                 status: results.answers - results.good,
             },
             late_p99_us: within(&results.lag, "99"),
+            handshakes: results.handshakes,
             latencies,
             intervals: intervals(&results.timeline, results.interval, results.seconds),
         }
@@ -231,6 +246,8 @@ mod tests {
             per_connection: 0,
             per_second: None,
             seconds: 4,
+            over: Over::Clear,
+            expect: None,
         };
         let said = |shot: Shot<'_>| {
             let arguments = shot.arguments();
@@ -243,6 +260,9 @@ mod tests {
         assert_eq!(said(Shot { per_connection: 1, ..shot }), format!("{always} --close"));
         let paced = Shot { per_connection: 10, per_second: Some(1000), ..shot };
         assert_eq!(said(paced), format!("{always} --per-connection 10 --rate 1000 --spin"));
+        let over = "--tls 1.3 --ciphers TLS_AES_128_GCM_SHA256 --groups X25519 --sni localhost --no-resume --http2 --streams 100";
+        let told = said(Shot { over: Over::Http2 { streams: 100 }, expect: Some(Path::new("/small.txt")), ..shot });
+        assert_eq!(told, format!("{} --expect /small.txt {over}", always.replace("http:", "https:")));
     }
 
     #[test]

@@ -189,6 +189,7 @@ impl Results {
 pub(crate) mod example {
     use super::*;
     use crate::generator::Errors;
+    use crate::load::Handshakes;
 
     /// A run without samples.
     pub(crate) fn empty() -> Results {
@@ -224,6 +225,7 @@ pub(crate) mod example {
                 p50_us: 1000,
                 p99_us: 2000,
                 max_us: 3000,
+                handshakes: Handshakes::default(),
                 errors: Errors::default(),
                 pss_kib: 1024,
                 processes: 2,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{apache, caddy, h2o, lighttpd, nginx};
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::programs;
 use crate::workload::Profile;
 
@@ -201,6 +202,8 @@ pub(crate) struct Site {
     pub(crate) descriptors: u64,
     /// Whom a server that root started turns into.
     pub(crate) account: Option<Account>,
+    /// The server's certificate and key, where it speaks TLS.
+    pub(crate) identity: Option<Identity>,
     /// Where Apache is configured and has its modules, if it is here.
     pub(crate) apache: Option<apache::Installation>,
 }
@@ -324,6 +327,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
         memory: None,
         descriptors: 20_000,
         account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
+        identity: None,
         apache: None,
     }
 }

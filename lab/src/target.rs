@@ -6,6 +6,7 @@ pub(crate) mod memory;
 pub(crate) mod mpm;
 pub(crate) mod perl;
 mod scripts;
+pub(crate) mod tls;
 
 use crate::results::{Load, Memory, Squeezed};
 use crate::summary::{Figure, Summary, title};
@@ -26,7 +27,7 @@ enum Rule {
     /// Memory of children at most `factor` times the peer's.
     ChildrenMemory { workload: &'static str, subject: Entry, peer: Entry, factor: f64, figure: fn(&Memory) -> f64 },
     /// Memory of an idle connection.
-    ConnectionMemory { bytes: f64 },
+    ConnectionMemory { workload: &'static str, subject: Entry, bytes: f64 },
     /// No errors, and the worst throughput within this share of the best.
     Steadiness { loss: f64 },
     /// p99 while children are replaced at most `factor` times p99 without, and no more errors.
@@ -82,7 +83,9 @@ impl Target {
             Rule::ChildrenMemory { workload, subject, peer, factor, figure } => {
                 judge_children(summary, workload, [*subject, *peer], *factor, *figure)
             }
-            Rule::ConnectionMemory { bytes } => judge_connections(summary, *bytes),
+            Rule::ConnectionMemory { workload, subject, bytes } => {
+                judge_connections(summary, workload, *subject, *bytes)
+            }
             Rule::Steadiness { loss } => judge_steadiness(summary, *loss),
             Rule::Unnoticed { subject, factor } => judge_recycling(summary, subject, *factor),
             Rule::Prompt { workload, subject, milliseconds } => judge_crowd(summary, workload, *subject, *milliseconds),
@@ -149,10 +152,10 @@ fn judge_children(
     })
 }
 
-fn judge_connections(summary: &Summary<'_>, bytes: f64) -> Option<Verdict> {
-    let workload = workload::find("idle")?;
+fn judge_connections(summary: &Summary<'_>, workload: &str, subject: Entry, bytes: f64) -> Option<Verdict> {
+    let workload = workload::find(workload)?;
     let connections = *workload.connections().first()?;
-    let cell = summary.cell(workload, connections, PERCORE)?;
+    let cell = summary.cell(workload, connections, subject)?;
     let each = cell.median_memory(|memory| memory.growth_kib())? * 1024.0 / f64::from(connections);
     let lost = cell.errors();
     Some(Verdict {
@@ -277,7 +280,7 @@ mod tests {
                 | Rule::Spread { workload, subjects, .. }
                 | Rule::Queued { workload, subjects, .. } => (*workload, subjects.to_vec()),
                 Rule::Squeezed { subjects, .. } => ("memory-10", subjects.to_vec()),
-                Rule::ConnectionMemory { .. } => ("idle", vec![PERCORE]),
+                Rule::ConnectionMemory { workload, subject, .. } => (*workload, vec![*subject]),
                 Rule::Steadiness { .. } => ("sweep", vec![PERCORE, FLOOR]),
             };
             let workload = workload::find(workload).unwrap();

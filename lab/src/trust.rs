@@ -3,9 +3,10 @@
 use std::fmt;
 
 use crate::crowd::DESCRIPTORS_IN_RESERVE;
-use crate::results::{Load, Measure, Results, Sample};
+use crate::load::Handshakes;
+use crate::results::{Averages, Load, Measure, Results, Sample};
 use crate::summary::{Cell, Summary, title};
-use crate::workload::{Kind, Workload};
+use crate::workload::{Kind, Over, Workload};
 
 /// Fewer rounds have no median worth the name.
 const ROUNDS_MIN: u32 = 3;
@@ -25,6 +26,12 @@ const LATE_MAX_US: f64 = 500.0;
 const SWAP_USED_MAX: u64 = 1024;
 /// Of fewer answers nobody can say what one of a hundred exceeds.
 const ANSWERS_MIN: u64 = 100;
+/// Ticks that see less than this share of the work that was counted see too little of it,
+const TICKS_MIN: f64 = 0.75;
+/// where they miss at least this share of a core.
+const TICKS_MISSED_MIN: f64 = 0.05;
+/// More full handshakes than this share are too many where sessions should go on.
+const FULL_MAX: f64 = 0.05;
 /// Rounds that differ more than this measure something else.
 const SPREAD_MAX: f64 = 0.10;
 
@@ -68,6 +75,10 @@ pub(crate) enum Doubt {
     Hung(Vec<Found>),
     /// The generator did not keep its schedule.
     GeneratorLate(Vec<Found>),
+    /// Handshakes were full that should have gone on with earlier sessions.
+    NotResumed(Vec<Found>),
+    /// The kernel's ticks saw little of the server's work.
+    TicksMissed(Vec<Found>),
     /// Rounds differ.
     Spread(Vec<Found>),
 }
@@ -122,6 +133,15 @@ impl fmt::Display for Doubt {
                 "the load generator was late, which latencies contain; one of a hundred requests by more than this: {}",
                 told(who)
             ),
+            Self::NotResumed(who) => {
+                write!(f, "handshakes were full that should have gone on with earlier sessions: {}", told(who))
+            }
+            Self::TicksMissed(who) => write!(
+                f,
+                "the kernel's ticks saw little of the server's work, so do not believe what cores did (%user to %idle), nor that \
+                 nobody else worked (CPU-seconds remain): {}",
+                told(who)
+            ),
             Self::Spread(who) => {
                 write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, told(who))
             }
@@ -137,6 +157,8 @@ impl Doubt {
             Self::Errors(who) => (who, Self::Errors),
             Self::Hung(who) => (who, Self::Hung),
             Self::GeneratorLate(who) => (who, Self::GeneratorLate),
+            Self::NotResumed(who) => (who, Self::NotResumed),
+            Self::TicksMissed(who) => (who, Self::TicksMissed),
             Self::Spread(who) => (who, Self::Spread),
             Self::OthersBusy(who) => (who, Self::OthersBusy),
             Self::Stolen(who) => (who, Self::Stolen),
@@ -188,11 +210,13 @@ type Ground = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
 type Place = fn(Vec<Found>) -> Doubt;
 
 /// What is looked for in every cell, gravest first.
-const GROUNDS: [(Place, Ground); 10] = [
+const GROUNDS: [(Place, Ground); 12] = [
     (Doubt::Hung, |_, cell, _| counted(cell.hung())),
     (Doubt::Errors, |_, cell, _| counted(cell.errors())),
     (Doubt::GeneratorSaturated, saturation),
     (Doubt::GeneratorLate, lateness),
+    (Doubt::NotResumed, full_handshakes),
+    (Doubt::TicksMissed, missed_ticks),
     (Doubt::SwapInUse, swap),
     (Doubt::OthersBusy, |_, cell, _| shared(cell.worst(|load| load.busy.others), OTHERS_MAX)),
     (Doubt::Stolen, |_, cell, _| shared(cell.worst(|load| load.busy.stolen), STOLEN_MAX)),
@@ -260,6 +284,33 @@ fn lateness(_: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
     (delay > LATE_MAX_US).then(|| format!("{:.1} ms", delay / 1000.0))
 }
 
+/// The first handshake of each connection cannot be another.
+fn full_handshakes(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
+    let first: u64 = workload.connections().iter().map(|number| u64::from(*number)).sum();
+    let share = |load: &Load| {
+        let Handshakes { full, resumed } = load.handshakes;
+        full.saturating_sub(first) as f64 / (full + resumed).max(1) as f64
+    };
+    let is_meant = matches!(workload.kind, Kind::Load { over: Over::Resumed, .. });
+    let most = cell.loads().map(|(_, load)| share(load)).max_by(f64::total_cmp);
+    shared(most.filter(|_| is_meant), FULL_MAX)
+}
+
+/// Ticks are counted a hundred times a second, for whoever works at that moment; who only works in between is never seen.
+fn missed_ticks(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
+    let seen = |load: &Load| match (workload.kind.has_all_cores(), load.averages) {
+        (false, Some(Averages { core, .. })) => Some(1.0 - (core.idle + core.iowait) / 100.0),
+        (true, _) => Some(2.0 * (1.0 - load.busy.idle)),
+        (false, None) => None,
+    };
+    let missed = |load: &Load| {
+        let (seen, counted) = (seen(load)?, load.busy.server);
+        (seen < counted * TICKS_MIN && counted - seen > TICKS_MISSED_MIN).then_some((seen, counted))
+    };
+    let found = cell.loads().find_map(|(_, load)| missed(load));
+    found.map(|(seen, counted)| format!("{:.0} % of a core seen, {:.0} % counted", seen * 100.0, counted * 100.0))
+}
+
 fn swap(_: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
     let most = cell.loads().map(|(_, load)| load.swap_before_kib).max()?;
     (most > SWAP_USED_MAX).then(|| format!("{} MB", most / 1024))
@@ -268,7 +319,8 @@ fn swap(_: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::example;
+    use crate::results::{CoreUse, example};
+    use crate::workload::Profile;
 
     fn doubts_of(results: &Results) -> Vec<Doubt> {
         doubts(results, &Summary::of(results))
@@ -325,13 +377,21 @@ mod tests {
     #[test]
     fn each_kind_is_told_where_it_was() {
         type Change = fn(&mut Load);
-        let expected: [(Change, Doubt); 8] = [
+        let expected: [(Change, Doubt); 9] = [
             (|load| load.errors.timeout = 7, Doubt::Errors(at_nginx("21"))),
             (|load| load.busy.others = 0.2, Doubt::OthersBusy(at_nginx("20 %"))),
             (|load| load.busy.stolen = 0.03, Doubt::Stolen(at_nginx("3 %"))),
             (|load| load.fresh_us = 1_000_000, Doubt::Hung(at_nginx("3"))),
             (|load| load.late_p99_us = 700, Doubt::GeneratorLate(at_nginx("0.7 ms"))),
             (|load| load.swap_before_kib = 300 * 1024, Doubt::SwapInUse(at_nginx("300 MB"))),
+            (
+                |load| {
+                    let core = CoreUse { user: 1.0, idle: 99.0, ..CoreUse::default() };
+                    load.averages = Some(Averages { core, ..Averages::default() });
+                    load.busy.server = 0.14;
+                },
+                Doubt::TicksMissed(at_nginx("1 % of a core seen, 14 % counted")),
+            ),
             (|load| load.requests = 99, Doubt::FewAnswers(at_nginx("99"))),
             (
                 |load| (load.busy.generator, load.busy.server) = (1.0, 0.5),
@@ -352,6 +412,26 @@ mod tests {
         let mut results = with(|_| ());
         results.samples.pop();
         assert_eq!(doubts_of(&results), [Doubt::RoundsMissing(at_nginx("2 of 3"))]);
+    }
+
+    #[test]
+    fn sessions_that_do_not_go_on_are_told_where_they_should() {
+        let doubts = |workload: &str, full| {
+            let mut results = Results { experiment: "tls".to_owned(), ..example::empty() };
+            for round in 1..=3 {
+                let mut sample = example::load(workload, "nginx", 100, round, 1000);
+                sample.profile = Profile::Tls;
+                if let Measure::Load(load) = &mut sample.measure {
+                    load.handshakes = Handshakes { full, resumed: 1000 - full };
+                }
+                results.samples.push(sample);
+            }
+            doubts_of(&results)
+        };
+        assert_eq!(doubts("tls-resumed", 140), []);
+        let who = vec![Found { workload: "tls-resumed", what: "nginx (20 %)".to_owned() }];
+        assert_eq!(doubts("tls-resumed", 300), [Doubt::NotResumed(who)]);
+        assert_eq!(doubts("tls-full", 1000), []);
     }
 
     #[test]

@@ -6,14 +6,17 @@ pub(crate) mod memory;
 pub(crate) mod mpm;
 pub(crate) mod perl;
 pub(crate) mod seeds;
+pub(crate) mod tls;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::EXPERIMENTS;
+use crate::identity;
 use crate::script::Script;
 use crate::stats::percentile;
+use crate::tls::{Tls, Versions};
 
 /// The smallest document: what remains when a file costs nothing is the server.
 pub(crate) const SMALL_FILE: &[u8] = b"The swallow is back: it works.\n";
@@ -104,6 +107,10 @@ pub(crate) enum Profile {
     FourWorkers,
     /// Bare, without any number of workers.
     Unconfigured,
+    /// Bare over TLS 1.2 and 1.3, with tickets for sessions.
+    Tls,
+    /// The same with HTTP/2.
+    Http2,
 }
 
 impl Profile {
@@ -138,6 +145,8 @@ impl Profile {
             Self::OneBackend => ("one-backend", "mod_fcgid"),
             Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
             Self::Unconfigured => ("unconfigured", ""),
+            Self::Tls => ("tls", ""),
+            Self::Http2 => ("http2", ""),
         }
     }
 }
@@ -162,11 +171,15 @@ pub(crate) enum Kind {
         connections: &'static [u32],
         /// A connection for each request.
         close: bool,
+        /// How the server is spoken to.
+        over: Over,
     },
     /// Connections that made one request and then only stay.
     Idle {
         /// How many.
         connections: u32,
+        /// How the server is spoken to.
+        over: Over,
     },
     /// Server processes that wait for work.
     Children {
@@ -205,6 +218,52 @@ impl Kind {
         matches!(self, Self::Script { .. } | Self::Queue(_))
     }
 }
+
+/// How a server is spoken to. What is encrypted is so by TLS 1.3, AES with 128 bits and X25519, whoever serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// In the clear.
+    Clear,
+    /// Over TLS, with a full handshake for each connection.
+    Tls,
+    /// Over TLS; connections go on with the sessions of earlier ones.
+    Resumed,
+    /// By HTTP/2 over TLS.
+    Http2 {
+        /// Streams of a connection at a time.
+        streams: u32,
+    },
+}
+
+impl Over {
+    /// What is wanted of connections that are encrypted.
+    pub(crate) fn tls(self) -> Option<Tls> {
+        (self != Self::Clear).then(|| Tls {
+            resumes: self == Self::Resumed,
+            versions: Versions::Only13,
+            suites: Some(SUITE.to_owned()),
+            groups: Some(GROUP.to_owned()),
+            ..Tls::to(identity::NAME)
+        })
+    }
+
+    /// The same as options of the generator.
+    pub(crate) fn options(self) -> Vec<String> {
+        let words = match self {
+            Self::Clear => return Vec::new(),
+            Self::Tls => "--no-resume".to_owned(),
+            Self::Resumed => String::new(),
+            Self::Http2 { streams } => format!("--no-resume --http2 --streams {streams}"),
+        };
+        let always = format!("--tls 1.3 --ciphers {SUITE} --groups {GROUP} --sni {}", identity::NAME);
+        always.split(' ').chain(words.split_whitespace()).map(str::to_owned).collect()
+    }
+}
+
+/// What browsers want most.
+const SUITE: &str = "TLS_AES_128_GCM_SHA256";
+/// What every server has.
+const GROUP: &str = "X25519";
 
 /// More requests than one process can serve.
 #[derive(Clone, Copy, Debug)]
@@ -281,7 +340,7 @@ impl Workload {
     pub(crate) fn connections(&self) -> &[u32] {
         match &self.kind {
             Kind::Load { connections, .. } | Kind::Script { connections, .. } => connections,
-            Kind::Idle { connections } => std::slice::from_ref(connections),
+            Kind::Idle { connections, .. } => std::slice::from_ref(connections),
             Kind::Children { count, .. } => std::slice::from_ref(count),
             Kind::Rate { connections, .. } => std::slice::from_ref(connections),
             Kind::Crowd(gathering) => std::slice::from_ref(&gathering.idle),

@@ -6,14 +6,16 @@ use crate::client::Dial;
 use crate::error::{Error, Result};
 use crate::script::Script;
 use crate::subject::Site;
+use crate::tls::Client;
 use crate::workload::Document;
 
 /// A server that starts 60 000 threads accepts connections long before it answers.
 const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// A server that answers wrongly must not be fast: the bytes are compared before anything is counted.
-pub(super) fn probe(site: &Site, document: &Document, close: bool) -> Result<()> {
-    let mut connection = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() }.open(site.address())?;
+pub(super) fn probe(site: &Site, tls: Option<&Client>, document: &Document, close: bool) -> Result<()> {
+    let dial = Dial { patience: FIRST_ANSWER_LIMIT, ..Dial::default() };
+    let mut connection = dial.open_with(site.address(), tls)?;
     let requests = if close { 1 } else { 2 };
     for _ in 0..requests {
         let response = connection.get(document.name, close)?;

@@ -13,7 +13,7 @@ use crate::reading::Reading;
 use crate::results::{Load, Squeezed};
 use crate::server::{Server, Watch};
 use crate::subject::Site;
-use crate::workload::{SMALL, Squeeze};
+use crate::workload::{Over, SMALL, Squeeze};
 
 /// A script takes a tenth of a second or more, and there are ten clients or more: shorter measurements consist of their end.
 const LONGER: u32 = 3;
@@ -31,7 +31,7 @@ impl Bench {
         let first = squeeze.scripts.first().ok_or_else(|| Error::new("no script is named"))?;
         let names: Vec<String> =
             squeeze.scripts.iter().map(|script| format!("cgi-bin/{}{}", script.name, squeeze.path_info)).collect();
-        probe(site, &SMALL, false)?;
+        probe(site, None, &SMALL, false)?;
         probe_script(site, &names[0], first)?;
         self.forget_runs()?;
 
@@ -50,6 +50,8 @@ impl Bench {
             per_connection: 1,
             per_second: Some(squeeze.files_per_second),
             seconds,
+            over: Over::Clear,
+            expect: None,
         };
         let swapped = procfs::swapped_out();
         let mut watch = Watch::new(server);

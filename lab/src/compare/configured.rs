@@ -143,6 +143,7 @@ impl Starter {
             memory: None,
             descriptors: self.descriptors,
             account: None,
+            identity: None,
             apache: None,
         })
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{debian, mpm, php_fpm};
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::programs;
 use crate::subject::{APACHE, BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
@@ -77,6 +78,7 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
     let load: String =
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
     let scripts = scripts(site, modules);
+    let tls = tls(site, modules);
     let listen: String = site.addresses.iter().map(|address| format!("Listen {address}\n")).collect();
     let mpm = load_mpm(mpm, modules) + &mpm::settings(site.profile, mpm)?;
     Ok(format!(
@@ -102,8 +104,29 @@ DocumentRoot {documents}
 <Directory {documents}>
     Require all granted
 </Directory>
-{scripts}"
+{tls}{scripts}"
     ))
+}
+
+/// Where it speaks TLS.
+fn tls(site: &Site, modules: &str) -> String {
+    let Some(Identity { certificate, key }) = &site.identity else { return String::new() };
+    let (load, protocols) = match site.profile {
+        Profile::Http2 => (format!("LoadModule http2_module {modules}/mod_http2.so\n"), "h2 http/1.1"),
+        _ => (String::new(), "http/1.1"),
+    };
+    format!(
+        "\
+LoadModule ssl_module {modules}/mod_ssl.so
+{load}Protocols {protocols}
+SSLEngine on
+SSLProtocol -all +TLSv1.2 +TLSv1.3
+SSLCertificateFile {}
+SSLCertificateKeyFile {}
+",
+        certificate.display(),
+        key.display()
+    )
 }
 
 /// Where there are scripts: started by who serves the request, or by a daemon.

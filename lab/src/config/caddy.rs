@@ -1,7 +1,9 @@
 //! caddy: one processor for its runtime.
 
 use crate::error::Result;
+use crate::identity::{Identity, NAME};
 use crate::subject::{ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
+use crate::workload::Profile;
 
 /// caddy without administration interface and certificates; what it saves goes into the site's directory.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
@@ -23,20 +25,29 @@ pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
 fn configuration(site: &Site) -> String {
     let (ip, port) = (site.address().ip(), site.address().port());
     let documents = site.documents.display();
+    let (scheme, tls) = match &site.identity {
+        Some(Identity { certificate, key }) => {
+            ("https", format!("    tls {} {}\n", certificate.display(), key.display()))
+        }
+        None => ("http", String::new()),
+    };
+    let protocols = if site.profile == Profile::Http2 { "h1 h2" } else { "h1" };
     format!(
         "\
 {{
     admin off
     auto_https off
+    default_sni {NAME}
     servers {{
+        protocols {protocols}
         timeouts {{
             idle {KEEP_ALIVE_SECONDS}s
         }}
     }}
 }}
-http://:{port} {{
+{scheme}://:{port} {{
     bind {ip}
-    root * {documents}
+{tls}    root * {documents}
     file_server
 }}
 "

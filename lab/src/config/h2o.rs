@@ -1,6 +1,7 @@
 //! h2o: one thread.
 
 use crate::error::Result;
+use crate::identity::Identity;
 use crate::subject::{CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 
 /// h2o; its queue of new connections is fixed at 65 535 by its authors, its `sendfile` is its own choice.
@@ -19,18 +20,27 @@ fn configuration(site: &Site) -> String {
         None => String::new(),
     };
     let (ip, port) = (site.address().ip(), site.address().port());
+    let tls = match &site.identity {
+        Some(Identity { certificate, key }) => format!(
+            "  ssl:\n    minimum-version: TLSv1.2\n    certificate-file: {}\n    key-file: {}\n",
+            certificate.display(),
+            key.display()
+        ),
+        None => String::new(),
+    };
     let (documents, directory) = (site.documents.display(), site.directory.display());
     format!(
         "\
 {user}num-threads: 1
 max-connections: {CAPACITY}
 http1-request-timeout: {KEEP_ALIVE_SECONDS}
+http2-idle-timeout: {KEEP_ALIVE_SECONDS}
 pid-file: {directory}/h2o.pid
 error-log: {directory}/error.log
 listen:
   host: {ip}
   port: {port}
-hosts:
+{tls}hosts:
   default:
     paths:
       /:

@@ -1,7 +1,9 @@
 //! lighttpd: one process, which is its default.
 
 use crate::error::Result;
+use crate::identity::Identity;
 use crate::subject::{BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
+use crate::workload::Profile;
 
 /// lighttpd refuses a greater number of requests for a connection; the client then connects again.
 const KEEP_ALIVE_REQUESTS_MAX: u32 = 65_535;
@@ -37,11 +39,24 @@ fn configuration(site: &Site) -> String {
             ),
         ),
     };
+    let (mod_openssl, tls) = match &site.identity {
+        Some(Identity { certificate, key }) => (
+            " \"mod_openssl\" ",
+            format!(
+                "ssl.engine = \"enable\"\nssl.pemfile = \"{}\"\nssl.privkey = \"{}\"\n\
+                 server.feature-flags += ( \"server.h2proto\" => \"{}\" )\n",
+                certificate.display(),
+                key.display(),
+                if site.profile == Profile::Http2 { "enable" } else { "disable" }
+            ),
+        ),
+        None => ("", String::new()),
+    };
     let descriptors = site.descriptors.min(DESCRIPTORS_MAX);
     let connections = descriptors / 2;
     format!(
         "\
-{account}server.modules = ({modules})
+{account}server.modules = ({modules}{mod_openssl})
 server.document-root = \"{documents}\"
 server.bind = \"{ip}\"
 server.port = {port}
@@ -53,6 +68,6 @@ server.max-keep-alive-idle = {KEEP_ALIVE_SECONDS}
 server.errorlog = \"{directory}/error.log\"
 server.pid-file = \"{directory}/lighttpd.pid\"
 mimetype.assign = ( \".txt\" => \"text/plain\" )
-{scripts}"
+{tls}{scripts}"
     )
 }

@@ -3,12 +3,16 @@
 use crate::error::{Error, Result};
 use crate::workload::Profile::{
     self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall,
-    EventThreads, Fcgid, FourWorkers, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling,
-    Registry, Speedy, Steady, Unconfigured,
+    EventThreads, Fcgid, FourWorkers, Http2, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept,
+    Recycling, Registry, Speedy, Steady, Tls, Unconfigured,
 };
 
 /// The settings of `mpm` under `profile`.
 pub(crate) fn settings(profile: Profile, mpm: &str) -> Result<String> {
+    let profile = match profile {
+        Tls | Http2 => Bare,
+        other => other,
+    };
     let row = TABLE.iter().find(|(of, mpms, _)| *of == profile && mpms.contains(&mpm));
     let (.., rows) = row.ok_or_else(|| Error::new(format!("the laboratory has no settings for the MPM {mpm}")))?;
     Ok(rows.iter().map(|(directive, value)| format!("{directive} {value}\n")).collect())

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::config::php_fpm;
 use crate::error::Result;
+use crate::identity::Identity;
 use crate::subject::{BACKLOG, CAPACITY, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
 
@@ -44,10 +45,22 @@ fn php(site: &Site) -> (u32, String, String) {
     (2, upstream, location)
 }
 
+/// Where it speaks TLS: what stands behind an address, and the lines of `server`.
+fn tls(site: &Site) -> (&'static str, String) {
+    let Some(Identity { certificate, key }) = &site.identity else { return ("", String::new()) };
+    let lines = format!(
+        "        ssl_protocols TLSv1.2 TLSv1.3;\n        ssl_certificate {};\n        ssl_certificate_key {};\n",
+        certificate.display(),
+        key.display()
+    );
+    (if site.profile == Profile::Http2 { " ssl http2" } else { " ssl" }, lines)
+}
+
 fn configuration(site: &Site, open_file_cache: bool) -> String {
     let Site { directory, documents, .. } = site;
-    let listen: String =
-        site.addresses.iter().map(|address| format!("        listen {address} backlog={BACKLOG};\n")).collect();
+    let (manner, tls) = tls(site);
+    let listen = site.addresses.iter().map(|address| format!("        listen {address}{manner} backlog={BACKLOG};\n"));
+    let listen = listen.collect::<String>() + &tls;
     let directory = directory.display();
     let documents = documents.display();
     let connections = match site.profile {

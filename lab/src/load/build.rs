@@ -7,7 +7,7 @@ use super::plan::Request;
 use super::url::Url;
 
 /// As `Authorization: Basic` has it.
-pub(crate) fn base64(text: &str) -> String {
+pub(crate) fn base64(text: impl AsRef<[u8]>) -> String {
     STANDARD.encode(text)
 }
 

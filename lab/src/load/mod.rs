@@ -21,9 +21,10 @@ pub(crate) mod timeline;
 pub(crate) mod url;
 mod worker;
 
+pub(crate) use build::base64;
 pub(crate) use live::Live;
 pub(crate) use plan::{Arrival, Pace, Plan};
-pub(crate) use record::Record;
+pub(crate) use record::{Handshakes, Record};
 
 use bulletin::Board;
 use copies::Division;

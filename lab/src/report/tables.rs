@@ -23,7 +23,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
     Some(match &workload.kind {
         Kind::Load { connections, .. } if connections.len() > 1 => sweep_table(summary, workload),
         Kind::Load { .. } => load_table(summary, workload),
-        Kind::Idle { connections } => idle_table(summary, workload, *connections),
+        Kind::Idle { connections, .. } => idle_table(summary, workload, *connections),
         Kind::Children { .. } => children_table(summary, workload),
         Kind::Script { .. } => script_table(summary, workload),
         Kind::Queue(crush) => queue_table(summary, workload, crush),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::generator::Errors;
+use crate::load::Handshakes;
 
 /// A server that has not answered a fresh request after this hangs.
 pub(crate) const FRESH_LIMIT: Duration = Duration::from_secs(1);
@@ -48,6 +49,9 @@ pub(crate) struct Load {
     pub(crate) p99_us: u64,
     /// See `min_us`.
     pub(crate) max_us: u64,
+    /// Handshakes of TLS that were complete.
+    #[serde(default)]
+    pub(crate) handshakes: Handshakes,
     /// What failed.
     pub(crate) errors: Errors,
     /// Memory right after the load.

@@ -56,7 +56,7 @@ pub(crate) static TARGETS: [Target; 20] = [
     },
     Target {
         text: "10 000 idle keep-alive connections under percore: ≤ 1 KB of PSS each",
-        rule: Rule::ConnectionMemory { bytes: 1024.0 },
+        rule: Rule::ConnectionMemory { workload: "idle", subject: PERCORE, bytes: 1024.0 },
     },
     Target {
         text: "100 to 10 000 connections under percore: no errors, req/s within 25 % of the best point",

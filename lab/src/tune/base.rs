@@ -148,6 +148,7 @@ pub(super) fn own(starter: &Starter, scratch: &Scratch) -> Result<(PathBuf, Stri
         memory: None,
         descriptors: 0,
         account,
+        identity: None,
         apache: Installation::find(),
     };
     for file in (subject.recipe)(&site)?.files {

@@ -1,6 +1,6 @@
 //! The workloads of `run http`: static files over HTTP/1.1.
 
-use super::{Entry, Kind, LARGE, MEDIUM, SMALL, Workload, bare, debian};
+use super::{Entry, Kind, LARGE, MEDIUM, Over, SMALL, Workload, bare, debian};
 use crate::subject::PREFORK_CHILDREN;
 
 /// The workloads, in the order in which they are run and reported.
@@ -8,42 +8,42 @@ pub(crate) static WORKLOADS: [Workload; 8] = [
     Workload {
         id: "keepalive",
         title: "31-byte file, 100 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: false, over: Over::Clear },
         entries: EVERYONE,
         peers: &[bare("lighttpd"), bare("h2o")],
     },
     Workload {
         id: "close",
         title: "31-byte file, a connection for each request, 100 at a time",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true },
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Clear },
         entries: EVERYONE,
         peers: &[bare("h2o")],
     },
     Workload {
         id: "file16k",
         title: "16 KB file, 100 keep-alive connections",
-        kind: Kind::Load { document: &MEDIUM, connections: &[100], close: false },
+        kind: Kind::Load { document: &MEDIUM, connections: &[100], close: false, over: Over::Clear },
         entries: FILE_SERVERS,
         peers: FILE_PEERS,
     },
     Workload {
         id: "file1m",
         title: "1 MB file, 32 keep-alive connections",
-        kind: Kind::Load { document: &LARGE, connections: &[32], close: false },
+        kind: Kind::Load { document: &LARGE, connections: &[32], close: false, over: Over::Clear },
         entries: FILE_SERVERS,
         peers: FILE_PEERS,
     },
     Workload {
         id: "debian",
         title: "31-byte file, 100 keep-alive connections, Debian's configuration of Apache against the bare one",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: false, over: Over::Clear },
         entries: &[bare("tsubame-percore"), debian("tsubame-percore"), bare("apache-event"), debian("apache-event")],
         peers: &[bare("tsubame-percore")],
     },
     Workload {
         id: "idle",
         title: "memory of 10 000 idle keep-alive connections",
-        kind: Kind::Idle { connections: 10_000 },
+        kind: Kind::Idle { connections: 10_000, over: Over::Clear },
         entries: EVENT_DRIVEN,
         peers: &[],
     },
@@ -57,7 +57,7 @@ pub(crate) static WORKLOADS: [Workload; 8] = [
     Workload {
         id: "sweep",
         title: "31-byte file, 100 to 10 000 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000], close: false },
+        kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000], close: false, over: Over::Clear },
         entries: FLOOR_AND_EVENT_DRIVEN,
         peers: &[],
     },

@@ -3,7 +3,7 @@
 use super::Profile::{
     Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers, Recycling, Steady,
 };
-use super::{Entry, Gathering, Kind, SMALL, Workload, bare, under};
+use super::{Entry, Gathering, Kind, Over, SMALL, Workload, bare, under};
 
 /// The workloads, in the order in which they are run and reported.
 pub(crate) static WORKLOADS: [Workload; 6] = [
@@ -56,7 +56,12 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "sweep002",
         title: "31-byte file, 100 to 20 000 keep-alive connections to event under five settings",
-        kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000, 20_000], close: false },
+        kind: Kind::Load {
+            document: &SMALL,
+            connections: &[100, 1000, 5000, 10_000, 20_000],
+            close: false,
+            over: Over::Clear,
+        },
         entries: &[
             under(Event243, "tsubame-event"),
             under(EventSmall, "tsubame-event"),

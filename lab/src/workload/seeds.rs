@@ -5,7 +5,7 @@ use super::Profile::{
     Cgi, Cgid, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall, EventThreads,
     ManyConnections,
 };
-use super::{Entry, Kind, SMALL, Workload, bare, under};
+use super::{Entry, Kind, Over, SMALL, Workload, bare, under};
 use crate::script::HELLO_DYNAMIC;
 
 /// prefork with mod_cgi, worker and event with mod_cgid, at the numbers of clients of the article.
@@ -31,7 +31,7 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
     Workload {
         id: "event-small",
         title: "31-byte file, a connection for each request, 100 at a time, event under five settings",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true },
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Clear },
         entries: &[
             bare("floor"),
             bare("nginx"),
@@ -51,7 +51,12 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
     Workload {
         id: "event-large",
         title: "31-byte file, 100 to 20 000 keep-alive connections, event under three settings",
-        kind: Kind::Load { document: &SMALL, connections: &[100, 1000, 5000, 10_000, 20_000], close: false },
+        kind: Kind::Load {
+            document: &SMALL,
+            connections: &[100, 1000, 5000, 10_000, 20_000],
+            close: false,
+            over: Over::Clear,
+        },
         entries: &[
             under(ManyConnections, "nginx"),
             under(EventChildren, "tsubame-event"),
@@ -69,7 +74,12 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
 pub(crate) static CONCURRENCY: [Workload; 1] = [Workload {
     id: "concurrency",
     title: "31-byte file, 1 to 20 000 keep-alive connections",
-    kind: Kind::Load { document: &SMALL, connections: &[1, 10, 100, 1000, 5000, 10_000, 20_000], close: false },
+    kind: Kind::Load {
+        document: &SMALL,
+        connections: &[1, 10, 100, 1000, 5000, 10_000, 20_000],
+        close: false,
+        over: Over::Clear,
+    },
     entries: &[
         bare("tsubame-percore"),
         under(EventLarge, "tsubame-event"),
@@ -91,14 +101,14 @@ pub(crate) static EVENT_VS_WORKER: [Workload; 3] = [
     Workload {
         id: "threads-close",
         title: "31-byte file, a connection for each request, 100 at a time",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: true },
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: true, over: Over::Clear },
         entries: THREADS,
         peers: &[bare("apache-worker")],
     },
     Workload {
         id: "threads-kept",
         title: "31-byte file, 100 keep-alive connections",
-        kind: Kind::Load { document: &SMALL, connections: &[100], close: false },
+        kind: Kind::Load { document: &SMALL, connections: &[100], close: false, over: Over::Clear },
         entries: THREADS,
         peers: &[bare("apache-worker")],
     },

@@ -1,0 +1,64 @@
+//! The certificate of measured servers: one of an elliptic curve (P-256), signed by itself, the same for all.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
+
+use crate::error::{Context as _, Result, write_file};
+use crate::load::base64;
+
+/// The name in it.
+pub(crate) const NAME: &str = "localhost";
+
+/// The characters of a line of PEM (RFC 7468 section 2).
+const LINE: usize = 64;
+
+/// Where certificate and key are.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Identity {
+    /// Makes one in a directory.
+    pub(crate) fn make(directory: &Path) -> Result<Self> {
+        let make = || {
+            let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+            let certificate = CertificateParams::new(vec![NAME.to_owned()])?.self_signed(&key)?;
+            Ok((pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", key.serialized_der())))
+        };
+        let made: std::result::Result<_, rcgen::Error> = make();
+        let (certificate, key) = made.context(|| "make a certificate".to_owned())?;
+        let made = Self { certificate: directory.join("certificate.pem"), key: directory.join("key.pem") };
+        write_file(&made.certificate, certificate)?;
+        write_file(&made.key, key)?;
+        Ok(made)
+    }
+}
+
+fn pem(what: &str, der: &[u8]) -> String {
+    let text = base64(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(LINE).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {what}-----\n{}\n-----END {what}-----\n", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use crate::tls::{Tls, Trust};
+
+    #[test]
+    fn what_is_made_can_be_believed_and_shown() {
+        let scratch = Scratch::new().unwrap();
+        let made = Identity::make(scratch.path()).unwrap();
+        let both = scratch.path().join("both.pem");
+        let text = [&made.certificate, &made.key].map(|path| std::fs::read_to_string(path).unwrap()).concat();
+        std::fs::write(&both, text).unwrap();
+        let tls = Tls { trust: Trust::File(made.certificate), identity: Some(both), ..Tls::to(NAME) };
+        assert!(tls.client().is_ok());
+        let error = Tls { trust: Trust::File(made.key), ..Tls::to(NAME) }.client().unwrap_err().to_string();
+        assert!(error.contains("no certificate in it"), "{error}");
+    }
+}
