@@ -22,7 +22,7 @@ fn configuration(site: &Site) -> String {
     let (ip, port) = (site.address().ip(), site.address().port());
     let tls = match &site.identity {
         Some(Identity { certificate, key }) => format!(
-            "  ssl:\n    minimum-version: TLSv1.2\n    certificate-file: {}\n    key-file: {}\n",
+            "  ssl:\n    ocsp-update-interval: 0\n    minimum-version: TLSv1.2\n    certificate-file: {}\n    key-file: {}\n",
             certificate.display(),
             key.display()
         ),

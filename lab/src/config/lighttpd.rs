@@ -1,6 +1,8 @@
 //! lighttpd: one process, which is its default.
 
-use crate::error::Result;
+use std::path::Path;
+
+use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::subject::{BACKLOG, ConfigFile, KEEP_ALIVE_SECONDS, Recipe, Site};
 use crate::workload::Profile;
@@ -11,8 +13,16 @@ const KEEP_ALIVE_REQUESTS_MAX: u32 = 65_535;
 /// lighttpd reserves memory in proportion to its descriptors, and allows half as many connections.
 const DESCRIPTORS_MAX: u64 = 30_000;
 
+/// Where Debian has its modules.
+const MODULES: &str = "/usr/lib/lighttpd";
+
 /// lighttpd without modules, but for those that scripts need where there are some.
 pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
+    if site.identity.is_some() && Path::new(MODULES).exists() && !Path::new(MODULES).join("mod_openssl.so").exists() {
+        return Err(
+            Error::new("it has no TLS here").advise("apt-get install --no-install-recommends lighttpd-mod-openssl")
+        );
+    }
     let path = site.directory.join("lighttpd.conf").display().to_string();
     Ok(Recipe {
         files: vec![ConfigFile::composed("lighttpd.conf", configuration(site))],

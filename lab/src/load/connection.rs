@@ -109,6 +109,8 @@ pub(super) struct Connection {
     is_watched: bool,
     tls: Option<Box<Session>>,
     protocol: Protocol,
+    /// What is wrong with what came.
+    malformed: Option<Malformed>,
     /// Requests that were sent over it, and those that were answered.
     pub(super) carried: u64,
     pub(super) answered: u64,
@@ -159,6 +161,7 @@ impl Connection {
             is_watched: false,
             tls: how.tls.as_ref().map(|client| Session::open(client).map(Box::new)).transpose()?,
             protocol,
+            malformed: None,
             carried: 0,
             answered: 0,
         })
@@ -275,6 +278,12 @@ impl Connection {
     /// Its TLS, if it has any.
     pub(super) fn tls(&self) -> Option<&Session> {
         self.tls.as_deref()
+    }
+
+    /// What is wrong with what came over it.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let of_tls = self.tls.as_ref().and_then(|session| session.complaint.as_ref()).map(|why| format!("TLS: {why}"));
+        of_tls.or_else(|| self.malformed.map(|why| format!("an answer is none: {why}")))
     }
 
     /// How many requests may be under way over it, of `wanted`.
@@ -447,7 +456,10 @@ impl Connection {
             Protocol::Http1(_) => self.parse_answers(bytes, requests, came, now),
             Protocol::Http2(_) => self.parse_frames(bytes, came, now),
         };
-        read.map_err(|_| Broken { count: |failures| &mut failures.malformed, was_idle: false })
+        read.map_err(|why| {
+            self.malformed = Some(why);
+            Broken { count: |failures| &mut failures.malformed, was_idle: false }
+        })
     }
 
     fn parse_answers(

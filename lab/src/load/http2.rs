@@ -259,10 +259,11 @@ impl Http2 {
 
     /// Takes the next frame, or what is there of it.
     fn next_frame(&mut self, bytes: &[u8], out: &mut Vec<u8>, see: &mut dyn FnMut(Event)) -> Result<usize, Malformed> {
-        let wanted = frame::wanted(bytes)?;
-        if self.begun.is_empty() && bytes.len() >= wanted && wanted >= frame::HEAD {
-            self.take(&Frame::of(&bytes[..wanted]), out, see)?;
-            return Ok(wanted);
+        if self.begun.is_empty()
+            && let wanted = frame::wanted(bytes)?
+            && let Some(frame) = bytes.get(..wanted)
+        {
+            return self.take(&Frame::of(frame), out, see).map(|()| wanted);
         }
         let mut taken = 0;
         loop {

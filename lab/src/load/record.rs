@@ -182,8 +182,9 @@ pub(crate) struct Record {
     /// Both together: until a request could be sent.
     pub(crate) setup: Spread,
     pub(crate) handshakes: Handshakes,
-    /// What the first handshake came to, or why the first one failed that did.
+    /// What the first handshake came to.
     pub(crate) agreed: Option<Agreed>,
+    /// What was wrong with what came first of all that was wrong.
     pub(crate) complaint: Option<String>,
     /// From the request to the first byte of its answer.
     pub(crate) wait: Spread,

@@ -430,9 +430,8 @@ impl Worker<'_> {
             }
             (Some(_), None) => {}
         }
-        let complaint = connection.tls().and_then(|session| session.complaint.as_ref());
         if record.complaint.is_none() {
-            record.complaint = complaint.cloned();
+            record.complaint = connection.complaint();
         }
     }
 

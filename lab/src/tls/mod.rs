@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result};
 
-/// Servers whose sessions are remembered; there is one.
+/// Servers whose sessions are remembered; there is one. A ticket of TLS 1.3 is used once, as browsers do.
 const SERVERS: usize = 8;
 
 /// Where systems keep the certificates of those who sign others.

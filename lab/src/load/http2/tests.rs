@@ -36,7 +36,7 @@ fn read(paths: &[&str], bytes: &[u8]) -> Result<(Vec<Event>, Vec<u8>), Malformed
         Ok((events, out))
     };
     let whole = in_pieces(bytes.len().max(1));
-    for size in [1, 7] {
+    for size in [1, 7, 12, 13, 29] {
         assert_eq!(in_pieces(size), whole);
     }
     whole
