@@ -29,6 +29,7 @@ mod experiment;
 mod floor;
 mod generator;
 mod host;
+mod hush;
 mod identity;
 mod interrupt;
 mod launch;

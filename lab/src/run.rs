@@ -10,6 +10,7 @@ use crate::cli::RunOptions;
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::Experiment;
 use crate::host::{self, Host};
+use crate::hush::Hush;
 use crate::interrupt;
 use crate::programs;
 use crate::progress;
@@ -220,6 +221,7 @@ impl Run<'_> {
     /// Takes the measurements; what exists is saved after every one, for a run may be interrupted.
     fn take(&mut self, steps: &[Step], out: Option<&PathBuf>) -> Result<()> {
         let progress = progress::bar(steps.len());
+        let _hush = Hush::new();
         for (index, step) in steps.iter().enumerate() {
             if !self.is_taken(step) {
                 announce(&progress, step);

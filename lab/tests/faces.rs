@@ -3,46 +3,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+mod scripted;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Answers every request, as the path wants it: `/none` is not found, `/gone` is answered with nothing.
+/// A server in the clear.
 fn serve() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-    let address = listener.local_addr().expect("address");
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.expect("a connection");
-            std::thread::spawn(move || attend(stream));
-        }
-    });
-    address
-}
-
-fn attend(mut stream: TcpStream) {
-    let mut lines = BufReader::new(stream.try_clone().expect("the same connection")).lines().map_while(Result::ok);
-    while let Some(request) = lines.next() {
-        let fields: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-        let says = |text: &str| fields.iter().any(|field| field.eq_ignore_ascii_case(text));
-        let keeps = request.ends_with("1.1") || says("Connection: Keep-Alive");
-        let status = match request.split(' ').nth(1) {
-            Some("/none") => "404 Not Found",
-            Some("/gone") => return,
-            _ => "200 OK",
-        };
-        let body = if request.starts_with("HEAD ") { "" } else { "hello" };
-        let connection = if keeps { "Keep-Alive" } else { "close" };
-        let answer = format!(
-            "HTTP/1.1 {status}\r\nServer: Scripted/1.0 (of a test)\r\nConnection: {connection}\r\nContent-Length: 5\r\n\r\n{body}"
-        );
-        if stream.write_all(answer.as_bytes()).is_err() || !keeps {
-            return;
-        }
-    }
+    scripted::listen(|mut stream| scripted::attend(&mut stream))
 }
 
 fn lab() -> Command {
@@ -167,8 +139,54 @@ fn httperf() {
     for arguments in cases {
         compare("httperf", arguments, 0);
     }
-    let absent = said(lab().args(["httperf", "--ssl"]));
-    assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--ssl is not there"));
+    let absent = said(lab().args(["httperf", "--wset=1,1"]));
+    assert!(!absent.status.success() && String::from_utf8_lossy(&absent.stderr).contains("--wset is not there"));
+}
+
+/// What both print where TLS is spoken: what was agreed on stands in between.
+#[test]
+fn tls_by_ab_and_httperf() {
+    let identity = scripted::Identity::new("faces", false);
+    let server = identity.serve(&[], true, |stream| {
+        scripted::attend(stream);
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+    });
+    let (named, numbered) = (format!("https://localhost:{}/", server.port()), format!("https://{server}/none"));
+    if is_here("ab") {
+        let cases: [&[&str]; 5] = [
+            &["-n", "20", "-c", "3", &named],
+            &["-n", "10", "-k", "-f", "TLS1.2", &numbered],
+            &["-n", "5", "-f", "TLS1.2", "-Z", "ECDHE-ECDSA-AES128-GCM-SHA256", "-I", &named],
+            &["-n", "5", "-fTLS1.3", "-q", "-E", identity.both.to_str().expect("a path"), &named],
+            &["-w", "-n", "5", &named],
+        ];
+        for arguments in cases {
+            compare("ab", arguments, if arguments.contains(&"-w") { 4 } else { 3 });
+        }
+        let told = said(lab().args(["ab", "-n", "2", "-f", "TLS1.2", &named]));
+        let text = String::from_utf8_lossy(&told.stdout);
+        for line in [
+            "SSL/TLS Protocol:       TLSv1.2,ECDHE-ECDSA-AES256-GCM-SHA384,256,256",
+            "Server Temp Key:        X25519 253 bits",
+            "TLS Server Name:        localhost",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}: {text}");
+        }
+    }
+    let plain = said(lab().args(["ab", "-n", "2", &format!("https://{}/", serve())]));
+    let text = String::from_utf8_lossy(&plain.stderr);
+    assert!(!plain.status.success() && text.contains("SSL handshake failed (1)."), "{text}");
+    if is_here("httperf") {
+        let port = format!("--port={}", server.port());
+        let cases: [&[&str]; 2] = [
+            &["--ssl", "--server", "localhost", &port, "--num-conns", "10", "--num-calls", "2"],
+            &["--ssl", "--ssl-no-reuse", "--server=localhost", &port, "--rate=100", "--num-conns=5", "--uri=/none"],
+        ];
+        for arguments in cases {
+            compare("httperf", arguments, 0);
+        }
+    }
 }
 
 /// What the first seed shows.
@@ -304,6 +322,33 @@ fn load_draws_in_a_terminal() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("Latency in milliseconds") && !text.contains("Distribution"), "{text}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Who interrupts a load in a terminal sees what was measured, and nothing of the view is left: `^C` is not written into it.
+#[test]
+fn an_interrupted_view_is_gone() {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("not tried: script is not installed (apt-get install bsdutils)");
+        return;
+    }
+    let url = format!("http://{}/", serve());
+    let load = format!("stty cols 80 && {} load -c 2 -r 500 -d 1h {url}", env!("CARGO_BIN_EXE_tsubame-lab"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &load, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().expect("a terminal");
+    let (mut keys, mut screen) = (script.stdin.take().expect("a pipe"), script.stdout.take().expect("a pipe"));
+    let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
+    let mut is_interrupted = false;
+    while let Ok(length @ 1..) = screen.read(&mut piece) {
+        seen.extend_from_slice(&piece[..length]);
+        if !is_interrupted && String::from_utf8_lossy(&seen).contains("answers per second on average") {
+            is_interrupted = true;
+            keys.write_all(b"\x03").expect("press a key");
+        }
+    }
+    assert!(script.wait().expect("its end").success());
+    let text = String::from_utf8_lossy(&seen);
+    assert!(text.contains("it was interrupted") && !text.contains("^C"), "{text}");
 }
 
 /// The command of a load that may have 64 open files and no more, also where it is root.

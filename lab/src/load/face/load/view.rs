@@ -7,6 +7,7 @@ use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
 
 use crate::blocks;
 use crate::error::Result;
+use crate::hush::Hush;
 use crate::load::bulletin::Moment;
 use crate::load::{self, Live, Plan, Record};
 
@@ -16,6 +17,7 @@ const SECONDS: u64 = 60;
 /// Carries out a plan, like [`load::run`], and shows it.
 pub(super) fn run(plan: &Plan) -> Result<Record> {
     let mut view = View::of(plan);
+    let _hush = Hush::new();
     let record = load::run(plan, &Live::default(), |live| view.show(live));
     view.bar.finish_and_clear();
     record
