@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::accounting::Accounting;
 use crate::config::apache::Installation;
 use crate::course::Course;
-use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, check_descriptors, fresh};
+use crate::crowd::{Crowd, DESCRIPTORS_IN_RESERVE, Manner, Party, copies, fresh};
 use crate::error::{Context as _, Error, Result, write_file};
 use crate::generator::{Counts, Errors, Shot};
 use crate::host::Cores;
@@ -293,21 +293,23 @@ impl Bench {
     /// Fresh requests while a crowd stays. Those who linger come last: a server need not wait for them long.
     fn crowd(&self, server: &Server, site: &Site, gathering: &Gathering) -> Result<Load> {
         probe(site, None, &SMALL, false)?;
-        check_descriptors(self.descriptors, gathering.idle + gathering.slow + gathering.lingering)?;
-        let mut idle = Crowd::gather(Manner::Idle, site.address(), None, gathering.idle);
-        let mut slow = Crowd::gather(Manner::Slow, site.address(), None, gathering.slow);
+        let copies = copies(self.descriptors, gathering.idle + gathering.slow + gathering.lingering);
+        let gather =
+            |manner, count| Crowd::gather(&Party { manner, address: site.address(), tls: None, count }, copies);
+        let mut idle = gather(Manner::Idle, gathering.idle)?;
+        let mut slow = gather(Manner::Slow, gathering.slow)?;
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| slow.read_slowly(&stop));
-            let lingering = Crowd::gather(Manner::Lingering, site.address(), None, gathering.lingering);
+            let lingering = gather(Manner::Lingering, gathering.lingering);
             let before = Reading::take(server, self.cores);
             let counts = ask(site.address(), gathering.fresh);
             let after = Reading::take(server, self.cores);
             stop.store(true, Relaxed);
             let load = self.figures(server, counts, &before?, &after?)?;
-            Ok((load, lingering.failed()))
+            Ok((load, lingering?.lost().failed))
         })
-        .map(|(load, lingering)| Load { lost: idle.lost() + slow.failed() + lingering, ..load })
+        .map(|(load, lingering)| Load { lost: idle.lost().all + slow.lost().failed + lingering, ..load })
     }
 
     /// Children as they were born, then again when there was work for all of them.
@@ -326,14 +328,13 @@ impl Bench {
     }
 
     fn idle(&self, server: &Server, site: &Site, connections: u32, over: Over) -> Result<Memory> {
-        check_descriptors(self.descriptors, connections)?;
-        let tls = client(over)?;
-        probe(site, tls.as_ref(), &SMALL, false)?;
+        probe(site, client(over)?.as_ref(), &SMALL, false)?;
         let before_kib = server.pss_kib()?;
-        let mut crowd = Crowd::gather(Manner::Idle, site.address(), tls.as_ref(), connections);
+        let party = Party { manner: Manner::Idle, address: site.address(), tls: over.tls(), count: connections };
+        let mut crowd = Crowd::gather(&party, copies(self.descriptors, connections))?;
         std::thread::sleep(REST);
         let after_kib = server.pss_kib()?;
-        Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost() })
+        Ok(Memory { before_kib, after_kib, processes: server.pids().len(), lost: crowd.lost().all })
     }
 }
 

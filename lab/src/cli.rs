@@ -92,6 +92,9 @@ pub(crate) enum Command {
     /// Do a part of a load that is too large for one process
     #[command(hide = true)]
     LoadCopy,
+    /// Hold a part of the connections that are too many for one process
+    #[command(hide = true)]
+    CrowdCopy,
     /// Enter a control group, a core and limits, then become another program
     #[command(hide = true)]
     Launch(LaunchOptions),

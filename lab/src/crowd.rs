@@ -1,13 +1,18 @@
 //! Connections that stay: idle, slow, or lingering; opened one after the other, one request each, then only held.
 
+use std::io::BufReader;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::client::{Connection, Dial};
+use crate::copy::{Copy, read, tell};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::tls::Client;
+use crate::launch;
+use crate::tls::{Client, Tls};
 use crate::workload::{LARGE, SMALL};
 
 /// Descriptors that a process needs besides its connections.
@@ -26,7 +31,7 @@ const SLOW_BUFFER: usize = 4096;
 const SLOW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What the connections of a crowd do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Manner {
     /// They have got an answer and are kept alive.
     Idle,
@@ -58,44 +63,133 @@ fn visit(mut connection: Connection, close: bool) -> Result<Connection> {
     }
 }
 
-/// Many connections of one manner; dropping them closes them.
+/// Who is to come.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Party {
+    pub(crate) manner: Manner,
+    pub(crate) address: SocketAddr,
+    /// How connections are encrypted, where they are.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) count: u32,
+}
+
+/// Many connections of one manner, in this process or in copies of it; dropping them closes them.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) enum Crowd {
+    Here(Held),
+    Elsewhere(Vec<(Copy, Lost)>),
+}
+
+/// Connections that are not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    /// Those that never came about.
+    pub(crate) failed: u64,
+    /// Those, and the ones that the server has closed since.
+    pub(crate) all: u64,
+}
+
+/// How many copies have to hold so many connections, where a process may open so many files; none where this one may.
+pub(crate) fn copies(allowed: u64, connections: u32) -> u32 {
+    let room = u32::try_from(allowed.saturating_sub(DESCRIPTORS_IN_RESERVE)).unwrap_or(u32::MAX).max(1);
+    if connections <= room { 0 } else { connections.div_ceil(room) }
+}
+
+impl Crowd {
+    /// Opens all connections, in so many copies. A server that refuses some is measured with the others, but the refusals are
+    /// counted.
+    ///
+    /// # Errors
+    /// A copy cannot be started, or TLS cannot.
+    pub(crate) fn gather(party: &Party, copies: u32) -> Result<Self> {
+        if copies == 0 {
+            return Held::gather(party).map(Self::Here);
+        }
+        let share = |copy: u32| party.count / copies + u32::from(copy < party.count % copies);
+        let started = (0..copies).map(|copy| {
+            let mut process = Copy::start("crowd-copy")?;
+            process.order(&Party { count: share(copy), ..party.clone() })?;
+            Ok(process)
+        });
+        let mut started = started.collect::<Result<Vec<Copy>>>()?.into_iter();
+        let gathered = started.by_ref().map(|mut copy| copy.hear().map(|lost| (copy, lost)));
+        gathered.collect::<Result<_>>().map(Self::Elsewhere)
+    }
+
+    /// Reads from all of them in turn, a little each, until told to stop; copies do so by themselves.
+    pub(crate) fn read_slowly(&mut self, stop: &AtomicBool) {
+        if let Self::Here(held) = self {
+            held.read_slowly(stop);
+        }
+    }
+
+    /// Connections that are not there. Nobody reads slowly any more from then on.
+    pub(crate) fn lost(&mut self) -> Lost {
+        match self {
+            Self::Here(held) => held.lost(),
+            Self::Elsewhere(copies) => copies.iter_mut().fold(Lost::default(), |sum, (copy, known)| {
+                // One that does not answer has lost no less than before.
+                let lost = copy.order(&()).and_then(|()| copy.hear()).unwrap_or(*known);
+                Lost { failed: sum.failed + lost.failed, all: sum.all + lost.all }
+            }),
+        }
+    }
+}
+
+/// Does what a copy has to do: gathers, tells of it, and tells again when it is asked, until its input ends.
+///
+/// # Errors
+/// The task cannot be understood, or as with [`Crowd::gather`].
+pub(crate) fn serve() -> Result<()> {
+    launch::raise_descriptor_limit()?;
+    let (mut orders, mut news) = (BufReader::new(std::io::stdin()), std::io::stdout());
+    let Some(party) = read::<Party>(&mut orders)? else { return Ok(()) };
+    let mut held = Held::gather(&party)?;
+    tell(&mut news, &held.lost())?;
+    let stop = AtomicBool::new(matches!(party.manner, Manner::Idle | Manner::Lingering));
+    let mut asked = std::thread::scope(|scope| {
+        scope.spawn(|| held.read_slowly(&stop));
+        let asked = read::<()>(&mut orders);
+        stop.store(true, Relaxed);
+        asked
+    })?;
+    while asked.is_some() {
+        tell(&mut news, &held.lost())?;
+        asked = read(&mut orders)?;
+    }
+    Ok(())
+}
+
+/// Connections that this process holds.
+#[derive(Debug)]
+pub(crate) struct Held {
     connections: Vec<Connection>,
     failed: u64,
 }
 
-impl Crowd {
-    /// Opens `count` connections. A server that refuses some is measured with the others, but the refusals are counted.
-    pub(crate) fn gather(manner: Manner, address: SocketAddr, tls: Option<&Client>, count: u32) -> Self {
-        let mut connections = Vec::with_capacity(count as usize);
-        let mut failed = 0;
-        for _ in 0..count {
-            match interrupt::check().and_then(|()| manner.arrive(address, tls)) {
-                Ok(connection) => connections.push(connection),
-                Err(_) if failed == REFUSALS_MAX || interrupt::is_asked() => {
-                    failed = u64::from(count) - connections.len() as u64;
+impl Held {
+    fn gather(party: &Party) -> Result<Self> {
+        let tls = party.tls.as_ref().map(Tls::client).transpose()?;
+        let mut held = Self { connections: Vec::with_capacity(party.count as usize), failed: 0 };
+        for _ in 0..party.count {
+            match interrupt::check().and_then(|()| party.manner.arrive(party.address, tls.as_ref())) {
+                Ok(connection) => held.connections.push(connection),
+                Err(_) if held.failed == REFUSALS_MAX || interrupt::is_asked() => {
+                    held.failed = u64::from(party.count) - held.connections.len() as u64;
                     break;
                 }
-                Err(_) => failed += 1,
+                Err(_) => held.failed += 1,
             }
         }
-        Self { connections, failed }
+        Ok(held)
     }
 
-    /// Connections that never came about.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failed
+    fn lost(&mut self) -> Lost {
+        let closed: u64 = self.connections.iter_mut().map(|connection| u64::from(!connection.is_open())).sum();
+        Lost { failed: self.failed, all: self.failed + closed }
     }
 
-    /// Connections that never came about or that the server has closed since.
-    pub(crate) fn lost(&mut self) -> u64 {
-        let closed = self.connections.iter_mut().filter_map(|connection| (!connection.is_open()).then_some(())).count();
-        self.failed + closed as u64
-    }
-
-    /// Reads from all of them in turn, a little each, until told to stop.
-    pub(crate) fn read_slowly(&mut self, stop: &AtomicBool) {
+    fn read_slowly(&mut self, stop: &AtomicBool) {
         let pause = SLOW_INTERVAL / self.connections.len().max(1) as u32;
         while !stop.load(Relaxed) && !self.connections.is_empty() {
             let before = self.connections.len();
@@ -106,15 +200,6 @@ impl Crowd {
             self.failed += (before - self.connections.len()) as u64;
         }
     }
-}
-
-/// Says before anything is started that there cannot be so many connections.
-pub(crate) fn check_descriptors(allowed: u64, connections: u32) -> Result<()> {
-    if allowed < u64::from(connections) + DESCRIPTORS_IN_RESERVE {
-        return Err(Error::new(format!("only {allowed} open files are allowed, {connections} connections need more"))
-            .advise("ulimit -n 50000 (as root, or after raising the hard limit)"));
-    }
-    Ok(())
 }
 
 /// How long a request for the small file takes on a connection of its own, if it is answered within `patience`.
@@ -131,10 +216,11 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn too_few_descriptors_are_an_error_that_helps() {
-        let error = check_descriptors(1024, 10_000).unwrap_err().to_string();
-        assert!(error.contains("ulimit -n"), "{error}");
-        assert!(check_descriptors(20_000, 10_000).is_ok());
+    fn copies_are_as_many_as_it_takes() {
+        assert_eq!(
+            [(1064, 1000), (1063, 1000), (1064, 3000), (10, 3)].map(|(files, all)| copies(files, all)),
+            [0, 2, 3, 3]
+        );
     }
 
     #[test]
@@ -151,14 +237,15 @@ mod tests {
             }
             kept
         });
-        let mut crowd = Crowd::gather(Manner::Idle, address, None, 2);
-        assert_eq!((crowd.failed(), crowd.lost()), (1, 1));
+        let party = Party { manner: Manner::Idle, address, tls: None, count: 2 };
+        let mut crowd = Crowd::gather(&party, 0).unwrap();
+        assert_eq!(crowd.lost(), Lost { failed: 1, all: 1 });
         drop(server.join().unwrap());
         // A process that another test is just starting may hold a copy of the connections until it executes its program.
         let deadline = Instant::now() + Duration::from_secs(10);
-        while crowd.lost() < 2 && Instant::now() < deadline {
+        while crowd.lost().all < 2 && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        assert_eq!((crowd.failed(), crowd.lost()), (1, 2));
+        assert_eq!(crowd.lost(), Lost { failed: 1, all: 2 });
     }
 }

@@ -21,6 +21,7 @@ mod cli;
 mod client;
 mod compare;
 mod config;
+mod copy;
 mod course;
 mod crowd;
 mod doctor;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         Command::Weighttp(options) => load::face::weighttp::run(&options),
         Command::Httperf(options) => load::face::httperf::run(&options),
         Command::LoadCopy => load::copies::serve(),
+        Command::CrowdCopy => crowd::serve(),
         Command::Launch(options) => launch::exec(&options),
     };
     match outcome {

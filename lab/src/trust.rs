@@ -101,8 +101,8 @@ impl fmt::Display for Doubt {
             }
             Self::FewDescriptors(allowed) => write!(
                 f,
-                "a process may open {allowed} files only, so there were a few connections less than it says: raise the \
-                 limit (ulimit -Hn 50000)"
+                "a process may open {allowed} files only, so loads had a few connections less than it says, and a server \
+                 of one process cannot hold more: raise the limit (ulimit -Hn 50000)"
             ),
             Self::NoSwap => f.write_str(
                 "the machine has no swap: where a server with swap would stand still, the kernel ends processes here",

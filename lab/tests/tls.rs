@@ -4,8 +4,10 @@
 
 mod scripted;
 
-use std::io::{Read as _, Write as _};
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 use scripted::{Encrypted, Identity, Manner, attend, attend_http2, listen};
@@ -193,4 +195,41 @@ fn servers_refuse_streams_and_leave() {
     assert_eq!(all["connections"], 10, "{all}");
     let closed = results(&["-n", "20", "-c", "2", "--h2c", "--close", &url]);
     assert_eq!((&closed["answers"], &closed["connections"]), (&20.into(), &20.into()), "{closed}");
+}
+
+/// A part of a crowd in a process of its own: it gathers, tells what is lost whenever it is asked, and ends with its input.
+#[test]
+fn crowds_may_be_elsewhere() {
+    let identity = Identity::new("crowd", false);
+    let leaving = Arc::new(Barrier::new(4));
+    let leaves = leaving.clone();
+    let server = identity.serve(&[], false, move |stream| {
+        let mut request = [0; 1024];
+        assert!(stream.read(&mut request).expect("a request") > 0);
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        stream.write_all(answer).and_then(|()| stream.flush()).expect("an answer");
+        leaves.wait();
+    });
+    let tls = json!({
+        "name": "localhost", "tells_name": true, "resumes": false, "versions": "Both", "suites": null, "groups": null,
+        "protocols": [], "trust": "Any", "identity": null,
+    });
+    let party = json!({"manner": "Idle", "address": server, "tls": tls, "count": 3});
+    let mut copy = Command::new(env!("CARGO_BIN_EXE_tsubame-lab"));
+    let mut copy = copy.arg("crowd-copy").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a copy");
+    let (mut orders, news) = (copy.stdin.take().expect("a pipe"), copy.stdout.take().expect("a pipe"));
+    let mut news = BufReader::new(news).lines();
+    let mut tell = |order: &Value| -> Value {
+        writeln!(orders, "{order}").expect("give an order");
+        serde_json::from_str(&news.next().expect("news").expect("a line")).expect("JSON")
+    };
+    assert_eq!(tell(&party), json!({"failed": 0, "all": 0}));
+    assert_eq!(tell(&Value::Null), json!({"failed": 0, "all": 0}));
+    leaving.wait();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while tell(&Value::Null) != json!({"failed": 0, "all": 3}) {
+        assert!(Instant::now() < deadline, "nobody sees that they are gone");
+    }
+    drop(orders);
+    assert!(copy.wait().expect("its end").success());
 }

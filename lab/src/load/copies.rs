@@ -1,17 +1,15 @@
 //! A load in several processes, where one may not have as many descriptors as it has connections: copies of this program each do some
 //! threads' shares of the plan.
 //!
-//! A copy reads its task from standard input, says that it is ready, and begins when it is told the moment from which everything
-//! counts. It tells what happens on standard output, a line of JSON each time, and ends early when its input ends: by an
-//! order, or with whoever gave it.
+//! A copy reads its task, says that it is ready, and begins when it is told the moment from which everything counts. It tells what
+//! happens, and ends early when its input ends: by an order, or with whoever gave it.
 
-use std::io::{BufRead, BufReader, Read as _, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{BufReader, Read as _};
+use std::process::ChildStdin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::live::Live;
@@ -19,6 +17,7 @@ use super::plan::Plan;
 use super::record::Record;
 use super::timeline::Quarters;
 use super::{WATCH, prepare, threads};
+use crate::copy::{Copy, read, tell};
 use crate::error::{Context as _, Error, Result};
 use crate::interrupt;
 
@@ -89,19 +88,19 @@ pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)
     let mut copies = Vec::new();
     for process in 0..division.processes {
         let (first, threads) = (process * division.threads, division.threads);
-        let mut copy = Copy::start()?;
+        let mut copy = Copy::start("load-copy")?;
         copy.order(&Task { plan: division.plan.clone(), first, threads })?;
         copies.push(copy);
     }
     for copy in &mut copies {
-        copy.hear()?;
+        copy.hear::<News>()?;
     }
     let start = Start(live.start());
     copies.iter_mut().try_for_each(|copy| copy.order(&start))?;
-    let mut orders: Vec<ChildStdin> = copies.iter_mut().filter_map(|copy| copy.orders.take()).collect();
+    let mut orders: Vec<ChildStdin> = copies.iter_mut().filter_map(Copy::take_orders).collect();
     std::thread::scope(|scope| {
         let started = copies.iter_mut().map(|copy| {
-            let listen = move || copy.listen(live).inspect_err(|_| live.stop());
+            let listen = move || listen(copy, live).inspect_err(|_| live.stop());
             std::thread::Builder::new().spawn_scoped(scope, listen).context(|| "start a thread".to_owned())
         });
         // Without an order to go on, those that have begun end.
@@ -121,63 +120,20 @@ pub(super) fn run(division: &Division, live: &Live, mut watch: impl FnMut(&Live)
     })
 }
 
-/// A copy; dropping it ends it.
-struct Copy {
-    process: Child,
-    /// It goes on as long as this is there.
-    orders: Option<ChildStdin>,
-    news: BufReader<ChildStdout>,
-}
-
-impl Copy {
-    fn start() -> Result<Self> {
-        let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
-        let mut command = Command::new(lab);
-        command.arg("load-copy").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().context(|| "start another process of the generator".to_owned())?;
-        let news = process.stdout.take().ok_or_else(|| Error::new("a process of the generator has no pipe"))?;
-        Ok(Self { orders: process.stdin.take(), news: BufReader::new(news), process })
-    }
-
-    /// Tells it something. One that does not listen has ended.
-    fn order(&mut self, what: &impl Serialize) -> Result<()> {
-        let told = self.orders.as_mut().map_or(Ok(()), |orders| tell(orders, what));
-        told.map_err(|error| self.hear().err().unwrap_or(error))
-    }
-
-    /// The next thing that it tells.
-    fn hear(&mut self) -> Result<News> {
-        match read(&mut self.news)? {
-            Some(news) => Ok(news),
-            None => {
-                let status = self.process.wait().context(|| "wait for a process of the generator".to_owned())?;
-                Err(Error::new(format!("a process of the generator ended too early ({status})")))
+/// Passes on what a copy tells, until it is done.
+fn listen(copy: &mut Copy, live: &Live) -> Result<Record> {
+    let mut told = [0, 0];
+    loop {
+        match copy.hear()? {
+            News::Ready => {}
+            News::Progress { answers, failures, mut quarters } => {
+                live.answers.fetch_add(answers - told[0], Relaxed);
+                live.failures.fetch_add(failures - told[1], Relaxed);
+                told = [answers, failures];
+                live.progress().take(&mut quarters);
             }
+            News::Done(record) => return Ok(*record),
         }
-    }
-
-    /// Passes on what it tells, until it is done.
-    fn listen(&mut self, live: &Live) -> Result<Record> {
-        let mut told = [0, 0];
-        loop {
-            match self.hear()? {
-                News::Ready => {}
-                News::Progress { answers, failures, mut quarters } => {
-                    live.answers.fetch_add(answers - told[0], Relaxed);
-                    live.failures.fetch_add(failures - told[1], Relaxed);
-                    told = [answers, failures];
-                    live.progress().take(&mut quarters);
-                }
-                News::Done(record) => return Ok(*record),
-            }
-        }
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -213,25 +169,6 @@ pub(crate) fn serve() -> Result<()> {
     })?;
     let _ = progress(&live).and_then(|()| tell(&mut news, &News::Done(Box::new(record))));
     Ok(())
-}
-
-fn tell(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
-    let mut tell = || -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(what)?;
-        line.push(b'\n');
-        to.write_all(&line)?;
-        to.flush()
-    };
-    tell().context(|| "talk to another process of the generator".to_owned())
-}
-
-/// The next line; nothing when there is none any more.
-fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>> {
-    let mut line = String::new();
-    let read = from.read_line(&mut line).context(|| "listen to another process of the generator".to_owned())?;
-    let understood =
-        || serde_json::from_str(&line).context(|| "understand another process of the generator".to_owned());
-    if read == 0 { Ok(None) } else { understood().map(Some) }
 }
 
 /// Moments in messages: nanoseconds of the machine's monotonic clock, which is what an `Instant` is made of.

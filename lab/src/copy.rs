@@ -1,0 +1,80 @@
+//! Copies of this program that do a part of its work, where one process may not open enough files. A copy reads from standard input
+//! what it is to do, and tells on standard output what comes of it, a line of JSON each time. It ends when its input ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use crate::error::{Context as _, Error, Result};
+
+/// A copy; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    process: Child,
+    /// It goes on as long as this is there.
+    orders: Option<ChildStdin>,
+    news: BufReader<ChildStdout>,
+}
+
+impl Copy {
+    /// Starts one that carries out a hidden command.
+    pub(crate) fn start(command: &str) -> Result<Self> {
+        let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
+        let mut copy = Command::new(lab);
+        copy.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = copy.spawn().context(|| "start another process of the generator".to_owned())?;
+        let news = process.stdout.take().ok_or_else(|| Error::new("a process of the generator has no pipe"))?;
+        Ok(Self { orders: process.stdin.take(), news: BufReader::new(news), process })
+    }
+
+    /// Tells it something. One that does not listen has ended.
+    pub(crate) fn order(&mut self, what: &impl Serialize) -> Result<()> {
+        let told = self.orders.as_mut().map_or(Ok(()), |orders| tell(orders, what));
+        told.map_err(|error| self.hear::<IgnoredAny>().err().unwrap_or(error))
+    }
+
+    /// What it hears orders from; dropping that lets it end.
+    pub(crate) fn take_orders(&mut self) -> Option<ChildStdin> {
+        self.orders.take()
+    }
+
+    /// The next thing that it tells.
+    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
+        match read(&mut self.news)? {
+            Some(news) => Ok(news),
+            None => {
+                let status = self.process.wait().context(|| "wait for a process of the generator".to_owned())?;
+                Err(Error::new(format!("a process of the generator ended too early ({status})")))
+            }
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Says something, on a line.
+pub(crate) fn tell(to: &mut impl Write, what: &impl Serialize) -> Result<()> {
+    let mut tell = || -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
+        line.push(b'\n');
+        to.write_all(&line)?;
+        to.flush()
+    };
+    tell().context(|| "talk to another process of the generator".to_owned())
+}
+
+/// What the next line says; nothing when there is none any more.
+pub(crate) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>> {
+    let mut line = String::new();
+    let read = from.read_line(&mut line).context(|| "listen to another process of the generator".to_owned())?;
+    let understood =
+        || serde_json::from_str(&line).context(|| "understand another process of the generator".to_owned());
+    if read == 0 { Ok(None) } else { understood().map(Some) }
+}
