@@ -95,7 +95,7 @@ fn who_is_not_believed_gets_no_request() {
 #[test]
 fn servers_may_ask_who_comes() {
     let identity = Identity::new("asks", true);
-    let server = identity.serve(&[], false, |stream| attend(stream));
+    let server = identity.serve(&[], false, attend);
     let url = format!("https://localhost:{}/", server.port());
     let shown = results(&["-n", "10", "-c", "2", "--cert", identity.both.to_str().expect("a path"), &url]);
     assert_eq!((&shown["answers"], &shown["failures"]), (&10.into(), &json!({})), "{shown}");
@@ -165,7 +165,7 @@ fn streams_are_as_many_as_a_server_takes() {
     let url = format!("https://localhost:{}/", server.port());
     let all = results(&["-n", "500", "-c", "3", "--http2", "--streams", "5", &url]);
     assert_eq!((&all["good"], &all["failures"]), (&500.into(), &json!({})), "{all}");
-    let old = identity.serve(&[], false, |stream| attend(stream));
+    let old = identity.serve(&[], false, attend);
     let (none, output) = load(&["-n", "2", "-c", "1", "--http2", &format!("https://localhost:{}/", old.port())]);
     assert_eq!((&none["answers"], &none["failures"]), (&0.into(), &json!({"tls": 2})), "{none}");
     assert!(!output.status.success());
