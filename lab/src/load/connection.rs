@@ -1,5 +1,7 @@
 //! A connection of the generator. It never waits, and goes as far as the kernel lets it.
 
+mod reading;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -10,15 +12,13 @@ use std::time::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, send, socket_with};
 
-use super::http2::{Event, Http2, Message};
+use super::http2::{Http2, Message};
 use super::plan::Request;
 use super::record::{Failures, Times};
 use super::response::{Answer, Malformed, Reader};
-use super::session::{self, Session};
+use super::session::Session;
 use crate::tls::Client;
 
 /// How much is received at a time, in bytes.
@@ -357,177 +357,6 @@ impl Connection {
             return Ok(());
         }
         read
-    }
-
-    /// Receives what is there: `ends` says that its end is, too, and will not be told again.
-    fn read(&mut self, ends: bool, buffer: &mut Buffer, requests: &[Request], came: &mut Came) -> Result<(), Broken> {
-        loop {
-            let unread = match &self.protocol {
-                Protocol::Http1(reader) => reader.unread(),
-                Protocol::Http2(_) => 0,
-            };
-            let skips = unread > BUFFER;
-            let (room, flags) = match skips {
-                true => (unread.min(SKIP), RecvFlags::TRUNC),
-                false => (BUFFER, RecvFlags::empty()),
-            };
-            let length = match recv(&self.socket, &mut buffer.0[..room], flags) {
-                Ok((length, _)) => length,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(self.broken(error, |failures| &mut failures.read)),
-            };
-            let now = Instant::now();
-            if length == 0 {
-                return self.ended(came, now);
-            }
-            match &mut self.protocol {
-                Protocol::Http1(reader) if skips => {
-                    let answer = reader.skip(length);
-                    answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
-                }
-                _ => self.parse(&buffer.0[..length], requests, came, now)?,
-            }
-            if came.is_over || (length < room && !ends) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The same where records of TLS are received.
-    fn read_records(
-        &mut self,
-        session: &mut Session,
-        ends: bool,
-        buffer: &mut Buffer,
-        requests: &[Request],
-        came: &mut Came,
-    ) -> Result<(), Broken> {
-        loop {
-            let kept = session.kept();
-            let length = match recv(&self.socket, &mut buffer.0[kept..][..BUFFER], RecvFlags::empty()) {
-                Ok((length, _)) => length,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(self.broken(error, |failures| &mut failures.read)),
-            };
-            let now = Instant::now();
-            if length == 0 {
-                // What ends without a word about that may have been cut off (RFC 8446 section 6.1).
-                return match session.is_ready {
-                    false => Err(session::BROKEN),
-                    true if self.is_idle() => self.ended(came, now),
-                    true => Err(Broken { count: |failures| &mut failures.read, was_idle: false }),
-                };
-            }
-            let records = &mut buffer.0[..kept + length];
-            session.read(records, &mut |content| self.parse(content, requests, came, now))?;
-            if session.is_ready && self.secured.is_none() {
-                self.check_protocol(session)?;
-                self.secured = Some(now);
-            }
-            if session.is_ended && !came.is_over {
-                return self.ended(came, now);
-            }
-            if came.is_over || (length < BUFFER && !ends) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Who wants HTTP/2 speaks nothing else.
-    fn check_protocol(&self, session: &mut Session) -> Result<(), Broken> {
-        if matches!(self.protocol, Protocol::Http1(_)) || session.protocol() == Some(b"h2") {
-            return Ok(());
-        }
-        session.complaint = Some("the server does not offer HTTP/2 (ALPN)".to_owned());
-        Err(session::BROKEN)
-    }
-
-    /// Whether anything waits for being encrypted or sent.
-    fn has_to_say(&self) -> bool {
-        let is_ready = || self.tls.as_ref().is_none_or(|session| session.is_ready);
-        let of_tls = self.tls.as_ref().is_some_and(|session| !session.out.is_empty());
-        of_tls || (!self.ahead.is_empty() && is_ready())
-    }
-
-    fn parse(&mut self, bytes: &[u8], requests: &[Request], came: &mut Came, now: Instant) -> Result<(), Broken> {
-        let read = match &self.protocol {
-            Protocol::Http1(_) => self.parse_answers(bytes, requests, came, now),
-            Protocol::Http2(_) => self.parse_frames(bytes, came, now),
-        };
-        read.map_err(|why| {
-            self.malformed = Some(why);
-            Broken { count: |failures| &mut failures.malformed, was_idle: false }
-        })
-    }
-
-    fn parse_answers(
-        &mut self,
-        mut bytes: &[u8],
-        requests: &[Request],
-        came: &mut Came,
-        now: Instant,
-    ) -> Result<(), Malformed> {
-        while !bytes.is_empty() && !came.is_over {
-            let Protocol::Http1(reader) = &mut self.protocol else { break };
-            let asked = self.asked.front_mut().ok_or(Malformed("nobody has asked for it"))?;
-            asked.first.get_or_insert(now);
-            let (taken, answer) = reader.read(bytes, requests[asked.number].bodiless)?;
-            bytes = &bytes[taken..];
-            answer.into_iter().for_each(|answer| self.answered(came, 0, answer, now));
-        }
-        Ok(())
-    }
-
-    fn parse_frames(&mut self, bytes: &[u8], came: &mut Came, now: Instant) -> Result<(), Malformed> {
-        let Protocol::Http2(streams) = &mut self.protocol else { return Ok(()) };
-        let mut events = Vec::new();
-        let read = streams.read(bytes, &mut self.ahead, &mut |event| events.push(event));
-        let is_over = streams.is_over();
-        for event in events {
-            match event {
-                Event::Began(at) => self.asked.get_mut(at).into_iter().for_each(|asked| {
-                    asked.first.get_or_insert(now);
-                }),
-                Event::Answered(at, answer) => self.answered(came, at, answer, now),
-                Event::Refused(at) => {
-                    self.asked.remove(at);
-                    came.refused += 1;
-                }
-                Event::Room => came.has_room = true,
-            }
-        }
-        came.is_over |= is_over;
-        read
-    }
-
-    /// The server has closed the connection.
-    fn ended(&mut self, came: &mut Came, now: Instant) -> Result<(), Broken> {
-        came.is_over = true;
-        let last = match &mut self.protocol {
-            Protocol::Http1(reader) => reader.close(),
-            Protocol::Http2(_) => Ok(None),
-        };
-        match last {
-            Ok(Some(answer)) => self.answered(came, 0, answer, now),
-            Ok(None) if self.asked.is_empty() => {}
-            _ => return Err(Broken { count: |failures| &mut failures.read, was_idle: self.was_idle() }),
-        }
-        Ok(())
-    }
-
-    /// Takes an answer to the request in this place among those that are under way.
-    fn answered(&mut self, came: &mut Came, at: usize, answer: Answer, now: Instant) {
-        let Some(Asked { began, sent, first, .. }) = self.asked.remove(at) else { return };
-        let connected =
-            self.secured.or(self.connected.get()).filter(|_| self.answered == 0).unwrap_or(began).max(began);
-        self.answered += 1;
-        came.answers.push((
-            answer,
-            Times { began, connected, sent: sent.max(connected), first: first.unwrap_or(now), done: now },
-        ));
-        came.is_over |= !answer.keeps;
     }
 
     /// Whether the server may have closed an idle connection before it saw the request: it has answered others on it, and
