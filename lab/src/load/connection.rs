@@ -283,7 +283,7 @@ impl Connection {
     /// What is wrong with what came over it.
     pub(super) fn complaint(&self) -> Option<String> {
         let of_tls = self.tls.as_ref().and_then(|session| session.complaint.as_ref()).map(|why| format!("TLS: {why}"));
-        of_tls.or_else(|| self.malformed.map(|why| format!("an answer is none: {why}")))
+        of_tls.or_else(|| self.malformed.map(|why| format!("a malformed answer: {why}")))
     }
 
     /// How many requests may be under way over it, of `wanted`.

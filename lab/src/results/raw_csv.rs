@@ -57,6 +57,8 @@ struct Row<'a> {
     machine_iowait: Option<f64>,
     machine_steal: Option<f64>,
     machine_idle: Option<f64>,
+    full_handshakes: Option<u64>,
+    resumed_handshakes: Option<u64>,
 }
 
 impl Results {
@@ -108,6 +110,8 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
         p50_us: Some(load.p50_us),
         p99_us: Some(load.p99_us),
         max_us: Some(load.max_us),
+        full_handshakes: Some(load.handshakes.full),
+        resumed_handshakes: Some(load.handshakes.resumed),
         connect_errors: Some(errors.connect),
         read_errors: Some(errors.read),
         write_errors: Some(errors.write),

@@ -1,6 +1,7 @@
 //! TLS as a client speaks it: what is wanted of a connection, made into what rustls wants. Cryptography is aws-lc's, as fast as
 //! OpenSSL's, so that it is servers that are measured.
 
+mod belief;
 mod certificate;
 mod names;
 
@@ -8,18 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
-use rustls::{
-    ClientConfig, CommonState, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
-};
+use rustls::{ClientConfig, CommonState, ProtocolVersion, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Error, Result};
+use belief::{Believed, Unverified};
 
 /// Servers whose sessions are remembered; there is one. A ticket of TLS 1.3 is used once, as browsers do.
 const SERVERS: usize = 8;
@@ -116,11 +114,15 @@ impl Tls {
             ..aws_lc_rs::default_provider()
         };
         let schemes = provider.signature_verification_algorithms.supported_schemes();
-        let builder = ClientConfig::builder_with_provider(Arc::new(provider));
+        let provider = Arc::new(provider);
+        let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = builder.with_protocol_versions(&self.versions.supported());
         let builder = builder.context(|| "choose versions and suites of TLS".to_owned())?;
-        let builder = match self.trust.roots()? {
-            Some(roots) => builder.with_root_certificates(roots),
+        let builder = match self.trust.certificates()? {
+            Some(certificates) => {
+                let verifier = Believed::new(provider, certificates)?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
             None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { schemes })),
         };
         let mut config = match &self.identity {
@@ -143,7 +145,8 @@ impl Tls {
 }
 
 impl Trust {
-    fn roots(&self) -> Result<Option<RootCertStore>> {
+    /// Those that are believed, or have signed what is; nothing where anything is.
+    fn certificates(&self) -> Result<Option<Vec<CertificateDer<'static>>>> {
         let path = match self {
             Self::Any => return Ok(None),
             Self::File(path) => path,
@@ -152,60 +155,16 @@ impl Trust {
                     .advise("apt-get install ca-certificates, or --cacert FILE")
             })?,
         };
-        let mut roots = RootCertStore::empty();
-        // A system may have some that are no good any more.
-        let (good, _) = roots.add_parsable_certificates(certificates(path)?);
-        if good == 0 {
-            return Err(Error::new(format!("{} has no certificate in it", path.display())));
+        match certificates(path)? {
+            none if none.is_empty() => Err(Error::new(format!("{} has no certificate in it", path.display()))),
+            some => Ok(Some(some)),
         }
-        Ok(Some(roots))
     }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     all.context(|| format!("read certificates in {}", path.display()))
-}
-
-/// Believes everybody, and looks at nothing: it is a load that is wanted, and verifying takes as long as the server's work.
-#[derive(Debug)]
-struct Unverified {
-    schemes: Vec<SignatureScheme>,
-}
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes.clone()
-    }
 }
 
 /// What a handshake came to, in OpenSSL's words.

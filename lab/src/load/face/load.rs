@@ -343,7 +343,7 @@ pub(crate) fn doubts(plan: &Plan, record: &Record) -> Vec<String> {
         doubts.push(format!("one of a hundred requests was sent {late:.1} ms too late, through the generator's fault"));
     }
     if let Some(complaint) = &record.complaint {
-        doubts.push(format!("{complaint} (and perhaps more)"));
+        doubts.push(format!("the first failure: {complaint}"));
     }
     if record.starved > 0 {
         doubts.push(format!(

@@ -89,8 +89,10 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
 /// What was agreed on, and whether anybody has looked at the certificate.
 fn agreed(plan: &Plan, record: &Record) -> Option<String> {
     let protocol = if plan.http2 { "HTTP/2" } else { "HTTP/1.1" };
-    let streams =
-        if plan.http2 { format!(", {} streams of a connection at a time", plan.pipeline) } else { String::new() };
+    let streams = match plan.pipeline {
+        many @ 2.. if plan.http2 => format!(", {many} streams of a connection at a time"),
+        _ => String::new(),
+    };
     let Some(tls) = &plan.tls else { return plan.http2.then(|| format!("{protocol}{streams}")) };
     let agreed = record.agreed.as_ref().map(|agreed| {
         let group = agreed.group.as_ref().map(|group| format!(", {group}")).unwrap_or_default();
