@@ -67,14 +67,6 @@ pub const CURL: Need = Need {
     is_fate: false,
 };
 
-/// What makes certificates.
-pub const OPENSSL: Need = Need {
-    what: "/usr/bin/openssl",
-    remedy: "apt-get install openssl",
-    is_there: || Path::new("/usr/bin/openssl").exists(),
-    is_fate: false,
-};
-
 /// A reader of the status page, and the library it reads with.
 pub const MUNIN: Need = Need {
     what: "/usr/share/munin/plugins",

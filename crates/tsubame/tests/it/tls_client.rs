@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::mpm::{Mpm, under_every_mpm};
 use crate::needs;
 use crate::oracle::{self, Apache};
-use crate::server::Server;
+use crate::server::{Server, Start};
 use crate::site::{PORT, Site};
 use crate::wait::until;
 
@@ -347,6 +347,68 @@ fn sections_have_what_the_handshake_brought() {
     let (body, status) = said(&curl(&site, "good", &[], "/cgi/env/wanted"));
     assert_eq!(status, "403", "nobody was asked");
     assert!(body.contains("Reason: Cannot perform Post-Handshake Authentication.<br />"), "{body}");
+}
+
+/// What cannot be served is said at start.
+#[test]
+fn what_cannot_be_verified_is_refused_at_start() {
+    if !is_there("what_cannot_be_verified_is_refused_at_start") {
+        return;
+    }
+    let site = site();
+    site.file("nothing.pem", "no certificate\n");
+    let cases = [
+        ("SSLOCSPEnable leaf", "SSLOCSPEnable at ROOT/conf/httpd.conf:"),
+        (
+            "SSLCARevocationCheck chain",
+            "AH01899: Host localhost:443: CRL checking has been enabled, but neither SSLCARevocationFile nor \
+             SSLCARevocationPath is configured",
+        ),
+        ("SSLCACertificateFile ${ROOT}/nothing.pem", "AH02210: Failed to load SSLCACertificateFile: ROOT/nothing.pem"),
+        (
+            "SSLCARevocationCheck leaf\nSSLCARevocationFile ${ROOT}/nothing.pem",
+            "AH01901: unable to configure X.509 CRL storage for certificate revocation: ROOT/nothing.pem: there is no list in it",
+        ),
+    ];
+    for (line, message) in cases {
+        let base = "SSLEngine on\nSSLVerifyClient require\nSSLCACertificateFile ${ROOT}/certs/root.pem\n";
+        site.configure(Mpm::Event, &format!("{COMMON}{base}{line}\n"));
+        let output = Start::new(&site, Mpm::Event).command().output().expect("run");
+        let (out, errors, status) = crate::control::said(&output);
+        let text = format!("{out}{errors}").replace(site.path(), "ROOT");
+        assert_eq!(status, Some(1), "{line}: {text}");
+        assert!(text.contains(message), "{line}: {text}");
+    }
+}
+
+/// Names, redirects and fields depend on whether TLS is spoken; plain HTTP is told where it has come to.
+#[test]
+fn addresses_are_those_of_apache() {
+    let configuration = "SSLEngine on\nHeader always set Strict-Transport-Security max-age=9 env=HTTPS\nUseCanonicalName on\n\
+        ServerName https://name.example:99\nRedirect /moved https://other.example/\nRedirect /here /there\n\
+        RewriteEngine on\nRewriteCond %{HTTPS} =on\nRewriteRule ^/rewritten$ /index.html [R=302]\n";
+    let both = beside("addresses_are_those_of_apache", configuration, |site| {
+        site.page("directory/x", "x\n");
+        let plain = format!("http://localhost:{PORT}/");
+        let paths = ["/", "/directory", "/moved/x", "/here", "/rewritten", "/none", &plain];
+        let ask = |more: &[&str], path: &&str| {
+            let mut arguments = vec!["-i"];
+            arguments.extend(more);
+            let (text, _) = said(&curl(site, "", &arguments, path));
+            let is_same =
+                |line: &&str| !["Date:", "Server:", "Last-Modified:", "ETag:"].iter().any(|own| line.starts_with(own));
+            text.lines().filter(is_same).map(str::to_string).collect::<Vec<_>>()
+        };
+        let mut answers: Vec<_> = paths.iter().map(|path| ask(&[], path)).collect();
+        answers.push(ask(&["-I"], &plain.as_str()));
+        answers.push(ask(&["-d", "body"], &plain.as_str()));
+        answers
+    });
+    let Some([ours, theirs]) = both else { return };
+    assert_eq!(ours, theirs);
+    assert!(ours[0].contains(&"Strict-Transport-Security: max-age=9".into()), "{:?}", ours[0]);
+    assert!(ours[1].contains(&"Location: https://name.example:99/directory/".into()), "{:?}", ours[1]);
+    assert!(ours[6].concat().contains("You're speaking plain HTTP to an SSL-enabled server port."), "{:?}", ours[6]);
 }
 
 /// Hosts that differ from the first in one thing each.

@@ -22,14 +22,14 @@ const FORBIDDEN: &str = "ssl-access-forbidden";
 
 /// Everything but the log-in.
 pub(super) fn check(request: &mut Request) -> Flow {
-    let (slots, client) = (request.dir.slots.clone(), request.client.clone());
-    let dir = slots.get::<SslDir>();
-    let Some(session) = client.session() else {
-        return match dir.require_ssl.or(false) {
+    if !request.client.is_secure() {
+        return match request.dir::<SslDir>().require_ssl.or(false) {
             true => refuse(request, "SSL connection required"),
             false => Flow::Declined,
         };
-    };
+    }
+    let (slots, client) = (request.dir.slots.clone(), request.client.clone());
+    let (dir, Some(session)) = (slots.get::<SslDir>(), client.session()) else { return Flow::Declined };
     let lacking = other_suites(request, session, dir).or_else(|| lacking_certificate(request, session, dir));
     if let Some(flow) = lacking {
         return flow;

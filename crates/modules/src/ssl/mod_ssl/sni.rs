@@ -3,20 +3,24 @@
 //! The connection has the certificate, the protocols and the verified client of the virtual host that the client named in its
 //! handshake (SNI). `SSLVHostSNIPolicy` says how far the host of a request may differ.
 
+use std::sync::atomic::Ordering;
+
 use conf::Level;
-use server::{Flow, Kind, Request, VirtualHost};
+use server::{Flow, Kind, Request, Session, VirtualHost};
 
 use super::values::{CertificateCheck, CheckDepth, NamedFile, Protocols, SniPolicy, Verify};
-use super::{SslDir, SslServer, clients};
+use super::{SslDir, SslServer, clients, context, suites};
 
 /// Where nothing is said.
 const POLICY: SniPolicy = SniPolicy::Secure;
 
 /// Turns requests away that the connection was not made for.
 pub(super) fn check(request: &mut Request) -> Flow {
-    let client = request.client.clone();
-    let (Some(session), Kind::Main) = (client.session(), &request.kind) else { return Flow::Declined };
-    let server = request.server;
+    if !request.client.is_secure() || !matches!(request.kind, Kind::Main) {
+        return Flow::Declined;
+    }
+    let (server, client) = (request.server, request.client.clone());
+    let Some(session) = client.session() else { return Flow::Declined };
     let (named, made_for) = (session.server_name.as_deref(), &server.hosts[session.host]);
     let policy = server.main().settings.get::<SslServer>().sni_policy.or(POLICY);
     match (named, request.asked.hostname.as_deref()) {
@@ -32,7 +36,12 @@ pub(super) fn check(request: &mut Request) -> Flow {
             request.notes.set("error-notes", note);
             return Flow::Status(403);
         }
-        _ if agree(made_for, request.vhost, policy) => return Flow::Declined,
+        _ if agree(made_for, request.vhost, policy) => {
+            if request.logs("ssl", Level::Debug) {
+                tell(request, session);
+            }
+            return Flow::Declined;
+        }
         _ => {}
     }
     let (name, how) = match named {
@@ -50,6 +59,23 @@ pub(super) fn check(request: &mut Request) -> Flow {
         ),
     );
     Flow::Status(421)
+}
+
+/// What the connection came to, and which of its requests this is.
+fn tell(request: &Request, session: &Session) {
+    let before = request.client.keepalives.load(Ordering::Relaxed);
+    if before == 0 {
+        let (version, (cipher, bits)) = (context::version_name(session.version), suites::describe(session.suite));
+        let text = format!("AH02041: Protocol: {version}, Cipher: {cipher} ({bits}/{bits} bits)");
+        request.log("ssl", Level::Debug, text);
+    }
+    let which = if before == 0 { "Initial (No.1)".into() } else { format!("Subsequent (No.{})", before + 1) };
+    let (child, host) = (std::process::id(), request.vhost.log_name());
+    request.log(
+        "ssl",
+        Level::Debug,
+        format!("AH02034: {which} HTTPS request received for child {child} (server {host})"),
+    );
 }
 
 fn is_strict(host: &VirtualHost) -> bool {

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use server::fields::Value;
 use server::{Flow, Request, Session};
 use x509_parser::asn1_rs::Any;
 use x509_parser::certificate::X509Certificate;
@@ -40,7 +41,7 @@ const CONNECTION: &[(&str, OfConnection)] = &[
     ("CIPHER_ALGKEYSIZE", |facts| Some(suites::describe(facts.session.suite).1.to_string())),
     ("SESSION_ID", |facts| Some(names::hex(&facts.session.id).to_ascii_lowercase())),
     ("SESSION_RESUMED", |facts| Some(if facts.session.is_resumed { "Resumed" } else { "Initial" }.into())),
-    ("TLS_SNI", |facts| facts.session.server_name.clone()),
+    ("TLS_SNI", |facts| facts.session.server_name.as_deref().map(str::to_string)),
     ("CLIENT_VERIFY", |facts| Some(clients::outcome(facts.request, facts.session))),
 ];
 
@@ -98,11 +99,15 @@ const STANDARD_VARIABLES: &[&str] = &[
 
 /// The variable of that name.
 pub(super) fn find(request: &Request, name: &str) -> Option<String> {
-    let name = name.get(..4).filter(|prefix| prefix.eq_ignore_ascii_case("SSL_")).map(|_| &name[4..])?;
-    if let Some((_, value)) = LIBRARY.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        return Some((*value).into());
+    match Facts::of(request) {
+        Some(facts) => facts.named(name),
+        None => of_library(behind(name, "SSL_")?),
     }
-    Facts::of(request)?.find(name)
+}
+
+fn of_library(name: &str) -> Option<String> {
+    let found = LIBRARY.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| (*value).into())
 }
 
 /// The variable of that name, of whatever module.
@@ -114,10 +119,24 @@ pub(super) fn any(request: &Request, name: &str) -> Option<String> {
 
 /// Puts into the environment what is asked for.
 pub(super) fn into_environment(request: &mut Request) -> Flow {
-    let Some(facts) = Facts::of(request) else { return Flow::Declined };
-    let options = request.dir::<SslDir>();
-    let mut all: Vec<(String, String)> = vec![("HTTPS".into(), "on".into())];
-    all.extend(facts.session.server_name.clone().map(|name| ("SSL_TLS_SNI".into(), name)));
+    let Some(session) = request.client.session() else { return Flow::Declined };
+    let name = session.server_name.clone();
+    let dir = request.dir::<SslDir>();
+    let more = if dir.options.is_empty() { Vec::new() } else { optional_variables(request) };
+    request.env.set("HTTPS", Value::Static("on"));
+    if let Some(name) = name {
+        request.env.set("SSL_TLS_SNI", name);
+    }
+    for (name, value) in more {
+        request.env.set(name, value);
+    }
+    Flow::Declined
+}
+
+/// What `SSLOptions` adds.
+fn optional_variables(request: &Request) -> Vec<(String, String)> {
+    let Some(facts) = Facts::of(request) else { return Vec::new() };
+    let (options, mut all) = (request.dir::<SslDir>(), Vec::new());
     if options.has(SslOption::StdEnvVars) {
         for (prefix, certificate) in [("SSL_SERVER_", facts.server()), ("SSL_CLIENT_", facts.client())] {
             let Some(certificate) = certificate else { continue };
@@ -130,7 +149,7 @@ pub(super) fn into_environment(request: &mut Request) -> Flow {
                 all.extend(values.map(|(index, value)| (format!("{prefix}SAN_{kind}_{index}"), value)));
             }
         }
-        let values = STANDARD_VARIABLES.iter().filter_map(|name| Some(((*name).to_string(), find(request, name)?)));
+        let values = STANDARD_VARIABLES.iter().filter_map(|name| Some(((*name).to_string(), facts.named(name)?)));
         all.extend(values.filter(|(_, value)| !value.is_empty()));
     }
     if options.has(SslOption::ExportCertData) {
@@ -140,10 +159,7 @@ pub(super) fn into_environment(request: &mut Request) -> Flow {
         let chain = facts.session.client_chain.iter().skip(1).enumerate();
         all.extend(chain.map(|(index, one)| (format!("SSL_CLIENT_CERT_CHAIN_{index}"), pem(one))));
     }
-    for (name, value) in all {
-        request.env.set(name, value);
-    }
-    Flow::Declined
+    all
 }
 
 /// What variables are made of. Certificates are parsed when they are first wanted.
@@ -168,6 +184,12 @@ impl<'r> Facts<'r> {
 
     fn client(&self) -> Option<&X509Certificate<'r>> {
         self.client.get_or_init(|| clients::parse(self.session.client_chain.first()?)).as_ref()
+    }
+
+    /// The variable of that name.
+    fn named(&self, name: &str) -> Option<String> {
+        let name = behind(name, "SSL_")?;
+        of_library(name).or_else(|| self.find(name))
     }
 
     fn find(&self, name: &str) -> Option<String> {

@@ -41,7 +41,7 @@ enum State {
 
 pub(super) struct Going {
     pub(super) connection: ServerConnection,
-    pub(super) server_name: Option<String>,
+    pub(super) server_name: Option<Arc<str>>,
     pub(super) host: usize,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
     pub(super) id: [u8; ID],
@@ -133,7 +133,7 @@ impl Handshake {
         let State::Greeted(accepted) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(Broken("a configuration before the client has spoken".into()));
         };
-        let server_name = accepted.client_hello().server_name().map(str::to_ascii_lowercase);
+        let server_name = accepted.client_hello().server_name().map(|name| name.to_ascii_lowercase().into());
         told::take_shown();
         match accepted.into_connection(configured.config) {
             Ok(mut connection) => {

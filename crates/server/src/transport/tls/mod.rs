@@ -45,7 +45,7 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The name that the client asked for (SNI), in lower case.
-    pub server_name: Option<String>,
+    pub server_name: Option<Arc<str>>,
     /// The index of the virtual host whose configuration was used.
     pub host: usize,
     /// The version of the protocol.
@@ -85,7 +85,7 @@ impl Session {
     pub(crate) fn usual(host: usize, asked: Option<&str>) -> Session {
         let name = asked.map(|asked| asked.split(':').next().unwrap_or_default().to_ascii_lowercase());
         Session {
-            server_name: name.filter(|name| name.parse::<std::net::IpAddr>().is_err()),
+            server_name: name.filter(|name| name.parse::<std::net::IpAddr>().is_err()).map(Arc::from),
             host,
             version: ProtocolVersion::TLSv1_3,
             suite: cipher_suite::TLS13_AES_256_GCM_SHA384,
