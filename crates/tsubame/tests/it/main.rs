@@ -126,6 +126,7 @@ mod status_readers;
 mod status_same_as_apache;
 mod tls_client;
 mod tls_faults;
+mod tls_hosts;
 mod tls_stapling;
 mod unique_ids;
 mod upgrade;

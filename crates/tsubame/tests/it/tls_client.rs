@@ -1,4 +1,4 @@
-//! What a request knows of its TLS connection, certificates of clients, and virtual hosts by name (SNI): ours beside Apache's.
+//! What a request knows of its TLS connection, and certificates of clients: ours beside Apache's.
 //!
 //! Both get the same certificates, made by openssl, and the same configuration; curl and `openssl s_client` are the clients.
 
@@ -13,7 +13,7 @@ use crate::wait::until;
 
 /// A place with certificates: `root` has issued `server`, `good`, `plain` (version 1), `revoked`, `expired` and `inter`, which has
 /// issued `deep`; `other` has issued `foreign`; `self` nobody but itself.
-fn site() -> Site {
+pub fn site() -> Site {
     let site = Site::new();
     site.file("certs/ext.cnf", EXTENSIONS);
     site.file("certs/ca.cnf", AUTHORITY);
@@ -34,9 +34,9 @@ const EXTENSIONS: &str = "[none]\n[authority]\nbasicConstraints=critical,CA:TRUE
     subjectAltName=email:jo@example.org,email:jo2@example.org,DNS:c.example,otherName:1.3.6.1.4.1.311.20.2.3;UTF8:jo@upn.example\n\
     nsComment=\"A comment\"\n1.2.3.4.5=ASN1:UTF8String:special\n";
 
-const AUTHORITY: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\ncrlnumber=crlnumber\nnew_certs_dir=.\ncertificate=root.pem\n\
+const AUTHORITY: &str = "oid_section=oids\n[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\ncrlnumber=crlnumber\nnew_certs_dir=.\ncertificate=root.pem\n\
     private_key=root.key\ndefault_md=sha256\npolicy=p\ndefault_crl_days=300\nunique_subject=no\n[p]\ncommonName=supplied\n\
-    [req]\ndistinguished_name=n\n[n]\n";
+    [req]\ndistinguished_name=n\n[n]\n[oids]\nodd=1.2.3.4.5.6\n";
 
 const MAKE: &str = r#"
 set -e
@@ -55,6 +55,7 @@ sign inter "/C=DE/O=Root CA/CN=Intermediate" root authority 0x10
 sign server "/C=DE/ST=Bayern/L=Ort/O=Firma, Inc./OU=A/OU=B/CN=localhost/emailAddress=web@example.org" root server 0x1234
 sign good "/C=DE/O=Firma/OU=X/OU=Y/CN=Jö \\ <b>/emailAddress=jo@example.org/title=Dr/initials=J/GN=Jo/SN=Name/description=D/UID=u1" root client 0x80ff01
 sign plain "/CN=plain" root "" 0x21
+sign odd "/CN=ł😀 -\x7f+OU=b/odd=zz/O= #x, \"q\" ;=\/<y> /OU=#/L=a	b/DC=example/serialNumber=7/pseudonym=P/SN=/title=\\\\\\\\/organizationIdentifier=I/GN=  " root client 0x25
 sign deep "/CN=deep" inter client 0x22
 sign revoked "/CN=revoked" root client 0x23
 sign foreign "/CN=foreign" other client 0x24
@@ -69,17 +70,17 @@ chmod a+r *.pem *.key
 "#;
 
 /// What every configuration of a test has in front.
-const COMMON: &str = "<IfModule !ssl_module>\nLoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so\n</IfModule>\n\
+pub const COMMON: &str = "<IfModule !ssl_module>\nLoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so\n</IfModule>\n\
     LogLevel ssl:info\nSSLSessionCache none\n\
     SSLCertificateFile ${ROOT}/certs/server.pem\nSSLCertificateKeyFile ${ROOT}/certs/server.key\n\
     ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n";
 
-fn is_there(test: &str) -> bool {
+pub fn is_there(test: &str) -> bool {
     needs::OPENSSL.is_there(test) && needs::CURL.is_there(test)
 }
 
 /// One request with curl: the certificate to show, arguments of curl, a path.
-fn curl(site: &Site, certificate: &str, more: &[&str], path: &str) -> Output {
+pub fn curl(site: &Site, certificate: &str, more: &[&str], path: &str) -> Output {
     let mut command = Command::new("curl");
     command.args(["-sk", "-m", "20", "-w", "\n%{http_code}"]).args(more);
     if !certificate.is_empty() {
@@ -92,7 +93,7 @@ fn curl(site: &Site, certificate: &str, more: &[&str], path: &str) -> Output {
 }
 
 /// The text and the status of the answer; `000` if there is none.
-fn said(output: &Output) -> (String, String) {
+pub fn said(output: &Output) -> (String, String) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (body, status) = text.rsplit_once('\n').unwrap_or(("", &text));
     (body.to_string(), status.to_string())
@@ -100,7 +101,7 @@ fn said(output: &Output) -> (String, String) {
 
 /// Does the same with ours under event and with Apache, in places with the same certificates; gives what both came to, if both are
 /// there.
-fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> Option<[T; 2]> {
+pub fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> Option<[T; 2]> {
     if !is_there(test) || !oracle::is_there(test) {
         return None;
     }
@@ -119,7 +120,7 @@ fn beside<T>(test: &str, configuration: &str, ask: impl Fn(&Site) -> T) -> Optio
 }
 
 /// What the error log has of mod_ssl about connections and requests, without the place.
-fn told(site: &Site) -> Vec<String> {
+pub fn told(site: &Site) -> Vec<String> {
     // What both say in their own words, of their libraries and of each connection.
     const OWN: [&str; 15] = [
         "AH01873",
@@ -152,7 +153,7 @@ fn told(site: &Site) -> Vec<String> {
 }
 
 /// The same lines in whatever order.
-fn assert_same_lines(what: &str, ours: Vec<String>, theirs: Vec<String>) {
+pub fn assert_same_lines(what: &str, ours: Vec<String>, theirs: Vec<String>) {
     let mut theirs = theirs;
     let is_ours_alone = |line: &String| match theirs.iter().position(|one| one == line) {
         Some(at) => {
@@ -190,7 +191,7 @@ fn variables_are_those_of_apache() {
         RewriteRule ^/cgi/ - [E=REWRITTEN:%1]\n\
         LogFormat \"%{SSL_PROTOCOL}x %{HTTPS}x %{SSL_CLIENT_S_DN}x %{version}c %{cipher}c %{subjectdn}c %{issuerdn}c %{clientcert}c \
         %{cacert}c %{errcode}c %{errstr}c %{none}c\" t\nCustomLog logs/t t\n";
-    let certificates = ["", "good", "plain", "chain", "foreign", "self"];
+    let certificates = ["", "good", "plain", "odd", "chain", "foreign", "self"];
     let paths = ["", "/all", "/old", "/less", "/only"];
     let cases = || {
         let versions = [&["--tlsv1.3"][..], &["--tls-max", "1.2"]];
@@ -378,104 +379,6 @@ fn what_cannot_be_verified_is_refused_at_start() {
         let text = format!("{out}{errors}").replace(site.path(), "ROOT");
         assert_eq!(status, Some(1), "{line}: {text}");
         assert!(text.contains(message), "{line}: {text}");
-    }
-}
-
-/// Names, redirects and fields depend on whether TLS is spoken; plain HTTP is told where it has come to.
-#[test]
-fn addresses_are_those_of_apache() {
-    let configuration = "SSLEngine on\nHeader always set Strict-Transport-Security max-age=9 env=HTTPS\nUseCanonicalName on\n\
-        ServerName https://name.example:99\nRedirect /moved https://other.example/\nRedirect /here /there\n\
-        RewriteEngine on\nRewriteCond %{HTTPS} =on\nRewriteRule ^/rewritten$ /index.html [R=302]\n";
-    let both = beside("addresses_are_those_of_apache", configuration, |site| {
-        site.page("directory/x", "x\n");
-        let plain = format!("http://localhost:{PORT}/");
-        let paths = ["/", "/directory", "/moved/x", "/here", "/rewritten", "/none", &plain];
-        let ask = |more: &[&str], path: &&str| {
-            let mut arguments = vec!["-i"];
-            arguments.extend(more);
-            let (text, _) = said(&curl(site, "", &arguments, path));
-            let is_same =
-                |line: &&str| !["Date:", "Server:", "Last-Modified:", "ETag:"].iter().any(|own| line.starts_with(own));
-            text.lines().filter(is_same).map(str::to_string).collect::<Vec<_>>()
-        };
-        let mut answers: Vec<_> = paths.iter().map(|path| ask(&[], path)).collect();
-        answers.push(ask(&["-I"], &plain.as_str()));
-        answers.push(ask(&["-d", "body"], &plain.as_str()));
-        answers
-    });
-    let Some([ours, theirs]) = both else { return };
-    assert_eq!(ours, theirs);
-    assert!(ours[0].contains(&"Strict-Transport-Security: max-age=9".into()), "{:?}", ours[0]);
-    assert!(ours[1].contains(&"Location: https://name.example:99/directory/".into()), "{:?}", ours[1]);
-    assert!(ours[6].concat().contains("You're speaking plain HTTP to an SSL-enabled server port."), "{:?}", ours[6]);
-}
-
-/// Hosts that differ from the first in one thing each.
-const HOSTS: [(&str, &str); 15] = [
-    ("first", ""),
-    ("same", ""),
-    ("certificate", "SSLCertificateFile ${ROOT}/certs/deep.pem\nSSLCertificateKeyFile ${ROOT}/certs/deep.key"),
-    ("protocol", "SSLProtocol TLSv1.3"),
-    ("suites", "SSLCipherSuite ECDHE-ECDSA-AES128-GCM-SHA256"),
-    ("suites13", "SSLCipherSuite TLSv1.3 TLS_AES_128_GCM_SHA256"),
-    ("verify", "SSLVerifyClient optional\nSSLCACertificateFile ${ROOT}/certs/root.pem"),
-    ("ca", "SSLCACertificateFile ${ROOT}/certs/root.pem"),
-    ("depth", "SSLVerifyDepth 3"),
-    ("one", "SSLVerifyDepth 1"),
-    ("names", "SSLCADNRequestFile ${ROOT}/certs/root.pem"),
-    ("revoked", "SSLCARevocationFile ${ROOT}/certs/crl.pem\nSSLCARevocationCheck leaf"),
-    ("order", "SSLHonorCipherOrder on"),
-    ("tickets", "SSLSessionTickets off"),
-    ("strict", "SSLStrictSNIVHostCheck on"),
-];
-
-/// A connection for one host, a request for another.
-#[test]
-fn hosts_are_reached_as_in_apache() {
-    let hosts: String = HOSTS
-        .iter()
-        .map(|(name, lines)| {
-            format!(
-                "<VirtualHost ${{ADDR}}:{PORT}>\nServerName {name}.example\nSSLEngine on\n{}{lines}\n</VirtualHost>\n",
-                if lines.contains("CertificateKey") {
-                    ""
-                } else {
-                    "SSLCertificateFile ${ROOT}/certs/server.pem\nSSLCertificateKeyFile ${ROOT}/certs/server.key\n"
-                }
-            )
-        })
-        .collect();
-    for policy in ["", "SSLVHostSNIPolicy strict\n", "SSLVHostSNIPolicy authonly\n", "SSLVHostSNIPolicy insecure\n"] {
-        let test = format!("hosts_are_reached_as_in_apache: {policy}");
-        let both = beside(&test, &format!("{policy}{hosts}"), |site| {
-            let ask = |named: &str, host: &str, more: &[&str]| {
-                let field = format!("Host: {host}");
-                let mut arguments = vec!["-H", &field];
-                arguments.extend(more);
-                said(&curl(site, "", &arguments, &format!("https://{named}:{PORT}/"))).1
-            };
-            let ip = site.ip.to_string();
-            let mut answers = Vec::new();
-            for named in
-                [&*ip, "first.example", "verify.example", "certificate.example", "strict.example", "unknown.example"]
-            {
-                let shown = if named == ip { "nobody" } else { named };
-                for (name, _) in HOSTS.iter().chain(&[("unknown", "")]) {
-                    // Nothing is left but what the host wants, and Apache asks curl for a certificate.
-                    if *name == "verify" && policy.contains("insecure") {
-                        continue;
-                    }
-                    answers.push((shown.to_string(), *name, ask(named, &format!("{name}.example"), &[])));
-                }
-                answers.push((shown.to_string(), "an address", ask(named, &ip, &[])));
-                answers.push((shown.to_string(), "no host", ask(named, "", &["-0"])));
-            }
-            (answers, told(site))
-        });
-        let Some([ours, theirs]) = both else { return };
-        assert_eq!(ours.0, theirs.0, "{policy}");
-        assert_same_lines(policy, ours.1, theirs.1);
     }
 }
 

@@ -51,6 +51,7 @@ static COMPONENTS: &[(&str, &str)] = &[
     ("D", "description"),
     ("UID", "UID"),
     ("Email", "emailAddress"),
+    ("SerialNumber", "serialNumber"),
 ];
 
 fn short_name(attribute: &AttributeTypeAndValue<'_>) -> Option<&'static str> {
@@ -122,7 +123,7 @@ fn assertion(attribute: &AttributeTypeAndValue<'_>) -> String {
 fn escaped(chars: &[char]) -> String {
     let mut out = String::new();
     for (at, char) in chars.iter().enumerate() {
-        let is_edge = at == 0 && matches!(char, ' ' | '#') || at + 1 == chars.len() && *char == ' ';
+        let is_edge = *char == ' ' && (at == 0 || at + 1 == chars.len());
         match char {
             ',' | '+' | '"' | '\\' | '<' | '>' | ';' => out.extend(['\\', *char]),
             _ if is_edge => out.extend(['\\', *char]),
@@ -143,11 +144,12 @@ fn control(char: char) -> String {
 /// A name in one line, as OpenSSL wrote it before there was RFC 2253 (`LegacyDNStringFormat`).
 pub(super) fn one_line(name: &X509Name<'_>) -> String {
     let mut out = String::new();
-    for attribute in name.iter_attributes() {
+    for (at, attribute) in name.iter_rdn().flat_map(|part| part.iter().enumerate()) {
         let kind = short_name(attribute).map_or_else(|| attribute.attr_type().to_id_string(), str::to_string);
-        out.push_str(&format!("/{kind}="));
+        out.push_str(&format!("{}{kind}=", if at == 0 { '/' } else { '+' }));
         for byte in attribute.attr_value().data {
             match byte {
+                b'/' | b'+' => out.extend(['\\', char::from(*byte)]),
                 b' '..=b'~' => out.push(char::from(*byte)),
                 _ => out.push_str(&format!("\\x{byte:02X}")),
             }

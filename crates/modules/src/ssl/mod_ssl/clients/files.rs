@@ -10,6 +10,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use super::chain::is_signed;
+use super::parse;
 
 /// The certificates of authorities in a file.
 pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -17,6 +18,7 @@ pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, S
     let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
     match all {
         Ok(all) if all.is_empty() => Err(failed(&"there is no certificate in it")),
+        Ok(all) if all.iter().any(|der| parse(der).is_none()) => Err(failed(&"a certificate in it is damaged")),
         Ok(all) => Ok(all),
         Err(error) => Err(failed(&error)),
     }
