@@ -4,6 +4,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod socket;
+pub(crate) mod stream;
 pub(crate) mod tick;
 pub mod tls;
 

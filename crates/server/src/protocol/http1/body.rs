@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::Bytes;
 use http1::chunked::{Chunked, Step};
@@ -10,10 +9,10 @@ use http1::framing::Framing;
 
 use super::unfinished::Unfinished;
 use crate::config::BodyRules;
+use crate::protocol::patience::Patience;
 use crate::request::Fields;
 use crate::request::body::{BodyError, BodySource, RequestBody};
 use crate::transport::Transport;
-use seam::executor::Timer;
 
 /// What the connection knows of the body that is being read.
 pub(super) struct Incoming(Arc<Mutex<Inner>>);
@@ -23,19 +22,13 @@ struct Source(Arc<Mutex<Inner>>);
 
 struct Inner {
     transport: Arc<dyn Transport>,
-    timer: Timer,
-    rules: BodyRules,
+    patience: Patience,
     framing: Remaining,
     /// Received but not decoded; behind the body's end, the beginning of the next request.
     raw: Vec<u8>,
     used: usize,
     /// `Expect: 100-continue` was not answered yet.
     expects: bool,
-    received: u64,
-    /// When it was first asked for: what waited before did not wait for the client.
-    started: Option<Instant>,
-    /// Since when the client owes us the next piece.
-    waiting: Option<Instant>,
     /// What a section of trailers holds.
     unfinished: Unfinished,
 }
@@ -65,15 +58,11 @@ pub(super) fn incoming(
     };
     let inner = Arc::new(Mutex::new(Inner {
         transport: transport.clone(),
-        timer: Timer::default(),
-        rules,
+        patience: Patience::new(rules),
         framing,
         expects: expects && raw.is_empty(),
         raw,
         used: 0,
-        received: 0,
-        started: None,
-        waiting: None,
         unfinished: Unfinished::default(),
     }));
     Some((Incoming(inner.clone()), RequestBody::new(Box::new(Source(inner)))))
@@ -91,7 +80,7 @@ impl Incoming {
 
     /// Bytes received for it so far, behind those that came with the head.
     pub(super) fn received(&self) -> u64 {
-        lock(&self.0).received
+        lock(&self.0).patience.received()
     }
 
     /// What was received behind its end.
@@ -152,22 +141,16 @@ impl Inner {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
             }
-            let mut deadline = *self.waiting.get_or_insert_with(Instant::now) + self.rules.timeout;
-            if let Some(limit) = self.rules.read_timeout {
-                deadline = deadline.min(limit.deadline(*self.started.get_or_insert_with(Instant::now), self.received));
-            }
+            let deadline = self.patience.deadline();
             if self.used == self.raw.len() {
                 self.raw.clear();
                 self.used = 0;
             }
             match self.transport.poll_read(cx, &mut self.raw, PIECE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                Poll::Ready(Ok(read)) => {
-                    self.received += read as u64;
-                    self.waiting = None;
-                }
+                Poll::Ready(Ok(read)) => self.patience.note(read),
                 Poll::Pending => {
-                    ready!(self.timer.poll_passed(cx, deadline));
+                    ready!(self.patience.poll_over(cx, deadline));
                     return Poll::Ready(Err(BodyError::Timeout));
                 }
             }

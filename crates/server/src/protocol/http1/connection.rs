@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http1::framing::Persistence;
 use seam::Stage;
@@ -21,9 +21,6 @@ use crate::transport::Transport;
 
 /// How much of a head is received at once, in bytes.
 pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
-/// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
-pub(super) const LINGER: Duration = Duration::from_secs(30);
-pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
 
 /// Why no more of a head is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,7 @@ enum Chunk {
 /// Bodies up to this size go out in one write with their head, in bytes.
 const WITH_HEAD: usize = 16 * 1024;
 /// After this many bytes to one client that takes them all, other connections have their turn.
-pub(super) const TURN_BYTES: u64 = 1024 * 1024;
+const TURN_BYTES: u64 = 1024 * 1024;
 
 impl Outgoing {
     /// Starts with a head; what follows it goes out at this pace.

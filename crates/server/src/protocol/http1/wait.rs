@@ -3,13 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use seam::Stage;
 
-use super::connection::{HEAD_PIECE, HttpConnection, SHORT_LINGER};
-use crate::transport;
-use crate::transport::tick::{self, Slices};
+use super::connection::{HEAD_PIECE, HttpConnection};
+use crate::protocol::linger::linger;
+use crate::transport::tick;
 
 impl HttpConnection {
     /// Waits for the next request.
@@ -17,29 +17,9 @@ impl HttpConnection {
         Idle { connection: self, waited: false }
     }
 
-    /// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6). Where a worker waits with the connection,
-    /// a client that sends nothing for a while is left, as in Apache.
+    /// Shuts our side, and drains what the client still sends.
     pub(super) async fn linger(&mut self, at_most: Duration) -> Stage {
-        let deadline = Instant::now() + at_most;
-        let silence = if self.workers.are_held() { SHORT_LINGER } else { at_most };
-        if self.transport.shutdown().is_err() {
-            return Stage::Closed;
-        }
-        let mut sink = Vec::new();
-        let mut slices = Slices::new();
-        loop {
-            sink.clear();
-            let next = deadline.min(Instant::now() + silence);
-            match self.timer.until(next, transport::read(&*self.transport, &mut sink, HEAD_PIECE)).await {
-                Some(Ok(read)) if read > 0 => {}
-                _ => return Stage::Closed,
-            }
-            // A client that never stops sending must not keep us from looking at the clock, nor from the others.
-            slices.step().await;
-            if Instant::now() > deadline {
-                return Stage::Closed;
-            }
-        }
+        linger(&*self.transport, &mut self.timer, self.workers.are_held(), at_most).await
     }
 }
 

@@ -15,7 +15,8 @@ use super::head::write_head;
 use super::outgoing::Outgoing;
 use crate::exchange::{Exchange, Transfer};
 use crate::phases::Response;
-use crate::request::response::{Body, BodyStream, Piece};
+use crate::protocol::unsent::Unsent;
+use crate::request::response::{Body, BodyStream};
 use crate::request::{Delimiter, Persist, Request, RequestBody};
 use crate::transport::tick::{self, Slices};
 use crate::transport::{self, buffers};
@@ -31,29 +32,6 @@ pub(super) struct Composed {
     /// A body that is still being made.
     stream: Option<Box<dyn BodyStream>>,
     chunked: bool,
-}
-
-/// A body that is made and not sent: whatever makes it may come to its end.
-struct Unsent(Box<dyn BodyStream>);
-
-impl BodyStream for Unsent {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(async move {
-            let mut slices = Slices::new();
-            while let Some(Ok(_)) = self.0.next().await {
-                slices.step().await;
-            }
-            None
-        })
-    }
-
-    fn length(&self) -> Option<u64> {
-        None
-    }
-
-    fn notes(&self) -> Vec<(String, String)> {
-        self.0.notes()
-    }
 }
 
 impl HttpConnection {

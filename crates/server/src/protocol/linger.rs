@@ -1,0 +1,41 @@
+//! The end of a connection: our side is shut, and the client may have something on its way.
+
+use std::time::{Duration, Instant};
+
+use seam::Stage;
+use seam::executor::Timer;
+
+use crate::transport::tick::Slices;
+use crate::transport::{self, Transport};
+
+/// How long our shut side waits for the client's, after an answer and after a time-out (Apache: event's queues).
+pub(super) const LINGER: Duration = Duration::from_secs(30);
+pub(super) const SHORT_LINGER: Duration = Duration::from_secs(2);
+
+/// How much is drained at once, in bytes.
+const PIECE: usize = 4096;
+
+/// Shuts our side, and drains what the client still sends (RFC 9112 section 9.6). Where a worker waits with the connection (`held`),
+/// a client that sends nothing for a while is left, as in Apache.
+pub(super) async fn linger(transport: &dyn Transport, timer: &mut Timer, held: bool, at_most: Duration) -> Stage {
+    let deadline = Instant::now() + at_most;
+    let silence = if held { SHORT_LINGER } else { at_most };
+    if transport.shutdown().is_err() {
+        return Stage::Closed;
+    }
+    let mut sink = Vec::new();
+    let mut slices = Slices::new();
+    loop {
+        sink.clear();
+        let next = deadline.min(Instant::now() + silence);
+        match timer.until(next, transport::read(transport, &mut sink, PIECE)).await {
+            Some(Ok(read)) if read > 0 => {}
+            _ => return Stage::Closed,
+        }
+        // A client that never stops sending must not keep us from looking at the clock, nor from the others.
+        slices.step().await;
+        if Instant::now() > deadline {
+            return Stage::Closed;
+        }
+    }
+}

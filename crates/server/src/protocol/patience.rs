@@ -1,0 +1,51 @@
+//! How long a client may take to send the body of a request.
+
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use seam::executor::Timer;
+
+use crate::config::BodyRules;
+
+/// The deadline of a body, which moves as pieces of it come.
+pub(super) struct Patience {
+    rules: BodyRules,
+    timer: Timer,
+    received: u64,
+    /// When it was first asked for: what waited before did not wait for the client.
+    started: Option<Instant>,
+    /// Since when the client owes us the next piece.
+    waiting: Option<Instant>,
+}
+
+impl Patience {
+    pub(super) fn new(rules: BodyRules) -> Patience {
+        Patience { rules, timer: Timer::default(), received: 0, started: None, waiting: None }
+    }
+
+    /// Bytes received for it so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Bytes of it have come.
+    pub(super) fn note(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+        self.waiting = None;
+    }
+
+    /// The next piece is asked for. Returns when it has to be there.
+    pub(super) fn deadline(&mut self) -> Instant {
+        let now = Instant::now();
+        let deadline = *self.waiting.get_or_insert(now) + self.rules.timeout;
+        match self.rules.read_timeout {
+            None => deadline,
+            Some(limit) => deadline.min(limit.deadline(*self.started.get_or_insert(now), self.received)),
+        }
+    }
+
+    /// Ready when it is not there by then.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        self.timer.poll_passed(cx, deadline)
+    }
+}

@@ -1,0 +1,180 @@
+//! A transport as a stream, against which libraries are written.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{Transport, tick};
+use crate::request::tunnel::Speaking;
+
+/// How much is received at once, in bytes.
+const PIECE: usize = 16 * 1024;
+/// After this many bytes of one client others have their turn.
+const TURN_BYTES: u64 = 1024 * 1024;
+
+/// Bytes that a stream has carried.
+#[derive(Default)]
+pub(crate) struct Carried {
+    pub(crate) sent: AtomicU64,
+    pub(crate) received: AtomicU64,
+}
+
+impl Carried {
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+}
+
+/// A transport, as a stream. Many bytes of it in a row leave others their turn.
+pub(crate) struct Stream {
+    transport: Arc<dyn Transport>,
+    /// Received and not read yet.
+    buffer: Vec<u8>,
+    used: usize,
+    carried: Arc<Carried>,
+    /// Bytes carried since the last turn of others, and the next one, which comes after too many of them. A wait counts for no
+    /// turn: it may be that of one direction, while the other one goes on.
+    since: u64,
+    turn: Option<Speaking>,
+}
+
+impl Stream {
+    /// `buffer`: what was received already, and is read first.
+    pub(crate) fn new(transport: Arc<dyn Transport>, buffer: Vec<u8>, carried: Arc<Carried>) -> Stream {
+        carried.received.store(buffer.len() as u64, Ordering::Relaxed);
+        Stream { transport, buffer, used: 0, carried, since: 0, turn: None }
+    }
+
+    /// Ready unless it is the turn of others.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.since >= TURN_BYTES {
+            self.since = 0;
+            self.turn = Some(Box::pin(tick::pass()));
+        }
+        if let Some(turn) = &mut self.turn {
+            ready!(turn.as_mut().poll(cx));
+            self.turn = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Counts what was moved.
+    fn note(&mut self, polled: &Poll<io::Result<usize>>, which: fn(&Carried) -> &AtomicU64) {
+        if let Poll::Ready(Ok(count)) = polled {
+            self.since += *count as u64;
+            which(&self.carried).fetch_add(*count as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        if stream.used == stream.buffer.len() {
+            ready!(stream.poll_turn(cx));
+            stream.buffer.clear();
+            stream.used = 0;
+            let received = stream.transport.poll_read(cx, &mut stream.buffer, PIECE);
+            stream.note(&received, |carried| &carried.received);
+            ready!(received)?;
+        }
+        let rest = &stream.buffer[stream.used..];
+        let count = rest.len().min(into.remaining());
+        into.put_slice(&rest[..count]);
+        stream.used += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let stream = self.get_mut();
+        ready!(stream.poll_turn(cx));
+        let sent = stream.transport.poll_send(cx, from, false);
+        stream.note(&sent, |carried| &carried.sent);
+        sent
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.transport.shutdown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::os::fd::OwnedFd;
+    use std::task::Waker;
+
+    use super::super::Endpoint;
+    use super::*;
+
+    /// A client that sends without end and takes everything.
+    struct Tireless;
+
+    impl Endpoint for Tireless {
+        fn local(&self) -> io::Result<SocketAddr> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn has_ended(&self) -> bool {
+            false
+        }
+    }
+
+    impl Transport for Tireless {
+        fn poll_read(&self, _: &mut Context<'_>, buffer: &mut Vec<u8>, room: usize) -> Poll<io::Result<usize>> {
+            buffer.resize(buffer.len() + room, 0);
+            Poll::Ready(Ok(room))
+        }
+
+        fn poll_send(&self, _: &mut Context<'_>, bytes: &[u8], _: bool) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_send_file(&self, _: &mut Context<'_>, _: &OwnedFd, _: &mut u64, _: usize) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn reset(&self) -> Speaking {
+            Box::pin(std::future::pending())
+        }
+
+        fn has_input(&self) -> bool {
+            true
+        }
+
+        fn shutdown(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stream_without_end_leaves_others_their_turn() {
+        let carried = Arc::new(Carried::default());
+        let mut stream = Stream::new(Arc::new(Tireless), b"early".to_vec(), carried.clone());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut piece = [0; 4096];
+        // Twice: after its turn it goes on.
+        for turns in 1..=2 {
+            while Pin::new(&mut stream).poll_read(&mut cx, &mut ReadBuf::new(&mut piece)).is_ready()
+                && Pin::new(&mut stream).poll_write(&mut cx, &piece).is_ready()
+            {
+                assert!(carried.received() + carried.sent() < turns * 2 * TURN_BYTES, "nobody else has a turn");
+            }
+        }
+        assert!(carried.received() + carried.sent() >= 2 * TURN_BYTES);
+    }
+}
